@@ -1,0 +1,27 @@
+# Compiler settings shared by every target. Floating point is strict: fused multiply-add happens only where the source
+# asks for it, so that two code paths with the same written order give the same bits.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+add_compile_options(-Wall -Wextra -Werror -ffp-contract=off -fno-math-errno)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<CONFIG:Release>:-O2>)
+
+if(RL_SANITIZE)
+  add_compile_options(-fsanitize=${RL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${RL_SANITIZE})
+  add_compile_definitions(RL_SANITIZED=1)
+endif()
+
+find_program(RL_CCACHE ccache)
+if(RL_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${RL_CCACHE})
+endif()

@@ -1,0 +1,63 @@
+// Arenas: sizes first, then one reservation, then pointers. An ArenaPlan books named pieces and yields their total; an
+// Arena reserves that many bytes once (page-aligned, huge pages advised, touched once) and hands out the pieces.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/checked.h"
+
+namespace rl {
+
+class ArenaPlan {
+ public:
+  static constexpr uint64_t kAlignment = 64;
+  // Books bytes under a name and returns the piece's offset. Pieces never overlap; order of calls is order in memory.
+  uint64_t book(std::string name, uint64_t bytes);
+  uint64_t total_bytes() const { return total_; }
+  struct Piece {
+    std::string name;
+    uint64_t offset;
+    uint64_t bytes;
+  };
+  const std::vector<Piece>& pieces() const { return pieces_; }
+
+ private:
+  std::vector<Piece> pieces_;
+  uint64_t total_ = 0;
+};
+
+class Arena {
+ public:
+  Arena() = default;
+  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and the cause.
+  Arena(std::string name, uint64_t bytes);
+  ~Arena();
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+
+  const std::string& name() const { return name_; }
+  uint64_t bytes() const { return bytes_; }
+  std::byte* data() const { return data_; }
+  template <typename T>
+  T* at(uint64_t offset) const {
+    return reinterpret_cast<T*>(data_ + offset);
+  }
+  // Sum of bytes of all live arenas of the process: the ledger's figure.
+  static uint64_t live_bytes();
+  struct LedgerEntry {
+    std::string name;
+    uint64_t bytes;
+  };
+  static std::vector<LedgerEntry> ledger();
+
+ private:
+  void release();
+  std::string name_;
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace rl

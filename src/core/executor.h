@@ -1,0 +1,41 @@
+// The scheduling seam. All compute parallelism of the library is Executor::parallel_for over independent tasks whose
+// number follows from shapes only, so results never depend on the thread count (contract N3, N6).
+// device/cpu has the TBB executor (default) and a plain-thread one (used under ThreadSanitizer and in tests).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace rl {
+
+// A non-owning reference to a callable; valid only during the call it is passed to.
+template <typename Signature>
+class FunctionRef;
+template <typename R, typename... Args>
+class FunctionRef<R(Args...)> {
+ public:
+  template <typename F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+  FunctionRef(F&& f)  // NOLINT: implicit on purpose
+      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+        call_([](void* object, Args... args) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(static_cast<Args>(args)...);
+        }) {}
+  R operator()(Args... args) const { return call_(object_, static_cast<Args>(args)...); }
+
+ private:
+  void* object_;
+  R (*call_)(void*, Args...);
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual int num_threads() const = 0;
+  // Runs task(i, worker) for every i in [0, count) and returns when all are done. worker is in [0, num_threads()) and
+  // no two tasks running at once share it: use it to pick per-thread scratch. The first exception thrown by a task is
+  // rethrown after all tasks ended. Not re-entrant; one caller at a time.
+  virtual void parallel_for(int64_t count, FunctionRef<void(int64_t task, int worker)> task) = 0;
+};
+
+}  // namespace rl
