@@ -1,0 +1,74 @@
+// The validated description of a causal decoder (Llama, SmolLM2, Qwen2) and the tensors that description implies.
+// Invariant: a ModelConfig that passed validate() has sizes inside kModelCaps, so products of two sizes fit int64_t.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace rl {
+
+enum class Family : uint8_t { kLlama = 0, kQwen2 = 1 };  // SmolLM2 is kLlama with a tied head
+
+constexpr const char* family_name(Family f) { return f == Family::kLlama ? "llama" : "qwen2"; }
+
+struct ModelConfig {
+  Family family = Family::kLlama;
+  std::string model_type;  // as written in config.json
+  int64_t vocab = 0;
+  int64_t hidden = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t ffn = 0;
+  int64_t max_position = 0;
+  float rms_eps = 0;
+  double rope_theta = 0;
+  bool tied_head = false;
+  bool qkv_bias = false;
+  std::vector<int32_t> eos_ids;  // every id that ends a sequence, in file order, no repeats
+  int32_t bos_id = -1;           // -1 when the file names none
+  int32_t pad_id = -1;
+  Dtype file_dtype = Dtype::kF32;  // element type a saved copy should have: kF32 only for an F32 file
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// Largest values a file may claim. Far above any published dense model, far below what overflows.
+struct ModelCaps {
+  int64_t vocab = 4'000'000;
+  int64_t hidden = 1 << 20;
+  int64_t layers = 4096;
+  int64_t heads = 1 << 16;
+  int64_t head_dim = 1 << 16;
+  int64_t ffn = 1 << 24;
+  int64_t max_position = int64_t{1} << 31;
+};
+inline constexpr ModelCaps kModelCaps;
+
+// Throws Error(kOutOfRange) naming the field, its limits and the value seen, with location (a file) attached.
+void validate(const ModelConfig& config, const std::string& location);
+
+struct TensorInfo {
+  std::string name;            // Hugging Face name, e.g. model.layers.0.self_attn.q_proj.weight
+  std::vector<int64_t> shape;  // Hugging Face order: [rows, cols] or [n]
+  std::string stored_type;     // "F32", "BF16", "Q4_1", ...: how the file holds it; empty in expected_tensors
+
+  int64_t rows() const { return shape.size() < 2 ? 1 : shape[0]; }  // a vector is one row
+  int64_t cols() const { return shape.empty() ? 1 : shape.back(); }
+};
+
+// The tensors a model of this configuration has: embedding, layers in order, final norm, then the head unless tied.
+std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
+
+// Checks that seen holds every expected tensor with its shape and nothing else. Allowed besides: names ending in
+// "rotary_emb.inv_freq" (computed, never read). Error(kDataLoss) names tensor, expected and seen shape, and location.
+void check_tensor_set(const ModelConfig& config, const std::vector<TensorInfo>& seen, const std::string& location);
+
+// "[64, 96]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace rl
