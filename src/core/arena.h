@@ -29,10 +29,34 @@ class ArenaPlan {
   uint64_t total_ = 0;
 };
 
+// Where arenas get their bytes: the allocator seam. reserve returns page-aligned zeroed memory, or null with errno set.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  virtual void* reserve(uint64_t bytes) = 0;
+  virtual void release(void* data, uint64_t bytes) noexcept = 0;
+};
+
+// Anonymous mappings, huge pages advised. Lives for ever.
+MemorySource& system_memory();
+
+// For tests: arenas made while it lives take their bytes from source, which must outlive them.
+class ScopedMemorySource {
+ public:
+  explicit ScopedMemorySource(MemorySource& source);
+  ~ScopedMemorySource();
+  ScopedMemorySource(const ScopedMemorySource&) = delete;
+  ScopedMemorySource& operator=(const ScopedMemorySource&) = delete;
+
+ private:
+  MemorySource* previous_;
+};
+
 class Arena {
  public:
   Arena() = default;
-  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and the cause.
+  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and the cause. Zero bytes
+  // reserve nothing and stay out of the ledger. The content starts as zeros.
   Arena(std::string name, uint64_t bytes);
   ~Arena();
   Arena(Arena&& other) noexcept;
@@ -58,6 +82,8 @@ class Arena {
   std::string name_;
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;
+  MemorySource* source_ = nullptr;
 };
 
 }  // namespace rl

@@ -1,0 +1,172 @@
+// Arenas over anonymous mappings. The ledger and the memory source are the only process-wide state: the ledger because
+// resident memory is a figure of the process, the source because a test must be able to fail any reservation.
+#include "core/arena.h"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+namespace rl {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+class SystemMemory final : public MemorySource {
+ public:
+  void* reserve(uint64_t bytes) override {
+    struct sysinfo info;
+    if (sysinfo(&info) == 0) {
+      const uint64_t most = (uint64_t{info.totalram} + info.totalswap) * info.mem_unit;
+      if (bytes > most) return fail(ENOMEM);
+    }
+    const bool huge = bytes >= kHugePage;
+    const uint64_t slack = huge ? kHugePage : 0;
+    void* raw = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0);
+    if (raw == MAP_FAILED) return nullptr;
+    if (!huge) return raw;
+    std::byte* start = trim(static_cast<std::byte*>(raw), bytes);
+    // Advice only: a kernel without transparent huge pages refuses it and small pages serve.
+    madvise(start, bytes, MADV_HUGEPAGE);
+    return start;
+  }
+
+  void release(void* data, uint64_t bytes) noexcept override { munmap(data, bytes); }
+
+ private:
+  static void* fail(int code) {
+    errno = code;
+    return nullptr;
+  }
+
+  // Gives back what lies before the first huge-page boundary and behind the arena.
+  static std::byte* trim(std::byte* raw, uint64_t bytes) {
+    const uint64_t address = reinterpret_cast<uintptr_t>(raw);
+    const uint64_t head = (kHugePage - address % kHugePage) % kHugePage;
+    if (head > 0) munmap(raw, head);
+    if (kHugePage > head) munmap(raw + head + bytes, kHugePage - head);
+    return raw + head;
+  }
+};
+
+struct Ledger {
+  std::mutex mutex;
+  std::vector<std::pair<const void*, Arena::LedgerEntry>> entries;
+};
+
+// Never destroyed: arenas of objects with static lifetime may end after it would.
+Ledger& ledger_of_process() {
+  static Ledger* const ledger = new Ledger;
+  return *ledger;
+}
+
+std::atomic<MemorySource*>& source_override() {
+  static std::atomic<MemorySource*> source{nullptr};
+  return source;
+}
+
+MemorySource& current_source() {
+  MemorySource* const source = source_override().load(std::memory_order_acquire);
+  return source != nullptr ? *source : system_memory();
+}
+
+void touch_pages(std::byte* data, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes; i += kPage) {
+    *reinterpret_cast<volatile unsigned char*>(data + i) = 0;
+  }
+}
+
+}  // namespace
+
+MemorySource& system_memory() {
+  static SystemMemory* const memory = new SystemMemory;
+  return *memory;
+}
+
+ScopedMemorySource::ScopedMemorySource(MemorySource& source)
+    : previous_(source_override().exchange(&source)) {}
+ScopedMemorySource::~ScopedMemorySource() { source_override().store(previous_); }
+
+uint64_t ArenaPlan::book(std::string name, uint64_t bytes) {
+  const uint64_t offset = total_;
+  total_ = (CheckedU64(offset) + CheckedU64(bytes)).align_up(kAlignment).get();
+  pieces_.push_back({std::move(name), offset, bytes});
+  return offset;
+}
+
+Arena::Arena(std::string name, uint64_t bytes) : name_(std::move(name)), bytes_(bytes) {
+  if (bytes == 0) return;
+  mapped_bytes_ = CheckedU64(bytes).align_up(kPage).get();
+  source_ = &current_source();
+  errno = 0;
+  data_ = static_cast<std::byte*>(source_->reserve(mapped_bytes_));
+  if (data_ == nullptr) {
+    const int code = errno;
+    throw Error(Code::kOutOfMemory, str("arena ", name_, ": cannot reserve ", bytes, " bytes beside ",
+                                        live_bytes(), " bytes of live arenas: ",
+                                        code != 0 ? std::strerror(code) : "refused"))
+        .with_key(name_)
+        .with_system_code(code);
+  }
+  touch_pages(data_, mapped_bytes_);
+  Ledger& ledger = ledger_of_process();
+  const std::lock_guard lock(ledger.mutex);
+  ledger.entries.push_back({data_, {name_, bytes_}});
+}
+
+Arena::~Arena() { release(); }
+
+Arena::Arena(Arena&& other) noexcept
+    : name_(std::move(other.name_)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      source_(std::exchange(other.source_, nullptr)) {}
+
+Arena& Arena::operator=(Arena&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  name_ = std::move(other.name_);
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  mapped_bytes_ = std::exchange(other.mapped_bytes_, 0);
+  source_ = std::exchange(other.source_, nullptr);
+  return *this;
+}
+
+void Arena::release() {
+  if (data_ == nullptr) return;
+  Ledger& ledger = ledger_of_process();
+  {
+    const std::lock_guard lock(ledger.mutex);
+    std::erase_if(ledger.entries, [&](const auto& entry) { return entry.first == data_; });
+  }
+  source_->release(data_, mapped_bytes_);
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+uint64_t Arena::live_bytes() {
+  Ledger& ledger = ledger_of_process();
+  const std::lock_guard lock(ledger.mutex);
+  uint64_t sum = 0;
+  for (const auto& [data, entry] : ledger.entries) sum += entry.bytes;
+  return sum;
+}
+
+std::vector<Arena::LedgerEntry> Arena::ledger() {
+  Ledger& ledger = ledger_of_process();
+  const std::lock_guard lock(ledger.mutex);
+  std::vector<LedgerEntry> copy;
+  copy.reserve(ledger.entries.size());
+  for (const auto& [data, entry] : ledger.entries) copy.push_back(entry);
+  return copy;
+}
+
+}  // namespace rl

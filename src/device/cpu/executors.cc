@@ -1,0 +1,95 @@
+// Core count and the TBB executor. Tasks are handed out by one shared counter: with tasks cut by shape there are few of
+// them, and a counter needs no splitting.
+#include "device/cpu/executors.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "core/error.h"
+#include "device/cpu/task_run.h"
+
+namespace rl {
+
+int usable_cores() {
+  for (size_t cpus = 1024;; cpus *= 2) {
+    std::vector<cpu_set_t> mask((cpus + CPU_SETSIZE - 1) / CPU_SETSIZE);
+    const size_t bytes = mask.size() * sizeof(cpu_set_t);
+    if (sched_getaffinity(0, bytes, mask.data()) == 0) {
+      return std::max(1, CPU_COUNT_S(bytes, mask.data()));
+    }
+    if (errno != EINVAL || cpus >= size_t{1} << 20) {
+      throw Error(Code::kInternal, "the affinity mask of the process cannot be read")
+          .with_system_code(errno);
+    }
+  }
+}
+
+namespace {
+
+class MaskSignals final : public tbb::task_scheduler_observer {
+ public:
+  explicit MaskSignals(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  ~MaskSignals() override { observe(false); }
+  void on_scheduler_entry(bool is_worker) override {
+    if (is_worker) mask_all_signals();
+  }
+};
+
+class TbbExecutor final : public Executor {
+ public:
+  explicit TbbExecutor(int threads) : threads_(threads), arena_(threads, 1), observer_(arena_) {
+    // Workers are started while every signal is blocked here, so they inherit the mask from their first instruction.
+    const ScopedSignalMask mask;
+    parallel_for(threads_, [](int64_t, int) {});
+  }
+
+  int num_threads() const override { return threads_; }
+
+  void parallel_for(int64_t count, FunctionRef<void(int64_t, int)> task) override {
+    const CallerGuard guard(busy_);
+    TaskRun run(count, task);
+    const int helpers = static_cast<int>(std::min<int64_t>(threads_, count)) - 1;
+    if (helpers <= 0) {
+      arena_.execute([&] { run.work(tbb::this_task_arena::current_thread_index()); });
+    } else {
+      arena_.execute([&] { share(run, helpers); });
+    }
+    run.rethrow();
+  }
+
+ private:
+  static void share(TaskRun& run, int helpers) {
+    const auto work = [&run] { run.work(tbb::this_task_arena::current_thread_index()); };
+    tbb::task_group group;
+    for (int i = 0; i < helpers; ++i) group.run(work);
+    work();
+    group.wait();
+  }
+
+  const int threads_;
+  tbb::task_arena arena_;
+  MaskSignals observer_;
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_tbb_executor(int threads) {
+  const int cores = usable_cores();
+  if (threads < 0 || threads > cores) {
+    throw Error(Code::kOutOfRange,
+                str("runtime.threads is ", threads, " but this process may use ", cores, " cores"))
+        .with_key("runtime.threads")
+        .with_expected(str("0..", cores));
+  }
+  return std::make_unique<TbbExecutor>(threads == 0 ? cores : threads);
+}
+
+}  // namespace rl

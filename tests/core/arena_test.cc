@@ -1,0 +1,129 @@
+// Arenas: layout of a plan, the ledger, and every way a reservation can fail.
+#include "core/arena.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+// Fails the n-th reservation (from 1), serves the others from the system.
+class FailNth final : public MemorySource {
+ public:
+  explicit FailNth(int n) : n_(n) {}
+  void* reserve(uint64_t bytes) override {
+    if (++calls_ == n_) {
+      errno = ENOMEM;
+      return nullptr;
+    }
+    ++live_;
+    return system_memory().reserve(bytes);
+  }
+  void release(void* data, uint64_t bytes) noexcept override {
+    --live_;
+    system_memory().release(data, bytes);
+  }
+  int live() const { return live_; }
+
+ private:
+  const int n_;
+  int calls_ = 0;
+  int live_ = 0;
+};
+
+TEST(ArenaPlan, PiecesAreAlignedAndNeverOverlap) {
+  ArenaPlan plan;
+  EXPECT_EQ(plan.book("a", 1), 0u);
+  EXPECT_EQ(plan.book("b", 64), 64u);
+  EXPECT_EQ(plan.book("c", 65), 128u);
+  EXPECT_EQ(plan.book("empty", 0), 256u);
+  EXPECT_EQ(plan.total_bytes(), 256u);
+  ASSERT_EQ(plan.pieces().size(), 4u);
+  EXPECT_EQ(plan.pieces()[2].name, "c");
+  EXPECT_EQ(plan.pieces()[2].bytes, 65u);
+}
+
+TEST(ArenaPlan, RefusesATotalThatWraps) {
+  ArenaPlan plan;
+  plan.book("half", uint64_t{1} << 63);
+  expect_error(Code::kOutOfRange, [&] { plan.book("rest", uint64_t{1} << 63); });
+  EXPECT_EQ(plan.total_bytes(), uint64_t{1} << 63);
+}
+
+TEST(Arena, StartsAsZerosAndIsWritableToTheLastByte) {
+  for (const uint64_t bytes : {uint64_t{1}, uint64_t{4097}, (uint64_t{5} << 20) + 3}) {
+    const Arena arena("test", bytes);
+    EXPECT_EQ(arena.bytes(), bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % 4096, 0u);
+    for (uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(arena.data()[i], std::byte{0});
+    arena.data()[bytes - 1] = std::byte{7};
+    EXPECT_EQ(*arena.at<unsigned char>(bytes - 1), 7);
+  }
+}
+
+TEST(Arena, EveryPageIsResidentAtCreation) {
+  const uint64_t bytes = (uint64_t{4} << 20) + 4096;
+  const Arena arena("test", bytes);
+  std::vector<unsigned char> resident(bytes / 4096);
+  ASSERT_EQ(mincore(arena.data(), bytes, resident.data()), 0);
+  for (const unsigned char page : resident) ASSERT_EQ(page & 1, 1);
+}
+
+TEST(Arena, LedgerFollowsCreationMoveAndEnd) {
+  const uint64_t before = Arena::live_bytes();
+  {
+    Arena a("first", 100);
+    Arena b("second", 5000);
+    EXPECT_EQ(Arena::live_bytes(), before + 5100);
+    Arena c(std::move(a));
+    EXPECT_EQ(c.name(), "first");
+    EXPECT_EQ(Arena::live_bytes(), before + 5100);
+    b = std::move(c);
+    EXPECT_EQ(b.name(), "first");
+    EXPECT_EQ(Arena::live_bytes(), before + 100);
+    const auto ledger = Arena::ledger();
+    ASSERT_FALSE(ledger.empty());
+    EXPECT_EQ(ledger.back().name, "first");
+    EXPECT_EQ(ledger.back().bytes, 100u);
+  }
+  EXPECT_EQ(Arena::live_bytes(), before);
+}
+
+TEST(Arena, ZeroBytesReserveNothing) {
+  FailNth source(1);
+  const ScopedMemorySource scope(source);
+  const Arena arena("empty", 0);
+  EXPECT_EQ(arena.data(), nullptr);
+  EXPECT_EQ(arena.bytes(), 0u);
+}
+
+TEST(Arena, RefusedReservationNamesArenaBytesAndCause) {
+  const uint64_t before = Arena::live_bytes();
+  FailNth source(2);
+  {
+    const ScopedMemorySource scope(source);
+    const Arena first("first", 64);
+    const Error error = expect_error(Code::kOutOfMemory, [] { Arena arena("kv cache", 12345); });
+    EXPECT_TRUE(contains(error.message, "kv cache"));
+    EXPECT_TRUE(contains(error.message, "12345 bytes"));
+    EXPECT_EQ(error.system_code, ENOMEM);
+    EXPECT_EQ(error.key, "kv cache");
+    EXPECT_EQ(Arena::live_bytes(), before + 64);
+  }
+  EXPECT_EQ(source.live(), 0);
+  EXPECT_EQ(Arena::live_bytes(), before);
+}
+
+TEST(Arena, MoreThanTheMachineHasIsRefusedNotKilled) {
+  const Error error =
+      expect_error(Code::kOutOfMemory, [] { Arena arena("huge", uint64_t{1} << 50); });
+  EXPECT_EQ(error.system_code, ENOMEM);
+  expect_error(Code::kOutOfRange, [] { Arena arena("wraps", ~uint64_t{0}); });
+}
+
+}  // namespace
+}  // namespace rl

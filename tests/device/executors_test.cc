@@ -1,0 +1,168 @@
+// Both executors keep the same contract: every task once, workers never shared, first exception rethrown, thread count
+// checked, signals masked.
+#include "device/cpu/executors.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+struct Maker {
+  const char* name;
+  std::unique_ptr<Executor> (*make)(int);
+  int threads;
+};
+
+class Executors : public ::testing::TestWithParam<Maker> {
+ protected:
+  void SetUp() override {
+    const bool tbb = GetParam().make == make_tbb_executor;
+    if (tbb && GetParam().threads > usable_cores()) {
+      GTEST_SKIP() << "TBB executors take at most the " << usable_cores() << " usable cores";
+    }
+    executor_ = GetParam().make(GetParam().threads);
+  }
+  std::unique_ptr<Executor> executor_;
+};
+
+TEST_P(Executors, RunEveryTaskOnce) {
+  EXPECT_EQ(executor_->num_threads(), GetParam().threads);
+  for (const int64_t count : {0, 1, 2, 3, 17, 1000}) {
+    std::vector<std::atomic<int>> runs(static_cast<size_t>(count));
+    executor_->parallel_for(count, [&](int64_t task, int) { runs[static_cast<size_t>(task)]++; });
+    for (const auto& n : runs) ASSERT_EQ(n.load(), 1);
+  }
+}
+
+TEST_P(Executors, NeverShareAWorkerIndex) {
+  const int threads = executor_->num_threads();
+  std::vector<std::atomic<int>> inside(static_cast<size_t>(threads));
+  std::atomic<int> errors{0};
+  for (int round = 0; round < 200; ++round) {
+    executor_->parallel_for(16, [&](int64_t, int worker) {
+      if (worker < 0 || worker >= threads) {
+        ++errors;
+        return;
+      }
+      if (inside[static_cast<size_t>(worker)].fetch_add(1) != 0) ++errors;
+      std::this_thread::yield();
+      inside[static_cast<size_t>(worker)].fetch_sub(1);
+    });
+  }
+  EXPECT_EQ(errors.load(), 0);
+}
+
+TEST_P(Executors, WritesOfTasksAreVisibleToTheCaller) {
+  std::vector<int64_t> values(64);
+  for (int64_t round = 0; round < 500; ++round) {
+    executor_->parallel_for(64, [&](int64_t task, int) {
+      values[static_cast<size_t>(task)] += task + round;
+    });
+  }
+  for (int64_t task = 0; task < 64; ++task) {
+    EXPECT_EQ(values[static_cast<size_t>(task)], 500 * task + 499 * 500 / 2);
+  }
+}
+
+TEST_P(Executors, RethrowTheExceptionAndStayUsable) {
+  for (int round = 0; round < 20; ++round) {
+    const Error error = expect_error(Code::kNonFinite, [&] {
+      executor_->parallel_for(50, [&](int64_t task, int) {
+        if (task == 7) throw Error(Code::kNonFinite, "task 7");
+      });
+    });
+    EXPECT_EQ(error.message, "task 7");
+  }
+  std::atomic<int> runs{0};
+  executor_->parallel_for(10, [&](int64_t, int) { ++runs; });
+  EXPECT_EQ(runs.load(), 10);
+}
+
+TEST_P(Executors, RefuseReentry) {
+  expect_error(Code::kInternal, [&] {
+    executor_->parallel_for(1, [&](int64_t, int) {
+      executor_->parallel_for(1, [](int64_t, int) {});
+    });
+  });
+}
+
+TEST_P(Executors, MaskSignalsInWorkersAndRestoreTheCallers) {
+  sigset_t mine;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mine);
+  EXPECT_EQ(sigismember(&mine, SIGINT), 0);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> unmasked{0};
+  for (int round = 0; round < 50; ++round) {
+    executor_->parallel_for(8, [&](int64_t, int) {
+      sigset_t set;
+      pthread_sigmask(SIG_SETMASK, nullptr, &set);
+      const bool masked = sigismember(&set, SIGINT) == 1 && sigismember(&set, SIGPROF) == 1;
+      if (std::this_thread::get_id() != caller && !masked) ++unmasked;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    });
+  }
+  EXPECT_EQ(unmasked.load(), 0);
+}
+
+TEST_P(Executors, UseASecondWorkerExactlyWhenTheyHaveOne) {
+  std::atomic<bool> second{false};
+  for (int round = 0; round < 1000 && !second; ++round) {
+    std::atomic<int> arrived{0};
+    executor_->parallel_for(2, [&](int64_t, int worker) {
+      ++arrived;
+      for (int i = 0; i < 1000 && arrived < 2; ++i) std::this_thread::yield();
+      if (worker != 0) second = true;
+    });
+  }
+  EXPECT_EQ(second.load(), executor_->num_threads() > 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cpu, Executors,
+    ::testing::Values(Maker{"Tbb1", make_tbb_executor, 1}, Maker{"Tbb2", make_tbb_executor, 2},
+                      Maker{"Thread1", make_thread_executor, 1},
+                      Maker{"Thread2", make_thread_executor, 2},
+                      Maker{"Thread5", make_thread_executor, 5}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(MakeExecutor, ZeroMeansAllUsableCores) {
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_EQ(make_tbb_executor(0)->num_threads(), usable_cores());
+  EXPECT_EQ(make_thread_executor(0)->num_threads(), usable_cores());
+}
+
+TEST(MakeExecutor, MoreThreadsThanCoresIsAnErrorNamingBoth) {
+  const int cores = usable_cores();
+  const Error error = expect_error(Code::kOutOfRange, [&] { make_tbb_executor(cores + 1); });
+  EXPECT_TRUE(contains(error.message, str("is ", cores + 1)));
+  EXPECT_TRUE(contains(error.message, str("use ", cores, " cores")));
+  EXPECT_EQ(error.key, "runtime.threads");
+  expect_error(Code::kOutOfRange, [] { make_tbb_executor(-1); });
+  expect_error(Code::kOutOfRange, [] { make_thread_executor(1025); });
+}
+
+TEST(MakeExecutor, TwoExecutorsRunSideBySide) {
+  std::atomic<int64_t> sum{0};
+  const auto use = [&] {
+    const auto executor = make_thread_executor(2);
+    for (int round = 0; round < 100; ++round) {
+      executor->parallel_for(4, [&](int64_t task, int) { sum += task; });
+    }
+  };
+  std::thread other(use);
+  use();
+  other.join();
+  EXPECT_EQ(sum.load(), 2 * 100 * 6);
+}
+
+}  // namespace
+}  // namespace rl
