@@ -1,21 +1,28 @@
-// Arenas over anonymous mappings. The ledger and the memory source are the only process-wide state: the ledger because
-// resident memory is a figure of the process, the source because a test must be able to fail any reservation.
+// Arenas over anonymous mappings. The ledger and the memory source are the only process-wide state:
+// the ledger because resident memory is a figure of the process, the source because a test must be
+// able to fail any reservation.
 #include "core/arena.h"
 
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
+
+#include "core/signals.h"
 
 namespace rl {
 namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
+constexpr uint64_t kTouchPart = uint64_t{32} << 20;
+constexpr unsigned kMaxTouchThreads = 16;
 
 class SystemMemory final : public MemorySource {
  public:
@@ -27,8 +34,8 @@ class SystemMemory final : public MemorySource {
     }
     const bool huge = bytes >= kHugePage;
     const uint64_t slack = huge ? kHugePage : 0;
-    void* raw = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                     0);
+    void* raw =
+        mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) return nullptr;
     if (!huge) return raw;
     std::byte* start = trim(static_cast<std::byte*>(raw), bytes);
@@ -76,10 +83,33 @@ MemorySource& current_source() {
   return source != nullptr ? *source : system_memory();
 }
 
-void touch_pages(std::byte* data, uint64_t bytes) {
+void touch_range(std::byte* data, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; i += kPage) {
     *reinterpret_cast<volatile unsigned char*>(data + i) = 0;
   }
+}
+
+// A first touch may cost a fault in the kernel and another in a hypervisor, seconds per GiB; both
+// scale with cores.
+void touch_pages(std::byte* data, uint64_t bytes) {
+  const uint64_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxTouchThreads);
+  const uint64_t parts = std::min(cores, bytes / kTouchPart + 1);
+  const uint64_t step = CheckedU64(bytes / parts + 1).align_up(kPage).get();
+  const ScopedSignalMask mask;
+  std::vector<std::thread> helpers;
+  uint64_t done_from = bytes;
+  for (uint64_t part = parts - 1; part > 0; --part) {
+    const uint64_t start = part * step;
+    if (start >= bytes) continue;
+    try {
+      helpers.emplace_back(touch_range, data + start, done_from - start);
+    } catch (const std::exception&) {
+      break;  // no thread to be had: this one touches the rest
+    }
+    done_from = start;
+  }
+  touch_range(data, done_from);
+  for (std::thread& helper : helpers) helper.join();
 }
 
 }  // namespace
@@ -108,9 +138,9 @@ Arena::Arena(std::string name, uint64_t bytes) : name_(std::move(name)), bytes_(
   data_ = static_cast<std::byte*>(source_->reserve(mapped_bytes_));
   if (data_ == nullptr) {
     const int code = errno;
-    throw Error(Code::kOutOfMemory, str("arena ", name_, ": cannot reserve ", bytes, " bytes beside ",
-                                        live_bytes(), " bytes of live arenas: ",
-                                        code != 0 ? std::strerror(code) : "refused"))
+    throw Error(Code::kOutOfMemory,
+                str("arena ", name_, ": cannot reserve ", bytes, " bytes beside ", live_bytes(),
+                    " bytes of live arenas: ", code != 0 ? std::strerror(code) : "refused"))
         .with_key(name_)
         .with_system_code(code);
   }

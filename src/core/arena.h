@@ -1,5 +1,6 @@
-// Arenas: sizes first, then one reservation, then pointers. An ArenaPlan books named pieces and yields their total; an
-// Arena reserves that many bytes once (page-aligned, huge pages advised, touched once) and hands out the pieces.
+// Arenas: sizes first, then one reservation, then pointers. An ArenaPlan books named pieces and
+// yields their total; an Arena reserves that many bytes once (page-aligned, huge pages advised,
+// touched once) and hands out the pieces.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace rl {
 class ArenaPlan {
  public:
   static constexpr uint64_t kAlignment = 64;
-  // Books bytes under a name and returns the piece's offset. Pieces never overlap; order of calls is order in memory.
+  // Books bytes under a name and returns the piece's offset. Pieces never overlap; order of calls
+  // is order in memory.
   uint64_t book(std::string name, uint64_t bytes);
   uint64_t total_bytes() const { return total_; }
   struct Piece {
@@ -29,7 +31,8 @@ class ArenaPlan {
   uint64_t total_ = 0;
 };
 
-// Where arenas get their bytes: the allocator seam. reserve returns page-aligned zeroed memory, or null with errno set.
+// Where arenas get their bytes: the allocator seam. reserve returns page-aligned zeroed memory, or
+// null with errno set.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -55,8 +58,8 @@ class ScopedMemorySource {
 class Arena {
  public:
   Arena() = default;
-  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and the cause. Zero bytes
-  // reserve nothing and stay out of the ledger. The content starts as zeros.
+  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and
+  // the cause. Zero bytes reserve nothing and stay out of the ledger. The content starts as zeros.
   Arena(std::string name, uint64_t bytes);
   ~Arena();
   Arena(Arena&& other) noexcept;

@@ -1,5 +1,5 @@
-// The real file system over POSIX calls. Every call is retried on EINTR, short transfers are continued, and every
-// failure names the operation, the path and the system's reason.
+// The real file system over POSIX calls. Every call is retried on EINTR, short transfers are
+// continued, and every failure names the operation, the path and the system's reason.
 #include "core/fs.h"
 
 #include <dirent.h>
@@ -49,7 +49,8 @@ class Descriptor {
   int fd_;
 };
 
-// O_NONBLOCK keeps a FIFO from blocking the open; it has no effect on the regular files that are let through.
+// O_NONBLOCK keeps a FIFO from blocking the open; it has no effect on the regular files that are
+// let through.
 Descriptor open_regular(const std::string& path, int flags, const char* operation) {
   Descriptor fd(retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666); }));
   if (fd.get() < 0) fail(operation, path, errno);
@@ -75,8 +76,8 @@ class RealInput final : public InputFile {
 
   void read_at(uint64_t offset, std::span<std::byte> out) const override {
     if (offset > size_ || out.size() > size_ - offset) {
-      throw Error(Code::kDataLoss, str(path_, ": cannot read ", out.size(), " bytes at offset ", offset,
-                                       ": the file has ", size_, " bytes"))
+      throw Error(Code::kDataLoss, str(path_, ": cannot read ", out.size(), " bytes at offset ",
+                                       offset, ": the file has ", size_, " bytes"))
           .with_location(str(path_, " offset ", offset));
     }
     size_t done = 0;
@@ -126,7 +127,8 @@ class RealOutput final : public OutputFile {
  private:
   void require_open(const char* operation) const {
     if (fd_.get() < 0) {
-      throw Error(Code::kFailedPrecondition, str("cannot ", operation, " ", path_, ": it is closed"))
+      throw Error(Code::kFailedPrecondition,
+                  str("cannot ", operation, " ", path_, ": it is closed"))
           .with_location(path_);
     }
   }
@@ -220,8 +222,8 @@ FileSystem& real_fs() {
 std::string read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes) {
   const std::unique_ptr<InputFile> file = fs.open(path);
   if (file->size() > max_bytes) {
-    throw Error(Code::kResourceExhausted, str(path, " has ", file->size(), " bytes; at most ",
-                                              max_bytes, " are read"))
+    throw Error(Code::kResourceExhausted,
+                str(path, " has ", file->size(), " bytes; at most ", max_bytes, " are read"))
         .with_location(path);
   }
   std::string text(file->size(), '\0');

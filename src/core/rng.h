@@ -1,5 +1,6 @@
-// Counter-based random numbers (contract N5): a draw is a pure function of (seed, purpose, ordinal, slot, position), so
-// no generator state exists and no schedule can change a draw. The generator is Philox4x32-10 of Salmon et al. 2011.
+// Counter-based random numbers (contract N5): a draw is a pure function of (seed, purpose, ordinal,
+// slot, position), so no generator state exists and no schedule can change a draw. The generator is
+// Philox4x32-10 of Salmon et al. 2011.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,11 +22,12 @@ constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, std::array<uint32_t, 2>
   return counter;
 }
 
-// What a stream of draws is for. Two purposes under one seed are independent streams. Numbers never change: they are
-// part of what a checkpoint resumes.
+// What a stream of draws is for. Two purposes under one seed are independent streams. Numbers never
+// change: they are part of what a checkpoint resumes.
 struct RngPurpose {
   static constexpr uint32_t kSampling = 1;
-  static constexpr uint32_t kRequest = 2;  // engine requests outside a run: ordinal is the request id
+  static constexpr uint32_t kRequest =
+      2;  // engine requests outside a run: ordinal is the request id
   static constexpr uint32_t kShuffle = 3;
   static constexpr uint32_t kInit = 4;
   static constexpr uint32_t kEval = 5;
@@ -46,8 +48,8 @@ struct PhiloxKey {
 
 // 64 random bits of one draw.
 constexpr uint64_t random_bits(PhiloxKey key, uint64_t ordinal, uint32_t slot, uint32_t position) {
-  const PhiloxBlock counter = {static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32), slot,
-                               position};
+  const PhiloxBlock counter = {static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32),
+                               slot, position};
   const PhiloxBlock block = philox4x32_10(counter, key.derive());
   return (uint64_t{block[1]} << 32) | block[0];
 }

@@ -66,7 +66,7 @@ TEST(Arena, StartsAsZerosAndIsWritableToTheLastByte) {
 }
 
 TEST(Arena, EveryPageIsResidentAtCreation) {
-  const uint64_t bytes = (uint64_t{4} << 20) + 4096;
+  const uint64_t bytes = (uint64_t{70} << 20) + 4096;  // large enough for several touching threads
   const Arena arena("test", bytes);
   std::vector<unsigned char> resident(bytes / 4096);
   ASSERT_EQ(mincore(arena.data(), bytes, resident.data()), 0);

@@ -139,8 +139,8 @@ TEST(ReadTextFile, RefusesMoreThanTheCap) {
   const TempDir dir;
   write_file_atomically(real_fs(), dir.file("a"), "123456");
   EXPECT_EQ(read_text_file(real_fs(), dir.file("a"), 6), "123456");
-  const Error error = expect_error(Code::kResourceExhausted,
-                                   [&] { read_text_file(real_fs(), dir.file("a"), 5); });
+  const Error error =
+      expect_error(Code::kResourceExhausted, [&] { read_text_file(real_fs(), dir.file("a"), 5); });
   EXPECT_TRUE(contains(error.message, "6 bytes"));
 }
 

@@ -1,4 +1,5 @@
-// Philox against the known-answer vectors published with Random123, and the shape of the draws built on it.
+// Philox against the known-answer vectors published with Random123, and the shape of the draws
+// built on it.
 #include "core/rng.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +14,9 @@ TEST(Philox, MatchesTheKnownAnswers) {
             (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox4x32_10({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
             (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-  EXPECT_EQ(philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
-            (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  EXPECT_EQ(
+      philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+      (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 TEST(Uniform, EveryPartOfTheKeyChangesTheDraw) {
@@ -43,7 +45,8 @@ TEST(Uniform, LiesInTheUnitIntervalWithTheRightMoments) {
     sum += u;
     squares += u * u;
   }
-  // Five standard errors: the mean's is sqrt(1/12/n) = 0.00091, the second moment's sqrt(4/45/n) = 0.00094.
+  // Five standard errors: the mean's is sqrt(1/12/n) = 0.00091, the second moment's sqrt(4/45/n) =
+  // 0.00094.
   EXPECT_NEAR(sum / count, 0.5, 0.0046);
   EXPECT_NEAR(squares / count, 1.0 / 3, 0.0047);
 }

@@ -1,5 +1,5 @@
-// Both executors keep the same contract: every task once, workers never shared, first exception rethrown, thread count
-// checked, signals masked.
+// Both executors keep the same contract: every task once, workers never shared, first exception
+// rethrown, thread count checked, signals masked.
 #include "device/cpu/executors.h"
 
 #include <gtest/gtest.h>
@@ -64,9 +64,8 @@ TEST_P(Executors, NeverShareAWorkerIndex) {
 TEST_P(Executors, WritesOfTasksAreVisibleToTheCaller) {
   std::vector<int64_t> values(64);
   for (int64_t round = 0; round < 500; ++round) {
-    executor_->parallel_for(64, [&](int64_t task, int) {
-      values[static_cast<size_t>(task)] += task + round;
-    });
+    executor_->parallel_for(
+        64, [&](int64_t task, int) { values[static_cast<size_t>(task)] += task + round; });
   }
   for (int64_t task = 0; task < 64; ++task) {
     EXPECT_EQ(values[static_cast<size_t>(task)], 500 * task + 499 * 500 / 2);
@@ -89,9 +88,8 @@ TEST_P(Executors, RethrowTheExceptionAndStayUsable) {
 
 TEST_P(Executors, RefuseReentry) {
   expect_error(Code::kInternal, [&] {
-    executor_->parallel_for(1, [&](int64_t, int) {
-      executor_->parallel_for(1, [](int64_t, int) {});
-    });
+    executor_->parallel_for(1,
+                            [&](int64_t, int) { executor_->parallel_for(1, [](int64_t, int) {}); });
   });
 }
 
@@ -126,13 +124,13 @@ TEST_P(Executors, UseASecondWorkerExactlyWhenTheyHaveOne) {
   EXPECT_EQ(second.load(), executor_->num_threads() > 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cpu, Executors,
-    ::testing::Values(Maker{"Tbb1", make_tbb_executor, 1}, Maker{"Tbb2", make_tbb_executor, 2},
-                      Maker{"Thread1", make_thread_executor, 1},
-                      Maker{"Thread2", make_thread_executor, 2},
-                      Maker{"Thread5", make_thread_executor, 5}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cpu, Executors,
+                         ::testing::Values(Maker{"Tbb1", make_tbb_executor, 1},
+                                           Maker{"Tbb2", make_tbb_executor, 2},
+                                           Maker{"Thread1", make_thread_executor, 1},
+                                           Maker{"Thread2", make_thread_executor, 2},
+                                           Maker{"Thread5", make_thread_executor, 5}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(MakeExecutor, ZeroMeansAllUsableCores) {
   EXPECT_GE(usable_cores(), 1);

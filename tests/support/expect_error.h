@@ -1,4 +1,5 @@
-// Runs a callable that must throw rl::Error and hands the error back, so that a test can look at its fields.
+// Runs a callable that must throw rl::Error and hands the error back, so that a test can look at
+// its fields.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// A FileSystem over another one that fails, shortens or loses chosen operations. Operations are counted over all files;
-// the n-th one (from 1) fails with Error(kIo) and the given errno, once or from then on. A failing append may first write
-// a part of its data, as a full disk does.
+// A FileSystem over another one that fails, shortens or loses chosen operations. Operations are
+// counted over all files; the n-th one (from 1) fails with Error(kIo) and the given errno, once or
+// from then on. A failing append may first write a part of its data, as a full disk does.
 #pragma once
 #include <cerrno>
 #include <cstring>
@@ -76,7 +76,8 @@ class FaultFs final : public FileSystem {
     return fault_.for_ever ? operations_ >= fault_.at : operations_ == fault_.at;
   }
   [[noreturn]] void fail(const char* operation, const std::string& path) const {
-    throw Error(Code::kIo, str("cannot ", operation, " ", path, ": ", std::strerror(fault_.system_code)))
+    throw Error(Code::kIo,
+                str("cannot ", operation, " ", path, ": ", std::strerror(fault_.system_code)))
         .with_location(path)
         .with_system_code(fault_.system_code);
   }

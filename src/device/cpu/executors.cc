@@ -1,9 +1,8 @@
-// Core count and the TBB executor. Tasks are handed out by one shared counter: with tasks cut by shape there are few of
-// them, and a counter needs no splitting.
+// Core count and the TBB executor. Tasks are handed out by one shared counter: with tasks cut by
+// shape there are few of them, and a counter needs no splitting.
 #include "device/cpu/executors.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 #include <tbb/task_scheduler_observer.h>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/signals.h"
 #include "device/cpu/task_run.h"
 
 namespace rl {
@@ -35,7 +35,9 @@ namespace {
 
 class MaskSignals final : public tbb::task_scheduler_observer {
  public:
-  explicit MaskSignals(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  explicit MaskSignals(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) {
+    observe(true);
+  }
   ~MaskSignals() override { observe(false); }
   void on_scheduler_entry(bool is_worker) override {
     if (is_worker) mask_all_signals();
@@ -45,7 +47,8 @@ class MaskSignals final : public tbb::task_scheduler_observer {
 class TbbExecutor final : public Executor {
  public:
   explicit TbbExecutor(int threads) : threads_(threads), arena_(threads, 1), observer_(arena_) {
-    // Workers are started while every signal is blocked here, so they inherit the mask from their first instruction.
+    // Workers are started while every signal is blocked here, so they inherit the mask from their
+    // first instruction.
     const ScopedSignalMask mask;
     parallel_for(threads_, [](int64_t, int) {});
   }

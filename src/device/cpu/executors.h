@@ -1,5 +1,6 @@
-// Executors of the CPU. The calling thread takes part in every parallel_for, so an executor of n threads owns n - 1.
-// Threads that an executor starts have every signal masked: the host's handlers run on the host's threads only.
+// Executors of the CPU. The calling thread takes part in every parallel_for, so an executor of n
+// threads owns n - 1. Threads that an executor starts have every signal masked: the host's handlers
+// run on the host's threads only.
 #pragma once
 #include <memory>
 
@@ -10,11 +11,12 @@ namespace rl {
 // Cores that this process may run on (the affinity mask, not the machine's count).
 int usable_cores();
 
-// One TBB arena of its own. threads 0 means all usable cores; more than usable_cores() is Error(kOutOfRange).
+// One TBB arena of its own. threads 0 means all usable cores; more than usable_cores() is
+// Error(kOutOfRange).
 std::unique_ptr<Executor> make_tbb_executor(int threads);
 
-// Plain std::threads that spin shortly, then sleep. threads 0 means all usable cores; at most 1024, also above the
-// number of cores (tests need that).
+// Plain std::threads that spin shortly, then sleep. threads 0 means all usable cores; at most 1024,
+// also above the number of cores (tests need that).
 std::unique_ptr<Executor> make_thread_executor(int threads);
 
 }  // namespace rl

@@ -1,9 +1,7 @@
-// What both executors share: one run over tasks handed out by a counter, the guard against a second caller, and signal
-// masks. Invariant: after an exception the remaining tasks are skipped, never half run.
+// What both executors share: one run over tasks handed out by a counter, the guard against a second
+// caller, and signal masks. Invariant: after an exception the remaining tasks are skipped, never
+// half run.
 #pragma once
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -63,28 +61,6 @@ class CallerGuard {
 
  private:
   std::atomic<bool>& busy_;
-};
-
-inline void mask_all_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
-}
-
-// Blocks every signal in this thread while it lives, so that threads started meanwhile inherit the mask.
-class ScopedSignalMask {
- public:
-  ScopedSignalMask() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~ScopedSignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  ScopedSignalMask(const ScopedSignalMask&) = delete;
-  ScopedSignalMask& operator=(const ScopedSignalMask&) = delete;
-
- private:
-  sigset_t before_;
 };
 
 }  // namespace rl

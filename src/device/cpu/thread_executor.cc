@@ -1,11 +1,13 @@
-// The plain-thread executor. All coordination is one atomic word, the gate: (epoch, open, active). A worker joins the
-// current epoch only while the gate is open; the caller closes it once no task is left and waits for the workers that
-// joined. A sleeping worker therefore never delays a run that others finished.
+// The plain-thread executor. All coordination is one atomic word, the gate: (epoch, open, active).
+// A worker joins the current epoch only while the gate is open; the caller closes it once no task
+// is left and waits for the workers that joined. A sleeping worker therefore never delays a run
+// that others finished.
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
 #include <vector>
 
+#include "core/signals.h"
 #include "device/cpu/executors.h"
 #include "device/cpu/task_run.h"
 
