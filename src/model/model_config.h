@@ -1,5 +1,6 @@
-// The validated description of a causal decoder (Llama, SmolLM2, Qwen2) and the tensors that description implies.
-// Invariant: a ModelConfig that passed validate() has sizes inside kModelCaps, so products of two sizes fit int64_t.
+// The validated description of a causal decoder (Llama, SmolLM2, Qwen2) and the tensors that
+// description implies. Invariant: a ModelConfig that passed validate() has sizes inside kModelCaps,
+// so products of two sizes fit int64_t.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/executor.h"
 
 namespace rl {
 
@@ -32,7 +34,7 @@ struct ModelConfig {
   std::vector<int32_t> eos_ids;  // every id that ends a sequence, in file order, no repeats
   int32_t bos_id = -1;           // -1 when the file names none
   int32_t pad_id = -1;
-  Dtype file_dtype = Dtype::kF32;  // element type a saved copy should have: kF32 only for an F32 file
+  Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -49,24 +51,35 @@ struct ModelCaps {
 };
 inline constexpr ModelCaps kModelCaps;
 
-// Throws Error(kOutOfRange) naming the field, its limits and the value seen, with location (a file) attached.
+// Throws Error(kOutOfRange) naming the field, its limits and the value seen, with location (a file)
+// attached. Also holds: heads is a multiple of kv_heads, head_dim is even, and every special id
+// lies inside the vocabulary.
 void validate(const ModelConfig& config, const std::string& location);
 
 struct TensorInfo {
   std::string name;            // Hugging Face name, e.g. model.layers.0.self_attn.q_proj.weight
   std::vector<int64_t> shape;  // Hugging Face order: [rows, cols] or [n]
-  std::string stored_type;     // "F32", "BF16", "Q4_1", ...: how the file holds it; empty in expected_tensors
+  std::string
+      stored_type;  // "F32", "BF16", "Q4_1", ...: how the file holds it; empty in expected_tensors
 
   int64_t rows() const { return shape.size() < 2 ? 1 : shape[0]; }  // a vector is one row
   int64_t cols() const { return shape.empty() ? 1 : shape.back(); }
 };
 
-// The tensors a model of this configuration has: embedding, layers in order, final norm, then the head unless tied.
+// The tensors a model of this configuration has: embedding, layers in order, final norm, then the
+// head unless tied.
 std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
 
-// Checks that seen holds every expected tensor with its shape and nothing else. Allowed besides: names ending in
-// "rotary_emb.inv_freq" (computed, never read). Error(kDataLoss) names tensor, expected and seen shape, and location.
-void check_tensor_set(const ModelConfig& config, const std::vector<TensorInfo>& seen, const std::string& location);
+// Checks that seen holds every expected tensor with its shape and nothing else, and returns the
+// index into seen of each expected tensor. Names ending in "rotary_emb.inv_freq" are passed over:
+// they are computed, never read. A difference is Error(kDataLoss) naming tensor, expected and seen
+// shape, and location. Needs memory in proportion to seen only.
+std::vector<size_t> match_tensors(const ModelConfig& config, const std::vector<TensorInfo>& seen,
+                                  const std::string& location);
+
+// Calls visit for each expected tensor in order, without holding the list.
+void for_each_expected_tensor(const ModelConfig& config,
+                              FunctionRef<void(const TensorInfo&)> visit);
 
 // "[64, 96]"
 std::string shape_text(const std::vector<int64_t>& shape);

@@ -1,6 +1,7 @@
 // A checkpoint opened for reading: a Hugging Face directory or a .gguf file behind one interface.
-// Invariant: a WeightSource exists only when its whole header was checked against the real file size and against the
-// tensors its configuration implies; only the header is in memory, and rows are read on demand with pread.
+// Invariant: a WeightSource exists only when its whole header was checked against the real file
+// size and against the tensors its configuration implies; only the header is in memory, and rows
+// are read on demand with pread.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -20,11 +21,13 @@ class WeightSource {
  public:
   virtual ~WeightSource();
   virtual const ModelConfig& config() const = 0;
-  // Exactly expected_tensors(config()), in that order, with stored_type filled in. A tied head is not listed.
+  // Exactly expected_tensors(config()), in that order, with stored_type filled in. A tied head is
+  // not listed.
   virtual const std::vector<TensorInfo>& tensors() const = 0;
   virtual int64_t find(std::string_view hf_name) const = 0;  // index into tensors(), -1 when absent
-  // Rows [first_row, first_row + out.size() / cols) of tensor index as fp32, in Hugging Face layout and row order (the
-  // q/k row order of llama GGUF files is undone). out.size() is a multiple of cols; a vector is one row. Thread-safe.
+  // Rows [first_row, first_row + out.size() / cols) of tensor index as fp32, in Hugging Face layout
+  // and row order (the q/k row order of llama GGUF files is undone). out.size() is a multiple of
+  // cols; a vector is one row. Thread-safe.
   virtual void read(int64_t index, int64_t first_row, std::span<float> out) const = 0;
   // The tokenizer stored in the file itself (GGUF); nullopt for a directory.
   virtual std::optional<TokenizerParts> tokenizer_parts() const = 0;
@@ -33,8 +36,8 @@ class WeightSource {
   virtual const std::string& path() const = 0;
 };
 
-// path is a Hugging Face directory (config.json and model.safetensors) or a .gguf file. Errors name file, byte offset
-// or JSON pointer, tensor, limit and value seen.
+// path is a Hugging Face directory (config.json and model.safetensors) or a .gguf file. Errors name
+// file, byte offset or JSON pointer, tensor, limit and value seen.
 std::unique_ptr<WeightSource> open_weight_source(FileSystem& fs, const std::string& path);
 
 }  // namespace rl

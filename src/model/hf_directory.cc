@@ -1,0 +1,155 @@
+// Opens the files of the directory one after the other and compares them with each other before
+// anything is read.
+#include "model/hf_directory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "model/hf_config.h"
+#include "model/safetensors.h"
+#include "model/tensor_table.h"
+#include "text/strict_json.h"
+
+namespace rl {
+namespace {
+
+constexpr uint64_t kMaxTemplateBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxTokenizerConfigBytes = uint64_t{4} << 20;
+constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
+
+std::string join(const std::string& dir, std::string_view name) {
+  return dir.ends_with('/') ? str(dir, name) : str(dir, "/", name);
+}
+
+ModelConfig read_config(FileSystem& fs, const std::string& dir) {
+  const std::string path = join(dir, "config.json");
+  ModelConfig c = parse_hf_config(read_text_file(fs, path, kMaxConfigBytes), path);
+  const std::string generation = join(dir, "generation_config.json");
+  if (fs.exists(generation)) {
+    merge_generation_config(read_text_file(fs, generation, kMaxConfigBytes), generation, c);
+  }
+  return c;
+}
+
+std::string weights_path(FileSystem& fs, const std::string& dir) {
+  const std::string path = join(dir, "model.safetensors");
+  if (fs.exists(path)) return path;
+  const std::string index = join(dir, "model.safetensors.index.json");
+  if (fs.exists(index)) {
+    throw Error(Code::kUnsupported,
+                str(index, ": a checkpoint split over several files is not supported"))
+        .with_expected("one file model.safetensors")
+        .with_location(index);
+  }
+  throw Error(Code::kNotFound, str(path, " does not exist"))
+      .with_expected("model.safetensors")
+      .with_location(path);
+}
+
+// The template inside tokenizer_config.json: a string, or a list of named ones with one called
+// "default".
+std::string template_of_tokenizer_config(FileSystem& fs, const std::string& path) {
+  const auto root = parse_strict_json(read_text_file(fs, path, kMaxTokenizerConfigBytes), path,
+                                      kMaxTokenizerConfigBytes);
+  const auto fail = [&](const char* what) -> std::string {
+    throw Error(Code::kWrongType, str(path, ": /chat_template ", what))
+        .with_key("chat_template")
+        .with_location(str(path, " /chat_template"));
+  };
+  if (!root.is_object()) return fail("cannot be read: the file is not an object");
+  const auto it = root.find("chat_template");
+  if (it == root.end() || it->is_null()) return {};
+  if (it->is_string()) return it->get<std::string>();
+  if (!it->is_array()) return fail("is neither a string nor a list");
+  for (const auto& item : *it) {
+    if (!item.is_object() || !item.contains("name") || !item.contains("template"))
+      return fail("has a malformed entry");
+    if (item["name"] == "default" && item["template"].is_string())
+      return item["template"].get<std::string>();
+  }
+  return {};
+}
+
+std::string read_chat_template(FileSystem& fs, const std::string& dir) {
+  const std::string own = join(dir, "chat_template.jinja");
+  if (fs.exists(own)) return read_text_file(fs, own, kMaxTemplateBytes);
+  const std::string config = join(dir, "tokenizer_config.json");
+  return fs.exists(config) ? template_of_tokenizer_config(fs, config) : std::string();
+}
+
+class HfDirectory final : public WeightSource {
+ public:
+  HfDirectory(FileSystem& fs, const std::string& dir)
+      : path_(dir), config_(read_config(fs, dir)), file_(fs, weights_path(fs, dir)) {
+    std::vector<TensorInfo> seen;
+    std::vector<int64_t> entry;
+    for (size_t i = 0; i < file_.entries().size(); ++i) {
+      const SafetensorsEntry& e = file_.entries()[i];
+      if (config_.tied_head && e.name == kHead) continue;
+      seen.push_back(TensorInfo{e.name, e.shape, std::string(e.dtype)});
+      entry.push_back(static_cast<int64_t>(i));
+    }
+    for (size_t i : match_tensors(config_, seen, file_.path())) {
+      table_.add(seen[i], file_.rows(entry[i]), 0);
+    }
+    if (config_.tied_head) check_stored_head();
+    config_.file_dtype = table_.exact_dtype();
+    const std::string tokenizer = join(dir, "tokenizer.json");
+    if (fs.exists(tokenizer)) tokenizer_json_path_ = tokenizer;
+    chat_template_ = read_chat_template(fs, dir);
+  }
+
+  const ModelConfig& config() const override { return config_; }
+  const std::vector<TensorInfo>& tensors() const override { return table_.tensors(); }
+  int64_t find(std::string_view name) const override { return table_.find(name); }
+  void read(int64_t index, int64_t first_row, std::span<float> out) const override {
+    table_.read(index, first_row, out);
+  }
+  std::optional<TokenizerParts> tokenizer_parts() const override { return std::nullopt; }
+  std::string tokenizer_json_path() const override { return tokenizer_json_path_; }
+  std::string chat_template() const override { return chat_template_; }
+  const std::string& path() const override { return path_; }
+
+ private:
+  void check_stored_head() const;
+
+  std::string path_;
+  ModelConfig config_;
+  SafetensorsFile file_;
+  TensorTable table_;
+  std::string tokenizer_json_path_;
+  std::string chat_template_;
+};
+
+void HfDirectory::check_stored_head() const {
+  const int64_t index = file_.find(kHead);
+  if (index < 0) return;
+  const SafetensorsEntry& head = file_.entries()[static_cast<size_t>(index)];
+  const SafetensorsEntry& embedding = file_.entries()[static_cast<size_t>(file_.find(kEmbedding))];
+  bool equal = head.dtype == embedding.dtype && head.shape == embedding.shape;
+  constexpr uint64_t kChunk = uint64_t{1} << 20;
+  std::vector<std::byte> a(std::min(kChunk, head.bytes)), b(a.size());
+  for (uint64_t at = 0; equal && at < head.bytes; at += kChunk) {
+    const size_t n = std::min(kChunk, head.bytes - at);
+    file_.file().read_at(head.offset + at, std::span(a).first(n));
+    file_.file().read_at(embedding.offset + at, std::span(b).first(n));
+    equal = std::memcmp(a.data(), b.data(), n) == 0;
+  }
+  if (equal) return;
+  throw Error(Code::kConflict, str(file_.path(), ": tie_word_embeddings is true, but tensor ",
+                                   kHead, " differs from ", kEmbedding))
+      .with_key(std::string(kHead))
+      .with_expected(str("no such tensor, or one equal to ", kEmbedding))
+      .with_location(str(file_.path(), " offset ", head.offset));
+}
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_hf_directory(FileSystem& fs, const std::string& dir) {
+  return std::make_unique<HfDirectory>(fs, dir);
+}
+
+}  // namespace rl

@@ -1,0 +1,17 @@
+// A Hugging Face directory seen as a model: config.json, model.safetensors, and, when present,
+// generation_config.json, tokenizer.json and a chat template (chat_template.jinja, else the one
+// inside tokenizer_config.json).
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/fs.h"
+#include "model/weight_source.h"
+
+namespace rl {
+
+// A tied model may still store lm_head.weight: then its bytes must equal the embedding's, else
+// Error(kConflict).
+std::unique_ptr<WeightSource> open_hf_directory(FileSystem& fs, const std::string& dir);
+
+}  // namespace rl
