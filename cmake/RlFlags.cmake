@@ -13,7 +13,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 add_compile_options(-Wall -Wextra -Werror -ffp-contract=off -fno-math-errno)
-add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<CONFIG:Release>:-O2>)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
 
 if(RL_SANITIZE)
   add_compile_options(-fsanitize=${RL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -1,5 +1,6 @@
-// What a tokenizer is made of when it comes from GGUF metadata: a plain record that the GGUF reader fills and
-// Tokenizer::from_parts checks. Nothing here is trusted; every size, id and merge is validated there.
+// What a tokenizer is made of when it comes from GGUF metadata: a plain record that the GGUF
+// reader fills and Tokenizer::from_parts checks. Nothing here is trusted; every size, id and
+// merge is validated there.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -28,7 +29,7 @@ struct TokenizerParts {
   std::optional<int64_t> bos_id;     // tokenizer.ggml.bos_token_id
   std::optional<int64_t> eos_id;     // tokenizer.ggml.eos_token_id
   std::optional<int64_t> pad_id;     // tokenizer.ggml.padding_token_id
-  std::optional<bool> add_bos;       // tokenizer.ggml.add_bos_token; absent: what `pre` is known for
+  std::optional<bool> add_bos;       // ...add_bos_token; absent: what `pre` is known for
 };
 
 }  // namespace rl

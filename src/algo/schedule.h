@@ -1,0 +1,37 @@
+// Learning rate as a function of the optimizer step. step counts from 0: the first optimizer step uses
+// learning_rate(s, 0), and a step skipped for non-finite gradients does not advance it. With W = warmup_steps,
+// N = total_steps, L = lr, m = min_lr:
+//
+//   step < W            L * step / W                (every schedule; so the first step has rate 0 when W > 0)
+//   constant            L
+//   linear              m + (L - m) * (1 - q)       q = min(1, (step - W) / max(1, N - W))
+//   cosine              m + (L - m) * (1 + cos(pi q)) / 2
+//
+// At and after step N linear and cosine stay at m. These are the formulas of transformers' get_*_schedule_with_warmup
+// (cosine with m > 0: get_cosine_with_min_lr_schedule_with_warmup), which verl, OpenRLHF and TRL use; only their
+// cosine rises again past N.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace rl {
+
+enum class ScheduleKind : uint8_t { kConstant, kLinear, kCosine };
+std::string_view schedule_name(ScheduleKind v);
+ScheduleKind parse_schedule(std::string_view text);  // key schedule.name
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  double lr = 1e-6;          // finite, >= 0
+  int64_t warmup_steps = 0;  // >= 0
+  int64_t total_steps = 0;   // linear, cosine: >= 1 and >= warmup_steps; constant does not read it
+  double min_lr = 0;         // linear, cosine: 0..lr; constant does not read it
+};
+
+// Throws Error(kOutOfRange) naming the option.
+void validate(const Schedule& schedule);
+
+// schedule has passed validate; step >= 0.
+double learning_rate(const Schedule& schedule, int64_t step);
+
+}  // namespace rl

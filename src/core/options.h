@@ -1,0 +1,134 @@
+// The option registry. Every option of the library is one row of a table generated from
+// abi/options.yml; an OptionSet holds one value per row. Setters check key, type and range at once
+// and never coerce or clamp; validate_all checks the combinations. Not thread-safe: one owner.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/error.h"
+
+namespace rl {
+
+// Numbers are part of the ABI.
+enum class OptionType : int32_t {
+  kBool = 1,
+  kI64 = 2,
+  kU64 = 3,
+  kF64 = 4,
+  kString = 5,
+  kEnum = 6,
+  kDurationNs = 7,
+  kBytes = 8,
+  kStringList = 9,
+  kI64List = 10,
+};
+
+// The latest moment at which a value may change.
+enum class OptionWhen : int32_t { kCreate = 1, kBetweenSteps = 2, kAnyTime = 3 };
+
+struct OptionChoice {
+  const char* name;
+  const char* doc;
+};
+
+// One side of a range, in the type of the option. List options bound their elements.
+struct OptionBound {
+  bool present = false;
+  bool inclusive = true;
+  int64_t i64 = 0;   // i64, duration_ns, i64_list
+  uint64_t u64 = 0;  // u64, bytes
+  double f64 = 0;    // f64
+};
+
+// A row of the table. Texts are static and never null.
+struct OptionInfo {
+  const char* key;
+  OptionType type;
+  const char* default_text;  // as set_text reads it
+  OptionBound min;
+  OptionBound max;
+  bool power_of_two;
+  const OptionChoice* choices;
+  size_t num_choices;
+  const char* unit;
+  const char* doc;
+  const char* since;
+  OptionWhen when;
+  bool affects_determinism;
+  bool needs_gpu;
+  const char* unsupported_reason;  // not empty: only the default is accepted, for this reason
+  const char* source;
+};
+
+size_t option_count();
+// Rows in key order; kOutOfRange beyond the count.
+const OptionInfo& option_at(size_t index);
+// Null when no option has this key.
+const OptionInfo* find_option(std::string_view key);
+// As find_option; an unknown key is kUnknownOption with up to three nearest keys.
+const OptionInfo& require_option(std::string_view key);
+// Up to three valid keys near a wrong one, nearest first.
+std::vector<std::string> nearest_options(std::string_view key);
+// "integer 16..128, a power of two": what a setter accepts.
+std::string option_expectation(const OptionInfo& info);
+const char* option_type_name(OptionType type);
+
+using OptionValue = std::variant<bool, int64_t, uint64_t, double, std::string,
+                                 std::vector<std::string>, std::vector<int64_t>>;
+
+class OptionSet {
+ public:
+  OptionSet();  // all defaults
+
+  // Integer options (i64, u64, duration_ns, bytes) take either integer setter; nothing else converts.
+  void set_bool(std::string_view key, bool value);
+  void set_i64(std::string_view key, int64_t value);
+  void set_u64(std::string_view key, uint64_t value);
+  void set_f64(std::string_view key, double value);
+  void set_string(std::string_view key, std::string_view value);  // string and enum options
+  void set_string_list(std::string_view key, std::vector<std::string> values);
+  void set_i64_list(std::string_view key, std::vector<int64_t> values);
+  // The value as text, for command lines: true, 12, 3e-6, 30s, 2GiB, a\,b,c (list elements are
+  // separated by commas; \, \\ \n \t stand for themselves, newline and tab).
+  void set_text(std::string_view key, std::string_view text);
+  // "key=value".
+  void set_assignment(std::string_view assignment);
+
+  bool get_bool(std::string_view key) const;
+  int64_t get_i64(std::string_view key) const;  // kOutOfRange when a u64 does not fit
+  uint64_t get_u64(std::string_view key) const;
+  double get_f64(std::string_view key) const;
+  const std::string& get_string(std::string_view key) const;
+  const std::vector<std::string>& get_string_list(std::string_view key) const;
+  const std::vector<int64_t>& get_i64_list(std::string_view key) const;
+  std::string get_text(std::string_view key) const;
+
+  bool is_default(std::string_view key) const;
+  void unset(std::string_view key);
+  OptionSet clone() const { return *this; }
+  // Keys whose values differ, in key order.
+  std::vector<std::string> diff(const OptionSet& other) const;
+
+  // Every violated combination as Error(kConflict) naming the keys concerned; empty when valid.
+  std::vector<Error> validate_all() const;
+  // Throws the only violation, or one error that lists them all.
+  void validate() const;
+
+  // Lines "key=value" in key order: all options, or those that differ from their default.
+  std::string dump(bool only_changed) const;
+  // Digest of the options on which the bits of a run depend.
+  uint64_t identity() const;
+
+ private:
+  OptionValue& slot(std::string_view key, const OptionInfo** info);
+  const OptionValue& slot(std::string_view key) const;
+  std::vector<OptionValue> values_;  // one per table row
+};
+
+// kNotChangeable unless the option may change at this moment.
+void require_changeable(const OptionInfo& info, OptionWhen moment);
+
+}  // namespace rl

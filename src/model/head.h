@@ -1,0 +1,49 @@
+// The language-model head: logits, temperature, log-sum-exp, log-prob and entropy for a chunk of rows, and backward.
+// No [tokens, vocab] tensor is held beyond one chunk. Sampling and training call head_forward; equal rows give equal
+// bits whatever chunk they stand in.
+#pragma once
+#include <span>
+
+#include "model/model.h"
+#include "ops/logprob.h"
+
+namespace rl {
+
+// Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows.
+class HeadBuffers {
+ public:
+  static uint64_t bytes(const ModelConfig& config, Dtype compute, int64_t max_rows, bool with_backward);
+  HeadBuffers(const ModelConfig& config, Dtype compute, int64_t max_rows, bool with_backward,
+              std::byte* data);
+
+  int64_t max_rows, vocab, tile_width, num_tiles;
+  float* z;              // (rows, V) tempered logits
+  TileStats* tiles;      // (rows, num_tiles)
+  RowStats* stats;       // (rows)
+  std::byte* hidden;     // (padded rows, C) compute dtype: gathered input rows; filled by gather_rows
+  std::byte* d_logits;   // (padded rows, V) compute dtype, or null
+  float* d_hidden;       // (rows, C), or null
+};
+
+// Copies the named rows of hidden (N, C) into buffers.hidden.
+void gather_rows(const Model& model, const std::byte* hidden, std::span<const int32_t> rows, HeadBuffers& buffers);
+
+// Fills z, tiles and stats for the first inv_temperature.size() gathered rows.
+void head_forward(const Model& model, std::span<const float> inv_temperature, HeadBuffers& buffers);
+
+inline float head_logprob(const HeadBuffers& b, int64_t row, int64_t id) {
+  return b.z[row * b.vocab + id] - b.stats[row].lse;
+}
+
+struct HeadBackwardArgs {
+  const PackedWeights& packed;  // backward direction
+  std::span<const int32_t> ids;             // (rows) target tokens
+  std::span<const float> inv_temperature;   // (rows)
+  std::span<const float> d_logprob;         // (rows)
+  std::span<const float> d_entropy;         // (rows)
+  float* grads;                             // flat; the head's gradient is accumulated
+};
+// After head_forward on the same rows: writes buffers.d_hidden, accumulates the head's weight gradient.
+void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& buffers);
+
+}  // namespace rl

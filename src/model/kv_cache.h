@@ -1,0 +1,31 @@
+// The KV pool: paged keys and values of all layers. The bytes belong to an arena of the engine (rollout) or of the
+// trainer (training keeps the K and V of its micro-batch in the same layout), so that one attention serves both.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "model/model_config.h"
+#include "ops/attention.h"
+
+namespace rl {
+
+struct KvShape {
+  AttentionShape attention;
+  int64_t layers;
+  uint64_t block_bytes() const { return attention.block_bytes() * layers; }  // one block id, all layers
+};
+KvShape kv_shape(const ModelConfig& config, int64_t block_size, Dtype compute);
+
+// A view of num_blocks blocks; layer l's blocks are contiguous. Any content is valid: attention reads only positions
+// that were written.
+struct KvPool {
+  KvShape shape;
+  std::byte* data = nullptr;
+  int64_t num_blocks = 0;
+  std::byte* layer(int64_t l) const { return data + l * num_blocks * shape.attention.block_bytes(); }
+  uint64_t bytes() const { return num_blocks * shape.block_bytes(); }
+  // Copies the whole content of block `from` to block `to` in every layer (copy on write of a shared block).
+  void copy_block(int32_t from, int32_t to) const;
+};
+
+}  // namespace rl

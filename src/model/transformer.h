@@ -1,0 +1,99 @@
+// The one forward of the library, and its backward. Prefill, decode and training call the same function with the same
+// kernels; training additionally asks it to keep activations. Explicit layer code, no autograd.
+//
+// A batch is packed: rows of several sequences stand one after another, each sequence's rows at consecutive positions
+// with a block table that covers positions 0..last. Rows write their K and V into the pool before attention reads it,
+// so a chunk of a prompt, a single decode token and a whole training sequence are the same case.
+#pragma once
+#include <span>
+
+#include "core/arena.h"
+#include "model/model.h"
+
+namespace rl {
+
+struct SequenceRows {
+  int32_t first_row;
+  int32_t rows;
+  int32_t first_position;
+  const int32_t* blocks;  // block ids of positions 0..first_position + rows - 1
+};
+
+struct ForwardBatch {
+  std::span<const int32_t> ids;  // (N) token ids, each in [0, vocab): checked by the caller
+  std::span<const SequenceRows> sequences;  // in row order, covering all N rows
+  int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+};
+
+// Working memory of a forward of up to max_rows rows. Sizes are a pure function of shape; the bytes are the caller's.
+class ForwardBuffers {
+ public:
+  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads);
+  ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
+                 std::byte* data);
+
+  int64_t max_rows;
+  float* x;          // (N, C) residual stream
+  std::byte* normed; // (N, C) compute dtype
+  float* qkv;        // (N, (H + 2 KH) D)
+  std::byte* q;      // (N, H, D) compute dtype
+  std::byte* mixed;  // (N, H, D) attention output, compute dtype
+  std::byte* h;      // (N, F) compute dtype
+  std::byte* hidden; // (N, C) final norm output, compute dtype: the forward's result
+  RowPlace* places;  // (N)
+  float* attention;  // per worker
+  int64_t attention_stride;
+};
+
+// What training keeps per layer; carved from the activations arena.
+class SavedActivations {
+ public:
+  static uint64_t bytes(const ModelConfig& config, Dtype compute, int64_t max_rows);
+  SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows, std::byte* data);
+  struct Layer {
+    float* x_in;         // (N, C) residual at entry
+    float* x_mid;        // (N, C) residual after attention
+    std::byte* q;        // (N, H, D) after rope
+    std::byte* mixed;    // (N, H, D)
+    float* lse;          // (N, H)
+    std::byte* gate_up;  // (N, 2F)
+  };
+  std::vector<Layer> layers;
+  float* x_out;  // (N, C) residual after the last layer
+};
+
+// Runs the layers and the final norm: buffers.hidden receives (N, C). K and V go to kv. With `saved`, activations of
+// this batch are kept for backward().
+void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
+             SavedActivations* saved);
+
+class BackwardBuffers {
+ public:
+  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int64_t max_sequence,
+                        int num_threads);
+  BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int64_t max_sequence,
+                  int num_threads, std::byte* data);
+
+  float* dx;             // (N, C)
+  float* d_normed;       // (N, C)
+  std::byte* rounded;    // (N, C) compute dtype
+  std::byte* d_gate_up;  // (N, 2F) compute dtype
+  float* d_mixed;        // (N, H D)
+  float* dqkv;           // (N, (H + 2 KH) D)
+  std::byte* dqkv_rounded;
+  float* partial;        // (row chunks, C) norm-weight gradients
+  float* attention;      // per worker
+  int64_t attention_stride;
+};
+
+// What the backward needs beside the forward's buffers (which it reuses for recomputed values).
+struct BackwardArgs {
+  const PackedWeights& packed;  // backward direction, of the version the forward ran with
+  float* grads;                 // flat, layout of the model; accumulated
+  const float* d_hidden;        // (N, C) gradient of buffers.hidden
+};
+// Each sequence of the batch must start at position 0 (training batches do).
+void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
+              const SavedActivations& saved, BackwardBuffers& scratch, const BackwardArgs& args);
+
+}  // namespace rl

@@ -1,0 +1,42 @@
+// Where every parameter lives. A WeightLayout is a pure function of the configuration: masters, gradients and optimizer
+// states are flat fp32 arrays of the same layout. Invariants: q, k, v rows are contiguous (one fused [H+2KH)D, C]
+// matrix), so are their biases, and gate and up ([2F, C]); every parameter starts on a 64-byte boundary or right after
+// its fused neighbour.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/model_config.h"
+
+namespace rl {
+
+struct Parameter {
+  std::string name;  // Hugging Face name
+  std::vector<int64_t> shape;
+  int64_t offset = 0;  // in floats
+  int64_t size = 0;    // in floats
+};
+
+struct LayerOffsets {
+  int64_t input_norm, qkv, qkv_bias, o, post_norm, gate_up, down;  // qkv_bias is -1 without biases
+};
+
+class WeightLayout {
+ public:
+  explicit WeightLayout(const ModelConfig& config);
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  int64_t total() const { return total_; }        // floats, padding included
+  int64_t num_parameters() const { return count_; }  // floats that are parameters
+  const LayerOffsets& layer(int64_t l) const { return layers_[l]; }
+  int64_t embedding() const { return embedding_; }
+  int64_t final_norm() const { return final_norm_; }
+  int64_t head() const { return head_; }  // equals embedding() when tied
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::vector<LayerOffsets> layers_;
+  int64_t total_ = 0, count_ = 0, embedding_ = 0, final_norm_ = 0, head_ = 0;
+};
+
+}  // namespace rl

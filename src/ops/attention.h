@@ -1,0 +1,68 @@
+// Causal attention over paged keys and values: one kernel for decode, prefill and training, and its backward.
+//
+// Layout of a KV block (one layer, one kv head): K transposed, then V:
+//   k_t (D, P): k_t[d * P + j] is component d of the key at token j of the block; v (P, D). Both of dtype kv_dtype.
+//   The block `b` of kv head `g` starts at pool + (b * KH + g) * kv_head_bytes(...).
+//
+// Contract
+// - Row i at position p attends keys 0..p of its own sequence. Scores are q.k / sqrt(D): q is scaled in fp32, the dot
+//   product is one fused multiply-add chain over d = 0..D-1, so it does not depend on vector width.
+// - Blocks are taken in order 0..p/P with one online-softmax update per block: running maximum, exp, running sum (lane
+//   accumulators over the block's keys), and the value sum as one chain over keys in order. A row's bits follow from
+//   its own keys alone, whatever rows share the call (N1). Keys past p contribute exactly nothing.
+// - out is rounded once to the compute dtype; lse = max + log(sum) in fp32.
+// - D and P are multiples of 16; q heads H are a multiple of kv heads KH.
+// Backward recomputes probabilities from q, k and lse. Gradients of k and v sum over query heads and rows in order.
+#pragma once
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace rl {
+
+struct AttentionShape {
+  int64_t heads, kv_heads, head_dim, block_size;
+  Dtype dtype;  // of q, out, k and v
+  int64_t group() const { return heads / kv_heads; }
+  // Bytes of one kv head's K and V in one block.
+  uint64_t kv_head_bytes() const { return 2 * head_dim * block_size * dtype_bytes(dtype); }
+  uint64_t block_bytes() const { return kv_head_bytes() * kv_heads; }  // one layer of one block
+};
+
+// Consecutive rows of one sequence.
+struct AttentionRows {
+  int64_t first_row;       // into q, out and lse
+  int64_t rows;            // 1..kAttentionMaxRows in the forward
+  int64_t first_position;  // of first_row in its sequence
+  const int32_t* blocks;   // block ids covering positions 0..first_position + rows - 1
+};
+constexpr int64_t kAttentionMaxRows = 16;
+
+struct AttentionArgs {
+  AttentionShape shape;
+  const void* q;         // (N, H, D) compute dtype, after rope
+  const std::byte* pool; // this layer's blocks
+  void* out;             // (N, H, D) compute dtype
+  float* lse;            // (N, H) or null
+};
+// Scratch floats a caller passes to attention() and attention_backward().
+int64_t attention_scratch_floats(const AttentionShape& shape);
+int64_t attention_backward_scratch_floats(const AttentionShape& shape, int64_t max_rows);
+
+void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch);
+
+struct AttentionBackwardArgs {
+  AttentionShape shape;
+  const void* q;          // (N, H, D)
+  const std::byte* pool;
+  const void* out;        // (N, H, D)
+  const float* lse;       // (N, H)
+  const float* d_out;     // (N, H, D) fp32
+  float* dqkv;            // (N, (H + 2 KH) D): q, k, v gradients side by side, overwritten
+};
+// One whole sequence (rows from position 0) and one kv head: writes the columns of its query heads, its key head and
+// its value head.
+void attention_backward(const AttentionBackwardArgs& args, const AttentionRows& rows, int64_t kv_head,
+                        float* scratch);
+
+}  // namespace rl

@@ -1,0 +1,57 @@
+// From logits to log-probs: the one routine of contract N2. Vocabulary tiles are the column slices of the head, taken in
+// order, in sampling and in training alike.
+//
+// Per row with temperature T: z = logit * (1 / T) in fp32. A tile yields its maximum m, sum s of exp(z - m) and
+// weighted sum w of exp(z - m) * (z - m) (lane accumulators, sum_lanes order). Tiles combine in order:
+//   M = max m_i, S = sum s_i exp(m_i - M), lse = M + log S, log p(id) = z_id - lse,
+//   entropy = log S - (sum over tiles of exp(m_i - M) (w_i + (m_i - M) s_i)) / S, sums over tiles in double.
+// Backward: d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log p_j + entropy); d logit = d z / T.
+#pragma once
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace rl {
+
+struct TileStats {
+  float max, sum, weighted;
+};
+
+// Scales a row of one tile in place by inv_temperature and returns its statistics.
+TileStats scale_and_measure(float* z, int64_t n, float inv_temperature);
+
+struct RowStats {
+  float max;      // over the whole row
+  float lse;      // log-sum-exp of the tempered logits
+  float sum;      // sum of exp(z - max)
+  float entropy;  // nats
+};
+// Combines `count` tiles in order.
+RowStats combine_tiles(const TileStats* tiles, int64_t count);
+
+// The first index whose scaled logit is largest.
+int64_t argmax(const float* z, int64_t n);
+
+// Draws by inverse CDF in id order: the smallest id with CDF(id) > u, u in [0, 1). Tiles first (their sums in order),
+// then ids inside one tile. width is the tile width.
+struct DrawArgs {
+  const float* z;
+  int64_t vocab, width;
+  const TileStats* tiles;
+  RowStats stats;
+  double u;
+};
+int64_t draw_token(const DrawArgs& args);
+
+struct LogitsBackwardArgs {
+  const float* z;   // (n) scaled logits of one row
+  int64_t n;
+  RowStats stats;
+  int64_t id;
+  float d_logprob, d_entropy, inv_temperature;
+  void* d_logits;   // (n) compute dtype
+  Dtype dtype;
+};
+void logits_backward(const LogitsBackwardArgs& args);
+
+}  // namespace rl

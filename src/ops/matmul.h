@@ -1,0 +1,123 @@
+// Matrix products of the model: y = x W^T with weights packed once per version, and gradient accumulation dW += dy^T x.
+// The only door to oneDNN (matmul_onednn.cc).
+//
+// Contract
+// - Inputs are of the compute dtype, accumulation and output are fp32.
+// - Exactness (N1): with exact() true, an output element depends on its row of x and its column of W only; not on the
+//   number of rows, the row's place, the thread count or the epilogue. A self-check at construction measures it.
+// - Work is cut into tasks (row tile x column slice) by shape alone. Each task computes a dense fp32 tile in its
+//   worker's scratch and hands it to the epilogue, which stores it where and how the model wants.
+// - Reduction order along K is oneDNN's for the one chosen implementation; weight gradients reduce over rows of the
+//   call in order, then add to what the gradient held.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/executor.h"
+
+namespace rl {
+
+// A finished block of y: rows [row0, row0+rows) and columns [col0, col0+cols), dense with `cols` floats per row.
+struct MatmulTile {
+  int64_t row0, rows;
+  int64_t col0, cols;
+  int64_t slice;
+  const float* data;
+  int worker;
+};
+using MatmulEpilogue = FunctionRef<void(const MatmulTile&)>;
+
+// How the n output columns of a packed matrix are cut; a pure function of n and the preferred width.
+struct ColumnSlices {
+  int64_t n = 0;
+  int64_t width = 0;
+  int64_t count() const { return (n + width - 1) / width; }
+  int64_t first(int64_t slice) const { return slice * width; }
+  int64_t size(int64_t slice) const { return std::min(width, n - first(slice)); }
+};
+ColumnSlices cut_columns(int64_t n, int64_t preferred_width);
+
+// Shape and packed size of one weight matrix; the bytes live in an arena of the caller.
+struct PackedShape {
+  int64_t k = 0;
+  ColumnSlices slices;
+  std::vector<uint64_t> slice_offset;  // into the packed bytes, 64-byte aligned
+  uint64_t bytes = 0;
+};
+
+// The packed shape of a [k -> n] product: a pure question to oneDNN, nothing is allocated but descriptors.
+PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute);
+
+// A packed matrix bound to memory. Opaque device objects of each slice are made once, when it is packed first.
+class PackedMatrix {
+ public:
+  PackedMatrix();
+  ~PackedMatrix();
+  PackedMatrix(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+  const PackedShape& shape() const { return shape_; }
+
+ private:
+  friend class Matmul;
+  struct Slices;
+  PackedShape shape_;
+  std::byte* data_ = nullptr;
+  std::unique_ptr<Slices> slices_;
+};
+
+class Matmul {
+ public:
+  // Largest row tile; x must be readable up to padded_rows(m) rows (their content does not matter).
+  static constexpr int64_t kMaxRows = 256;
+
+  Matmul(Executor& executor, Dtype compute);
+  ~Matmul();
+  Matmul(const Matmul&) = delete;
+
+  Dtype compute_dtype() const;
+  bool exact() const;
+  const std::string& implementation() const;  // the chosen kernel's name, for build info and errors
+  Executor& executor() const;
+  // Bytes of scratch the object holds for all workers; part of the memory plan.
+  static uint64_t workspace_bytes(int num_threads);
+  static int64_t padded_rows(int64_t m);
+
+  // One source of a packed column range: `count` rows of w starting at `first` (w is [rows, k] fp32, row-major).
+  struct RowRange {
+    const float* w;
+    int64_t first, count;
+  };
+  // Packs y = x W^T: column slice s takes its columns from ranges(s), in order. Repacking reuses the slices' objects.
+  void pack_rows(const PackedShape& shape, std::byte* bytes,
+                 FunctionRef<std::vector<RowRange>(int64_t slice)> ranges, PackedMatrix& out);
+  // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).
+  void pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out);
+
+  // y = x W^T (or x W) for m dense rows of x [m, k].
+  void run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue);
+
+  // grad[n, k] += dy^T x over rows [0, m). dy is [m, dy_stride] (first n columns used), x is [m, k] dense, both of the
+  // compute dtype; rows m..padded_depth(m) of both must be zero.
+  struct WeightGrad {
+    const void* dy;
+    int64_t dy_stride;
+    const void* x;
+    int64_t m, n, k;
+    float* grad;
+  };
+  static int64_t padded_depth(int64_t m);
+  void accumulate_weight_grad(const WeightGrad& args);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// True when the CPU (as oneDNN may use it) has bf16 dot products, so that bf16 compute is worth choosing.
+bool cpu_has_bf16_dot();
+
+}  // namespace rl

@@ -1,0 +1,434 @@
+// All oneDNN (v2 API) calls of the library. Traps this file is written around:
+// - concurrent primitives need user scratchpads, one per thread;
+// - a strided destination selects another kernel whose single-row bits differ: destinations are dense tiles;
+// - primitives are specialised by row count: rows are padded up to a bucket and primitives cached;
+// - without AVX-512 fp32 bits depend on the row count: every tile then has exactly kFallbackRows rows;
+// - creating or re-pointing a memory object of a padded blocked layout writes its padding: weights get one object per
+//   slice, made before any concurrent use;
+// - the library links libgomp and would start a team per call: one OpenMP thread is set around every call.
+#include <dnnl.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "core/arena.h"
+#include "core/checked.h"
+#include "ops/matmul.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kFallbackRows = 48;
+constexpr uint64_t kTileBytes = Matmul::kMaxRows * 1024 * sizeof(float);
+constexpr uint64_t kPadBytes = 6ull << 20;
+constexpr uint64_t kStageBytes = 4ull << 20;
+
+void check(dnnl_status_t status, const char* call) {
+  if (status == dnnl_success) return;
+  const Code code = status == dnnl_out_of_memory ? Code::kOutOfMemory : Code::kInternal;
+  throw Error(code, str("oneDNN call ", call, " failed with status ", static_cast<int>(status)))
+      .with_system_code(static_cast<int32_t>(status));
+}
+#define RL_DNNL(call) check(call, #call)
+
+template <typename T, dnnl_status_t (*destroy)(T)>
+struct Owned {
+  T value = nullptr;
+  Owned() = default;
+  Owned(Owned&& o) noexcept : value(std::exchange(o.value, nullptr)) {}
+  Owned& operator=(Owned&& o) noexcept {
+    std::swap(value, o.value);
+    return *this;
+  }
+  ~Owned() {
+    if (value) destroy(value);
+  }
+};
+using OwnedMemory = Owned<dnnl_memory_t, dnnl_memory_destroy>;
+using OwnedPrimitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
+using OwnedDesc = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
+using OwnedAttr = Owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>;
+using OwnedEngine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
+using OwnedStream = Owned<dnnl_stream_t, dnnl_stream_destroy>;
+using OwnedPostOps = Owned<dnnl_post_ops_t, dnnl_post_ops_destroy>;
+
+// Sets one OpenMP thread for the calling thread and restores the host's value.
+class OneOmpThread {
+ public:
+  OneOmpThread() : saved_(omp_get_max_threads()) { if (saved_ != 1) omp_set_num_threads(1); }
+  ~OneOmpThread() { if (saved_ != 1) omp_set_num_threads(saved_); }
+
+ private:
+  int saved_;
+};
+
+dnnl_data_type_t to_dnnl(Dtype t) { return t == Dtype::kF32 ? dnnl_f32 : dnnl_bf16; }
+
+dnnl_memory_desc_t plain_desc(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
+                              dnnl_data_type_t type) {
+  const dnnl_dims_t dims = {rows, cols};
+  const dnnl_dims_t strides = {row_stride, col_stride};
+  dnnl_memory_desc_t desc;
+  RL_DNNL(dnnl_memory_desc_init_by_strides(&desc, 2, dims, type, strides));
+  return desc;
+}
+
+// Row counts for which a primitive is made: few enough to cache, close enough to waste little.
+int64_t row_bucket(int64_t m) {
+  if (m <= 4) return m;
+  if (m <= 16) return (m + 3) / 4 * 4;
+  if (m <= 64) return (m + 7) / 8 * 8;
+  return (m + 15) / 16 * 16;
+}
+
+struct KernelKey {
+  int64_t m, k, n, lda;
+  bool gradient;
+  auto operator<=>(const KernelKey&) const = default;
+};
+
+// One primitive with its per-worker argument objects.
+struct Kernel {
+  OwnedPrimitive primitive;
+  dnnl_memory_desc_t weights;
+  std::string implementation;
+  struct Args {
+    OwnedMemory src, weights, dst, pad;
+  };
+  std::vector<Args> workers;
+};
+
+// The primitive descriptor of a product and the descriptors of its arguments.
+struct Described {
+  OwnedDesc desc;
+  dnnl_memory_desc_t src, weights, dst, pad;
+};
+
+Described describe(const KernelKey& key, Dtype compute, dnnl_engine_t engine) {
+  Described d;
+  const dnnl_data_type_t type = to_dnnl(compute);
+  const dnnl_dims_t wdims = {key.k, key.n};
+  if (key.gradient) {
+    d.src = plain_desc(key.m, key.k, 1, key.lda, type);
+    d.weights = plain_desc(key.k, key.n, key.n, 1, type);
+  } else {
+    d.src = plain_desc(key.m, key.k, key.k, 1, type);
+    RL_DNNL(dnnl_memory_desc_init_by_tag(&d.weights, 2, wdims, type, dnnl_format_tag_any));
+  }
+  d.dst = plain_desc(key.m, key.n, key.n, 1, dnnl_f32);
+  OwnedAttr attr;
+  RL_DNNL(dnnl_primitive_attr_create(&attr.value));
+  RL_DNNL(dnnl_primitive_attr_set_scratchpad_mode(attr.value, dnnl_scratchpad_mode_user));
+  if (key.gradient) {
+    OwnedPostOps ops;
+    RL_DNNL(dnnl_post_ops_create(&ops.value));
+    RL_DNNL(dnnl_post_ops_append_sum(ops.value, 1.0f));
+    RL_DNNL(dnnl_primitive_attr_set_post_ops(attr.value, ops.value));
+  }
+  dnnl_matmul_desc_t op;
+  RL_DNNL(dnnl_matmul_desc_init(&op, &d.src, &d.weights, nullptr, &d.dst));
+  RL_DNNL(dnnl_primitive_desc_create(&d.desc.value, &op, attr.value, engine, nullptr));
+  d.weights = *dnnl_primitive_desc_query_md(d.desc.value, dnnl_query_weights_md, 0);
+  d.pad = *dnnl_primitive_desc_query_md(d.desc.value, dnnl_query_scratchpad_md, 0);
+  return d;
+}
+
+int64_t largest_tile() {
+  return dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? kFallbackRows : Matmul::kMaxRows;
+}
+
+}  // namespace
+
+struct PackedMatrix::Slices {
+  std::vector<OwnedMemory> memory;
+};
+PackedMatrix::PackedMatrix() = default;
+PackedMatrix::~PackedMatrix() = default;
+PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
+PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
+
+ColumnSlices cut_columns(int64_t n, int64_t preferred_width) {
+  const int64_t count = std::max<int64_t>(1, (n + preferred_width - 1) / preferred_width);
+  const int64_t even = count == 1 ? n : (n + count - 1) / count;
+  return {n, std::min(n, (even + 15) / 16 * 16)};
+}
+
+PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute) {
+  OwnedEngine engine;
+  RL_DNNL(dnnl_engine_create(&engine.value, dnnl_cpu, 0));
+  PackedShape shape;
+  shape.k = k;
+  shape.slices = cut_columns(n, preferred_width);
+  ArenaPlan plan;
+  uint64_t full_bytes = 0;
+  for (int64_t s = 0; s < shape.slices.count(); ++s) {
+    const int64_t cols = shape.slices.size(s);
+    if (s == 0 || cols != shape.slices.width) {
+      const Described d = describe({largest_tile(), k, cols, k, false}, compute, engine.value);
+      full_bytes = dnnl_memory_desc_get_size(&d.weights);
+    }
+    shape.slice_offset.push_back(plan.book("slice", full_bytes));
+  }
+  shape.bytes = plan.total_bytes();
+  return shape;
+}
+
+bool cpu_has_bf16_dot() { return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16; }
+
+struct Matmul::Impl {
+  Impl(Executor& executor, Dtype compute);
+
+  Kernel& kernel(const KernelKey& key);
+  std::unique_ptr<Kernel> make_kernel(const KernelKey& key);
+  void execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst);
+  void pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice, const dnnl_memory_desc_t& from,
+                  const float* data, PackedMatrix& out);
+  bool check_exactness();
+  int64_t bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
+  int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
+
+  Executor& executor;
+  Dtype compute;
+  int64_t fixed_rows = 0;  // 0: buckets; otherwise every tile has exactly this many rows
+  bool exact = false;
+  std::string implementation;
+  OwnedEngine engine;
+  std::vector<OwnedStream> streams;  // one per worker
+  Arena scratch;                     // per worker: tile, scratchpad, staging
+  std::shared_mutex mutex;
+  std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
+
+  static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }
+  float* tile(int w) { return scratch.at<float>(per_worker() * w); }
+  std::byte* pad(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes); }
+  std::byte* stage(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes + kPadBytes); }
+};
+
+Matmul::Impl::Impl(Executor& executor, Dtype compute)
+    : executor(executor), compute(compute),
+      scratch("matmul workspace", Matmul::workspace_bytes(executor.num_threads())) {
+  RL_DNNL(dnnl_engine_create(&engine.value, dnnl_cpu, 0));
+  streams.resize(executor.num_threads());
+  for (auto& s : streams) RL_DNNL(dnnl_stream_create(&s.value, engine.value, dnnl_stream_default_flags));
+  if (largest_tile() == kFallbackRows) fixed_rows = kFallbackRows;
+}
+
+std::unique_ptr<Kernel> Matmul::Impl::make_kernel(const KernelKey& key) {
+  Described d = describe(key, compute, engine.value);
+  const uint64_t pad_bytes = dnnl_memory_desc_get_size(&d.pad);
+  if (pad_bytes > kPadBytes) {
+    throw Error(Code::kResourceExhausted,
+                str("oneDNN asks for ", pad_bytes, " bytes of scratchpad for a [", key.m, ", ", key.k, "] x [",
+                    key.k, ", ", key.n, "] product; the limit is ", kPadBytes));
+  }
+  auto kernel = std::make_unique<Kernel>();
+  kernel->weights = d.weights;
+  const char* name = nullptr;
+  RL_DNNL(dnnl_primitive_desc_query(d.desc.value, dnnl_query_impl_info_str, 0, &name));
+  kernel->implementation = name;
+  RL_DNNL(dnnl_primitive_create(&kernel->primitive.value, d.desc.value));
+  kernel->workers.resize(executor.num_threads());
+  for (auto& a : kernel->workers) {
+    RL_DNNL(dnnl_memory_create(&a.src.value, &d.src, engine.value, DNNL_MEMORY_NONE));
+    RL_DNNL(dnnl_memory_create(&a.dst.value, &d.dst, engine.value, DNNL_MEMORY_NONE));
+    RL_DNNL(dnnl_memory_create(&a.pad.value, &d.pad, engine.value, DNNL_MEMORY_NONE));
+    if (key.gradient)
+      RL_DNNL(dnnl_memory_create(&a.weights.value, &d.weights, engine.value, DNNL_MEMORY_NONE));
+  }
+  return kernel;
+}
+
+Kernel& Matmul::Impl::kernel(const KernelKey& key) {
+  {
+    std::shared_lock lock(mutex);
+    if (auto it = kernels.find(key); it != kernels.end()) return *it->second;
+  }
+  OneOmpThread one;
+  auto made = make_kernel(key);
+  std::unique_lock lock(mutex);
+  return *kernels.try_emplace(key, std::move(made)).first->second;
+}
+
+void Matmul::Impl::execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst) {
+  auto& args = kernel.workers[worker];
+  RL_DNNL(dnnl_memory_set_data_handle(args.src.value, const_cast<void*>(src)));
+  RL_DNNL(dnnl_memory_set_data_handle(args.dst.value, dst));
+  RL_DNNL(dnnl_memory_set_data_handle(args.pad.value, pad(worker)));
+  const std::array<dnnl_exec_arg_t, 4> list = {{{DNNL_ARG_SRC, args.src.value},
+                                                {DNNL_ARG_WEIGHTS, weights},
+                                                {DNNL_ARG_DST, args.dst.value},
+                                                {DNNL_ARG_SCRATCHPAD, args.pad.value}}};
+  OneOmpThread one;
+  RL_DNNL(dnnl_primitive_execute(kernel.primitive.value, streams[worker].value, 4, list.data()));
+}
+
+Matmul::Matmul(Executor& executor, Dtype compute) : impl_(std::make_unique<Impl>(executor, compute)) {
+  impl_->exact = impl_->check_exactness();
+  if (!impl_->exact && impl_->fixed_rows == 0) {
+    impl_->fixed_rows = kFallbackRows;
+    impl_->exact = impl_->check_exactness();
+  }
+}
+Matmul::~Matmul() = default;
+
+Dtype Matmul::compute_dtype() const { return impl_->compute; }
+bool Matmul::exact() const { return impl_->exact; }
+const std::string& Matmul::implementation() const { return impl_->implementation; }
+Executor& Matmul::executor() const { return impl_->executor; }
+uint64_t Matmul::workspace_bytes(int num_threads) { return Impl::per_worker() * num_threads; }
+
+int64_t Matmul::padded_rows(int64_t m) { return (m + kMaxRows - 1) / kMaxRows * kMaxRows; }
+int64_t Matmul::padded_depth(int64_t m) { return (m + 31) / 32 * 32; }
+
+void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,
+                              const dnnl_memory_desc_t& from, const float* data, PackedMatrix& out) {
+  OneOmpThread one;
+  OwnedMemory source;
+  RL_DNNL(dnnl_memory_create(&source.value, &from, engine.value, const_cast<float*>(data)));
+  OwnedMemory& target = out.slices_->memory[slice];
+  if (!target.value) {
+    const Kernel& k = kernel({max_tile(), shape.k, shape.slices.size(slice), shape.k, false});
+    RL_DNNL(dnnl_memory_create(&target.value, &k.weights, engine.value, bytes + shape.slice_offset[slice]));
+  }
+  OwnedDesc desc;
+  const dnnl_memory_desc_t* to = nullptr;
+  RL_DNNL(dnnl_memory_get_memory_desc(target.value, &to));
+  RL_DNNL(dnnl_reorder_primitive_desc_create(&desc.value, &from, engine.value, to, engine.value, nullptr));
+  OwnedPrimitive reorder;
+  RL_DNNL(dnnl_primitive_create(&reorder.value, desc.value));
+  const std::array<dnnl_exec_arg_t, 2> list = {{{DNNL_ARG_FROM, source.value}, {DNNL_ARG_TO, target.value}}};
+  RL_DNNL(dnnl_primitive_execute(reorder.value, streams[0].value, 2, list.data()));
+}
+
+namespace {
+void bind(const PackedShape& shape, std::byte* bytes, PackedShape& out_shape, std::byte*& out_data) {
+  RL_CHECK(out_data == nullptr || out_data == bytes);
+  out_shape = shape;
+  out_data = bytes;
+}
+}  // namespace
+
+void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
+                       FunctionRef<std::vector<RowRange>(int64_t slice)> ranges, PackedMatrix& out) {
+  bind(shape, bytes, out.shape_, out.data_);
+  if (!out.slices_) {
+    out.slices_ = std::make_unique<PackedMatrix::Slices>();
+    out.slices_->memory.resize(shape.slices.count());
+  }
+  impl_->executor.parallel_for(shape.slices.count(), [&](int64_t slice, int worker) {
+    const std::vector<RowRange> parts = ranges(slice);
+    const int64_t width = shape.slices.size(slice);
+    const float* data = parts[0].w + parts[0].first * shape.k;
+    if (parts.size() > 1) {
+      RL_CHECK(static_cast<uint64_t>(width * shape.k) * sizeof(float) <= kPadBytes + kStageBytes);
+      float* stage = reinterpret_cast<float*>(impl_->pad(worker));
+      float* next = stage;
+      for (const RowRange& p : parts) {
+        std::memcpy(next, p.w + p.first * shape.k, sizeof(float) * p.count * shape.k);
+        next += p.count * shape.k;
+      }
+      data = stage;
+    }
+    impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, 1, shape.k, dnnl_f32), data, out);
+  });
+}
+
+void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out) {
+  bind(shape, bytes, out.shape_, out.data_);
+  if (!out.slices_) {
+    out.slices_ = std::make_unique<PackedMatrix::Slices>();
+    out.slices_->memory.resize(shape.slices.count());
+  }
+  impl_->executor.parallel_for(shape.slices.count(), [&](int64_t slice, int) {
+    const int64_t width = shape.slices.size(slice);
+    impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, shape.slices.n, 1, dnnl_f32),
+                      w + shape.slices.first(slice), out);
+  });
+}
+
+void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue) {
+  const PackedShape& shape = w.shape();
+  const int64_t row_tile = impl_->max_tile();
+  const int64_t tiles = (m + row_tile - 1) / row_tile;
+  const int64_t slices = shape.slices.count();
+  const size_t row_bytes = dtype_bytes(impl_->compute) * shape.k;
+  RL_CHECK(shape.slices.width * kMaxRows * sizeof(float) <= kTileBytes);
+  impl_->executor.parallel_for(tiles * slices, [&](int64_t task, int worker) {
+    // Neighbouring tasks share the row tile, so that x stays in the second-level cache.
+    const int64_t row0 = task / slices * row_tile;
+    const int64_t slice = task % slices;
+    const int64_t rows = std::min(row_tile, m - row0);
+    const int64_t cols = shape.slices.size(slice);
+    Kernel& kernel = impl_->kernel({impl_->bucket(rows), shape.k, cols, shape.k, false});
+    float* tile = impl_->tile(worker);
+    impl_->execute(kernel, worker, static_cast<const std::byte*>(x) + row0 * row_bytes,
+                   w.slices_->memory[slice].value, tile);
+    epilogue({row0, rows, shape.slices.first(slice), cols, slice, tile, worker});
+  });
+}
+
+void Matmul::accumulate_weight_grad(const WeightGrad& a) {
+  const int64_t depth = padded_depth(a.m);
+  const ColumnSlices rows = cut_columns(a.n, 256);
+  const size_t item = dtype_bytes(impl_->compute);
+  impl_->executor.parallel_for(rows.count(), [&](int64_t slice, int worker) {
+    Kernel& kernel = impl_->kernel({rows.size(slice), depth, a.k, a.dy_stride, true});
+    auto& args = kernel.workers[worker];
+    RL_DNNL(dnnl_memory_set_data_handle(args.weights.value, const_cast<void*>(a.x)));
+    impl_->execute(kernel, worker, static_cast<const std::byte*>(a.dy) + rows.first(slice) * item,
+                   args.weights.value, a.grad + rows.first(slice) * a.k);
+  });
+}
+
+namespace {
+float probe_value(int64_t i) {  // a fixed spread of magnitudes and signs
+  const uint32_t h = static_cast<uint32_t>(i) * 2654435761u;
+  return (static_cast<float>(h >> 8) / (1u << 24) - 0.5f) * static_cast<float>(1 + (h & 7));
+}
+}  // namespace
+
+// Places one row at several positions of batches of several sizes and compares its outputs bit for bit.
+bool Matmul::Impl::check_exactness() {
+  constexpr int64_t k = 200, n = 80;
+  std::vector<float> weights(n * k);
+  for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
+  const Kernel& reference = kernel({max_tile(), k, n, k, false});
+  implementation = reference.implementation;
+  Arena packed("matmul self-check", dnnl_memory_desc_get_size(&reference.weights));
+  PackedMatrix w;
+  w.slices_ = std::make_unique<PackedMatrix::Slices>();
+  w.slices_->memory.resize(1);
+  const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
+  pack_slice(shape, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
+
+  std::vector<uint32_t> x(kMaxRows * k, 0);  // large enough for either dtype
+  const auto set_row = [&](int64_t row, int64_t seed) {
+    for (int64_t c = 0; c < k; ++c) {
+      const float v = probe_value(seed * k + c);
+      if (compute == Dtype::kF32) reinterpret_cast<float*>(x.data())[row * k + c] = v;
+      else reinterpret_cast<bf16*>(x.data())[row * k + c] = to_bf16(v);
+    }
+  };
+  std::vector<float> first;
+  for (const int64_t m : {1, 2, 3, 7, 16, 33, 64, 100, 256}) {
+    const int64_t rows = std::min(m, max_tile());
+    for (const int64_t place : {int64_t{0}, rows / 2, rows - 1}) {
+      for (int64_t r = 0; r < rows; ++r) set_row(r, r == place ? 1000 : r);
+      Kernel& kernel_m = kernel({bucket(rows), k, n, k, false});
+      if (kernel_m.implementation != implementation) return false;
+      if (!dnnl_memory_desc_equal(&kernel_m.weights, &reference.weights)) return false;
+      execute(kernel_m, 0, x.data(), w.slices_->memory[0].value, tile(0));
+      const float* row = tile(0) + place * n;
+      if (first.empty()) first.assign(row, row + n);
+      if (std::memcmp(first.data(), row, n * sizeof(float)) != 0) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace rl

@@ -1,0 +1,34 @@
+// RMSNorm: y = x * w / sqrt(mean(x^2) + eps), per row.
+// Shapes: x [rows, C] fp32, w [C] fp32, y [rows, C] of the compute dtype. In place is not allowed.
+// Rounding: all arithmetic in fp32 (x * inv, then * w), y rounded once. Reduction: sum_lanes over C.
+// Backward, with g = dy * w and inv as above:
+//   dx = inv * (g - x * inv^2 * mean(g * x)); added to dx. dw += sum over rows of dy * x * inv, rows in order.
+#pragma once
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace rl {
+
+struct RmsNormArgs {
+  const float* x;  // (rows, C)
+  const float* w;  // (C)
+  void* y;         // (rows, C) compute dtype
+  Dtype dtype;
+  int64_t rows, hidden;
+  float eps;
+};
+void rms_norm(const RmsNormArgs& args);
+
+struct RmsNormBackwardArgs {
+  const float* x;   // (rows, C) the forward's input
+  const float* w;   // (C)
+  const float* dy;  // (rows, C)
+  float* dx;        // (rows, C), accumulated
+  float* dw;        // (C), accumulated: private to the calling task
+  int64_t rows, hidden;
+  float eps;
+};
+void rms_norm_backward(const RmsNormBackwardArgs& args);
+
+}  // namespace rl

@@ -1,0 +1,57 @@
+// Finds added tokens in text: at each place the longest one wins, the leftmost place first. Immutable
+// and thread-safe; a text of n bytes takes n times the length of the longest token at worst.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer_spec.h"
+
+namespace rl {
+
+class AddedTokenMatcher {
+ public:
+  // Tokens with an empty text are never found. Two tokens with one text are an error by then.
+  explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+
+  // Calls on_text(std::string_view) and on_token(int32_t id) for the parts of text, in order. Special
+  // tokens stay part of the text unless allow_special.
+  template <typename OnText, typename OnToken>
+  void split(std::string_view text, bool allow_special, OnText&& on_text,
+             OnToken&& on_token) const {
+    size_t done = 0;
+    for (size_t at = 0; at < text.size();) {
+      const AddedToken* token = find(text, at);
+      if (token == nullptr) {
+        ++at;
+        continue;
+      }
+      const Span span = extent(*token, text, at, done);
+      const size_t after = at + token->text.size();
+      if ((!token->special || allow_special) && stands_alone(*token, text, at)) {
+        if (span.begin > done) on_text(text.substr(done, span.begin - done));
+        on_token(token->id);
+        done = span.end;
+      }
+      at = after > done ? after : done;
+    }
+    if (done < text.size()) on_text(text.substr(done));
+  }
+
+ private:
+  struct Span {
+    size_t begin;
+    size_t end;
+  };
+  // The longest token whose text starts at text[at].
+  const AddedToken* find(std::string_view text, size_t at) const;
+  static Span extent(const AddedToken& token, std::string_view text, size_t at, size_t done);
+  static bool stands_alone(const AddedToken& token, std::string_view text, size_t at);
+
+  std::vector<AddedToken> tokens_;            // sorted by text
+  std::array<uint32_t, 257> first_of_byte_{};  // range of tokens_ by first byte
+};
+
+}  // namespace rl

@@ -1,0 +1,17 @@
+// The byte-level alphabet: each of the 256 bytes is written as one printable code point, so that a
+// vocabulary of byte strings can be stored as text. Spelling is a bijection between byte strings and
+// texts over the alphabet.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rl {
+
+// The text that stands for bytes.
+std::string spell_bytes(std::string_view bytes);
+
+// The bytes that text stands for; nothing when a character is outside the alphabet.
+std::optional<std::string> unspell_bytes(std::string_view text);
+
+}  // namespace rl
