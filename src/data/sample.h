@@ -1,0 +1,53 @@
+// Passive records shared by rollout, buffer, trainer and pipeline: what a sample is and what it remembers.
+// Invariant: per-token arrays of a Sample have one entry per generated (or appended) token, in order; ids holds the
+// prompt first. Token ids are the currency; text is made at the ends only.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rl {
+
+enum class FinishReason : uint8_t { kNone = 0, kStopToken, kStopString, kLength, kAborted };
+enum class Purpose : uint8_t { kTrain = 0, kEval = 1 };
+// Closed list of reasons why an attempt or its group was dropped (design: experience ledger).
+enum class DropReason : uint8_t {
+  kNone = 0, kStale, kAborted, kRewardError, kRewardTimeout, kNonFinite, kFiltered, kOverlong, kPoisoned, kRollback,
+  kCancelled, kShutdown
+};
+const char* finish_reason_name(FinishReason reason);
+const char* drop_reason_name(DropReason reason);
+
+struct Sample {
+  uint64_t id = 0;        // unique in a run: the host scores by it
+  uint64_t ordinal = 0;   // n-th prompt drawn in the run, epochs counted on
+  uint32_t slot = 0;      // member of its group
+  uint32_t attempt = 0;
+  Purpose purpose = Purpose::kTrain;
+  int64_t data_row = -1;  // row of the data file or feed, -1 for bare requests
+  std::string tag;        // the row's host tag, handed back unread
+
+  std::vector<int32_t> ids;  // prompt, then generated tokens
+  int32_t prompt_tokens = 0;
+  std::vector<float> logprobs;          // full temperature softmax: what ratios use (contract N2)
+  std::vector<float> logprobs_sampled;  // of the distribution really drawn from
+  std::vector<uint64_t> versions;       // weight version that produced each token
+  std::vector<uint8_t> loss_mask;       // 1 where the token carries loss
+  float temperature = 1.0f;             // of the stored log-probs (greedy samples store 1)
+  FinishReason finish = FinishReason::kNone;
+
+  bool scored = false;
+  double reward = 0.0;
+  int64_t submitted_ns = 0, first_token_ns = 0, finished_ns = 0;
+
+  int64_t generated() const { return static_cast<int64_t>(ids.size()) - prompt_tokens; }
+};
+using SamplePtr = std::shared_ptr<Sample>;
+
+struct Group {
+  uint64_t ordinal = 0;
+  std::vector<SamplePtr> samples;  // by slot
+};
+
+}  // namespace rl
