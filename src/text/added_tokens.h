@@ -1,5 +1,6 @@
-// Finds added tokens in text: at each place the longest one wins, the leftmost place first. Immutable
-// and thread-safe; a text of n bytes takes n times the length of the longest token at worst.
+// Finds added tokens in text: at each place the longest one wins, the leftmost place first.
+// Immutable and thread-safe; a text of n bytes takes n times the length of the longest token at
+// worst.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,8 +17,8 @@ class AddedTokenMatcher {
   // Tokens with an empty text are never found. Two tokens with one text are an error by then.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
-  // Calls on_text(std::string_view) and on_token(int32_t id) for the parts of text, in order. Special
-  // tokens stay part of the text unless allow_special.
+  // Calls on_text(std::string_view) and on_token(int32_t id) for the parts of text, in order.
+  // Special tokens stay part of the text unless allow_special.
   template <typename OnText, typename OnToken>
   void split(std::string_view text, bool allow_special, OnText&& on_text,
              OnToken&& on_token) const {
@@ -28,9 +29,9 @@ class AddedTokenMatcher {
         ++at;
         continue;
       }
-      const Span span = extent(*token, text, at, done);
       const size_t after = at + token->text.size();
       if ((!token->special || allow_special) && stands_alone(*token, text, at)) {
+        const Span span = extent(*token, text, at, done);
         if (span.begin > done) on_text(text.substr(done, span.begin - done));
         on_token(token->id);
         done = span.end;

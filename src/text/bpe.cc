@@ -1,6 +1,6 @@
-// Short words use a linear scan for the best pair, long ones a heap over a linked list; both apply the
-// same merges in the same order. Merges are found by binary search in the sorted merges of the left
-// token, so no input can provoke hash collisions.
+// Short words use a linear scan for the best pair, long ones a heap over a linked list; both apply
+// the same merges in the same order. Merges are found by binary search in the sorted merges of the
+// left token, so no input can provoke hash collisions.
 #include "text/bpe.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ int32_t require_token(const Vocabulary& vocabulary, const std::string& text, con
   const auto id = vocabulary.find(text);
   if (!id) {
     throw Error(Code::kDataLoss,
-                str(where, ": ", role, " ", quoted(text), " is not in the vocabulary"))
+                str(where, ": ", role, " ", quote_text(text), " is not in the vocabulary"))
         .with_location(where);
   }
   return *id;

@@ -43,8 +43,8 @@ struct BpeScratch {
 
 class Bpe {
  public:
-  // vocabulary must outlive this. Throws when a merge names or makes a token that does not exist, or
-  // occurs twice.
+  // vocabulary must outlive this. Throws when a merge names or makes a token that does not exist,
+  // or occurs twice.
   Bpe(const Vocabulary& vocabulary, const TokenizerSpec& spec);
 
   // Appends the ids of word to out. Returns how many bytes have no token; they are left out, or

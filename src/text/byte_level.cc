@@ -1,4 +1,5 @@
-// Printable Latin-1 bytes stand for themselves; the others, in order, are code points from U+0100 on.
+// Printable Latin-1 bytes stand for themselves; the others, in order, are code points from U+0100
+// on.
 #include "text/byte_level.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 // The byte-level alphabet: each of the 256 bytes is written as one printable code point, so that a
-// vocabulary of byte strings can be stored as text. Spelling is a bijection between byte strings and
-// texts over the alphabet.
+// vocabulary of byte strings can be stored as text. Spelling is a bijection between byte strings
+// and texts over the alphabet.
 #pragma once
 #include <optional>
 #include <string>

@@ -75,8 +75,8 @@ size_t space_end(const SpaceRun& run, size_t at) {
   return run.to_end_of_text || run.last_begin == at ? run.end : run.last_begin;
 }
 
-// Length of 's 't 're 've 'm 'll 'd at the start of text, 0 when there is none. In any case means by
-// Unicode folding, where U+017F (long s) is an s.
+// Length of 's 't 're 've 'm 'll 'd at the start of text, 0 when there is none. In any case means
+// by Unicode folding, where U+017F (long s) is an s.
 size_t contraction_length(std::string_view text, bool any_case) {
   if (text.size() < 2 || text[0] != '\'') return 0;
   const auto letter = [&](size_t i) {

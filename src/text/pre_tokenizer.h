@@ -1,6 +1,6 @@
-// Splits text into the words that BPE works on. A PreTokenizer is a chain of splitters; each one cuts
-// every piece of the one before. Invariant: the pieces, joined, are the text; none is empty. Immutable
-// and thread-safe. Text is well-formed UTF-8.
+// Splits text into the words that BPE works on. A PreTokenizer is a chain of splitters; each one
+// cuts every piece of the one before. Invariant: the pieces, joined, are the text; none is empty.
+// Immutable and thread-safe. Text is well-formed UTF-8.
 #pragma once
 #include <memory>
 #include <optional>

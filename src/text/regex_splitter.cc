@@ -1,6 +1,6 @@
 // The pattern is rewritten before it is compiled: \s and \w get their Unicode meaning (PCRE2 leaves
-// U+0085 out of \s, and marks and connectors out of \w), and escapes outside a list of those that mean
-// the same in both syntaxes are refused.
+// U+0085 out of \s, and marks and connectors out of \w), and escapes outside a list of those that
+// mean the same in both syntaxes are refused.
 #include "text/regex_splitter.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -67,7 +67,7 @@ class Rewriter {
       out_ += '\\';
       out_ += c;
     } else {
-      const std::string name = quoted(std::string{'\\', c});
+      const std::string name = quote_text(std::string{'\\', c});
       refuse(where_, str("escape ", name, in_class_ ? " in a character set" : "",
                          " in a pattern is not supported"));
     }
@@ -111,13 +111,13 @@ class RegexSplitter : public Splitter {
                               options | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
                               nullptr));
     if (!code_) {
-      refuse(where, str("pattern ", quoted(pattern), " at byte ", offset, ": ",
+      refuse(where, str("pattern ", quote_text(pattern), " at byte ", offset, ": ",
                         pcre_message(error)));
     }
     uint32_t matches_empty = 0;
     pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
     if (matches_empty != 0) {
-      refuse(where, str("pattern ", quoted(pattern), " can match the empty text"));
+      refuse(where, str("pattern ", quote_text(pattern), " can match the empty text"));
     }
     context_ = require_memory(
         std::unique_ptr<pcre2_match_context, ContextFree>(pcre2_match_context_create(nullptr)));

@@ -1,6 +1,6 @@
-// The parser is nlohmann's event parser; the handler here builds the value and makes the checks that
-// the library leaves out. The parser reads through an iterator that records how far it got, which is
-// where an error is reported.
+// The parser is nlohmann's event parser; the handler here builds the value and makes the checks
+// that the library leaves out. The parser reads through an iterator that records how far it got,
+// which is where an error is reported.
 #include "text/strict_json.h"
 
 #include <algorithm>
@@ -81,14 +81,17 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     auto& members = open_.back()->get_ref<Json::object_t&>();
     const auto [at, inserted] = members.emplace(name, nullptr);
-    if (!inserted) input_.fail(Code::kDataLoss, str("duplicate key ", quoted(name)));
+    if (!inserted) input_.fail(Code::kDataLoss, str("duplicate key ", quote_text(name)));
     member_ = &at->second;
     return true;
   }
 
-  bool parse_error(size_t, const std::string& token, const nlohmann::detail::exception& e) override {
-    if (e.id == kNumberOverflow) input_.fail(Code::kDataLoss, str("number out of range: ", quoted(token)));
-    input_.fail(Code::kDataLoss, str("not valid JSON near ", quoted(token), ": ", reason(e)));
+  bool parse_error(size_t, const std::string& token,
+                   const nlohmann::detail::exception& e) override {
+    if (e.id == kNumberOverflow) {
+      input_.fail(Code::kDataLoss, str("number out of range: ", quote_text(token)));
+    }
+    input_.fail(Code::kDataLoss, str("not valid JSON near ", quote_text(token), ": ", reason(e)));
   }
 
  private:

@@ -1,5 +1,5 @@
-// JSON from outside, read strictly: UTF-8 without a byte order mark, one value, nothing after it, no
-// duplicate key in an object, at most kMaxJsonDepth nested containers, no number that overflows.
+// JSON from outside, read strictly: UTF-8 without a byte order mark, one value, nothing after it,
+// no duplicate key in an object, at most kMaxJsonDepth nested containers, no number that overflows.
 // Errors are Error(kDataLoss) or Error(kResourceExhausted) whose location is "name:line:column".
 #pragma once
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A tokenizer as its file describes it, in one form for tokenizer.json and GGUF. The readers fill it;
-// Vocabulary, Bpe and Tokenizer check what is inside. Internal to src/text.
+// A tokenizer as its file describes it, in one form for tokenizer.json and GGUF. The readers fill
+// it; Vocabulary, Bpe and Tokenizer check what is inside. Internal to src/text.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -60,6 +60,9 @@ struct TokenizerSpec {
 
 // From the text of a tokenizer.json.
 TokenizerSpec read_tokenizer_json(const std::string& text, const std::string& source);
+
+// Sets bos, eos and pad by the names in the text of a tokenizer_config.json.
+void read_token_names(const std::string& text, const std::string& source, TokenizerSpec& spec);
 
 // From GGUF metadata.
 TokenizerSpec read_tokenizer_parts(TokenizerParts parts);

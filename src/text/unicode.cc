@@ -1,6 +1,6 @@
 // Properties come from utf8proc. Classes of ASCII are decided without a table look-up because most
-// text is ASCII. NFC sorts combining marks itself: utf8proc_map sorts them by adjacent swaps, which is
-// quadratic on a long run of marks.
+// text is ASCII. NFC sorts combining marks itself: utf8proc_map sorts them by adjacent swaps, which
+// is quadratic on a long run of marks.
 #include "text/unicode.h"
 
 #include <utf8proc.h>
@@ -139,11 +139,11 @@ std::string replace_broken_utf8(std::string_view bytes) {
   return out;
 }
 
-std::string quoted(std::string_view text) {
+std::string quote_text(std::string_view text) {
   constexpr size_t kMax = 80;
   size_t cut = std::min(text.size(), kMax);
   while (cut > 0 && cut < text.size() && (text[cut] & 0xc0) == 0x80) --cut;
-  std::string out = "\"" + replace_broken_utf8(text.substr(0, cut));
+  std::string out = str("\"", replace_broken_utf8(text.substr(0, cut)));
   for (char& c : out) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }

@@ -1,6 +1,7 @@
 // UTF-8 and Unicode properties as the tokenizers need them: decoding and validation, replacement of
-// broken bytes by U+FFFD, the character classes of the pre-tokenizer patterns, and NFC. All functions
-// are pure, take linear time (NFC: n log n) and are safe on any bytes unless they say otherwise.
+// broken bytes by U+FFFD, the character classes of the pre-tokenizer patterns, and NFC. All
+// functions are pure, take linear time (NFC: n log n) and are safe on any bytes unless they say
+// otherwise.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ std::string replace_broken_utf8(std::string_view bytes);
 
 // Outside text made fit for an error message: broken bytes replaced, control characters as '?',
 // shortened to about 80 bytes, in double quotes.
-std::string quoted(std::string_view text);
+std::string quote_text(std::string_view text);
 
 // Character classes of the pre-tokenizer patterns.
 enum class CharClass : uint8_t {

@@ -21,7 +21,7 @@ Vocabulary::Vocabulary(const std::vector<TokenSpec>& tokens, const std::string& 
     const auto [at, inserted] = by_text_.emplace(text(id), id);
     if (!inserted) {
       throw Error(Code::kDataLoss, str(source, ": tokens ", at->second, " and ", id,
-                                       " have the same text ", quoted(text(id))));
+                                       " have the same text ", quote_text(text(id))));
     }
   }
 }

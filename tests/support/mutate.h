@@ -1,6 +1,6 @@
-// Seeded corruption of valid input files for the loader tests. mutate(input, seed) is a pure function: the same seed
-// gives the same bytes on every machine, so a failing round is repeated by its seed alone. fuzz_rounds reads
-// RL_FUZZ_ROUNDS, the only environment variable used here.
+// Seeded corruption of valid input files for the loader tests. mutate(input, seed) is a pure
+// function: the same seed gives the same bytes on every machine, so a failing round is repeated
+// by its seed alone. fuzz_rounds reads RL_FUZZ_ROUNDS, the only environment variable used here.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -34,8 +34,10 @@ namespace detail {
 // A little-endian integer of 1, 2, 4 or 8 bytes at a boundary value.
 inline std::string boundary_integer(MutationRng& rng) {
   static constexpr uint64_t kValues[] = {
-      0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
-      0x7fffffffffffffff, 0x8000000000000000, 0xfffffffffffffffe, 0xffffffffffffffff};
+      0,          1,          2,           0x7f,
+      0x80,       0xff,       0x7fff,      0x8000,
+      0xffff,     0x7fffffff, 0x80000000,  0xffffffff,
+      0x100000000, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff};
   const uint64_t value = kValues[rng.below(std::size(kValues))];
   const size_t width = size_t{1} << rng.below(4);
   std::string bytes;
@@ -45,9 +47,9 @@ inline std::string boundary_integer(MutationRng& rng) {
 
 // A number as text, for JSON and other text formats.
 inline std::string boundary_text(MutationRng& rng) {
-  static constexpr const char* kTexts[] = {"-1",   "0",    "2147483648", "4294967296", "18446744073709551616",
-                                           "1e99", "1e999", "0.5",        "-0",         "null",
-                                           "true", "[]",   "{}",         "\"\"",       "\\u0000"};
+  static constexpr const char* kTexts[] = {
+      "-1",  "0",  "2147483648", "4294967296", "18446744073709551616", "1e99", "1e999", "0.5",
+      "-0", "null", "true",      "[]",         "{}",                   "\"\"", "\\u0000"};
   return kTexts[rng.below(std::size(kTexts))];
 }
 
@@ -74,8 +76,9 @@ inline void mutate_once(std::string& data, MutationRng& rng) {
 
 }  // namespace detail
 
-// One to four corruptions of input: flipped bits, random bytes, inserts, deletions, truncations, duplicated or copied
-// ranges, integers at a boundary (binary and as text). The result may equal the input.
+// One to four corruptions of input: flipped bits, random bytes, inserts, deletions, truncations,
+// duplicated or copied ranges, integers at a boundary (binary and as text). The result may equal
+// the input.
 inline std::string mutate(std::string_view input, uint64_t seed) {
   MutationRng rng(seed);
   std::string data(input);
