@@ -83,7 +83,8 @@ class OptionSet {
  public:
   OptionSet();  // all defaults
 
-  // Integer options (i64, u64, duration_ns, bytes) take either integer setter; nothing else converts.
+  // Integer options (i64, u64, duration_ns, bytes) take either integer setter; nothing else
+  // converts.
   void set_bool(std::string_view key, bool value);
   void set_i64(std::string_view key, int64_t value);
   void set_u64(std::string_view key, uint64_t value);

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Writes src/core/option_table.gen.cc and docs/options.md from abi/options.yml.
+
+With --check nothing is written; the exit status is 1 and the stale files are named when they differ.
+Exit status 77 means that python3-yaml is missing.
+"""
+import argparse
+import pathlib
+import sys
+
+try:
+    import yaml
+except ImportError:
+    print("skipped: python3-yaml is not installed")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TYPES = {
+    "bool": "kBool", "i64": "kI64", "u64": "kU64", "f64": "kF64", "string": "kString",
+    "enum": "kEnum", "duration_ns": "kDurationNs", "bytes": "kBytes",
+    "string_list": "kStringList", "i64_list": "kI64List",
+}
+BOUND_FIELD = {"i64": "i64", "duration_ns": "i64", "i64_list": "i64", "u64": "u64", "bytes": "u64", "f64": "f64"}
+WHEN = {"create": "kCreate", "between_steps": "kBetweenSteps", "any_time": "kAnyTime"}
+WHEN_TEXT = {"create": "at creation", "between_steps": "between steps", "any_time": "any time"}
+FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two", "choices",
+          "unit", "doc", "since", "when", "flags", "unsupported_reason", "source"}
+FLAGS = {"determinism", "needs_gpu"}
+SINCE = "0.1.0"
+
+
+class Bad(Exception):
+    pass
+
+
+def check_entry(entry):
+    name = entry.get("name", "?")
+    unknown = set(entry) - FIELDS
+    if unknown:
+        raise Bad(f"{name}: unknown fields {sorted(unknown)}")
+    for field in ("name", "type", "default", "when", "doc", "source"):
+        if field not in entry:
+            raise Bad(f"{name}: field {field} is missing")
+    if entry["type"] not in TYPES:
+        raise Bad(f"{name}: unknown type {entry['type']}")
+    if entry["when"] not in WHEN:
+        raise Bad(f"{name}: unknown moment {entry['when']}")
+    if set(entry.get("flags", [])) - FLAGS:
+        raise Bad(f"{name}: unknown flags {entry['flags']}")
+    if (entry["type"] == "enum") != ("choices" in entry):
+        raise Bad(f"{name}: enums, and only they, have choices")
+    if entry["type"] == "enum" and entry["default"] not in [c["name"] for c in entry["choices"]]:
+        raise Bad(f"{name}: the default is none of the choices")
+    if ("min" in entry or "max" in entry) and entry["type"] not in BOUND_FIELD:
+        raise Bad(f"{name}: type {entry['type']} has no range")
+
+
+def load_entries():
+    entries = yaml.safe_load((ROOT / "abi/options.yml").read_text())
+    for entry in entries:
+        check_entry(entry)
+    names = [e["name"] for e in entries]
+    if len(set(names)) != len(names):
+        raise Bad("a name occurs twice")
+    return sorted(entries, key=lambda e: e["name"])
+
+
+def number_text(value):
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def text_of(entry):
+    value, kind = entry["default"], entry["type"]
+    if kind == "bool":
+        return "true" if value else "false"
+    if kind == "f64":
+        return number_text(float(value))
+    if kind in ("string_list", "i64_list"):
+        escape = {"\\": "\\\\", ",": "\\,", "\n": "\\n", "\t": "\\t"}
+        return ",".join("".join(escape.get(c, c) for c in str(v)) for v in value)
+    return str(value)
+
+
+def quote(text):
+    escape = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
+    return '"' + "".join(escape.get(c, c) for c in str(text)) + '"'
+
+
+def literal(value, field):
+    if field == "f64":
+        return repr(float(value))
+    return f"{int(value)}{'u' if field == 'u64' else ''}"
+
+
+def bound(entry, side):
+    if side not in entry:
+        return "{}"
+    field = BOUND_FIELD[entry["type"]]
+    inclusive = "false" if entry.get(side + "_open", False) else "true"
+    return f"{{.present = true, .inclusive = {inclusive}, .{field} = {literal(entry[side], field)}}}"
+
+
+def wrapped(text, indent, width=100):
+    """A string literal, cut into adjacent literals so that no line exceeds the width."""
+    words, lines, line = str(text).split(" "), [], ""
+    for i, word in enumerate(words):
+        piece = word + (" " if i + 1 < len(words) else "")
+        if line and len(quote(line + piece)) + indent + 2 > width:
+            lines.append(line)
+            line = ""
+        line += piece
+    lines.append(line)
+    return ("\n" + " " * indent).join(quote(part) for part in lines)
+
+
+def choices_name(entry):
+    return "kChoices_" + entry["name"].replace(".", "_")
+
+
+def cpp_choices(entry):
+    rows = "".join(f"    {{{quote(c['name'])},\n     {wrapped(c['doc'], 5)}}},\n" for c in entry["choices"])
+    return f"constexpr OptionChoice {choices_name(entry)}[] = {{\n{rows}}};\n"
+
+
+def boolean(condition):
+    return "true" if condition else "false"
+
+
+def cpp_row(entry):
+    flags = entry.get("flags", [])
+    has_choices = "choices" in entry
+    choices = choices_name(entry) if has_choices else "nullptr"
+    count = len(entry["choices"]) if has_choices else 0
+    return (
+        f"    {{{quote(entry['name'])}, OptionType::{TYPES[entry['type']]}, {quote(text_of(entry))},\n"
+        f"     {bound(entry, 'min')},\n     {bound(entry, 'max')},\n"
+        f"     {boolean(entry.get('power_of_two'))}, {choices}, {count}, {quote(entry.get('unit', ''))},\n"
+        f"     {wrapped(entry['doc'], 5)},\n"
+        f"     {quote(entry.get('since', SINCE))}, OptionWhen::{WHEN[entry['when']]}, "
+        f"{boolean('determinism' in flags)}, {boolean('needs_gpu' in flags)}, "
+        f"{quote(entry.get('unsupported_reason', ''))},\n     {wrapped(entry['source'], 5)}}},\n")
+
+
+def cpp_file(entries):
+    choices = "".join(cpp_choices(e) for e in entries if "choices" in e)
+    rows = "".join(cpp_row(e) for e in entries)
+    return ("// Generated from abi/options.yml by tools/gen_options.py; edit the former and run the latter.\n"
+            '#include "core/option_text.h"\n\nnamespace rl {\nnamespace {\n\n' + choices +
+            "\nconstexpr OptionInfo kOptions[] = {\n" + rows + "};\n\n}  // namespace\n\n"
+            "OptionTable option_table() { return {kOptions, std::size(kOptions)}; }\n\n}  // namespace rl\n")
+
+
+def range_text(entry):
+    parts = []
+    if "min" in entry:
+        parts.append(("> " if entry.get("min_open") else ">= ") + number_text(entry["min"]))
+    if "max" in entry:
+        parts.append(("< " if entry.get("max_open") else "<= ") + number_text(entry["max"]))
+    if entry.get("power_of_two"):
+        parts.append("a power of two")
+    return ", ".join(parts)
+
+
+def doc_entry(entry):
+    default = text_of(entry)
+    facts = [entry["type"], f"default `{default}`" if default else "default empty"]
+    if range_text(entry):
+        facts.append(range_text(entry))
+    if entry.get("unit"):
+        facts.append("in " + entry["unit"])
+    facts.append("changes " + WHEN_TEXT[entry["when"]] if entry["when"] != "create" else "fixed at creation")
+    if "determinism" in entry.get("flags", []):
+        facts.append("part of the run's identity")
+    if "needs_gpu" in entry.get("flags", []):
+        facts.append("needs a GPU")
+    lines = [f"### `{entry['name']}`", "", "; ".join(facts) + ".", "", entry["doc"]]
+    if entry.get("unsupported_reason"):
+        lines += ["", f"Only the default works in this build: {entry['unsupported_reason']}"]
+    if "choices" in entry:
+        lines += [""] + [f"- `{c['name']}`: {c['doc']}" for c in entry["choices"]]
+    lines += ["", f"Origin: {entry['source']}. Since {entry.get('since', SINCE)}.", ""]
+    return "\n".join(lines)
+
+
+def doc_file(entries):
+    head = ("# Options of librl\n\nGenerated from `abi/options.yml` by `tools/gen_options.py`.\n\n"
+            "An unknown key is an error that names the nearest keys; a value of the wrong type or out of range is an\n"
+            "error that names the range; nothing is converted or clamped. As text, durations take `ns`, `us`, `ms`,\n"
+            "`s`, `min` and `h`, sizes take `KiB`, `MiB`, `GiB` and `TiB`, and list elements are separated by commas\n"
+            "(`\\,` `\\\\` `\\n` `\\t` are escapes).\n\n")
+    out, group = head, None
+    for entry in entries:
+        first = entry["name"].split(".")[0]
+        if first != group:
+            out += f"## {first}\n\n"
+            group = first
+        out += doc_entry(entry) + "\n"
+    return out.rstrip("\n") + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    try:
+        entries = load_entries()
+    except (Bad, yaml.YAMLError) as error:
+        print(f"abi/options.yml: {error}")
+        return 1
+    stale = []
+    for path, text in (("src/core/option_table.gen.cc", cpp_file(entries)), ("docs/options.md", doc_file(entries))):
+        target = ROOT / path
+        if target.exists() and target.read_text() == text:
+            continue
+        stale.append(path)
+        if not check:
+            target.write_text(text)
+    for path in stale:
+        print(("stale, run tools/gen_options.py: " if check else "wrote ") + path)
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
