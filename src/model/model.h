@@ -1,24 +1,22 @@
-// A loaded model: configuration, fp32 master weights, the packed compute forms of the current version, tokenizer and
+// A loaded model: configuration, fp32 master weights, the packed compute forms of the current version and the
 // rope table. Shared by reference between engine and trainer; one forward reads it for both (design contract N2).
 //
 // Versions (synchronous mode): there is one compute copy. The trainer updates the masters in place and calls
 // publish(), which repacks and adds one to version(); nobody may be reading meanwhile (the pipeline drains first).
 #pragma once
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "core/arena.h"
 #include "core/fs.h"
 #include "model/kv_cache.h"
+#include "model/save_hf.h"
 #include "model/weight_source.h"
 #include "model/weights.h"
 #include "ops/matmul.h"
 #include "ops/rope_kv.h"
 
 namespace rl {
-
-class Tokenizer;
 
 // Packed shapes of one model in one compute dtype. forward: y = x W^T; backward: dx = dy W.
 struct PackedShapes {
@@ -55,7 +53,6 @@ class PackedWeights {
 };
 
 struct ModelOptions {
-  std::optional<Dtype> compute;  // default: bf16 where the CPU has bf16 dot products, else fp32
   int64_t max_positions = 0;     // rope table length; 0: the model's own maximum
   int64_t block_size = 32;       // tokens per KV block; part of the numerics, so engine and trainer share it
 };
@@ -86,8 +83,8 @@ class Model {
   // 64-bit digest of all master parameters (name order of the layout, padding excluded).
   uint64_t weight_digest() const;
 
-  // Saves a Hugging Face directory; `dtype` is the type of the stored weights.
-  void save(FileSystem& fs, const std::string& dir, Dtype dtype) const;
+  // Saves a Hugging Face directory (atomically, see save_hf.h).
+  void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
   // Bytes of the arenas a Model will hold, from the configuration alone.
   static uint64_t master_bytes(const ModelConfig& config);
@@ -102,8 +99,6 @@ class Model {
   PackedWeights packed_;
   RopeTable rope_;
   uint64_t version_ = 0;
-  std::optional<TokenizerParts> tokenizer_parts_;
-  std::string tokenizer_json_, chat_template_;
 };
 
 }  // namespace rl

@@ -1,0 +1,220 @@
+// The backward of the transformer, layer by layer from the last. Cheap values (norm outputs, SwiGLU products) are
+// recomputed; they have the forward's bits because the same kernels make them from the same saved inputs.
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "model/transformer.h"
+#include "ops/convert.h"
+#include "ops/embedding.h"
+#include "ops/rms_norm.h"
+#include "ops/swiglu.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kRowsPerTask = 64;  // also the unit in which norm-weight gradients are summed
+constexpr int64_t kEmbedColumns = 64;
+
+int64_t num_chunks(int64_t rows) { return (rows + kRowsPerTask - 1) / kRowsPerTask; }
+
+uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape& kv, int64_t max_rows,
+                        int64_t max_sequence, int num_threads, std::byte* data) {
+  const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
+  const uint64_t rows = Matmul::padded_rows(max_rows), item = dtype_bytes(kv.attention.dtype);
+  ArenaPlan plan;
+  const auto take = [&](const char* name, uint64_t bytes) {
+    const uint64_t offset = plan.book(name, bytes);
+    return data ? data + offset : nullptr;
+  };
+  const auto floats = [&](const char* name, uint64_t n) { return reinterpret_cast<float*>(take(name, n * 4)); };
+  b.dx = floats("dx", rows * c.hidden);
+  b.d_normed = floats("d normed", rows * c.hidden);
+  b.rounded = take("rounded", rows * c.hidden * item);
+  b.d_gate_up = take("d gate up", rows * 2 * c.ffn * item);
+  b.d_mixed = floats("d attention output", rows * q);
+  b.dqkv = floats("d qkv", rows * qkv);
+  b.dqkv_rounded = take("d qkv rounded", rows * qkv * item);
+  b.partial = floats("norm gradients", num_chunks(max_rows) * std::max(c.hidden, qkv));
+  b.attention_stride = (attention_backward_scratch_floats(kv.attention, max_sequence) + 15) / 16 * 16;
+  b.attention = floats("attention backward scratch", num_threads * b.attention_stride);
+  return plan.total_bytes();
+}
+
+class BackwardPass {
+ public:
+  BackwardPass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
+               const SavedActivations& saved, BackwardBuffers& scratch, const BackwardArgs& args)
+      : model_(model), config_(model.config()), batch_(batch), kv_(kv), f_(buffers), saved_(saved), b_(scratch),
+        args_(args), executor_(model.matmul().executor()), dtype_(model.compute_dtype()),
+        item_(dtype_bytes(dtype_)), n_(batch.rows()), hidden_(config_.hidden), ffn_(config_.ffn),
+        q_(config_.heads * config_.head_dim), qkv_(q_ + 2 * config_.kv_heads * config_.head_dim) {}
+
+  void run() {
+    std::fill_n(b_.dx, n_ * hidden_, 0.0f);
+    norm_backward(saved_.x_out, args_.d_hidden, model_.layout().final_norm());
+    for (int64_t l = config_.layers - 1; l >= 0; --l) {
+      mlp_half(l);
+      attention_half(l);
+    }
+    embedding();
+  }
+
+ private:
+  void for_rows(FunctionRef<void(int64_t row0, int64_t rows, int64_t chunk)> body) {
+    executor_.parallel_for(num_chunks(n_), [&](int64_t chunk, int) {
+      const int64_t row0 = chunk * kRowsPerTask;
+      body(row0, std::min(kRowsPerTask, n_ - row0), chunk);
+    });
+  }
+
+  // Rows past the batch take part in weight-gradient products: they must be zero.
+  void zero_tail(void* data, int64_t width) {
+    std::memset(static_cast<std::byte*>(data) + n_ * width * item_, 0,
+                (Matmul::padded_depth(n_) - n_) * width * item_);
+  }
+
+  // grad[n, k] += dy^T x.
+  void weight_grad(void* dy, int64_t n, void* x, int64_t k, int64_t offset) {
+    zero_tail(dy, n);
+    zero_tail(x, k);
+    model_.matmul().accumulate_weight_grad({dy, n, x, n_, n, k, args_.grads + offset});
+  }
+
+  // Adds partial rows of every chunk, in order, to a gradient vector.
+  void reduce_partials(int64_t width, float* grad) {
+    for (int64_t chunk = 0; chunk < num_chunks(n_); ++chunk) add_elements(b_.partial + chunk * width, width, grad);
+  }
+
+  void norm_backward(const float* x, const float* dy, int64_t weight) {
+    for_rows([&](int64_t row0, int64_t rows, int64_t chunk) {
+      float* dw = b_.partial + chunk * hidden_;
+      std::fill_n(dw, hidden_, 0.0f);
+      rms_norm_backward({x + row0 * hidden_, model_.master() + weight, dy + row0 * hidden_,
+                         b_.dx + row0 * hidden_, dw, rows, hidden_, config_.rms_eps});
+    });
+    reduce_partials(hidden_, args_.grads + weight);
+  }
+
+  // Norm output again (into the forward's buffer) and dx rounded to the compute dtype.
+  void renorm(const float* x, int64_t weight) {
+    for_rows([&](int64_t row0, int64_t rows, int64_t) {
+      rms_norm({x + row0 * hidden_, model_.master() + weight, f_.normed + row0 * hidden_ * item_, dtype_, rows,
+                hidden_, config_.rms_eps});
+    });
+  }
+  void round_dx() {
+    for_rows([&](int64_t row0, int64_t rows, int64_t) {
+      round_elements(b_.dx + row0 * hidden_, rows * hidden_, dtype_, b_.rounded + row0 * hidden_ * item_);
+    });
+  }
+
+  void product(const PackedMatrix& w, const void* dy, float* out) {
+    const int64_t stride = w.shape().slices.n;
+    model_.matmul().run(w, dy, n_, [&](const MatmulTile& t) {
+      for (int64_t r = 0; r < t.rows; ++r)
+        std::copy_n(t.data + r * t.cols, t.cols, out + (t.row0 + r) * stride + t.col0);
+    });
+  }
+
+  void mlp_half(int64_t l) {
+    const SavedActivations::Layer& s = saved_.layers[l];
+    const LayerOffsets& at = model_.layout().layer(l);
+    const PackedWeights::Layer& packed = args_.packed.layer(l);
+    round_dx();
+    for_rows([&](int64_t row0, int64_t rows, int64_t) {
+      swiglu_recompute({s.gate_up + row0 * 2 * ffn_ * item_, f_.h + row0 * ffn_ * item_, dtype_, rows, ffn_});
+    });
+    weight_grad(b_.rounded, hidden_, f_.h, ffn_, at.down);
+    model_.matmul().run(packed.down, b_.rounded, n_, [&](const MatmulTile& t) {
+      swiglu_backward({t.data, s.gate_up + t.row0 * 2 * ffn_ * item_, b_.d_gate_up + t.row0 * 2 * ffn_ * item_,
+                       dtype_, t.rows, t.col0, t.cols, ffn_});
+    });
+    renorm(s.x_mid, at.post_norm);
+    weight_grad(b_.d_gate_up, 2 * ffn_, f_.normed, hidden_, at.gate_up);
+    product(packed.gate_up, b_.d_gate_up, b_.d_normed);
+    norm_backward(s.x_mid, b_.d_normed, at.post_norm);
+  }
+
+  void attention_half(int64_t l) {
+    const SavedActivations::Layer& s = saved_.layers[l];
+    const LayerOffsets& at = model_.layout().layer(l);
+    const PackedWeights::Layer& packed = args_.packed.layer(l);
+    round_dx();
+    weight_grad(b_.rounded, hidden_, s.mixed, q_, at.o);
+    product(packed.o, b_.rounded, b_.d_mixed);
+    attend(l);
+    for_rows([&](int64_t row0, int64_t rows, int64_t) {
+      rope_backward({kv_.shape.attention, b_.dqkv + row0 * qkv_, f_.places + row0, &model_.rope(),
+                     b_.dqkv_rounded + row0 * qkv_ * item_, rows});
+    });
+    if (at.qkv_bias >= 0) bias_grad(at.qkv_bias);
+    renorm(s.x_in, at.input_norm);
+    weight_grad(b_.dqkv_rounded, qkv_, f_.normed, hidden_, at.qkv);
+    product(packed.qkv, b_.dqkv_rounded, b_.d_normed);
+    norm_backward(s.x_in, b_.d_normed, at.input_norm);
+  }
+
+  void attend(int64_t l) {
+    const SavedActivations::Layer& s = saved_.layers[l];
+    const AttentionBackwardArgs args{kv_.shape.attention, s.q,       kv_.layer(l), s.mixed,
+                                     s.lse,               b_.d_mixed, b_.dqkv};
+    const int64_t heads = config_.kv_heads;
+    const int64_t tasks = static_cast<int64_t>(batch_.sequences.size()) * heads;
+    executor_.parallel_for(tasks, [&](int64_t task, int worker) {
+      const SequenceRows& seq = batch_.sequences[task / heads];
+      RL_CHECK(seq.first_position == 0);
+      attention_backward(args, {seq.first_row, seq.rows, 0, seq.blocks}, task % heads,
+                         b_.attention + worker * b_.attention_stride);
+    });
+  }
+
+  void bias_grad(int64_t offset) {
+    for_rows([&](int64_t row0, int64_t rows, int64_t chunk) {
+      float* sum = b_.partial + chunk * qkv_;
+      std::fill_n(sum, qkv_, 0.0f);
+      for (int64_t r = 0; r < rows; ++r) add_elements(b_.dqkv + (row0 + r) * qkv_, qkv_, sum);
+    });
+    reduce_partials(qkv_, args_.grads + offset);
+  }
+
+  void embedding() {
+    const int64_t tasks = (hidden_ + kEmbedColumns - 1) / kEmbedColumns;
+    executor_.parallel_for(tasks, [&](int64_t task, int) {
+      const int64_t col0 = task * kEmbedColumns;
+      embed_backward({b_.dx, batch_.ids.data(), n_, hidden_, col0, std::min(kEmbedColumns, hidden_ - col0),
+                      args_.grads + model_.layout().embedding()});
+    });
+  }
+
+  const Model& model_;
+  const ModelConfig& config_;
+  const ForwardBatch& batch_;
+  const KvPool& kv_;
+  ForwardBuffers& f_;
+  const SavedActivations& saved_;
+  BackwardBuffers& b_;
+  const BackwardArgs& args_;
+  Executor& executor_;
+  const Dtype dtype_;
+  const int64_t item_, n_, hidden_, ffn_, q_, qkv_;
+};
+
+}  // namespace
+
+uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                                int64_t max_sequence, int num_threads) {
+  BackwardBuffers b(config, kv, max_rows, max_sequence, num_threads, nullptr);
+  return carve_backward(b, config, kv, max_rows, max_sequence, num_threads, nullptr);
+}
+BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                                 int64_t max_sequence, int num_threads, std::byte* data) {
+  carve_backward(*this, config, kv, max_rows, max_sequence, num_threads, data);
+}
+
+void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
+              const SavedActivations& saved, BackwardBuffers& scratch, const BackwardArgs& args) {
+  BackwardPass(model, batch, kv, buffers, saved, scratch, args).run();
+}
+
+}  // namespace rl

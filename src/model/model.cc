@@ -1,0 +1,97 @@
+// Loading masters from a source, publication and saving.
+#include "model/model.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/hash.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kLoadBytes = 1 << 20;  // of fp32 per load task
+
+struct LoadTask {
+  int64_t tensor, first_row, rows;
+  float* to;
+};
+
+std::vector<LoadTask> cut_load(const WeightSource& source, const WeightLayout& layout, float* master) {
+  std::vector<LoadTask> tasks;
+  for (const Parameter& p : layout.parameters()) {
+    const int64_t cols = p.shape.back(), rows = p.size / cols;
+    const int64_t step = std::max<int64_t>(1, kLoadBytes / (cols * static_cast<int64_t>(sizeof(float))));
+    const int64_t tensor = source.find(p.name);
+    RL_CHECK(tensor >= 0);
+    for (int64_t r = 0; r < rows; r += step)
+      tasks.push_back({tensor, r, std::min(step, rows - r), master + p.offset + r * cols});
+  }
+  return tasks;
+}
+
+void check_options(const ModelConfig& c, const ModelOptions& o) {
+  if (o.block_size < 16 || o.block_size > 128 || (o.block_size & (o.block_size - 1)) != 0) {
+    throw Error(Code::kOutOfRange, str("KV block size ", o.block_size, " is not a power of two in 16..128"))
+        .with_key("engine.block_size").with_expected("16, 32, 64 or 128");
+  }
+  if (c.head_dim % 16 != 0 || c.head_dim > 1024) {
+    throw Error(Code::kUnsupported,
+                str("head size ", c.head_dim, " is not a multiple of 16 up to 1024, which attention needs"))
+        .with_key("head_dim");
+  }
+  if (o.max_positions < 0 || o.max_positions > c.max_position) {
+    throw Error(Code::kOutOfRange, str("max_positions ", o.max_positions, " exceeds the model's ", c.max_position))
+        .with_key("engine.max_model_len").with_expected(str("0..", c.max_position));
+  }
+}
+
+}  // namespace
+
+uint64_t Model::master_bytes(const ModelConfig& config) {
+  return static_cast<uint64_t>(WeightLayout(config).total()) * sizeof(float);
+}
+uint64_t Model::packed_forward_bytes(const ModelConfig& config, Dtype compute) {
+  return packed_bytes(plan_forward_shapes(config, compute), config.layers);
+}
+
+Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& options)
+    : config_((check_options(source.config(), options), source.config())),
+      layout_(config_), matmul_(matmul), block_size_(options.block_size),
+      max_positions_(options.max_positions ? options.max_positions : config_.max_position),
+      master_("master weights", master_bytes(config_)),
+      packed_(config_, layout_, matmul.compute_dtype(), PackedWeights::Direction::kForward),
+      rope_(make_rope_table(config_.head_dim, max_positions_, config_.rope_theta)) {
+  const std::vector<LoadTask> tasks = cut_load(source, layout_, master());
+  matmul.executor().parallel_for(static_cast<int64_t>(tasks.size()), [&](int64_t i, int) {
+    const LoadTask& t = tasks[i];
+    const int64_t cols = source.tensors()[t.tensor].cols();
+    source.read(t.tensor, t.first_row, {t.to, static_cast<size_t>(t.rows * cols)});
+  });
+  packed_.pack(matmul_, master());
+}
+Model::~Model() = default;
+
+void Model::publish() { publish_as(version_ + 1); }
+
+void Model::publish_as(uint64_t version) {
+  packed_.pack(matmul_, master());
+  version_ = version;
+}
+
+uint64_t Model::weight_digest() const {
+  Digest64 digest;
+  for (const Parameter& p : layout_.parameters())
+    digest.update(std::as_bytes(std::span(master() + p.offset, static_cast<size_t>(p.size))));
+  return digest.value();
+}
+
+void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const {
+  save_hf_directory(fs, dir, config_, [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
+    const auto& all = layout_.parameters();
+    const auto it = std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == tensor.name; });
+    RL_CHECK(it != all.end());
+    std::copy_n(master() + it->offset + first_row * tensor.cols(), out.size(), out.data());
+  }, options);
+}
+
+}  // namespace rl

@@ -1,0 +1,87 @@
+// Packed compute forms of all matrices. Slice widths are chosen so that every product has enough column slices to keep
+// a few cores busy at one row, and wide enough to run at the kernel's full speed.
+#include "core/error.h"
+#include "model/model.h"
+
+namespace rl {
+namespace {
+constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
+constexpr int64_t kHeadWidth = 512;  // vocabulary tile: part of the log-prob contract
+}  // namespace
+
+PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
+  const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
+  return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kWidth / 2, t),
+          plan_packed(c.hidden, 2 * c.ffn, kWidth, t), plan_packed(c.ffn, c.hidden, kWidth / 2, t),
+          plan_packed(c.hidden, c.vocab, kHeadWidth, t)};
+}
+
+PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t) {
+  const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
+  return {plan_packed(qkv, c.hidden, kWidth, t), plan_packed(c.hidden, q, kWidth, t),
+          plan_packed(2 * c.ffn, c.hidden, kWidth, t), plan_packed(c.hidden, c.ffn, kWidth, t),
+          plan_packed(c.vocab, c.hidden, kWidth / 2, t)};
+}
+
+uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
+  return (s.qkv.bytes + s.o.bytes + s.gate_up.bytes + s.down.bytes) * layers + s.head.bytes;
+}
+
+PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout, Dtype compute,
+                             Direction direction)
+    : config_(config), layout_(layout), direction_(direction),
+      shapes_(direction == Direction::kForward ? plan_forward_shapes(config, compute)
+                                               : plan_backward_shapes(config, compute)),
+      arena_(direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
+             packed_bytes(shapes_, config.layers)) {
+  layers_.resize(config.layers);
+}
+
+void PackedWeights::pack(Matmul& matmul, const float* master) {
+  if (direction_ == Direction::kForward) pack_forward(matmul, master);
+  else pack_backward(matmul, master);
+}
+
+void PackedWeights::pack_forward(Matmul& matmul, const float* master) {
+  std::byte* next = arena_.data();
+  using Range = Matmul::RowRange;
+  const auto plain = [&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
+    matmul.pack_rows(shape, next, [&](int64_t s) {
+      return std::vector<Range>{{master + offset, shape.slices.first(s), shape.slices.size(s)}};
+    }, out);
+    next += shape.bytes;
+  };
+  for (int64_t l = 0; l < config_.layers; ++l) {
+    const LayerOffsets& at = layout_.layer(l);
+    plain(shapes_.qkv, at.qkv, layers_[l].qkv);
+    plain(shapes_.o, at.o, layers_[l].o);
+    // A slice of 2w columns starting at 2c is gate columns c..c+w, then up columns c..c+w.
+    const PackedShape& gu = shapes_.gate_up;
+    matmul.pack_rows(gu, next, [&](int64_t s) {
+      const int64_t first = gu.slices.first(s) / 2, count = gu.slices.size(s) / 2;
+      return std::vector<Range>{{master + at.gate_up, first, count},
+                                {master + at.gate_up, config_.ffn + first, count}};
+    }, layers_[l].gate_up);
+    next += gu.bytes;
+    plain(shapes_.down, at.down, layers_[l].down);
+  }
+  plain(shapes_.head, layout_.head(), head_);
+}
+
+void PackedWeights::pack_backward(Matmul& matmul, const float* master) {
+  std::byte* next = arena_.data();
+  const auto plain = [&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
+    matmul.pack_columns(shape, next, master + offset, out);
+    next += shape.bytes;
+  };
+  for (int64_t l = 0; l < config_.layers; ++l) {
+    const LayerOffsets& at = layout_.layer(l);
+    plain(shapes_.qkv, at.qkv, layers_[l].qkv);
+    plain(shapes_.o, at.o, layers_[l].o);
+    plain(shapes_.gate_up, at.gate_up, layers_[l].gate_up);
+    plain(shapes_.down, at.down, layers_[l].down);
+  }
+  plain(shapes_.head, layout_.head(), head_);
+}
+
+}  // namespace rl

@@ -1,0 +1,232 @@
+// The forward. One layer is: norm, q/k/v product, rope and KV write, attention, output product with residual, norm,
+// gate/up product with SwiGLU, down product with residual. Each product's epilogue finishes its tile in place.
+#include "model/transformer.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/embedding.h"
+#include "ops/rms_norm.h"
+#include "ops/swiglu.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kRowsPerTask = 32;
+
+struct Carver {
+  std::byte* base;
+  ArenaPlan plan;
+  template <typename T = std::byte>
+  T* take(const char* name, uint64_t bytes) {
+    const uint64_t offset = plan.book(name, bytes);
+    return base ? reinterpret_cast<T*>(base + offset) : nullptr;
+  }
+};
+
+struct Widths {
+  explicit Widths(const ModelConfig& c)
+      : q(c.heads * c.head_dim), qkv(q + 2 * c.kv_heads * c.head_dim), hidden(c.hidden), ffn(c.ffn) {}
+  int64_t q, qkv, hidden, ffn;
+};
+
+uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& kv, int num_threads,
+                       std::byte* data) {
+  const Widths w(c);
+  const uint64_t rows = Matmul::padded_rows(b.max_rows), item = dtype_bytes(kv.attention.dtype);
+  Carver carver{data, {}};
+  b.x = carver.take<float>("residual", rows * w.hidden * 4);
+  b.normed = carver.take("normed", rows * w.hidden * item);
+  b.qkv = carver.take<float>("qkv", rows * w.qkv * 4);
+  b.q = carver.take("q", rows * w.q * item);
+  b.mixed = carver.take("attention output", rows * w.q * item);
+  b.h = carver.take("swiglu", rows * w.ffn * item);
+  b.hidden = carver.take("final hidden", rows * w.hidden * item);
+  b.places = carver.take<RowPlace>("row places", rows * sizeof(RowPlace));
+  b.attention_stride = (attention_scratch_floats(kv.attention) + 15) / 16 * 16;
+  b.attention = carver.take<float>("attention scratch", num_threads * b.attention_stride * 4);
+  return carver.plan.total_bytes();
+}
+
+uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, int64_t max_rows,
+                     std::byte* data) {
+  const Widths w(c);
+  const uint64_t rows = Matmul::padded_rows(max_rows), item = dtype_bytes(compute);
+  Carver carver{data, {}};
+  s.layers.resize(c.layers);
+  for (auto& layer : s.layers) {
+    layer.x_in = carver.take<float>("x in", rows * w.hidden * 4);
+    layer.x_mid = carver.take<float>("x mid", rows * w.hidden * 4);
+    layer.q = carver.take("q", rows * w.q * item);
+    layer.mixed = carver.take("attention output", rows * w.q * item);
+    layer.lse = carver.take<float>("lse", rows * c.heads * 4);
+    layer.gate_up = carver.take("gate up", rows * 2 * w.ffn * item);
+  }
+  s.x_out = carver.take<float>("x out", rows * w.hidden * 4);
+  return carver.plan.total_bytes();
+}
+
+// Where one layer reads and writes: in place for inference, kept apart for training.
+struct LayerPlaces {
+  float *x_in, *x_mid, *x_out;
+  std::byte *q, *mixed, *gate_up;
+  float* lse;
+};
+
+LayerPlaces places_of(const ForwardBuffers& b, const SavedActivations* saved, int64_t l) {
+  if (!saved) return {b.x, b.x, b.x, b.q, b.mixed, nullptr, nullptr};
+  const SavedActivations::Layer& s = saved->layers[l];
+  float* out = l + 1 < static_cast<int64_t>(saved->layers.size()) ? saved->layers[l + 1].x_in : saved->x_out;
+  return {s.x_in, s.x_mid, out, s.q, s.mixed, s.gate_up, s.lse};
+}
+
+// to = from + tile on the tile's rows and columns.
+void add_tile(const MatmulTile& t, const float* from, float* to, int64_t stride) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    const int64_t at = (t.row0 + r) * stride + t.col0;
+    for (int64_t c = 0; c < t.cols; ++c) to[at + c] = from[at + c] + t.data[r * t.cols + c];
+  }
+}
+
+void store_tile(const MatmulTile& t, float* to, int64_t stride) {
+  for (int64_t r = 0; r < t.rows; ++r)
+    std::copy_n(t.data + r * t.cols, t.cols, to + (t.row0 + r) * stride + t.col0);
+}
+
+class Pass {
+ public:
+  Pass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
+       SavedActivations* saved)
+      : model_(model), config_(model.config()), batch_(batch), kv_(kv), b_(buffers), saved_(saved), w_(config_),
+        executor_(model.matmul().executor()), item_(dtype_bytes(model.compute_dtype())) {}
+
+  void run() {
+    fill_places();
+    cut_attention();
+    embed_rows();
+    for (int64_t l = 0; l < config_.layers; ++l) {
+      attention_half(l, places_of(b_, saved_, l));
+      mlp_half(l, places_of(b_, saved_, l));
+    }
+    const float* last = saved_ ? saved_->x_out : b_.x;
+    norm(last, model_.layout().final_norm(), b_.hidden);
+  }
+
+ private:
+  void for_rows(FunctionRef<void(int64_t row0, int64_t rows, int worker)> body) {
+    const int64_t n = batch_.rows(), tasks = (n + kRowsPerTask - 1) / kRowsPerTask;
+    executor_.parallel_for(tasks, [&](int64_t task, int worker) {
+      const int64_t row0 = task * kRowsPerTask;
+      body(row0, std::min(kRowsPerTask, n - row0), worker);
+    });
+  }
+
+  void fill_places() {
+    const int64_t block = model_.block_size();
+    int64_t next = 0;
+    for (const SequenceRows& s : batch_.sequences) {
+      RL_CHECK(s.first_row == next && s.rows > 0 && s.first_position + s.rows <= model_.max_positions());
+      for (int32_t r = 0; r < s.rows; ++r) {
+        const int32_t position = s.first_position + r;
+        b_.places[next++] = {position, s.blocks[position / block]};
+      }
+    }
+    RL_CHECK(next == batch_.rows() && next <= b_.max_rows);
+  }
+
+  void cut_attention() {
+    for (const SequenceRows& s : batch_.sequences) {
+      for (int64_t r = 0; r < s.rows; r += kAttentionMaxRows) {
+        chunks_.push_back({s.first_row + r, std::min<int64_t>(kAttentionMaxRows, s.rows - r),
+                           s.first_position + r, s.blocks});
+      }
+    }
+  }
+
+  void embed_rows() {
+    float* x = saved_ ? saved_->layers[0].x_in : b_.x;
+    const float* table = model_.master() + model_.layout().embedding();
+    for_rows([&](int64_t row0, int64_t rows, int) {
+      embed(table, batch_.ids.data() + row0, rows, w_.hidden, model_.compute_dtype(), x + row0 * w_.hidden);
+    });
+  }
+
+  void norm(const float* x, int64_t weight, std::byte* y) {
+    for_rows([&](int64_t row0, int64_t rows, int) {
+      rms_norm({x + row0 * w_.hidden, model_.master() + weight, y + row0 * w_.hidden * item_,
+                model_.compute_dtype(), rows, w_.hidden, config_.rms_eps});
+    });
+  }
+
+  void attention_half(int64_t l, const LayerPlaces& at) {
+    const LayerOffsets& offsets = model_.layout().layer(l);
+    const PackedWeights::Layer& packed = model_.packed().layer(l);
+    norm(at.x_in, offsets.input_norm, b_.normed);
+    model_.matmul().run(packed.qkv, b_.normed, batch_.rows(),
+                        [&](const MatmulTile& t) { store_tile(t, b_.qkv, w_.qkv); });
+    const float* bias = offsets.qkv_bias >= 0 ? model_.master() + offsets.qkv_bias : nullptr;
+    for_rows([&](int64_t row0, int64_t rows, int) {
+      rope_and_write_kv({kv_.shape.attention, b_.qkv + row0 * w_.qkv, bias, b_.places + row0, &model_.rope(),
+                         at.q + row0 * w_.q * item_, kv_.layer(l), rows});
+    });
+    const AttentionArgs args{kv_.shape.attention, at.q, kv_.layer(l), at.mixed, at.lse};
+    const int64_t heads = config_.kv_heads;
+    executor_.parallel_for(static_cast<int64_t>(chunks_.size()) * heads, [&](int64_t task, int worker) {
+      attention(args, chunks_[task / heads], task % heads, b_.attention + worker * b_.attention_stride);
+    });
+    model_.matmul().run(packed.o, at.mixed, batch_.rows(),
+                        [&](const MatmulTile& t) { add_tile(t, at.x_in, at.x_mid, w_.hidden); });
+  }
+
+  void mlp_half(int64_t l, const LayerPlaces& at) {
+    const PackedWeights::Layer& packed = model_.packed().layer(l);
+    norm(at.x_mid, model_.layout().layer(l).post_norm, b_.normed);
+    model_.matmul().run(packed.gate_up, b_.normed, batch_.rows(), [&](const MatmulTile& t) {
+      const int64_t col0 = t.col0 / 2, row_gu = t.row0 * 2 * w_.ffn;
+      std::byte* gate = at.gate_up ? at.gate_up + (row_gu + col0) * item_ : nullptr;
+      std::byte* up = at.gate_up ? gate + w_.ffn * item_ : nullptr;
+      swiglu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
+              model_.compute_dtype(), t.rows, t.cols / 2});
+    });
+    model_.matmul().run(packed.down, b_.h, batch_.rows(),
+                        [&](const MatmulTile& t) { add_tile(t, at.x_mid, at.x_out, w_.hidden); });
+  }
+
+  const Model& model_;
+  const ModelConfig& config_;
+  const ForwardBatch& batch_;
+  const KvPool& kv_;
+  ForwardBuffers& b_;
+  SavedActivations* saved_;
+  const Widths w_;
+  Executor& executor_;
+  const int64_t item_;
+  std::vector<AttentionRows> chunks_;
+};
+
+}  // namespace
+
+uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads) {
+  ForwardBuffers b(config, kv, max_rows, num_threads, nullptr);
+  return carve_forward(b, config, kv, num_threads, nullptr);
+}
+ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
+                               std::byte* data)
+    : max_rows(max_rows) {
+  carve_forward(*this, config, kv, num_threads, data);
+}
+
+uint64_t SavedActivations::bytes(const ModelConfig& config, Dtype compute, int64_t max_rows) {
+  SavedActivations s(config, compute, max_rows, nullptr);
+  return carve_saved(s, config, compute, max_rows, nullptr);
+}
+SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows, std::byte* data) {
+  carve_saved(*this, config, compute, max_rows, data);
+}
+
+void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
+             SavedActivations* saved) {
+  Pass(model, batch, kv, buffers, saved).run();
+}
+
+}  // namespace rl
