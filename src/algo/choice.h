@@ -1,6 +1,7 @@
-// Text names of enumerated algorithm choices and range checks of their parameters. Every enum of this folder has one
-// table of (value, name); the names are those of the options. A wrong name or value is an Error that carries the key,
-// what would have been right and the value seen; nothing is clamped.
+// Text names of enumerated algorithm choices and range checks of their parameters. Every enum of
+// this folder has one table of (value, name); the names are those of the options. A wrong name or
+// value is an Error that carries the key, what would have been right and the value seen; nothing is
+// clamped.
 #pragma once
 #include <array>
 #include <cmath>

@@ -1,9 +1,10 @@
-// Reference functions for one row of logits, in double: log-prob of a token, entropy, and their gradients. They are the
-// written definition that fast implementations are compared with; p = softmax(logits / T).
+// Reference functions for one row of logits, in double: log-prob of a token, entropy, and their
+// gradients. They are the written definition that fast implementations are compared with.
+// p = softmax(logits / T); d is the derivative in logits_i.
 //
-//   log_prob(y)  = logits_y / T - log sum exp(logits / T)      d/dlogits_i = ((i == y) - p_i) / T
-//   entropy      = -sum p log p   (nats)                       d/dlogits_i = -p_i (log p_i + entropy) / T
-//   sum_squares  = sum p^2
+//   log_prob(y)  logits_y / T - log sum exp(logits / T)   d = ((i == y) - p_i) / T
+//   entropy      -sum p log p, in nats                    d = -p_i (log p_i + entropy) / T
+//   sum_squares  sum p^2
 #pragma once
 #include <cstdint>
 #include <span>

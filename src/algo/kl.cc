@@ -30,11 +30,16 @@ KlTerm low_var(double d) {
 
 KlTerm plain_term(KlKind kind, double d) {
   switch (kind) {
-    case KlKind::kK1: return {d, 1};
-    case KlKind::kK2: return {d * d / 2, d};
-    case KlKind::kK3: return {std::exp(-d) - 1 + d, 1 - std::exp(-d)};
-    case KlKind::kLowVar: return low_var(d);
-    case KlKind::kAbs: return {std::abs(d), static_cast<double>((d > 0) - (d < 0))};
+    case KlKind::kK1:
+      return {d, 1};
+    case KlKind::kK2:
+      return {d * d / 2, d};
+    case KlKind::kK3:
+      return {std::exp(-d) - 1 + d, 1 - std::exp(-d)};
+    case KlKind::kLowVar:
+      return low_var(d);
+    case KlKind::kAbs:
+      return {std::abs(d), static_cast<double>((d > 0) - (d < 0))};
   }
   RL_CHECK(false && "unknown KlKind");
   return {};

@@ -1,5 +1,5 @@
-// Estimators of KL(policy || reference) from the sampled token's two log-probs, with the gradient in the policy's
-// log-prob. d = log_prob - ref_log_prob.
+// Estimators of KL(policy || reference) from the sampled token's two log-probs, with the gradient
+// in the policy's log-prob. d = log_prob - ref_log_prob.
 //
 //   k1       d                                                   gradient 1
 //   k2       d^2 / 2                                             gradient d
@@ -7,9 +7,10 @@
 //   low_var  k3 with -d clamped to +-20, the result to +-10      gradient 0 where a clamp is active
 //   abs      |d|                                                 gradient sign(d), 0 at 0
 //
-// A "+" after the name is the straight-through form: that estimator's value with the gradient of k2, which is the one
-// whose expectation is the gradient of the KL. k1, k2, k3: joschu.net/blog/kl-approx.html. low_var is what verl runs
-// under both names k3 and low_var_kl; OpenRLHF's k3 equals it; TRL's is the plain k3.
+// A "+" after the name is the straight-through form: that estimator's value with the gradient of
+// k2, which is the one whose expectation is the gradient of the KL. k1, k2, k3:
+// joschu.net/blog/kl-approx.html. low_var is what verl runs under both names k3 and low_var_kl;
+// OpenRLHF's k3 equals it; TRL's is the plain k3.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -24,8 +25,8 @@ struct KlEstimator {
   KlKind kind = KlKind::kK3;
   bool straight_through = false;
 };
-std::string kl_estimator_name(KlEstimator v);               // "k3", "k3+"
-KlEstimator parse_kl_estimator(std::string_view text);      // key algo.kl.estimator
+std::string kl_estimator_name(KlEstimator v);           // "k3", "k3+"
+KlEstimator parse_kl_estimator(std::string_view text);  // key algo.kl.estimator
 
 struct KlTerm {
   double value;

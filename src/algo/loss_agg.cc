@@ -39,11 +39,16 @@ void validate(LossAgg agg, const LossDenominators& d) {
 
 double token_weight(LossAgg agg, const LossDenominators& d, int64_t length) {
   switch (agg) {
-    case LossAgg::kTokenMean: return 1.0 / d.num_tokens;
-    case LossAgg::kTokenSum: return 1.0;
-    case LossAgg::kSeqMeanTokenSum: return 1.0 / d.num_sequences;
-    case LossAgg::kSeqMeanTokenMean: return 1.0 / (d.num_sequences * static_cast<double>(length));
-    case LossAgg::kSeqMeanTokenSumNorm: return 1.0 / (d.num_sequences * d.scale_factor);
+    case LossAgg::kTokenMean:
+      return 1.0 / d.num_tokens;
+    case LossAgg::kTokenSum:
+      return 1.0;
+    case LossAgg::kSeqMeanTokenSum:
+      return 1.0 / d.num_sequences;
+    case LossAgg::kSeqMeanTokenMean:
+      return 1.0 / (d.num_sequences * static_cast<double>(length));
+    case LossAgg::kSeqMeanTokenSumNorm:
+      return 1.0 / (d.num_sequences * d.scale_factor);
   }
   RL_CHECK(false && "unknown LossAgg");
   return 0;

@@ -1,6 +1,7 @@
-// Aggregation of token losses as weights: loss = sum over tokens of w_t * l_t. The denominators are global inputs, the
-// same for every micro-batch of an optimizer step, so any cut into micro-batches sums to the same loss.
-// T_i = loss-carrying tokens of sequence i, N = num_tokens, B = num_sequences, S = scale_factor.
+// Aggregation of token losses as weights: loss = sum over tokens of w_t * l_t. The denominators are
+// global inputs, the same for every micro-batch of an optimizer step, so any cut into micro-batches
+// sums to the same loss. T_i = loss-carrying tokens of sequence i, N = num_tokens,
+// B = num_sequences, S = scale_factor.
 //
 //   token_mean               w = 1 / N
 //   token_sum                w = 1
@@ -8,8 +9,8 @@
 //   seq_mean_token_mean      w = 1 / (B T_i)
 //   seq_mean_token_sum_norm  w = 1 / (B S)        (Dr. GRPO with S = the largest response length)
 //
-// Names and formulas follow verl's loss_agg_mode, without its 1e-8 beside T_i. Whether empty sequences count in B is
-// the caller's choice: verl and OpenRLHF leave them out, TRL counts them.
+// Names and formulas follow verl's loss_agg_mode, without its 1e-8 beside T_i. Whether empty
+// sequences count in B is the caller's choice: verl and OpenRLHF leave them out, TRL counts them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -37,10 +38,12 @@ struct LossDenominators {
 // Throws Error(kOutOfRange) naming the denominator.
 void validate(LossAgg agg, const LossDenominators& denominators);
 
-// The weight that every token of a sequence with `length` loss tokens has; length >= 1, arguments validated.
+// The weight that every token of a sequence with `length` loss tokens has; length >= 1, arguments
+// validated.
 double token_weight(LossAgg agg, const LossDenominators& denominators, int64_t length);
 
-// Weights of packed tokens: sequence 0's lengths[0] tokens, then sequence 1's, and so on. A length may be 0.
+// Weights of packed tokens: sequence 0's lengths[0] tokens, then sequence 1's, and so on. A length
+// may be 0.
 void token_weights(LossAgg agg, const LossDenominators& denominators,
                    std::span<const int32_t> lengths, std::span<double> weights);
 

@@ -45,8 +45,8 @@ void validate(const PolicyLossParams& p) {
                 "a finite value of at least 0");
   require_value(p.dual_clip == 0 || (p.dual_clip > 1 && std::isfinite(p.dual_clip)),
                 "algo.dual_clip", p.dual_clip, "0 (off) or a finite value above 1");
-  require_value(p.ratio_log_clamp >= 0 && std::isfinite(p.ratio_log_clamp),
-                "algo.ratio_log_clamp", p.ratio_log_clamp, "0 (off) or a finite value above 0");
+  require_value(p.ratio_log_clamp >= 0 && std::isfinite(p.ratio_log_clamp), "algo.ratio_log_clamp",
+                p.ratio_log_clamp, "0 (off) or a finite value above 0");
 }
 
 TokenLoss token_policy_loss(const PolicyLossParams& p, double log_prob, double old_log_prob,

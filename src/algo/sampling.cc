@@ -43,7 +43,8 @@ RL_WIDE_INLINE inline void fill_tile(const PlainRow& row, size_t begin, TileMass
 }
 
 [[noreturn]] void fail_not_finite() {
-  throw Error(Code::kNonFinite, "a logit of the row to sample from, or its log-sum-exp, is not finite")
+  throw Error(Code::kNonFinite,
+              "a logit of the row to sample from, or its log-sum-exp, is not finite")
       .with_key("logits");
 }
 

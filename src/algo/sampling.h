@@ -1,15 +1,17 @@
-// From one row of logits to a token, by rules that depend on nothing but the row, the parameters and a uniform number u
-// in [0, 1). Order of the filters, as in transformers: repetition penalty, temperature, top-k, top-p, min-p. A draw is
-// the smallest id, in id order, whose cumulative probability exceeds u. Both log-probs of a sample: the one under the
-// full temperature softmax is the caller's (it has the log-sum-exp); the one of the filtered distribution is here.
+// From one row of logits to a token, by rules that depend on nothing but the row, the parameters
+// and a uniform number u in [0, 1). Order of the filters, as in transformers: repetition penalty,
+// temperature, top-k, top-p, min-p. A draw is the smallest id, in id order, whose cumulative
+// probability exceeds u. Both log-probs of a sample: the one under the full temperature softmax is
+// the caller's (it has the log-sum-exp); the one of the filtered distribution is here.
 //
-//   penalty  a logit of an id in previous_ids is divided by the penalty when > 0, else multiplied; once per id
+//   penalty  divides a logit > 0 of an id in previous_ids, multiplies one <= 0; once per id
 //   top_k    keeps the k largest, and all ties of the k-th
-//   top_p    keeps the smallest set of largest probabilities whose complement has mass <= 1 - top_p, at least one;
-//            of equal logits the lower id is kept first
+//   top_p    keeps the smallest set of largest probabilities whose complement has a mass of at most
+//            1 - top_p, at least one; of equal logits the lower id is kept first
 //   min_p    keeps p >= min_p * max p
 //
-// A row whose log-sum-exp is not finite, or with a NaN, is Error(kNonFinite); -inf is a forbidden token.
+// A row whose log-sum-exp is not finite, or with a NaN, is Error(kNonFinite); -inf is a forbidden
+// token.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -25,7 +27,8 @@ struct SamplingParams {
   int32_t top_k = 0;                // >= 0; 0 = off
 };
 
-// Throws Error(kOutOfRange) naming the option, the range and the value; NaN and infinities are refused.
+// Throws Error(kOutOfRange) naming the option, the range and the value; NaN and infinities are
+// refused.
 void validate(const SamplingParams& params);
 
 // True when nothing but the temperature shapes the distribution, so that sample_plain applies.
@@ -40,8 +43,9 @@ struct PlainRow {
   float log_sum_exp;      // log sum exp(logits * inv_temperature)
 };
 
-// A draw from softmax(logits * inv_temperature), p_i = exp(logits_i * inv_temperature - log_sum_exp) in fp32. Tiles of
-// 512 ids are summed by 16 fp32 lanes, tiles and the tile that crosses u in double, in id order; the scan stops at the
+// A draw from softmax(logits * inv_temperature), that is from
+// p_i = exp(logits_i * inv_temperature - log_sum_exp), in fp32. Tiles of 512 ids are summed by 16
+// fp32 lanes, tiles and the tile that crosses u in double, in id order; the scan stops at the
 // crossing. Where rounding leaves the whole sum at or below u, the most probable id is drawn.
 int32_t sample_plain(const PlainRow& row, double u);
 
@@ -50,12 +54,13 @@ struct TokenDraw {
   float log_prob;  // under the filtered distribution
 };
 
-// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once max_vocab is reserved.
-// Not thread-safe; use one per thread.
+// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once
+// max_vocab is reserved. Not thread-safe; use one per thread.
 class TokenDistribution {
  public:
   explicit TokenDistribution(size_t max_vocab);
-  // params has passed validate, logits.size() is 1..max_vocab; an id outside the row is Error(kOutOfRange).
+  // params has passed validate, logits.size() is 1..max_vocab; an id outside the row is
+  // Error(kOutOfRange).
   void assign(const SamplingParams& params, std::span<const float> logits,
               std::span<const int32_t> previous_ids);
   TokenDraw sample(double u) const;

@@ -27,13 +27,12 @@ ScheduleKind parse_schedule(std::string_view text) {
 void validate(const Schedule& s) {
   require_value(s.lr >= 0 && std::isfinite(s.lr), "optimizer.lr", s.lr,
                 "a finite value of at least 0");
-  require_value(s.warmup_steps >= 0, "schedule.warmup_steps",
-                static_cast<double>(s.warmup_steps), "at least 0");
+  require_value(s.warmup_steps >= 0, "schedule.warmup_steps", static_cast<double>(s.warmup_steps),
+                "at least 0");
   if (s.kind == ScheduleKind::kConstant) return;
   require_value(s.total_steps >= 1 && s.total_steps >= s.warmup_steps, "schedule.total_steps",
                 static_cast<double>(s.total_steps), "at least 1 and schedule.warmup_steps");
-  require_value(s.min_lr >= 0 && s.min_lr <= s.lr, "schedule.min_lr", s.min_lr,
-                "0..optimizer.lr");
+  require_value(s.min_lr >= 0 && s.min_lr <= s.lr, "schedule.min_lr", s.min_lr, "0..optimizer.lr");
 }
 
 double learning_rate(const Schedule& s, int64_t step) {

@@ -1,15 +1,15 @@
-// Learning rate as a function of the optimizer step. step counts from 0: the first optimizer step uses
-// learning_rate(s, 0), and a step skipped for non-finite gradients does not advance it. With W = warmup_steps,
-// N = total_steps, L = lr, m = min_lr:
+// Learning rate as a function of the optimizer step. step counts from 0: the first optimizer step
+// uses learning_rate(s, 0). With W = warmup_steps, N = total_steps, L = lr, m = min_lr and
+// q = (step - W) / max(1, N - W):
 //
-//   step < W            L * step / W                (every schedule; so the first step has rate 0 when W > 0)
-//   constant            L
-//   linear              m + (L - m) * (1 - q)       q = min(1, (step - W) / max(1, N - W))
-//   cosine              m + (L - m) * (1 + cos(pi q)) / 2
+//   step < W  L * step / W  for every schedule, so the first step has rate 0 when W > 0
+//   constant  L
+//   linear    m + (L - m) * (1 - q)
+//   cosine    m + (L - m) * (1 + cos(pi q)) / 2
 //
-// At and after step N linear and cosine stay at m. These are the formulas of transformers' get_*_schedule_with_warmup
-// (cosine with m > 0: get_cosine_with_min_lr_schedule_with_warmup), which verl, OpenRLHF and TRL use; only their
-// cosine rises again past N.
+// At and after step N linear and cosine stay at m. These are the formulas of transformers'
+// get_*_schedule_with_warmup (cosine with m > 0: get_cosine_with_min_lr_schedule_with_warmup),
+// which verl, OpenRLHF and TRL use; only their cosine rises again past N.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -1,5 +1,5 @@
-// The general path of sampling: filters over one row. Probabilities are exp(x) in fp32 with x measured from the row's
-// maximum, sums are in double in id order.
+// The general path of sampling: filters over one row. Probabilities are exp(x) in fp32 with x
+// measured from the row's maximum, sums are in double in id order.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -72,7 +72,8 @@ void TokenDistribution::temper(const SamplingParams& params, std::span<const flo
   });
 }
 
-// The k-th largest x, or the lowest finite value when top_k keeps everything: -inf is a forbidden token.
+// The k-th largest x, or the lowest finite value when top_k keeps everything: -inf is a forbidden
+// token.
 float TokenDistribution::top_k_floor(int32_t top_k) {
   if (top_k == 0 || static_cast<size_t>(top_k) >= x_.size()) return kLowest;
   order_ = x_;
@@ -88,8 +89,8 @@ void TokenDistribution::keep_at_least(float floor) {
   }
 }
 
-// Ids that are far too small to be in the nucleus are not sorted: V of them together stay below the mass 1 - top_p
-// that is dropped anyway.
+// Ids that are far too small to be in the nucleus are not sorted: V of them together stay below the
+// mass 1 - top_p that is dropped anyway.
 void TokenDistribution::keep_nucleus(float top_p) {
   const double dropped_mass = (1.0 - top_p) * total_mass_;
   const double small = 0.5 * dropped_mass / static_cast<double>(kept_.size());
@@ -99,9 +100,8 @@ void TokenDistribution::keep_nucleus(float top_p) {
     cumulative += e.mass;
     return true;
   });
-  std::sort(kept_.begin(), kept_.end(), [](const Entry& a, const Entry& b) {
-    return a.x != b.x ? a.x < b.x : a.id > b.id;
-  });
+  std::sort(kept_.begin(), kept_.end(),
+            [](const Entry& a, const Entry& b) { return a.x != b.x ? a.x < b.x : a.id > b.id; });
   auto first_kept = kept_.begin();
   while (first_kept + 1 != kept_.end()) {
     cumulative += first_kept->mass;

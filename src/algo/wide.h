@@ -1,6 +1,7 @@
-// Runs a loop in the widest vector form the machine has, and the exponential such loops use. The loop is one piece of
-// source compiled for several instruction sets; no form contracts or reorders, so all of them give the same bits.
-// The callable and everything it calls must be RL_WIDE_INLINE, and must fix its order of summation by explicit lanes.
+// Runs a loop in the widest vector form the machine has, and the exponential such loops use. The
+// loop is one piece of source compiled for several instruction sets; no form contracts or reorders,
+// so all of them give the same bits. The callable and everything it calls must be RL_WIDE_INLINE,
+// and must fix its order of summation by explicit lanes.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -33,8 +34,8 @@ void run(const F& f) {
   f();
 }
 
-// e^x in fp32 for x <= 88, within 2 units in the last place; 0 below -87 (and for -inf), exactly 1 at 0, NaN for NaN.
-// x = n ln 2 + r with |r| <= ln(2)/2; e^r by a Taylor-like minimax polynomial of degree 6.
+// e^x in fp32 for x <= 88, within 2 units in the last place; 0 below -87 (and for -inf), exactly 1
+// at 0, NaN for NaN. x = n ln 2 + r with |r| <= ln(2) / 2; e^r by its Taylor series to degree 6.
 RL_WIDE_INLINE inline float exp(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   constexpr float kLog2E = 1.44269504f;
@@ -49,7 +50,8 @@ RL_WIDE_INLINE inline float exp(float x) {
   p = p * r + 1.0f / 6.0f;
   p = p * r + 0.5f;
   p = (p * r) * r + r;
-  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 127;
+  const uint32_t exponent =
+      std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 127;
   const float result = (p + 1.0f) * std::bit_cast<float>(exponent << 23);
   return x < -87.0f ? 0.0f : result;
 }

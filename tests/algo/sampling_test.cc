@@ -1,0 +1,240 @@
+#include "algo/sampling.h"
+
+#include <numeric>
+
+#include "algo/wide.h"
+#include "golden.h"
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+using golden::Json;
+
+// fp32 exponentials of exact inputs: the golden data's bound for fp32.
+constexpr double kProbTolerance = 1e-6;
+// A draw this near to a step of the CDF may fall on either side of it.
+constexpr double kStepDistance = 1e-6;
+// fp32 rounding of the tempered logit, relative to its size.
+constexpr double kLogProbTolerance = 1e-6;
+
+SamplingParams params_of(const Json& p) {
+  SamplingParams s;
+  s.temperature = p.value("temperature", 1.0f);
+  s.top_k = p.value("top_k", 0);
+  s.top_p = p.value("top_p", 1.0f);
+  s.min_p = p.value("min_p", 0.0f);
+  s.repetition_penalty = p.value("repetition_penalty", 1.0f);
+  validate(s);
+  return s;
+}
+
+std::vector<int32_t> kept_ids(const Json& c, size_t vocab) {
+  if (!c["kept"].is_string()) return c["kept"].get<std::vector<int32_t>>();
+  std::vector<int32_t> all(vocab);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void expect_distribution(const TokenDistribution& d, const Json& c, size_t vocab) {
+  const std::vector<int32_t> ids = kept_ids(c, vocab);
+  ASSERT_EQ(d.kept().size(), ids.size()) << c["id"];
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const TokenDistribution::Entry& e = d.kept()[i];
+    EXPECT_EQ(e.id, ids[i]) << c["id"];
+    EXPECT_NEAR(d.probability(e), golden::number(c["probs"][i]), kProbTolerance) << c["id"];
+    golden::expect_close(d.log_prob(e), golden::number(c["logprobs"][i]), kLogProbTolerance,
+                         c["id"]);
+  }
+}
+
+float log_sum_exp(const std::vector<float>& logits, float scale) {
+  double sum = 0;
+  const double top = *std::max_element(logits.begin(), logits.end());
+  for (const float v : logits) sum += std::exp((v - top) * scale);
+  return static_cast<float>(top * scale + std::log(sum));
+}
+
+TEST(Sampling, MatchesEveryFilteredDistributionAndDraw) {
+  const Json data = golden::load("sampling/sampling.json");
+  TokenDistribution d(256);
+  int compared = 0;
+  int draws = 0;
+  for (const Json& c : data["cases"]) {
+    const std::vector<float> logits =
+        golden::floats(golden::numbers(data["logits"][c["logits"].get<std::string>()]));
+    d.assign(params_of(c["params"]), logits, c["previous_ids"].get<std::vector<int32_t>>());
+    expect_distribution(d, c, logits.size());
+    for (const Json& draw : c["inverse_cdf"]) {
+      if (golden::number(draw[2]) < kStepDistance) continue;
+      EXPECT_EQ(d.sample(golden::number(draw[0])).id, draw[1].get<int32_t>()) << c["id"] << draw;
+      ++draws;
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 112);
+  EXPECT_GE(draws, 700);
+}
+
+TEST(Sampling, PlainPathDrawsWhatTheGoldensDraw) {
+  const Json data = golden::load("sampling/sampling.json");
+  int draws = 0;
+  for (const Json& c : data["cases"]) {
+    const SamplingParams p = params_of(c["params"]);
+    if (!is_plain(p)) continue;
+    const std::vector<float> logits =
+        golden::floats(golden::numbers(data["logits"][c["logits"].get<std::string>()]));
+    const float scale = 1.0f / p.temperature;
+    for (const Json& draw : c["inverse_cdf"]) {
+      // At temperature 0.01 tempered logits reach 1400, whose fp32 spacing moves probabilities by
+      // 6e-5.
+      if (golden::number(draw[2]) < (p.temperature < 0.1f ? 2e-4 : 4e-6)) continue;
+      const PlainRow row{logits, scale, log_sum_exp(logits, scale)};
+      EXPECT_EQ(sample_plain(row, golden::number(draw[0])), draw[1].get<int32_t>())
+          << c["id"] << draw;
+      ++draws;
+    }
+  }
+  EXPECT_GE(draws, 140);
+}
+
+// A deterministic row that spans several tiles and ends inside one.
+std::vector<float> long_row() {
+  std::vector<float> x(512 * 3 + 77);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 7919) % 1009) / 128.0f;
+  return x;
+}
+
+TEST(Sampling, PlainAndGeneralPathsAgreeOnLongRows) {
+  const std::vector<float> logits = long_row();
+  TokenDistribution d(logits.size());
+  d.assign({}, logits, {});
+  const PlainRow row{logits, 1.0f, log_sum_exp(logits, 1.0f)};
+  int equal = 0;
+  for (int k = 0; k < 400; ++k) equal += sample_plain(row, k / 400.0) == d.sample(k / 400.0).id;
+  // Both are fp32; a draw within 1e-7 of one of the 1613 steps may differ.
+  EXPECT_GE(equal, 399);
+}
+
+TEST(Sampling, PlainFrequenciesFollowTheDistribution) {
+  const std::vector<float> logits = long_row();
+  const float lse = log_sum_exp(logits, 1.0f);
+  std::vector<int> hits(logits.size());
+  constexpr int kDraws = 200000;
+  for (int k = 0; k < kDraws; ++k)
+    ++hits[static_cast<size_t>(sample_plain({logits, 1.0f, lse}, (k + 0.5) / kDraws))];
+  for (size_t i = 0; i < logits.size(); ++i) {
+    // Evenly spaced u: a token of probability p is hit p * kDraws times but for the two ends of its
+    // interval.
+    EXPECT_NEAR(hits[i], std::exp(static_cast<double>(logits[i]) - lse) * kDraws, 1.5) << i;
+  }
+}
+
+TEST(Sampling, RoundingAtTheTopOfTheCdfFallsBackToTheMostProbableId) {
+  const std::vector<float> logits{0.0f, 3.0f, 1.0f, -60.0f};
+  const float too_large = log_sum_exp(logits, 1.0f) + 1e-3f;
+  EXPECT_EQ(sample_plain({logits, 1.0f, too_large}, 0.99999), 1);
+}
+
+TEST(Sampling, AForbiddenTokenIsNeverDrawnNorKept) {
+  const std::vector<float> logits{-HUGE_VALF, 0.0f, -HUGE_VALF, 0.0f};
+  const float lse = std::log(2.0f);
+  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, 0.0), 1);
+  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, 0.9999), 3);
+  TokenDistribution d(4);
+  d.assign({}, logits, {});
+  EXPECT_EQ(d.kept().size(), 2u);
+  d.assign({.top_k = 3}, logits, {});
+  EXPECT_EQ(d.kept().size(), 2u);
+}
+
+TEST(Sampling, GreedyTakesTheLowestIdOfATie) {
+  const std::vector<float> logits{1.0f, 4.0f, 4.0f, 2.0f};
+  EXPECT_EQ(greedy_token(logits), 1);
+  TokenDistribution d(4);
+  d.assign({.temperature = 0.0f}, logits, {});
+  EXPECT_EQ(d.sample(0.999).id, 1);
+  EXPECT_EQ(d.sample(0.0).log_prob, 0.0f);
+  const std::vector<int32_t> previous{1};
+  d.assign({.temperature = 0.0f, .repetition_penalty = 2.0f}, logits, previous);
+  EXPECT_EQ(d.sample(0.5).id, 2);
+}
+
+TEST(Sampling, TopPOfEqualLogitsKeepsLowIds) {
+  const std::vector<float> logits(10, 1.0f);
+  TokenDistribution d(10);
+  d.assign({.top_p = 0.35f}, logits, {});
+  ASSERT_EQ(d.kept().size(), 4u);
+  for (int32_t i = 0; i < 4; ++i) EXPECT_EQ(d.kept()[static_cast<size_t>(i)].id, i);
+}
+
+TEST(Sampling, RefusesRowsThatAreNotFinite) {
+  TokenDistribution d(3);
+  const float inf = HUGE_VALF;
+  for (const std::vector<float>& row :
+       {std::vector<float>{0, NAN, 1}, {0, inf, 1}, {-inf, -inf, -inf}}) {
+    expect_error(Code::kNonFinite, [&] { d.assign({}, row, {}); });
+    expect_error(Code::kNonFinite, [&] { greedy_token(row); });
+    expect_error(Code::kNonFinite, [&] { sample_plain({row, 1.0f, NAN}, 0.9); });
+  }
+  const std::vector<float> hidden_nan{0, NAN, 1};
+  expect_error(Code::kNonFinite, [&] { sample_plain({hidden_nan, 1.0f, 1.0f}, 0.99); });
+  const std::vector<float> fine{0, 0, 0};
+  const std::vector<int32_t> outside{3};
+  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { d.assign({}, fine, outside); }).key,
+            "previous_ids");
+}
+
+TEST(Sampling, ValidateNamesTheOptionAndTheRange) {
+  const auto error_of = [](const SamplingParams& p) {
+    return expect_error(Code::kOutOfRange, [&] { validate(p); });
+  };
+  EXPECT_EQ(error_of({.temperature = NAN}).key, "sampling.temperature");
+  EXPECT_EQ(error_of({.temperature = -1}).key, "sampling.temperature");
+  EXPECT_EQ(error_of({.temperature = HUGE_VALF}).key, "sampling.temperature");
+  EXPECT_EQ(error_of({.top_p = 0}).key, "sampling.top_p");
+  EXPECT_EQ(error_of({.top_p = NAN}).expected, "above 0, at most 1");
+  EXPECT_EQ(error_of({.min_p = 1.5f}).key, "sampling.min_p");
+  EXPECT_EQ(error_of({.repetition_penalty = 0}).key, "sampling.repetition_penalty");
+  EXPECT_TRUE(contains(error_of({.top_k = -2}).message, "-2"));
+  validate(SamplingParams{});
+  EXPECT_TRUE(is_plain({}));
+  EXPECT_FALSE(is_plain({.temperature = 0}));
+}
+
+void exp_all(const std::vector<float>& in, std::vector<float>& out, int form) {
+  const auto loop = [&]() RL_WIDE_INLINE {
+    for (size_t i = 0; i < in.size(); ++i) out[i] = wide::exp(in[i]);
+  };
+#if defined(__x86_64__)
+  if (form == 1 && __builtin_cpu_supports("avx2")) return wide::run_avx2(loop);
+  if (form == 2 && __builtin_cpu_supports("avx512vl")) return wide::run_avx512(loop);
+#endif
+  if (form == 3) return wide::run(loop);
+  loop();
+}
+
+TEST(WideExp, IsWithinTwoUlpAndTheSameInEveryForm) {
+  std::vector<float> in;
+  for (float x = -86.9f; x < 88.0f; x += 0.00917f) in.push_back(x);
+  std::vector<float> out(in.size());
+  std::vector<float> other(in.size());
+  exp_all(in, out, 0);
+  for (size_t i = 0; i < in.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(in[i]));
+    // An fp32 ulp is at most 2^-23 of the value.
+    EXPECT_NEAR(out[i], exact, exact * std::ldexp(2.0, -23)) << in[i];
+  }
+  for (int form = 1; form <= 3; ++form) {
+    exp_all(in, other, form);
+    EXPECT_EQ(out, other) << form;
+  }
+  EXPECT_EQ(wide::exp(0.0f), 1.0f);
+  EXPECT_EQ(wide::exp(-0.0f), 1.0f);
+  EXPECT_EQ(wide::exp(-HUGE_VALF), 0.0f);
+  EXPECT_EQ(wide::exp(-88.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(wide::exp(NAN)));
+}
+
+}  // namespace
+}  // namespace rl
