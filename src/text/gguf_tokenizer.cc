@@ -19,11 +19,13 @@ struct PreEntry {
   bool add_bos;
 };
 
-constexpr std::array<PreEntry, 5> kPreTable = {{
+constexpr std::array<PreEntry, 7> kPreTable = {{
     {"default", KnownPattern::kGpt2, false, false, false, false},
     {"gpt-2", KnownPattern::kGpt2, false, false, false, false},
     {"smollm", KnownPattern::kGpt2, true, false, false, false},
     {"llama-bpe", KnownPattern::kLlama3, false, false, true, true},
+    {"llama3", KnownPattern::kLlama3, false, false, true, true},
+    {"llama-v3", KnownPattern::kLlama3, false, false, true, true},
     {"qwen2", KnownPattern::kQwen2, false, true, false, false},
 }};
 
