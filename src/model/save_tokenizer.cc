@@ -33,12 +33,11 @@ struct PreForm {
   bool adds_bos;  // when the metadata does not say
 };
 constexpr PreForm kPreForms[] = {
+    {"default", KnownPattern::kGpt2, true, false, false, false, false},
     {"gpt-2", KnownPattern::kGpt2, true, false, false, false, false},
     {"smollm", KnownPattern::kGpt2, true, true, false, false, false},
     {"qwen2", KnownPattern::kQwen2, false, false, true, false, false},
     {"llama-bpe", KnownPattern::kLlama3, false, false, false, true, true},
-    {"llama3", KnownPattern::kLlama3, false, false, false, true, true},
-    {"llama-v3", KnownPattern::kLlama3, false, false, false, true, true},
 };
 
 const PreForm& pre_form(const TokenizerParts& p) {
