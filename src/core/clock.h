@@ -1,0 +1,34 @@
+// The clock seam. Deadlines and spans use now_ns, which never goes back; unix_ns is for records
+// that people read.
+#pragma once
+#include <chrono>
+#include <cstdint>
+
+namespace rl {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t now_ns() const = 0;
+  virtual int64_t unix_ns() const = 0;
+};
+
+class RealClock final : public Clock {
+ public:
+  int64_t now_ns() const override { return count(std::chrono::steady_clock::now()); }
+  int64_t unix_ns() const override { return count(std::chrono::system_clock::now()); }
+
+ private:
+  template <typename TimePoint>
+  static int64_t count(TimePoint t) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count();
+  }
+};
+
+// Lives for ever.
+inline Clock& real_clock() {
+  static RealClock* const clock = new RealClock;
+  return *clock;
+}
+
+}  // namespace rl

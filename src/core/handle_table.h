@@ -1,0 +1,73 @@
+// Handles as the host sees them: 64-bit tokens of kind (8 bits), generation (32) and slot (24). A
+// token is never dereferenced; every use looks it up, so NULL, stale, foreign and forked handles
+// are errors. A slot's generation grows at each release, and a slot that used them all is retired:
+// a token never comes to mean another object. Thread-safe.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace rl {
+
+// True in a child process that fork made from the one that owns this object. The flag lies in a
+// page that the kernel wipes on fork, so the test is one load.
+class ForkGuard {
+ public:
+  ForkGuard();
+  ~ForkGuard();
+  ForkGuard(const ForkGuard&) = delete;
+  ForkGuard& operator=(const ForkGuard&) = delete;
+  bool forked() const;
+
+ private:
+  volatile uint32_t* page_ = nullptr;  // null when the kernel cannot wipe pages: then by pid_
+  pid_t pid_;
+};
+
+class HandleTable {
+ public:
+  // kind is 1..255. kResourceExhausted when every slot is taken.
+  uint64_t insert(uint8_t kind, std::shared_ptr<void> payload);
+
+  // The payload, kept alive by the result. Errors: kInvalidArgument (token 0), kForked,
+  // kStaleHandle (released or never issued), kWrongHandle (live, but of another kind), kInternal
+  // (poisoned).
+  std::shared_ptr<void> get(uint64_t token, uint8_t kind) const;
+  template <typename T>
+  std::shared_ptr<T> get_as(uint64_t token, uint8_t kind) const {
+    return std::static_pointer_cast<T>(get(token, kind));
+  }
+
+  // Ends the token; the payload ends with the last user. Also takes poisoned handles.
+  std::shared_ptr<void> remove(uint64_t token, uint8_t kind);
+
+  // After a broken invariant: from now on get fails with this message. A stale token is ignored.
+  void poison(uint64_t token, std::string message);
+
+  size_t num_live() const;
+  bool forked() const { return guard_.forked(); }
+
+ private:
+  struct Slot {
+    uint32_t generation = 1;
+    uint8_t kind = 0;  // 0: free
+    std::shared_ptr<void> payload;
+    std::string poison;
+  };
+  const Slot& find(uint64_t token, uint8_t kind) const;
+  void refuse_forked() const;
+
+  ForkGuard guard_;
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_;
+  size_t num_live_ = 0;
+};
+
+}  // namespace rl
