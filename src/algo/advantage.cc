@@ -34,9 +34,9 @@ void check_samples(std::span<const double> rewards, std::span<const int32_t> gro
   }
 }
 
-// Spread of count values; fewer than ddof + 1 values have none, and 1 stands in.
+// Spread of count values; a single value has none, and 1 stands in.
 double spread(int64_t count, double squares, int32_t ddof) {
-  return count <= ddof ? 1.0 : std::sqrt(squares / static_cast<double>(count - ddof));
+  return count < 2 ? 1.0 : std::sqrt(squares / static_cast<double>(count - ddof));
 }
 
 std::vector<GroupStats> group_stats(std::span<const double> rewards,

@@ -117,6 +117,12 @@ TEST(Advantage, SingletonPolicyDecidesWhatAGroupOfOneGets) {
   EXPECT_EQ(run(p, rewards, group), (std::vector<double>{0.0, -0.5, 0.5}));
 }
 
+TEST(Advantage, ABatchOfOneSampleHasSpreadOneForAnyDdof) {
+  AdvantageParams p;
+  p.std_scope = AdvStdScope::kBatch;
+  for (p.ddof = 0; p.ddof <= 1; ++p.ddof) EXPECT_EQ(run(p, {3.0}, {0})[0], 3.0 / (1.0 + 1e-6));
+}
+
 TEST(Advantage, BiasedStdDividesByTheCount) {
   AdvantageParams p;
   p.ddof = 0;

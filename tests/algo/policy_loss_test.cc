@@ -215,6 +215,14 @@ TEST(PolicyLoss, FirstStepAfterSamplingHasRatioExactlyOne) {
   }
 }
 
+TEST(PolicyLoss, AClampedLogRatioHasNoGradient) {
+  const TokenLoss above = token_policy_loss({}, 21.0, 0.0, -1.0);
+  EXPECT_EQ(above.value, std::exp(20.0));
+  EXPECT_EQ(above.gradient, 0.0);
+  const TokenLoss open = token_policy_loss({.ratio_log_clamp = 0}, 21.0, 0.0, -1.0);
+  EXPECT_EQ(open.gradient, std::exp(21.0));
+}
+
 TEST(PolicyLoss, GradientIsTheDerivativeOfTheValue) {
   const PolicyLossParams params{.clip_low = 0.2, .clip_high = 0.28, .dual_clip = 3.0};
   for (const double x : {-21.0, -1.0, -0.1, 0.05, 0.2, 0.5, 1.5, 21.0}) {

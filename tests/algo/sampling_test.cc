@@ -136,6 +136,17 @@ TEST(Sampling, RoundingAtTheTopOfTheCdfFallsBackToTheMostProbableId) {
   EXPECT_EQ(sample_plain({logits, 1.0f, too_large}, 0.99999), 1);
 }
 
+TEST(Sampling, ADrawOnAStepOfTheCdfTakesTheNextId) {
+  const std::vector<float> logits{0.5f, 0.5f, 0.25f};
+  const float lse = log_sum_exp(logits, 1.0f);
+  const double first = wide::exp(0.5f - lse);
+  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, first), 1);
+  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, std::nextafter(first, 0.0)), 0);
+  TokenDistribution d(2);
+  d.assign({}, std::vector<float>{0.5f, 0.5f}, {});
+  EXPECT_EQ(d.sample(0.5).id, 1);
+}
+
 TEST(Sampling, AForbiddenTokenIsNeverDrawnNorKept) {
   const std::vector<float> logits{-HUGE_VALF, 0.0f, -HUGE_VALF, 0.0f};
   const float lse = std::log(2.0f);
