@@ -1,0 +1,307 @@
+// The probes. Reads sum 64-byte vectors, so that every byte reaches a register; the sums are kept, so nothing is
+// optimised away. Matrix products run through oneDNN's C API with packed weights, one primitive per thread, the way
+// the library calls it; a thread works on data of its own. Compiled for the machine it is built on (bench/CMakeLists).
+#include "bench/probe.h"
+
+#include <dnnl.h>
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "device/cpu/executors.h"
+
+namespace rl::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Vector = uint64_t __attribute__((vector_size(64), may_alias));
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLargePage = uint64_t{2} << 20;
+constexpr int kStreams = 4;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Runs body(thread) on `threads` threads and returns the seconds from the common start to the end of the last one.
+double timed_threads(int threads, const std::function<void(int)>& body) {
+  Clock::time_point start;
+  std::barrier begin(threads, [&]() noexcept { start = Clock::now(); });
+  std::vector<std::thread> pool;
+  for (int t = 0; t < threads; ++t) {
+    pool.emplace_back([&, t] {
+      begin.arrive_and_wait();
+      body(t);
+    });
+  }
+  for (auto& thread : pool) thread.join();
+  return seconds_since(start);
+}
+
+// ---- Memory read ----
+
+class ReadBuffer {
+ public:
+  ReadBuffer(uint64_t bytes, int threads) : bytes_(bytes) {
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) throw std::runtime_error("no memory for the read probe");
+    data_ = static_cast<char*>(data);
+    madvise(data_, bytes, MADV_HUGEPAGE);
+    timed_threads(threads, [&](int t) {
+      auto* words = reinterpret_cast<uint64_t*>(data_);
+      const uint64_t count = bytes_ / sizeof(uint64_t);
+      for (uint64_t i = count * t / threads; i < count * (t + 1) / threads; ++i) words[i] = i;
+    });
+  }
+  ~ReadBuffer() { munmap(data_, bytes_); }
+  ReadBuffer(const ReadBuffer&) = delete;
+  const char* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  char* data_ = nullptr;
+  uint64_t bytes_;
+};
+
+uint64_t fold(Vector v) { return v[0] + v[1] + v[2] + v[3] + v[4] + v[5] + v[6] + v[7]; }
+
+inline Vector sum_run(const char* data, uint64_t bytes, Vector total) {
+  const auto* v = reinterpret_cast<const Vector*>(data);
+  const uint64_t count = bytes / sizeof(Vector);
+  Vector a = total, b = {}, c = {}, d = {};
+  for (uint64_t i = 0; i < count; i += 4) {
+    a += v[i];
+    b += v[i + 1];
+    c += v[i + 2];
+    d += v[i + 3];
+  }
+  return a + b + c + d;
+}
+
+uint64_t read_sequential(const ReadBuffer& buffer, int t, int threads) {
+  const uint64_t share = buffer.bytes() / threads / kLargePage * kLargePage;
+  return fold(sum_run(buffer.data() + share * t, share, Vector{}));
+}
+
+template <uint64_t unit>
+uint64_t read_interleaved(const ReadBuffer& buffer, int t, int threads) {
+  Vector total = {};
+  const uint64_t units = buffer.bytes() / unit / threads * threads;
+  for (uint64_t i = t; i < units; i += threads) total = sum_run(buffer.data() + i * unit, unit, total);
+  return fold(total);
+}
+
+uint64_t read_streams(const ReadBuffer& buffer, int t, int threads) {
+  const uint64_t share = buffer.bytes() / threads / kStreams / kLargePage * kLargePage;
+  const uint64_t count = share / sizeof(Vector);
+  const auto* first = reinterpret_cast<const Vector*>(buffer.data() + share * kStreams * t);
+  Vector a = {}, b = {}, c = {}, d = {};
+  for (uint64_t i = 0; i < count; i += 2) {
+    a += first[i] + first[i + 1];
+    b += first[count + i] + first[count + i + 1];
+    c += first[2 * count + i] + first[2 * count + i + 1];
+    d += first[3 * count + i] + first[3 * count + i + 1];
+  }
+  return fold(a + b + c + d);
+}
+
+uint64_t read_prefetched(const ReadBuffer& buffer, int t, int threads) {
+  constexpr uint64_t kAhead = 2048, kRun = 256;
+  const uint64_t share = buffer.bytes() / threads / kLargePage * kLargePage;
+  const char* data = buffer.data() + share * t;
+  Vector total = {};
+  for (uint64_t at = 0; at < share; at += kRun) {
+    for (uint64_t line = 0; line < kRun; line += 64) __builtin_prefetch(data + at + kAhead + line, 0, 0);
+    total = sum_run(data + at, kRun, total);
+  }
+  return fold(total);
+}
+
+struct ReadPattern {
+  const char* name;
+  uint64_t (*read)(const ReadBuffer& buffer, int t, int threads);
+  uint64_t unit;  // a thread reads whole units
+};
+constexpr ReadPattern kReadPatterns[] = {
+    {"one sequential run a thread", read_sequential, kLargePage},
+    {"threads take turns by 4 KiB", read_interleaved<kPage>, kPage},
+    {"threads take turns by 2 MiB", read_interleaved<kLargePage>, kLargePage},
+    {"four streams a thread", read_streams, kLargePage * kStreams},
+    {"sequential with prefetch", read_prefetched, kLargePage},
+};
+
+std::vector<Probe> probe_reads(const ProbeOptions& options, int threads) {
+  const ReadBuffer buffer(options.read_bytes, threads);
+  std::vector<uint64_t> sums(threads);
+  std::vector<Probe> result;
+  for (const ReadPattern& pattern : kReadPatterns) {
+    const uint64_t read = buffer.bytes() / threads / pattern.unit * pattern.unit * threads;
+    double best = 0;
+    for (int pass = 0; pass < options.read_passes; ++pass) {
+      const double s = timed_threads(threads, [&](int t) { sums[t] = pattern.read(buffer, t, threads); });
+      best = std::max(best, static_cast<double>(read) / s);
+    }
+    result.push_back({pattern.name, best});
+  }
+  return result;
+}
+
+// ---- Matrix multiplication ----
+
+void check(dnnl_status_t status) {
+  if (status != dnnl_success) throw std::runtime_error("oneDNN failed in the matmul probe");
+}
+
+template <typename T, dnnl_status_t (*destroy)(T)>
+struct Owned {
+  T value = nullptr;
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  ~Owned() {
+    if (value) destroy(value);
+  }
+};
+
+struct MatmulShape {
+  int64_t m, k, n;
+};
+// Rows of a thread, then the widths of the model whose steps are compared with the limit.
+constexpr MatmulShape kMatmulShapes[] = {{512, 576, 1536}, {256, 576, 512}, {512, 1536, 576}};
+
+// One thread's product y = x W with W in oneDNN's own layout, repeated on the same data.
+class ThreadMatmul {
+ public:
+  ThreadMatmul(const MatmulShape& shape, dnnl_data_type_t type) {
+    check(dnnl_engine_create(&engine_.value, dnnl_cpu, 0));
+    check(dnnl_stream_create(&stream_.value, engine_.value, dnnl_stream_default_flags));
+    describe(shape, type);
+    check(dnnl_primitive_create(&primitive_.value, desc_.value));
+    fill(src_, dnnl_query_src_md, 1);
+    fill(weights_, dnnl_query_weights_md, 1);
+    fill(dst_, dnnl_query_dst_md, 0);
+    fill(pad_, dnnl_query_scratchpad_md, 0);
+  }
+
+  void run() {
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, src_.memory.value},
+                                    {DNNL_ARG_WEIGHTS, weights_.memory.value},
+                                    {DNNL_ARG_DST, dst_.memory.value},
+                                    {DNNL_ARG_SCRATCHPAD, pad_.memory.value}};
+    check(dnnl_primitive_execute(primitive_.value, stream_.value, 4, args));
+  }
+
+ private:
+  struct Argument {
+    std::unique_ptr<char, void (*)(void*)> data{nullptr, std::free};
+    Owned<dnnl_memory_t, dnnl_memory_destroy> memory;
+  };
+
+  void describe(const MatmulShape& s, dnnl_data_type_t type) {
+    const dnnl_dims_t x = {s.m, s.k}, w = {s.k, s.n}, y = {s.m, s.n};
+    dnnl_memory_desc_t x_desc, w_desc, y_desc;
+    check(dnnl_memory_desc_init_by_tag(&x_desc, 2, x, type, dnnl_ab));
+    check(dnnl_memory_desc_init_by_tag(&w_desc, 2, w, type, dnnl_format_tag_any));
+    check(dnnl_memory_desc_init_by_tag(&y_desc, 2, y, dnnl_f32, dnnl_ab));
+    Owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy> attr;
+    check(dnnl_primitive_attr_create(&attr.value));
+    check(dnnl_primitive_attr_set_scratchpad_mode(attr.value, dnnl_scratchpad_mode_user));
+    dnnl_matmul_desc_t op;
+    check(dnnl_matmul_desc_init(&op, &x_desc, &w_desc, nullptr, &y_desc));
+    check(dnnl_primitive_desc_create(&desc_.value, &op, attr.value, engine_.value, nullptr));
+  }
+
+  // Bytes of value 0x3f are 0.75 in fp32 and bf16: ordinary numbers, no denormals.
+  void fill(Argument& argument, dnnl_query_t what, int value) {
+    const dnnl_memory_desc_t* desc = dnnl_primitive_desc_query_md(desc_.value, what, 0);
+    const size_t bytes = (dnnl_memory_desc_get_size(desc) + 4095) / 4096 * 4096;
+    if (bytes != 0) {
+      argument.data.reset(static_cast<char*>(std::aligned_alloc(4096, bytes)));
+      if (!argument.data) throw std::runtime_error("no memory for the matmul probe");
+      std::fill_n(argument.data.get(), bytes, value ? '\x3f' : '\0');
+    }
+    check(dnnl_memory_create(&argument.memory.value, desc, engine_.value, argument.data.get()));
+  }
+
+  Owned<dnnl_engine_t, dnnl_engine_destroy> engine_;
+  Owned<dnnl_stream_t, dnnl_stream_destroy> stream_;
+  Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> desc_;
+  Owned<dnnl_primitive_t, dnnl_primitive_destroy> primitive_;
+  Argument src_, weights_, dst_, pad_;
+};
+
+Probe probe_matmul(const MatmulShape& shape, dnnl_data_type_t type, double seconds, int threads) {
+  std::atomic<int64_t> runs{0};
+  std::vector<std::unique_ptr<ThreadMatmul>> work;
+  for (int t = 0; t < threads; ++t) work.push_back(std::make_unique<ThreadMatmul>(shape, type));
+  const double elapsed = timed_threads(threads, [&](int t) {
+    omp_set_num_threads(1);
+    const Clock::time_point start = Clock::now();
+    int64_t done = 0;
+    do {
+      for (int i = 0; i < 8; ++i, ++done) work[t]->run();
+    } while (seconds_since(start) < seconds);
+    runs += done;
+  });
+  const double flop = 2.0 * shape.m * shape.k * shape.n * runs;
+  std::ostringstream name;
+  name << "[" << shape.m << ", " << shape.k << "] x [" << shape.k << ", " << shape.n << "] a thread";
+  return {name.str(), flop / elapsed};
+}
+
+double best_of(const std::vector<Probe>& probes) {
+  double best = 0;
+  for (const Probe& p : probes) best = std::max(best, p.value);
+  return best;
+}
+
+void append_probes(std::ostringstream& out, const char* key, const std::vector<Probe>& probes) {
+  out << "\"" << key << "\": [";
+  for (size_t i = 0; i < probes.size(); ++i) {
+    out << (i ? ", " : "") << "{\"name\": \"" << probes[i].name << "\", \"value\": " << probes[i].value << "}";
+  }
+  out << "]";
+}
+
+}  // namespace
+
+double ProbeReport::read_bytes_per_s() const { return best_of(reads); }
+double ProbeReport::matmul_flops() const { return best_of(matmuls); }
+
+ProbeReport run_probes(const ProbeOptions& options) {
+  ProbeReport report;
+  report.threads = options.threads ? options.threads : usable_cores();
+  const bool bf16 = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
+  report.matmul_dtype = bf16 ? "bf16" : "f32";
+  report.reads = probe_reads(options, report.threads);
+  for (const MatmulShape& shape : kMatmulShapes) {
+    report.matmuls.push_back(
+        probe_matmul(shape, bf16 ? dnnl_bf16 : dnnl_f32, options.matmul_seconds, report.threads));
+  }
+  return report;
+}
+
+std::string to_json(const ProbeReport& report) {
+  std::ostringstream out;
+  out.precision(6);
+  out << "{\"threads\": " << report.threads << ", \"matmul_dtype\": \"" << report.matmul_dtype
+      << "\", \"matmul_flops\": " << report.matmul_flops()
+      << ", \"read_bytes_per_s\": " << report.read_bytes_per_s() << ", ";
+  append_probes(out, "matmuls", report.matmuls);
+  out << ", ";
+  append_probes(out, "reads", report.reads);
+  out << "}";
+  return out.str();
+}
+
+}  // namespace rl::bench

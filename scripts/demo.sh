@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Trains SmolLM2-135M-Instruct by GRPO to add two numbers, from a bare machine: sets up, builds, fetches the model,
+# trains 40 steps with examples/c/4_grpo and prints what was learned, how fast and with how much memory.
+# Everything lies under out/demo afterwards; a new run starts from nothing there.
+#
+#   scripts/demo.sh [ARGUMENT...]     further arguments go to 4_grpo, e.g. --steps 6 --set runtime.threads=1
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+readonly out=out/demo
+readonly probe=build/release/bench/rl_probe
+readonly trainer=build/release/examples/c/4_grpo
+
+scripts/setup.sh
+build_preset release
+model=$(scripts/fetch_model.sh)
+
+rm -rf "$out"
+mkdir -p "$out"
+python3 tools/demo_data.py "$out"
+
+# The machine's limits are taken before and after, by a process of its own, so that a noisy moment does not count.
+say "measuring the machine"
+"$probe" >"$out/probe_before.json"
+"$trainer" --model "$model" --data "$out/train.jsonl" --eval "$out/heldout.jsonl" --steps 40 --out "$out" \
+  --set pipeline.prompts_per_step=8 \
+  --set pipeline.samples_per_prompt=8 \
+  --set sampling.max_new_tokens=32 \
+  --set sampling.temperature=1 \
+  --set eval.max_new_tokens=32 \
+  --set optimizer.lr=1e-5 \
+  --set algo.kl.where=none \
+  --set engine.max_model_len=128 \
+  --set runtime.seed=1 \
+  "$@"
+"$probe" >"$out/probe_after.json"
+python3 tools/demo_summary.py "$out" "$out/probe_before.json" "$out/probe_after.json"

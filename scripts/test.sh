@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs the tests; the last line says how many test cases passed, failed and were skipped.
+#
+#   scripts/test.sh              the whole suite in Release (build/release)
+#   scripts/test.sh --sanitize   the unit tests under ASan + UBSan (build/asan) and under TSan (build/tsan)
+#   scripts/test.sh --long       the soak tests in Release
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+mode=${1:-suite}
+case $mode in
+  suite | --sanitize | --long) ;;
+  *) die "unknown argument $mode; the choices are --sanitize and --long" ;;
+esac
+[[ $# -le 1 ]] || die "takes one argument at most"
+
+# Tests on the real model skip, and say so, when it is neither cached nor to be downloaded.
+offer_model() {
+  if RL_SMOLLM2_GGUF=$(scripts/fetch_model.sh); then
+    export RL_SMOLLM2_GGUF
+  else
+    unset RL_SMOLLM2_GGUF
+    say "tests on SmolLM2-135M-Instruct will be skipped"
+  fi
+}
+
+# run_tests PRESET CTEST_ARGUMENT...: runs ctest and keeps its result file; the counts come later.
+results=()
+run_tests() {
+  local preset=$1 result=$PWD/build/$1/tests.xml
+  shift
+  rm -f "$result"
+  ctest --preset "$preset" --parallel "$(jobs_of_machine)" --output-junit "$result" --no-tests=error \
+    --test-output-size-passed 16000000 --test-output-size-failed 16000000 "$@" || ctest_failed=1
+  [[ -f $result ]] || die "ctest wrote no results for $preset"
+  results+=("$result")
+}
+ctest_failed=0
+
+scripts/setup.sh
+case $mode in
+  suite)
+    build_preset release
+    offer_model
+    run_tests release --label-exclude long
+    ;;
+  --long)
+    build_preset release
+    offer_model
+    RL_LONG=1 run_tests release --label-regex '^long$'
+    ;;
+  --sanitize)
+    unset RL_SMOLLM2_GGUF
+    build_preset asan
+    build_preset tsan
+    ASAN_OPTIONS=halt_on_error=1:detect_leaks=1:strict_string_checks=1 \
+      UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 RL_FUZZ_ROUNDS=10000 run_tests asan --label-regex '^unit$'
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/support/tsan.supp \
+      run_tests tsan --label-regex '^unit$'
+    ;;
+esac
+status=0
+python3 tools/test_summary.py "${results[@]}" || status=1
+exit $((status | ctest_failed))

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Merges probe results into the demo's summary.json and prints the closing summary.
+
+usage: demo_summary.py OUT_DIRECTORY PROBE_JSON...
+
+The best figure of all probe files is the machine's limit: F multiply-adds counted as two FLOP, W bytes read a second.
+With P matmul parameters (head included), k bytes of keys and values a token, B sequences at mean context c, L layers
+and width a = heads x head size of attention:
+
+    rollout limit = B / max((2 P + B c k) / W, B (2 P + 4 L a c) / F)    generated tokens a second
+    train limit   = F / (6 P + 6 S L a)                                  trained tokens a second, S tokens a sample
+
+Exit status 1 when a fraction is above 1: then a probe or a count of tokens is wrong.
+"""
+import json
+import pathlib
+import sys
+
+# SmolLM2-135M: layers, hidden size, query heads, key/value heads, head size, feed-forward size, vocabulary.
+LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, FFN, VOCAB = 30, 576, 9, 3, 64, 1536, 49152
+ATTENTION = HEADS * HEAD_SIZE
+LAYER_PARAMETERS = HIDDEN * (HEADS + 2 * KV_HEADS) * HEAD_SIZE + ATTENTION * HIDDEN + 3 * HIDDEN * FFN
+PARAMETERS = LAYERS * LAYER_PARAMETERS + VOCAB * HIDDEN
+KV_BYTES = 2 * LAYERS * KV_HEADS * HEAD_SIZE * 2
+
+# The demo's shape: 8 prompts x 8 samples; a prompt has about 44 tokens, an answer at most 32.
+SEQUENCES, PROMPT_TOKENS, MAX_NEW_TOKENS = 64, 44, 32
+MEAN_CONTEXT = PROMPT_TOKENS + MAX_NEW_TOKENS // 2
+
+
+def rollout_limit(flops, read_bytes):
+    step_bytes = 2 * PARAMETERS + SEQUENCES * MEAN_CONTEXT * KV_BYTES
+    step_flop = SEQUENCES * (2 * PARAMETERS + 4 * LAYERS * ATTENTION * MEAN_CONTEXT)
+    return SEQUENCES / max(step_bytes / read_bytes, step_flop / flops)
+
+
+def train_limit(flops):
+    return flops / (6 * PARAMETERS + 6 * MEAN_CONTEXT * LAYERS * ATTENTION)
+
+
+def merge(summary, probes):
+    flops = max(probe["matmul_flops"] for probe in probes)
+    read_bytes = max(probe["read_bytes_per_s"] for probe in probes)
+    summary["probe_matmul_flops"] = flops
+    summary["probe_read_bytes_per_s"] = read_bytes
+    summary["rollout_fraction"] = summary["rollout_tokens_per_s"] / rollout_limit(flops, read_bytes)
+    summary["train_fraction"] = summary["train_tokens_per_s"] / train_limit(flops)
+
+
+def megabytes(count):
+    return f"{count / 2**20:,.0f} MiB"
+
+
+def print_summary(s, out):
+    lines = [
+        ("held-out accuracy", f"{s['accuracy_before']:.3f} -> {s['accuracy_after']:.3f} (greedy, all held-out questions)"),
+        ("mean reward", f"{s['reward_first']:.3f} -> {s['reward_last']:.3f} (first and last five steps)"),
+        ("seconds a step", f"{s['step_s_median']:.2f} (median of {s['steps']}); first step done after {s['first_step_end_s']:.1f}"),
+        ("rollout", f"{s['rollout_tokens_per_s']:.0f} tokens/s = {s['rollout_fraction']:.2f} of the machine's limit"),
+        ("training", f"{s['train_tokens_per_s']:.0f} tokens/s = {s['train_fraction']:.2f} of the machine's limit"),
+        ("limits measured", f"{s['probe_matmul_flops'] / 1e9:.0f} GFLOP/s, {s['probe_read_bytes_per_s'] / 1e9:.1f} GB/s read"),
+        ("log-prob difference", f"{s['logprob_max_abs_diff']:g} (largest, rollout against trainer)"),
+        ("peak memory", f"{megabytes(s['peak_rss_bytes'])}, planned {megabytes(s['planned_bytes'])}"),
+        ("weight digest", f"{s['weight_digest']} (seed {s['seed']}, {s['threads']} threads)"),
+        ("wall time", f"{s['wall_s']:.0f} s"),
+        ("metrics", out / "metrics.jsonl"),
+        ("trace", out / "trace.json"),
+        ("model", out / "model"),
+        ("summary", out / "summary.json"),
+    ]
+    print()
+    for name, text in lines:
+        print(f"{name:>20}  {text}")
+
+
+def main(directory, probe_paths):
+    out = pathlib.Path(directory)
+    path = out / "summary.json"
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths])
+    path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    print_summary(summary, out)
+    over = [key for key in ("rollout_fraction", "train_fraction") if summary[key] > 1]
+    for key in over:
+        print(f"{key} is {summary[key]:.3f}: above the measured limit, so a probe or a count is wrong", file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("usage: demo_summary.py OUT_DIRECTORY PROBE_JSON...")
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
