@@ -176,8 +176,9 @@ struct Owned {
 struct MatmulShape {
   int64_t m, k, n;
 };
-// Rows of a thread, then the widths of the model whose steps are compared with the limit.
-constexpr MatmulShape kMatmulShapes[] = {{512, 576, 1536}, {256, 576, 512}, {512, 1536, 576}};
+// Rows, depth and columns of one thread: a tile that stays in the second-level cache, the slice that the library cuts,
+// and a whole feed-forward matrix of SmolLM2.
+constexpr MatmulShape kMatmulShapes[] = {{256, 576, 128}, {256, 576, 512}, {512, 576, 1536}};
 
 // One thread's product y = x W with W in oneDNN's own layout, repeated on the same data.
 class ThreadMatmul {
