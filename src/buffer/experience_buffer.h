@@ -1,0 +1,35 @@
+// Scored samples on their way to the trainer. Samples gather into groups by ordinal; a group can be
+// taken once it has all its slots, so a batch never holds a part of one. Thread-safe.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "data/sample.h"
+
+namespace rl {
+
+class ExperienceBuffer {
+ public:
+  // group_size is 1..65536; at most capacity samples are held.
+  ExperienceBuffer(int64_t group_size, int64_t capacity);
+
+  // Errors: kFailedPrecondition (not scored), kNonFinite (reward), kDuplicate (same ordinal and
+  // slot), kOutOfRange (slot), kResourceExhausted (full). The sample is untouched then.
+  void put(SamplePtr sample);
+  // The samples of up to max_groups whole groups, by (ordinal, slot); they leave the buffer.
+  std::vector<SamplePtr> take(int64_t max_groups);
+
+  int64_t num_samples() const;
+  int64_t num_whole_groups() const;
+  int64_t group_size() const { return group_size_; }
+
+ private:
+  const int64_t group_size_, capacity_;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::map<uint32_t, SamplePtr>> groups_;
+  int64_t num_samples_ = 0;
+};
+
+}  // namespace rl

@@ -1,0 +1,51 @@
+// The engine as the host drives it: submit, step, take, on an arena of its own. Calls from several
+// threads take turns. While requests are in flight the model's weights cannot change.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/arena.h"
+#include "pipeline/loaded_model.h"
+#include "rollout/engine.h"
+
+namespace rl {
+
+// A request with sampling.* of the options; the caller adds prompt, num_samples and keys.
+Request request_from(const OptionSet& options);
+
+class EnginePart {
+ public:
+  EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options);
+  ~EnginePart();
+  EnginePart(const EnginePart&) = delete;
+
+  // Queues request and returns the id of its first sample; slot i gets that id + i. The draws are
+  // keyed by (runtime.seed, request number, slot, position).
+  uint64_t submit(Request request);
+  // One forward; false when there is nothing to do.
+  bool step();
+  // Steps until every request is finished.
+  void run();
+  // Samples finished since the last call, in order of completion.
+  std::vector<SamplePtr> take_finished();
+  // Ends all requests; their samples come through take_finished with FinishReason::kAborted.
+  void abort_all();
+  bool idle() const;
+  EngineStats stats() const;
+  LoadedModel& model() { return *model_; }
+
+ private:
+  bool step_locked();
+  void note_use();
+  std::shared_ptr<LoadedModel> model_;
+  OptionSet options_;
+  mutable std::mutex mutex_;
+  Arena arena_;
+  std::unique_ptr<Engine> engine_;
+  bool in_use_ = false;
+  uint64_t next_sample_id_ = 1, next_request_ = 0;
+};
+
+}  // namespace rl

@@ -1,0 +1,60 @@
+// What a pipeline tells its host. Events are owned by whoever popped them and never change; they
+// may outlive the pipeline.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "core/event_queue.h"
+#include "data/sample.h"
+#include "profile/metrics.h"
+
+namespace rl {
+
+// Numbers are part of the ABI.
+enum class EventKind : int32_t {
+  kScore = 1,       // a sample waits for its reward
+  kStep = 3,        // a step ended
+  kEval = 4,        // an evaluation ended
+  kCheckpoint = 5,  // a checkpoint is on disk
+  kGroupDropped = 6,
+};
+
+struct ScoreEvent final : Event {
+  ScoreEvent() : Event(static_cast<int32_t>(EventKind::kScore)) {}
+  SamplePtr sample;         // ids, tag, ordinal, slot, purpose, finish reason, log-probs
+  std::string prompt_text;  // empty without a tokenizer
+  std::string text;         // of the answer, special tokens left out; empty without a tokenizer
+};
+
+struct StepEvent final : Event {
+  StepEvent() : Event(static_cast<int32_t>(EventKind::kStep)) {}
+  uint64_t step = 0;     // steps done, this one counted
+  uint64_t version = 0;  // of the weights now
+  MetricList metrics;
+};
+
+struct EvalEvent final : Event {
+  EvalEvent() : Event(static_cast<int32_t>(EventKind::kEval)) {}
+  uint64_t step = 0;
+  uint64_t version = 0;
+  double mean_reward = 0;  // over num_scored; 0 when none was scored
+  int64_t num_scored = 0;
+  int64_t num_failed = 0;  // failed or late
+  MetricList metrics;
+};
+
+struct CheckpointEvent final : Event {
+  CheckpointEvent() : Event(static_cast<int32_t>(EventKind::kCheckpoint)) {}
+  uint64_t step = 0;
+  std::string path;
+};
+
+struct GroupDroppedEvent final : Event {
+  GroupDroppedEvent() : Event(static_cast<int32_t>(EventKind::kGroupDropped)) {}
+  uint64_t ordinal = 0;
+  int64_t data_row = -1;
+  DropReason reason = DropReason::kNone;
+  std::string message;
+};
+
+}  // namespace rl

@@ -1,0 +1,93 @@
+// A model as the host holds it: weights, tokenizer and chat format, shared by reference among
+// engines, trainers and a pipeline. Invariants: its memory was planned against the budget before
+// anything was allocated; weights change only while no engine has requests in flight.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/model.h"
+#include "pipeline/plan.h"
+#include "pipeline/runtime.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace rl {
+
+class LoadedModel {
+ public:
+  // Opens model.path. The plan of `use` is checked first, so that a budget too small for what
+  // follows is refused before the weights are read.
+  static std::shared_ptr<LoadedModel> open(std::shared_ptr<Runtime> runtime,
+                                           const OptionSet& options, PlanUse use);
+
+  Runtime& runtime() const { return *runtime_; }
+  const std::shared_ptr<Runtime>& shared_runtime() const { return runtime_; }
+  const OptionSet& options() const { return options_; }  // as given to open
+  Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
+  const ModelConfig& config() const { return model_->config(); }
+  const std::string& path() const { return path_; }
+  const MemoryPlan& plan() const { return plan_; }  // of the use it was opened for
+
+  bool has_tokenizer() const { return tokenizer_.has_value(); }
+  // kFailedPrecondition naming the model when it came without one.
+  const Tokenizer& tokenizer() const;
+  EncodeResult encode(std::string_view text, EncodeOptions options) const;
+  std::string decode(std::span<const int32_t> ids, bool skip_special) const;
+  // kUnsupported when the model's chat template is not built in, kFailedPrecondition without one.
+  EncodeResult encode_chat(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
+  // Ids that end an assistant turn of the chat format, beside the model's own end ids.
+  std::vector<int32_t> chat_stop_ids() const;
+  const std::string& chat_template() const { return chat_template_; }
+
+  uint64_t version() const { return model_->version(); }
+  uint64_t weight_digest() const;
+  // A Hugging Face directory in the given dtype, complete by one rename. kBusy while the weights
+  // are being trained.
+  void save(const std::string& dir, Dtype dtype, bool replace_existing) const;
+
+  // Engines count themselves here while they have requests; kBusy while the weights change.
+  void begin_use();
+  void end_use();
+  // Taken around every change of the weights: kBusy naming the number of engines with requests.
+  class WriteLease {
+   public:
+    explicit WriteLease(LoadedModel& model);
+    ~WriteLease();
+    WriteLease(const WriteLease&) = delete;
+    WriteLease& operator=(const WriteLease&) = delete;
+
+   private:
+    LoadedModel& model_;
+  };
+
+ private:
+  LoadedModel() = default;
+  void check_chat() const;
+
+  std::shared_ptr<Runtime> runtime_;
+  OptionSet options_;
+  std::string path_;
+  MemoryPlan plan_;
+  std::unique_ptr<Model> model_;
+  std::optional<Tokenizer> tokenizer_;
+  std::string chat_template_;
+  SaveOptions save_options_;
+  mutable std::mutex use_mutex_;
+  int64_t users_ = 0;
+  mutable int64_t readers_ = 0;
+  bool writing_ = false;
+};
+
+// kConflict, naming the key, when options that shaped the loaded model differ (model.path,
+// engine.block_size, engine.max_model_len).
+void require_same_model(const LoadedModel& model, const OptionSet& options);
+
+}  // namespace rl

@@ -1,0 +1,71 @@
+// The memory plan: every arena of a run in bytes, from options and model shape alone, before
+// anything is allocated. Invariant: Arena::ledger() of a run holds exactly the arenas of its plan.
+//
+// Phases that exclude each other share one arena, "phase workspace": rollout (KV pool and engine)
+// and training (activations, backward, head). The chosen micro-batch size decides bits of a run, so
+// it follows from options that are part of a run's identity and never from the thread count.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/options.h"
+#include "model/model_config.h"
+#include "rollout/engine.h"
+#include "train/trainer.h"
+
+namespace rl {
+
+// What the memory is for. Numbers are part of the ABI.
+enum class PlanUse : int32_t {
+  kModel = 1,     // a loaded model: text, log-probs of nothing yet
+  kGenerate = 2,  // and an engine
+  kTrain = 3,     // and a trainer of its own
+  kPipeline = 4,  // engine and trainer that share the phase workspace
+};
+
+struct PlanEntry {
+  std::string name;   // of the arena, or of a part of one
+  std::string phase;  // "always", "rollout" or "train": when the bytes are in use
+  uint64_t bytes = 0;
+};
+
+// A setting to turn when memory is short, best first, and what it would save.
+struct PlanKnob {
+  std::string key;
+  std::string value;  // to set
+  uint64_t saved_bytes = 0;
+};
+
+struct MemoryPlan {
+  std::vector<PlanEntry> arenas;  // as the ledger will list them
+  std::vector<PlanEntry> parts;   // of the shared arena, by phase
+  uint64_t arena_bytes = 0;       // sum of arenas
+  uint64_t baseline_bytes = 0;    // estimate of what the process holds outside arenas
+  uint64_t total_bytes = 0;       // arenas and baseline: what a budget is compared with
+  uint64_t budget_bytes = 0;      // 0: no limit
+  std::vector<PlanKnob> knobs;
+
+  Dtype compute = Dtype::kF32;
+  int threads = 0;
+  int64_t max_model_len = 0;
+  int64_t max_tokens = 0;         // rows of a training micro-batch; 0 without a trainer
+  EngineOptions engine;           // num_blocks chosen; all 0 without an engine
+  uint64_t kv_bytes = 0;
+  uint64_t engine_workspace_bytes = 0;
+  uint64_t train_workspace_bytes = 0;
+
+  uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
+};
+
+// A pure function. A budget too small for the least possible plan is Error(kResourceExhausted)
+// naming the phase that needs most, bytes needed, budget, and the knobs with the bytes each saves.
+MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, PlanUse use);
+// The same from the header of model.path; nothing of the weights is read.
+MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use);
+
+// A text table, one arena a line, for people.
+std::string render_plan(const MemoryPlan& plan);
+
+}  // namespace rl

@@ -1,0 +1,57 @@
+// Collects spans, counters and lane names and writes them as a Chrome trace, which Perfetto opens.
+// Memory is bounded: past the limit records are dropped and counted, and the file says so.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/fs.h"
+#include "core/trace.h"
+
+namespace rl {
+
+class TraceRecorder final : public TraceSink {
+ public:
+  explicit TraceRecorder(size_t max_records = 2'000'000);
+
+  void span(const TraceSpan& span) noexcept override;
+  void counter(const char* name, uint32_t lane, int64_t time_ns, double value) noexcept override;
+  void lane_name(uint32_t lane, std::string_view name) noexcept override;
+
+  size_t num_records() const;
+  uint64_t num_dropped() const;
+  // Times are microseconds from the first record. Spans of one lane come in order of start.
+  std::string to_json() const;
+  // Writes path by one rename.
+  void write(FileSystem& fs, const std::string& path) const;
+
+  struct SpanSummary {
+    std::string name;
+    int64_t count = 0;
+    int64_t total_ns = 0;
+    int64_t longest_ns = 0;
+  };
+  // Per span name, in name order.
+  std::vector<SpanSummary> summary() const;
+
+ private:
+  struct Counter {
+    const char* name;
+    uint32_t lane;
+    int64_t time_ns;
+    double value;
+  };
+  bool has_room() const { return spans_.size() + counters_.size() < max_records_; }
+  int64_t origin() const;
+
+  const size_t max_records_;
+  mutable std::mutex mutex_;
+  std::vector<TraceSpan> spans_;
+  std::vector<Counter> counters_;
+  std::map<uint32_t, std::string> lanes_;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace rl
