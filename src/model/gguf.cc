@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <tuple>
 
 #include "core/checked.h"
@@ -161,6 +162,9 @@ void read_shape(HeaderReader& in, GgufTensor& t) {
   }
 }
 
+// Of a record in the file: length of its name, rank, one dimension, format, offset.
+constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
+
 // offset is still relative to the data part here.
 GgufTensor read_tensor(HeaderReader& in, uint64_t file_bytes) {
   GgufTensor t;
@@ -216,30 +220,55 @@ void check_layout(HeaderReader& in, uint64_t alignment, uint64_t file_bytes,
   }
 }
 
+// Indices of items in the order of their names; equal names are an error.
+template <typename T>
+std::vector<uint32_t> sorted_by(const std::vector<T>& items, std::string T::*name,
+                                const HeaderReader& in, const char* what) {
+  std::vector<uint32_t> order(items.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto less = [&](uint32_t a, uint32_t b) { return items[a].*name < items[b].*name; };
+  std::sort(order.begin(), order.end(), less);
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (less(order[i - 1], order[i])) continue;
+    const T& item = items[order[i]];
+    in.fail_at(item.offset, Code::kDataLoss, str("duplicate ", what, " ", item.*name));
+  }
+  return order;
+}
+
+template <typename T>
+int64_t find_sorted(const std::vector<T>& items, const std::vector<uint32_t>& order,
+                    std::string T::*name, std::string_view wanted) {
+  const auto it =
+      std::lower_bound(order.begin(), order.end(), wanted,
+                       [&](uint32_t i, std::string_view w) { return items[i].*name < w; });
+  return it == order.end() || items[*it].*name != wanted ? -1 : int64_t{*it};
+}
+
 }  // namespace
 
 GgufFile::GgufFile(FileSystem& fs, const std::string& path) : file_(fs.open(path)) {
   HeaderReader in(*file_, 0, kGgufCaps.header_bytes);
   try {
     const Counts counts = read_preamble(in);
+    values_.reserve(counts.keys);
     for (uint64_t i = 0; i < counts.keys; ++i) values_.push_back(read_value(in));
-    for (size_t i = 0; i < values_.size(); ++i) {
-      if (value_by_key_.emplace(values_[i].key, i).second) continue;
-      in.fail_at(values_[i].offset, Code::kDataLoss, str("duplicate key ", values_[i].key));
-    }
-    const uint64_t alignment = static_cast<uint64_t>(integer("general.alignment").value_or(32));
+    value_by_key_ = sorted_by(values_, &GgufValue::key, in, "key");
+    const auto alignment = static_cast<uint64_t>(integer("general.alignment").value_or(32));
     if (alignment > kGgufCaps.alignment || !std::has_single_bit(alignment)) {
       in.fail_at(find_value("general.alignment")->offset, Code::kOutOfRange,
                  str("general.alignment is ", alignment, ", allowed are powers of two up to ",
                      kGgufCaps.alignment));
     }
-    for (uint64_t i = 0; i < counts.tensors; ++i)
-      tensors_.push_back(read_tensor(in, file_->size()));
-    check_layout(in, alignment, file_->size(), tensors_);
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      if (tensor_by_name_.emplace(tensors_[i].name, i).second) continue;
-      in.fail_at(tensors_[i].offset, Code::kDataLoss, str("duplicate tensor ", tensors_[i].name));
+    if (counts.tensors > in.remaining() / kLeastTensorBytes) {
+      in.fail(Code::kDataLoss, str(counts.tensors, " tensors in ", in.remaining(), " bytes"));
     }
+    tensors_.reserve(counts.tensors);
+    for (uint64_t i = 0; i < counts.tensors; ++i) {
+      tensors_.push_back(read_tensor(in, file_->size()));
+    }
+    check_layout(in, alignment, file_->size(), tensors_);
+    tensor_by_name_ = sorted_by(tensors_, &GgufTensor::name, in, "tensor");
   } catch (Error& e) {
     if (e.location.empty()) e.location = str(path, " offset ", in.offset());
     throw;
@@ -247,13 +276,12 @@ GgufFile::GgufFile(FileSystem& fs, const std::string& path) : file_(fs.open(path
 }
 
 int64_t GgufFile::find_tensor(std::string_view name) const {
-  const auto it = tensor_by_name_.find(name);
-  return it == tensor_by_name_.end() ? -1 : static_cast<int64_t>(it->second);
+  return find_sorted(tensors_, tensor_by_name_, &GgufTensor::name, name);
 }
 
 const GgufValue* GgufFile::find_value(std::string_view key) const {
-  const auto it = value_by_key_.find(key);
-  return it == value_by_key_.end() ? nullptr : &values_[it->second];
+  const int64_t i = find_sorted(values_, value_by_key_, &GgufValue::key, key);
+  return i < 0 ? nullptr : &values_[static_cast<size_t>(i)];
 }
 
 namespace {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/fs.h"
@@ -93,8 +92,8 @@ class GgufFile {
   std::unique_ptr<InputFile> file_;
   std::vector<GgufValue> values_;
   std::vector<GgufTensor> tensors_;
-  std::unordered_map<std::string_view, size_t> value_by_key_;  // keys point into values_
-  std::unordered_map<std::string_view, size_t> tensor_by_name_;
+  std::vector<uint32_t> value_by_key_;  // indices of values_ in the order of their keys
+  std::vector<uint32_t> tensor_by_name_;
 };
 
 }  // namespace rl

@@ -148,37 +148,53 @@ constexpr std::pair<std::string_view, std::string_view> kLayerNames[] = {
     {"ffn_down", "mlp.down_proj"},
 };
 
-// The Hugging Face name of a GGUF tensor, or the GGUF name itself when it has no counterpart: the
-// comparison with the expected tensors then names it.
-std::string hf_name(const std::string& name) {
-  if (name == "token_embd.weight") return "model.embed_tokens.weight";
-  if (name == "output_norm.weight") return "model.norm.weight";
-  if (name == "output.weight") return "lm_head.weight";
-  if (!name.starts_with("blk.")) return name;
-  const size_t layer_end = name.find('.', 4);
+// The GGUF name of a Hugging Face tensor of a model.
+std::string gguf_name(const std::string& name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (name == "model.embed_tokens.weight") return "token_embd.weight";
+  if (name == "model.norm.weight") return "output_norm.weight";
+  if (name == "lm_head.weight") return "output.weight";
+  const size_t layer_end = name.find('.', kLayers.size());
   const size_t kind = name.rfind('.');
-  if (layer_end == std::string::npos || kind <= layer_end) return name;
   const std::string_view stem = std::string_view(name).substr(layer_end + 1, kind - layer_end - 1);
   for (const auto& [gguf, hf] : kLayerNames) {
-    if (stem == gguf)
-      return str("model.layers.", name.substr(4, layer_end - 4), ".", hf, name.substr(kind));
+    if (stem != hf) continue;
+    const std::string_view layer =
+        std::string_view(name).substr(kLayers.size(), layer_end - kLayers.size());
+    return str("blk.", layer, ".", gguf, name.substr(kind));
   }
-  return name;
+  throw Error(Code::kInternal, str("tensor ", name, " has no name in GGUF")).with_key(name);
 }
+
+class Listing final : public TensorListing {
+ public:
+  explicit Listing(const GgufFile& file) : file_(file) {}
+  size_t size() const override { return file_.tensors().size(); }
+  int64_t find(const std::string& hf_name) const override {
+    return file_.find_tensor(gguf_name(hf_name));
+  }
+  std::string_view name(size_t i) const override { return file_.tensors()[i].name; }
+  const std::vector<int64_t>& shape(size_t i) const override { return file_.tensors()[i].shape; }
+  bool may_be_extra(size_t) const override { return false; }
+
+ private:
+  const GgufFile& file_;
+};
 
 class GgufSource final : public WeightSource {
  public:
   GgufSource(FileSystem& fs, const std::string& path)
       : file_(fs, path), config_(read_config(Metadata(file_))) {
-    std::vector<TensorInfo> seen;
-    for (const GgufTensor& t : file_.tensors()) {
-      seen.push_back(TensorInfo{hf_name(t.name), t.shape, std::string(t.type_name)});
-    }
-    for (size_t i : match_tensors(config_, seen, path)) {
-      const std::string& name = seen[i].name;
-      const bool q_or_k = name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight");
+    const std::vector<size_t> match = match_tensors(config_, Listing(file_), path);
+    const std::vector<TensorInfo> expected = expected_tensors(config_);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      TensorInfo info = expected[i];
+      info.stored_type = file_.tensors()[match[i]].type_name;
+      const bool q_or_k =
+          info.name.ends_with("q_proj.weight") || info.name.ends_with("k_proj.weight");
       const bool interleaved = q_or_k && config_.family == Family::kLlama;
-      table_.add(seen[i], file_.rows(static_cast<int64_t>(i)), interleaved ? config_.head_dim : 0);
+      table_.add(std::move(info), file_.rows(static_cast<int64_t>(match[i])),
+                 interleaved ? config_.head_dim : 0);
     }
     config_.file_dtype = table_.exact_dtype();
     check_tokenizer_counts();

@@ -84,16 +84,10 @@ class HfDirectory final : public WeightSource {
  public:
   HfDirectory(FileSystem& fs, const std::string& dir)
       : path_(dir), config_(read_config(fs, dir)), file_(fs, weights_path(fs, dir)) {
-    std::vector<TensorInfo> seen;
-    std::vector<int64_t> entry;
-    for (size_t i = 0; i < file_.entries().size(); ++i) {
+    for (size_t i : match_tensors(config_, Listing(*this), file_.path())) {
       const SafetensorsEntry& e = file_.entries()[i];
-      if (config_.tied_head && e.name == kHead) continue;
-      seen.push_back(TensorInfo{e.name, e.shape, std::string(e.dtype)});
-      entry.push_back(static_cast<int64_t>(i));
-    }
-    for (size_t i : match_tensors(config_, seen, file_.path())) {
-      table_.add(seen[i], file_.rows(entry[i]), 0);
+      table_.add(TensorInfo{e.name, e.shape, std::string(e.dtype)},
+                 file_.rows(static_cast<int64_t>(i)), 0);
     }
     if (config_.tied_head) check_stored_head();
     config_.file_dtype = table_.exact_dtype();
@@ -114,6 +108,24 @@ class HfDirectory final : public WeightSource {
   const std::string& path() const override { return path_; }
 
  private:
+  // Rotary frequencies are computed, never read; a stored tied head is compared afterwards.
+  class Listing final : public TensorListing {
+   public:
+    explicit Listing(const HfDirectory& self) : self_(self) {}
+    size_t size() const override { return self_.file_.entries().size(); }
+    int64_t find(const std::string& hf_name) const override { return self_.file_.find(hf_name); }
+    std::string_view name(size_t i) const override { return self_.file_.entries()[i].name; }
+    const std::vector<int64_t>& shape(size_t i) const override {
+      return self_.file_.entries()[i].shape;
+    }
+    bool may_be_extra(size_t i) const override {
+      return name(i).ends_with("rotary_emb.inv_freq") ||
+             (self_.config_.tied_head && name(i) == kHead);
+    }
+
+   private:
+    const HfDirectory& self_;
+  };
   void check_stored_head() const;
 
   std::string path_;

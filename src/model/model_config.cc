@@ -2,9 +2,7 @@
 // holds.
 #include "model/model_config.h"
 
-#include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "core/error.h"
 
@@ -34,8 +32,6 @@ void check_relation(bool ok, const char* field, std::string message, const std::
   if (ok) return;
   throw Error(Code::kOutOfRange, std::move(message)).with_key(field).with_location(location);
 }
-
-bool is_computed(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
 
 }  // namespace
 
@@ -98,41 +94,37 @@ std::vector<TensorInfo> expected_tensors(const ModelConfig& config) {
   return out;
 }
 
-std::vector<size_t> match_tensors(const ModelConfig& config, const std::vector<TensorInfo>& seen,
+std::vector<size_t> match_tensors(const ModelConfig& config, const TensorListing& file,
                                   const std::string& location) {
-  std::unordered_map<std::string_view, size_t> by_name;
-  for (size_t i = 0; i < seen.size(); ++i) {
-    if (is_computed(seen[i].name) || by_name.emplace(seen[i].name, i).second) continue;
-    throw Error(Code::kDataLoss, str("tensor ", seen[i].name, " is there twice"))
-        .with_key(seen[i].name)
+  std::vector<size_t> out;
+  std::vector<bool> used(file.size());
+  for_each_expected_tensor(config, [&](const TensorInfo& want) {
+    const int64_t index = file.find(want.name);
+    if (index < 0) {
+      throw Error(Code::kDataLoss, str(location, ": tensor ", want.name, " is missing"))
+          .with_key(want.name)
+          .with_expected(shape_text(want.shape))
+          .with_location(location);
+    }
+    out.push_back(static_cast<size_t>(index));
+    used[out.back()] = true;
+    const std::vector<int64_t>& shape = file.shape(out.back());
+    if (shape == want.shape) return;
+    throw Error(Code::kDataLoss,
+                str(location, ": tensor ", want.name, " has shape ", shape_text(shape),
+                    ", the configuration implies ", shape_text(want.shape)))
+        .with_key(want.name)
+        .with_expected(shape_text(want.shape))
+        .with_location(location);
+  });
+  for (size_t i = 0; i < file.size(); ++i) {
+    if (used[i] || file.may_be_extra(i)) continue;
+    throw Error(Code::kDataLoss, str(location, ": tensor ", file.name(i), " does not belong to a ",
+                                     config.model_type, " model of this configuration"))
+        .with_key(std::string(file.name(i)))
         .with_location(location);
   }
-  std::vector<size_t> out;
-  for_each_expected_tensor(config, [&](const TensorInfo& want) {
-    const auto it = by_name.find(want.name);
-    if (it == by_name.end()) {
-      throw Error(Code::kDataLoss, str("tensor ", want.name, " is missing"))
-          .with_key(want.name)
-          .with_expected(shape_text(want.shape))
-          .with_location(location);
-    }
-    const TensorInfo& have = seen[it->second];
-    if (have.shape != want.shape) {
-      throw Error(Code::kDataLoss, str("tensor ", want.name, " has shape ", shape_text(have.shape),
-                                       ", the configuration implies ", shape_text(want.shape)))
-          .with_key(want.name)
-          .with_expected(shape_text(want.shape))
-          .with_location(location);
-    }
-    out.push_back(it->second);
-    by_name.erase(it);
-  });
-  if (by_name.empty()) return out;
-  const std::string_view extra = std::min_element(by_name.begin(), by_name.end())->first;
-  throw Error(Code::kDataLoss,
-              str("tensor ", extra, " does not belong to a ", config.model_type, " model"))
-      .with_key(std::string(extra))
-      .with_location(location);
+  return out;
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {

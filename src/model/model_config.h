@@ -70,11 +70,22 @@ struct TensorInfo {
 // head unless tied.
 std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
 
-// Checks that seen holds every expected tensor with its shape and nothing else, and returns the
-// index into seen of each expected tensor. Names ending in "rotary_emb.inv_freq" are passed over:
-// they are computed, never read. A difference is Error(kDataLoss) naming tensor, expected and seen
-// shape, and location. Needs memory in proportion to seen only.
-std::vector<size_t> match_tensors(const ModelConfig& config, const std::vector<TensorInfo>& seen,
+// The tensors of an opened file, by their index in it.
+class TensorListing {
+ public:
+  virtual ~TensorListing() = default;
+  virtual size_t size() const = 0;
+  virtual int64_t find(const std::string& hf_name) const = 0;  // -1 when absent
+  virtual std::string_view name(size_t index) const = 0;       // as the file spells it
+  virtual const std::vector<int64_t>& shape(size_t index) const = 0;
+  // Whether a tensor that the model does not have may be there; it is passed over.
+  virtual bool may_be_extra(size_t index) const = 0;
+};
+
+// Checks that the file holds every expected tensor with its shape and nothing else, and returns the
+// file's index of each expected tensor. A difference is Error(kDataLoss) naming tensor, expected
+// and seen shape, and location. Needs memory in proportion to the file's own list only.
+std::vector<size_t> match_tensors(const ModelConfig& config, const TensorListing& file,
                                   const std::string& location);
 
 // Calls visit for each expected tensor in order, without holding the list.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -246,6 +248,14 @@ std::string read_header_text(const InputFile& file) {
 // Returns the header's length. The text is released before the entries are compared.
 uint64_t parse_header(const InputFile& file, Header& out) {
   const std::string text = read_header_text(file);
+  // Exact, unless a name holds the same text; growing by doubling would take twice the memory.
+  constexpr std::string_view kMark = "\"data_offsets\"";
+  size_t count = 0;
+  for (size_t at = text.find(kMark); at != std::string::npos && count < kSafetensorsCaps.tensors;
+       at = text.find(kMark, at + kMark.size())) {
+    ++count;
+  }
+  out.entries.reserve(count);
   HeaderHandler handler(file.path(), out);
   RL_CHECK(Json::sax_parse(text, &handler));
   return text.size();
@@ -307,18 +317,24 @@ SafetensorsFile::SafetensorsFile(FileSystem& fs, const std::string& path) : file
     if (e.location.empty()) e.location = str(path, " header");
     throw;
   }
-  by_name_.reserve(entries_.size());
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (by_name_.emplace(entries_[i].name, i).second) continue;
-    throw Error(Code::kDataLoss, str(path, ": tensor ", entries_[i].name, " is listed twice"))
-        .with_key(entries_[i].name)
-        .with_location(str(path, " header entry \"", entries_[i].name, "\""));
-  }
+  by_name_.resize(entries_.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  const auto name = [&](uint32_t i) -> const std::string& { return entries_[i].name; };
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](uint32_t a, uint32_t b) { return name(a) < name(b); });
+  const auto twice = std::adjacent_find(by_name_.begin(), by_name_.end(),
+                                        [&](uint32_t a, uint32_t b) { return name(a) == name(b); });
+  if (twice == by_name_.end()) return;
+  throw Error(Code::kDataLoss, str(path, ": tensor ", name(*twice), " is listed twice"))
+      .with_key(name(*twice))
+      .with_location(str(path, " header entry \"", name(*twice), "\""));
 }
 
 int64_t SafetensorsFile::find(std::string_view name) const {
-  const auto it = by_name_.find(name);
-  return it == by_name_.end() ? -1 : static_cast<int64_t>(it->second);
+  const auto it = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [&](uint32_t i, std::string_view wanted) { return entries_[i].name < wanted; });
+  return it == by_name_.end() || entries_[*it].name != name ? -1 : int64_t{*it};
 }
 
 StoredRows SafetensorsFile::rows(int64_t index) const {

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/fs.h"
@@ -55,7 +54,7 @@ class SafetensorsFile {
   std::unique_ptr<InputFile> file_;
   std::vector<SafetensorsEntry> entries_;
   std::map<std::string, std::string> metadata_;
-  std::unordered_map<std::string_view, size_t> by_name_;  // keys point into entries_
+  std::vector<uint32_t> by_name_;  // indices of entries_ in the order of their names
 };
 
 }  // namespace rl
