@@ -1,35 +1,94 @@
-// The trainer: advantages are given, it turns scored samples into optimizer steps on the model's masters.
+// The trainer: advantages are given, it turns scored samples into optimizer steps on the model's
+// masters.
 //
-// One optimizer step: cut the minibatch into packed micro-batches by token budget (in order, by shape alone), per
-// micro-batch forward with saved activations, head + loss + head backward in chunks at the positions that carry loss,
-// backward; then global-norm clipping, AdamW on the masters, and the caller publishes. Invariants:
+// step() orders the samples by (ordinal, slot) and cuts them into minibatches; each is one
+// optimizer step: packed micro-batches by token budget (in order, by shape alone), per micro-batch
+// forward with saved activations, head, loss and head backward in chunks at the rows that carry
+// loss, backward; then global-norm clipping and AdamW. Invariants:
 // 1. Loss denominators are global inputs computed before the first micro-batch (N4).
-// 2. A non-finite loss or gradient norm skips the step: masters, moments and step count stay, the skip is counted.
-// 3. Log-probs of this forward equal the stored ones bit for bit in the first step after sampling (N2); the largest
-//    difference seen is a metric.
+// 2. A non-finite loss or gradient norm skips the optimizer step: masters, moments and counters
+// stay, it is counted.
+// 3. Log-probs of this forward equal the stored ones bit for bit in the first minibatch after
+// sampling (N2); the
+//    largest difference seen is a metric.
+// 4. The workspace is read and written during calls only, so an engine may use the same bytes
+// between them.
 #pragma once
 #include <memory>
-#include <vector>
+#include <span>
+#include <string>
 
-#include "algo/kl.h"
-#include "algo/loss_agg.h"
-#include "algo/policy_loss.h"
-#include "algo/schedule.h"
+#include "core/clock.h"
+#include "core/fs.h"
+#include "core/trace.h"
 #include "data/sample.h"
-#include "model/head.h"
-#include "model/transformer.h"
+#include "model/model.h"
+#include "train/checkpoint.h"
+#include "train/train_metrics.h"
+#include "train/trainer_options.h"
 
 namespace rl {
 
-class TraceSink;
+// A scored sample. Loss falls on the generated tokens whose loss_mask is 1; the ratio is taken
+// against Sample::logprobs, for every minibatch and epoch.
+struct TrainSample {
+  const Sample* sample = nullptr;
+  double advantage = 0;  // of every token
+  std::span<const float>
+      token_advantages;  // empty, or one per generated token instead of `advantage`
+  std::span<const float>
+      ref_logprobs;  // empty, or one per generated token: the reference is not asked then
+};
 
-struct TrainerOptions {
-  int64_t max_tokens = 1024;          // rows of a micro-batch; a longer sample is a named error
-  int64_t max_sequence = 1024;        // longest sample
-  int64_t logprob_chunk_tokens = 256; // head rows at a time; 0: the whole micro-batch
-  int64_t num_minibatches = 1, epochs = 1;
-  // loss, kl, aggregation, entropy, optimizer and schedule settings follow (algo types)
-  // ... filled in by the trainer's author
+struct TrainerTools {
+  const Tracer* tracer =
+      nullptr;  // spans train.reference, .forward, .head, .backward, .optimizer, .publish
+  uint32_t lane = 0;
+  const Clock* clock = &real_clock();
+};
+
+class Trainer {
+ public:
+  static TrainerSizes plan(const ModelConfig& config, Dtype compute, int64_t block_size,
+                           const TrainerOptions& options, int num_threads);
+
+  // Reserves gradients, moments (zero) and the backward packed weights. model, reference, workspace
+  // (at least plan(...).workspace bytes, 64-byte aligned) and tools outlive the trainer. reference
+  // may be null; it has the shape of model, else Error(kIncompatible), and may be driven by the
+  // same Matmul.
+  Trainer(Model& model, const Model* reference, const TrainerOptions& options, std::byte* workspace,
+          const TrainerTools& tools = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+
+  // Trains on the samples and publishes: when at least one optimizer step was applied,
+  // model.version() is one higher. Nobody else reads the model meanwhile. Everything is checked
+  // before anything runs; an error names the sample's id, the field and the limit. With kl_in_loss
+  // every sample needs ref_logprobs or the trainer a reference.
+  TrainMetrics step(std::span<const TrainSample> samples);
+
+  // Forward only: log-probs of all generated tokens of each sample, at its temperature, into out[i]
+  // (one float per generated token). model is this trainer's model or its reference.
+  void logprobs(const Model& model, std::span<const Sample* const> samples,
+                std::span<const std::span<float>> out);
+
+  const TrainerOptions& options() const;
+  // Changes what may change between steps: coefficients, rates, clips. Sizes (max_tokens,
+  // max_sequence, logprob_chunk_tokens) must stay, else Error(kNotChangeable).
+  void set_options(const TrainerOptions& options);
+
+  TrainerCounters counters() const;
+  // The flat gradient of the last optimizer step, before clipping, layout of the model.
+  std::span<const float> gradients() const;
+
+  // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version.
+  std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
+                   const CheckpointSaveOptions& options = {});
+  CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace rl

@@ -1,0 +1,68 @@
+// Checkpoints of a run: DIR/step_000123 with manifest.json, manifest.xxh64 and one safetensors file
+// per fp32 array (masters.safetensors, first_moments.safetensors, second_moments.safetensors;
+// tensors under their Hugging Face names).
+//
+// 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by one
+// rename; names with
+//    a suffix are leftovers, never loaded, and removed by the next save.
+// 2. The manifest holds the XXH64 digest and size of every file and manifest.xxh64 the manifest's,
+// so any changed,
+//    missing or added byte is Error(kDataLoss) naming the file. All digests are checked before
+//    anything is taken over.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/fs.h"
+#include "model/weights.h"
+
+namespace rl {
+
+// The part that belongs to the owner of the run.
+struct CheckpointMeta {
+  int64_t step = 0;  // finished steps of the run, >= 0: the checkpoint's name
+  std::string
+      config_digest;  // what a run must equal to go on from here, e.g. hex64(OptionSet::identity())
+  std::string pipeline;  // the pipeline's own state as one JSON text, handed back unread
+};
+
+// The part that belongs to the trainer.
+struct TrainerCounters {
+  int64_t optimizer_steps = 0;  // applied: AdamW's t and the schedule's position
+  int64_t skipped_steps = 0;
+  uint64_t weight_version = 0;
+};
+
+struct CheckpointArrays {
+  const WeightLayout* layout = nullptr;
+  std::span<float> masters, first_moments, second_moments;  // flat, of the layout
+};
+
+struct CheckpointSaveOptions {
+  int64_t keep_last = 0;          // newest checkpoints kept, this one counted; 0: all
+  bool replace_existing = false;  // of the same step; else Error(kAlreadyExists)
+};
+
+// Returns the path of the new checkpoint. On an error the directory's checkpoints are as before.
+std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
+                            const TrainerCounters& counters, const CheckpointArrays& arrays,
+                            const CheckpointSaveOptions& options);
+
+struct LoadedCheckpoint {
+  CheckpointMeta meta;
+  TrainerCounters counters;
+};
+// Fills the arrays. Errors leave them untouched: kNotFound or kDataLoss naming the file,
+// kIncompatible when the checkpoint's config digest is another one (both are named) or its tensors
+// are not those of the layout.
+LoadedCheckpoint load_checkpoint(FileSystem& fs, const std::string& path,
+                                 const std::string& config_digest, const CheckpointArrays& arrays);
+
+// "DIR/step_000123".
+std::string checkpoint_path(const std::string& dir, int64_t step);
+// The checkpoint of the highest step in dir; nullopt when there is none or no such directory.
+std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& dir);
+
+}  // namespace rl

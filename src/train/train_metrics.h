@@ -1,0 +1,51 @@
+// What one training step measured. Means over tokens are sums over all micro-batches divided by one
+// count, so they do not depend on the cut into micro-batches.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "core/executor.h"
+
+namespace rl {
+
+struct TrainMetrics {
+  // Mean over the minibatches that gave finite values.
+  double loss = 0;       // all terms
+  double pg_loss = 0;    // policy term
+  double grad_norm = 0;  // before clipping
+  double lr = 0;         // of the last optimizer step, 0 when there was none
+
+  // Means over loss tokens, every epoch counted.
+  double entropy = 0;        // nats
+  double clip_fraction = 0;  // tokens whose clipped term was taken
+  double dual_clip_fraction = 0;
+  double ppo_kl = 0;  // of old and new policy, estimator k1
+  double ppo_kl_k3 = 0;
+  double ratio_max = 0;  // largest importance ratio
+  double kl = 0;         // to the reference, algo.kl.estimator; 0 without kl_in_loss
+  double kl_loss = 0;    // kl times its coefficient
+
+  // Contract N2, measured in the first minibatch on tokens that the model's version sampled.
+  double logprob_max_abs_diff = 0;
+  int64_t logprob_compared_tokens = 0;
+
+  int64_t samples = 0;      // given to the step
+  int64_t tokens = 0;       // rows forwarded and backwarded, every epoch counted
+  int64_t loss_tokens = 0;  // of them, rows that carry loss
+  int64_t minibatches = 0;  // with at least one loss token
+  int64_t micro_batches = 0;
+  int64_t optimizer_steps = 0;               // applied
+  int64_t skipped_steps = 0;                 // loss or gradient norm was not finite
+  std::vector<uint64_t> non_finite_samples;  // Sample::id of samples whose own loss was not finite
+
+  int64_t forward_ns = 0, head_ns = 0, backward_ns = 0, optimizer_ns = 0, publish_ns = 0;
+  int64_t reference_ns = 0;  // log-probs of the reference
+  int64_t total_ns = 0;
+};
+
+// Calls visit with every metric's public name and value, in a fixed order: actor/loss,
+// actor/pg_loss, ...
+void for_each_metric(const TrainMetrics& metrics,
+                     FunctionRef<void(const char* name, double value)> visit);
+
+}  // namespace rl

@@ -1,0 +1,57 @@
+// Settings of the trainer, and the memory they ask for. Sizes are a pure function of the model's
+// configuration, the compute dtype, the KV block size, these settings and the number of threads.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "algo/adamw.h"
+#include "algo/kl.h"
+#include "algo/loss_agg.h"
+#include "algo/policy_loss.h"
+#include "algo/schedule.h"
+#include "core/arena.h"
+#include "core/dtype.h"
+#include "model/model_config.h"
+
+namespace rl {
+
+struct TrainerOptions {
+  int64_t max_tokens = 1024;  // trainer.max_tokens_per_device: rows of one micro-batch, >= 1
+  int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
+  int64_t logprob_chunk_tokens =
+      256;  // trainer.logprob_chunk_tokens: head rows at a time; 0: a micro-batch at once
+  int64_t num_minibatches = 1;  // trainer.num_minibatches, each is one optimizer step
+  int64_t epochs = 1;           // trainer.epochs over the samples of one step
+
+  PolicyLossParams policy_loss;
+  LossAgg loss_agg = LossAgg::kTokenMean;
+  double loss_scale_factor = 0;  // read by seq_mean_token_sum_norm only
+  double entropy_coef = 0;       // algo.entropy_coef: the loss is less this times the mean entropy
+  bool kl_in_loss = false;       // algo.kl.where = loss
+  KlEstimator kl_estimator;      // algo.kl.estimator
+  double kl_coef = 0;            // algo.kl.coef; 0 with kl_in_loss only measures
+
+  AdamwParams adamw;
+  Schedule schedule;       // schedule.*, with optimizer.lr as its rate
+  double grad_clip = 1.0;  // optimizer.grad_clip; 0: off
+
+  int64_t longest_sample() const { return max_sequence != 0 ? max_sequence : max_tokens + 1; }
+  int64_t chunk_rows() const {
+    return logprob_chunk_tokens != 0 && logprob_chunk_tokens < max_tokens ? logprob_chunk_tokens
+                                                                          : max_tokens;
+  }
+};
+
+// Throws Error(kOutOfRange) naming the option, its range and the value.
+void validate(const TrainerOptions& options);
+
+struct TrainerSizes {
+  uint64_t gradients = 0;        // arena "gradients"
+  uint64_t optimizer = 0;        // arena "optimizer states"
+  uint64_t packed_backward = 0;  // arena "packed weights, backward"
+  uint64_t workspace = 0;  // the caller's bytes; nothing in them outlives a call of the trainer
+  std::vector<ArenaPlan::Piece> workspace_pieces;
+  uint64_t persistent() const { return gradients + optimizer + packed_backward; }
+};
+
+}  // namespace rl
