@@ -108,7 +108,7 @@ class RegexSplitter : public Splitter {
     int error = 0;
     PCRE2_SIZE offset = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                              options | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
+                              options | PCRE2_UTF, &error, &offset,
                               nullptr));
     if (!code_) {
       refuse(where, str("pattern ", quote_text(pattern), " at byte ", offset, ": ",

@@ -58,8 +58,8 @@ TEST_F(SmolLm2Tokenizer, ChatIdsEqualThoseOfTheRenderedText) {
 }
 
 TEST_F(SmolLm2Tokenizer, IsBuiltQuickly) {
-  // 60 ms is the aim on one core; loaded and sanitized runs take many times that, and a build that is
-  // quadratic in the vocabulary would take minutes.
+  // 60 ms is the aim on one core; loaded and sanitized runs take many times that, and a build that
+  // is quadratic in the vocabulary would take minutes.
   const auto begin = std::chrono::steady_clock::now();
   const Tokenizer again = Tokenizer::from_parts(std::move(*parts_));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;

@@ -31,7 +31,9 @@ TEST(ChatTemplate, RendersEveryGoldenCase) {
 
 TEST(ChatTemplate, IdsEqualThoseOfTheRenderedText) {
   const Tokenizer tokenizer = test::tiny_tokenizer("tiny_qwen2");
-  for (const auto& item : test::fixture_json("chatml_smollm2.golden.json").at("cases")) {
+  const auto golden = test::fixture_json("chatml_smollm2.golden.json");
+  ASSERT_EQ(golden.at("cases").size(), 20u);
+  for (const auto& item : golden.at("cases")) {
     const bool prompt = item.at("add_generation_prompt").get<bool>();
     const auto rendered = item.at("rendered").get<std::string>();
     EXPECT_EQ(encode_chat(tokenizer, messages_of(item), prompt).ids,
