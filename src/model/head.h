@@ -9,6 +9,9 @@
 
 namespace rl {
 
+// The factor that logits of a sample at this temperature (> 0) are scaled by, in sampling and in training alike.
+inline float inverse_temperature(float temperature) { return 1.0f / temperature; }
+
 // Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows.
 class HeadBuffers {
  public:

@@ -73,8 +73,10 @@ Model::~Model() = default;
 
 void Model::publish() { publish_as(version_ + 1); }
 
+void Model::repack() { packed_.pack(matmul_, master()); }
+
 void Model::publish_as(uint64_t version) {
-  packed_.pack(matmul_, master());
+  repack();
   version_ = version;
 }
 

@@ -78,6 +78,8 @@ class Model {
   uint64_t version() const { return version_; }
   // Repacks the masters and makes them version() + 1. Not while anything reads the model.
   void publish();
+  // Repacks the masters of an optimizer step that another one follows; version() stays. Not while anything reads.
+  void repack();
   // For resume: packs the masters as the given version.
   void publish_as(uint64_t version);
   // 64-bit digest of all master parameters (name order of the layout, padding excluded).
