@@ -1,0 +1,186 @@
+// Rope, KV writes, attention and its backward against a double oracle: shuffled block tables, lengths around block
+// borders, grouped heads, rows in any chunking.
+#include "ops/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "ops/rope_kv.h"
+#include "support/random_values.h"
+
+namespace rl::testing {
+namespace {
+
+using Case = std::tuple<Dtype, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/>;
+
+class Attention : public ::testing::TestWithParam<Case> {
+ protected:
+  Attention()
+      : shape_{4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()), std::get<0>(GetParam())},
+        length_(std::get<3>(GetParam())), width_((4 + 2 * 2) * shape_.head_dim),
+        qkv_(random_values(length_ * width_, 1)), table_(make_rope_table(shape_.head_dim, length_, 1e4)) {
+    const int64_t num_blocks = (length_ + shape_.block_size - 1) / shape_.block_size;
+    blocks_.resize(num_blocks);
+    std::iota(blocks_.rbegin(), blocks_.rend(), 1);  // reversed, block 0 unused
+    // Unwritten slots hold NaN: nothing may read them.
+    pool_ = as_dtype(std::vector<float>((num_blocks + 1) * shape_.block_bytes() / dtype_bytes(shape_.dtype), std::nanf("")),
+                     shape_.dtype);
+    for (int64_t p = 0; p < length_; ++p)
+      places_.push_back({static_cast<int32_t>(p), blocks_[p / shape_.block_size]});
+    q_.resize(length_ * shape_.heads * shape_.head_dim * dtype_bytes(shape_.dtype));
+    out_.resize(q_.size());
+    lse_.resize(length_ * shape_.heads);
+    rope_and_write_kv({shape_, qkv_.data(), nullptr, places_.data(), &table_, q_.data(), pool_.data(), length_});
+  }
+
+  // Component i of key or value at position p, as the pool holds it.
+  double key(int64_t g, int64_t p, int64_t i) const { return pool_at(g, p, i * shape_.block_size + p % shape_.block_size); }
+  double value(int64_t g, int64_t p, int64_t i) const {
+    return pool_at(g, p, shape_.head_dim * shape_.block_size + p % shape_.block_size * shape_.head_dim + i);
+  }
+  double pool_at(int64_t g, int64_t p, int64_t offset) const {
+    const int64_t block = blocks_[p / shape_.block_size];
+    return element(pool_.data() + (block * shape_.kv_heads + g) * shape_.kv_head_bytes(), shape_.dtype, offset);
+  }
+  double query(int64_t p, int64_t h, int64_t i) const {
+    return element(q_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.head_dim + i);
+  }
+  std::vector<double> weights(int64_t p, int64_t h, double* lse = nullptr) const {
+    const int64_t g = h / shape_.group();
+    std::vector<double> s(p + 1);
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j <= p; ++j) {
+      for (int64_t i = 0; i < shape_.head_dim; ++i) s[j] += query(p, h, i) * key(g, j, i);
+      s[j] /= std::sqrt(static_cast<double>(shape_.head_dim));
+      max = std::max(max, s[j]);
+    }
+    for (double& v : s) sum += v = std::exp(v - max);
+    for (double& v : s) v /= sum;
+    if (lse) *lse = max + std::log(sum);
+    return s;
+  }
+  void attend(int64_t chunk) {
+    std::vector<float> scratch(attention_scratch_floats(shape_));
+    for (int64_t p = 0; p < length_; p += chunk)
+      for (int64_t g = 0; g < shape_.kv_heads; ++g)
+        attention({shape_, q_.data(), pool_.data(), out_.data(), lse_.data()},
+                  {p, std::min(chunk, length_ - p), p, blocks_.data()}, g, scratch.data());
+  }
+
+  AttentionShape shape_;
+  int64_t length_, width_;
+  std::vector<float> qkv_;
+  RopeTable table_;
+  std::vector<int32_t> blocks_;
+  std::vector<std::byte> pool_, q_, out_;
+  std::vector<RowPlace> places_;
+  std::vector<float> lse_;
+};
+
+TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
+  const int64_t D = shape_.head_dim, half = D / 2;
+  for (int64_t p = 0; p < length_; ++p) {
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+      const float* x = qkv_.data() + p * width_;
+      const double a = x[4 * D + i], b = x[4 * D + half + i];  // first key head
+      const double tolerance = shape_.dtype == Dtype::kBf16 ? 0.02 : 1e-6;
+      ASSERT_NEAR(key(0, p, i), a * std::cos(angle) - b * std::sin(angle), tolerance);
+      ASSERT_NEAR(key(0, p, half + i), b * std::cos(angle) + a * std::sin(angle), tolerance);
+      ASSERT_EQ(value(1, p, i), round_to(shape_.dtype, x[7 * D + i]));
+    }
+  }
+}
+
+TEST_P(Attention, MatchesOracle) {
+  attend(kAttentionMaxRows);
+  for (int64_t p = 0; p < length_; ++p) {
+    for (int64_t h = 0; h < shape_.heads; ++h) {
+      double lse = 0;
+      const auto w = weights(p, h, &lse);
+      EXPECT_NEAR(lse_[p * shape_.heads + h], lse, 1e-5);
+      for (int64_t i = 0; i < shape_.head_dim; ++i) {
+        double want = 0;
+        for (int64_t j = 0; j <= p; ++j) want += w[j] * value(h / shape_.group(), j, i);
+        ASSERT_NEAR(element(out_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.head_dim + i), want,
+                    shape_.dtype == Dtype::kBf16 ? 0.004 * (std::abs(want) + 0.1) : 3e-6);
+      }
+    }
+  }
+}
+
+TEST_P(Attention, RowsHaveTheSameBitsInEveryChunking) {
+  attend(kAttentionMaxRows);
+  const auto out = out_;
+  const auto lse = lse_;
+  for (const int64_t chunk : {1, 5, 16}) {
+    std::fill(out_.begin(), out_.end(), std::byte{0});
+    attend(chunk);
+    EXPECT_EQ(out_, out) << "chunk " << chunk;
+    EXPECT_EQ(std::memcmp(lse_.data(), lse.data(), lse.size() * sizeof(float)), 0);
+  }
+}
+
+TEST_P(Attention, BackwardMatchesOracle) {
+  attend(kAttentionMaxRows);
+  const int64_t D = shape_.head_dim, H = shape_.heads, KH = shape_.kv_heads;
+  const auto d_out = random_values(length_ * H * D, 9);
+  std::vector<float> dqkv(length_ * width_, std::nanf("")), scratch(attention_backward_scratch_floats(shape_, length_));
+  for (int64_t g = 0; g < KH; ++g)
+    attention_backward({shape_, q_.data(), pool_.data(), out_.data(), lse_.data(), d_out.data(), dqkv.data()},
+                       {0, length_, 0, blocks_.data()}, g, scratch.data());
+
+  std::vector<double> want(length_ * width_, 0.0);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(D));
+  for (int64_t p = 0; p < length_; ++p) {
+    for (int64_t h = 0; h < H; ++h) {
+      const int64_t g = h / shape_.group();
+      const auto w = weights(p, h);
+      const float* go = d_out.data() + (p * H + h) * D;
+      std::vector<double> dw(p + 1, 0.0);
+      double delta = 0;
+      for (int64_t j = 0; j <= p; ++j) {
+        for (int64_t i = 0; i < D; ++i) dw[j] += go[i] * value(g, j, i);
+        delta += w[j] * dw[j];
+      }
+      for (int64_t j = 0; j <= p; ++j) {
+        const double ds = w[j] * (dw[j] - delta) * scale;
+        for (int64_t i = 0; i < D; ++i) {
+          want[p * width_ + h * D + i] += ds * key(g, j, i);
+          want[j * width_ + (H + g) * D + i] += ds * query(p, h, i);
+          want[j * width_ + (H + KH + g) * D + i] += w[j] * go[i];
+        }
+      }
+    }
+  }
+  // delta is taken from the rounded output: in bf16 its error is 2^-9 of the output times the gradient.
+  const double tolerance = shape_.dtype == Dtype::kBf16 ? 0.03 : 2e-5;
+  for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(dqkv[i], want[i], tolerance * (1 + std::abs(want[i]))) << i;
+}
+
+TEST_P(Attention, RopeBackwardUndoesTheRotation) {
+  std::vector<float> d = random_values(length_ * width_, 11), original = d;
+  std::vector<std::byte> rounded(d.size() * dtype_bytes(shape_.dtype));
+  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), length_});
+  const int64_t D = shape_.head_dim, half = D / 2;
+  for (int64_t p = 0; p < length_; ++p) {
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+      const double a = original[p * width_ + i], b = original[p * width_ + half + i];
+      ASSERT_NEAR(d[p * width_ + i], a * std::cos(angle) + b * std::sin(angle), 1e-5);
+    }
+    for (int64_t i = 0; i < D; ++i) ASSERT_EQ(d[p * width_ + 7 * D + i], original[p * width_ + 7 * D + i]);
+  }
+  EXPECT_EQ(element(rounded.data(), shape_.dtype, 3), round_to(shape_.dtype, d[3]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
+                         ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
+                                            ::testing::Values<int64_t>(16, 64), ::testing::Values<int64_t>(16, 32),
+                                            ::testing::Values<int64_t>(1, 16, 17, 50)));
+
+}  // namespace
+}  // namespace rl::testing

@@ -1,0 +1,115 @@
+// RMSNorm, SwiGLU, embedding and rounding against double oracles on widths that are not multiples of a vector.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/convert.h"
+#include "ops/embedding.h"
+#include "ops/rms_norm.h"
+#include "ops/swiglu.h"
+#include "support/random_values.h"
+
+namespace rl::testing {
+namespace {
+
+constexpr float kEps = 1e-5f;
+// One rounding to bf16 is 2^-9 relative; fp32 chains of these lengths stay below 2e-6.
+double tolerance(Dtype t, double value) { return (t == Dtype::kBf16 ? 0.0040 : 2e-6) * (std::abs(value) + 0.1); }
+
+class Elementwise : public ::testing::TestWithParam<std::tuple<Dtype, int64_t>> {
+ protected:
+  Dtype dtype_ = std::get<0>(GetParam());
+  int64_t width_ = std::get<1>(GetParam());
+  static constexpr int64_t kRows = 3;
+};
+
+TEST_P(Elementwise, RmsNormMatchesOracle) {
+  const auto x = random_values(kRows * width_, 1), w = random_values(width_, 2);
+  std::vector<std::byte> y(kRows * width_ * dtype_bytes(dtype_));
+  rms_norm({x.data(), w.data(), y.data(), dtype_, kRows, width_, kEps});
+  for (int64_t r = 0; r < kRows; ++r) {
+    double sum = 0;
+    for (int64_t i = 0; i < width_; ++i) sum += static_cast<double>(x[r * width_ + i]) * x[r * width_ + i];
+    const double inv = 1.0 / std::sqrt(sum / static_cast<double>(width_) + kEps);
+    for (int64_t i = 0; i < width_; ++i) {
+      const double want = x[r * width_ + i] * inv * w[i];
+      ASSERT_NEAR(element(y.data(), dtype_, r * width_ + i), want, tolerance(dtype_, want));
+    }
+  }
+}
+
+TEST_P(Elementwise, RmsNormBackwardMatchesDifferences) {
+  const auto x = random_values(width_, 3), w = random_values(width_, 4), dy = random_values(width_, 5);
+  std::vector<float> dx(width_, 0.25f), dw(width_, 0.5f);
+  rms_norm_backward({x.data(), w.data(), dy.data(), dx.data(), dw.data(), 1, width_, kEps});
+  const auto loss = [&](const std::vector<double>& xs, const std::vector<double>& ws) {
+    double sum = 0, out = 0;
+    for (const double v : xs) sum += v * v;
+    const double inv = 1.0 / std::sqrt(sum / static_cast<double>(width_) + kEps);
+    for (int64_t i = 0; i < width_; ++i) out += xs[i] * inv * ws[i] * dy[i];
+    return out;
+  };
+  const std::vector<double> x0(x.begin(), x.end()), w0(w.begin(), w.end());
+  for (int64_t i = 0; i < width_; ++i) {
+    auto up = x0, down = x0, wu = w0, wd = w0;
+    up[i] += 1e-6, down[i] -= 1e-6, wu[i] += 1e-6, wd[i] -= 1e-6;
+    ASSERT_NEAR(dx[i], 0.25 + (loss(up, w0) - loss(down, w0)) / 2e-6, 2e-5) << i;
+    ASSERT_NEAR(dw[i], 0.5 + (loss(x0, wu) - loss(x0, wd)) / 2e-6, 2e-5) << i;
+  }
+}
+
+TEST_P(Elementwise, SwigluForwardRecomputeAndBackwardAgree) {
+  const auto tile = random_values(kRows * 2 * width_, 6, 2.0f), dh = random_values(kRows * width_, 7);
+  const size_t item = dtype_bytes(dtype_);
+  std::vector<std::byte> h(kRows * width_ * item), again(h.size()), gate_up(2 * h.size()), d(2 * h.size());
+  swiglu({tile.data(), h.data(), gate_up.data(), gate_up.data() + width_ * item, width_, 2 * width_, dtype_, kRows,
+          width_});
+  swiglu_recompute({gate_up.data(), again.data(), dtype_, kRows, width_});
+  EXPECT_EQ(h, again);
+  swiglu_backward({dh.data(), gate_up.data(), d.data(), dtype_, kRows, 0, width_, width_});
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t i = 0; i < width_; ++i) {
+      const double g = round_to(dtype_, tile[r * 2 * width_ + i]);
+      const double u = round_to(dtype_, tile[r * 2 * width_ + width_ + i]);
+      const double s = 1.0 / (1.0 + std::exp(-g)), want = g * s * u, dhv = dh[r * width_ + i];
+      ASSERT_NEAR(element(h.data(), dtype_, r * width_ + i), want, tolerance(dtype_, want));
+      const double dg = dhv * u * s * (1.0 + g * (1.0 - s)), du = dhv * g * s;
+      ASSERT_NEAR(element(d.data(), dtype_, r * 2 * width_ + i), dg, tolerance(dtype_, dg));
+      ASSERT_NEAR(element(d.data(), dtype_, r * 2 * width_ + width_ + i), du, tolerance(dtype_, du));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, Elementwise,
+                         ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
+                                            ::testing::Values<int64_t>(1, 15, 16, 33, 96, 577)));
+
+TEST(Rounding, RoundElementsIsToNearestEvenAndKeepsNan) {
+  const std::vector<float> values = {1.0f, 1.00390625f, 1.01171875f, -3.0e38f, std::nanf(""), 0.0f, -0.0f};
+  std::vector<bf16> out(values.size());
+  round_elements(values.data(), static_cast<int64_t>(values.size()), Dtype::kBf16, out.data());
+  EXPECT_EQ(to_float(out[0]), 1.0f);
+  EXPECT_EQ(to_float(out[1]), 1.0f);       // tie, even below
+  EXPECT_EQ(to_float(out[2]), 1.015625f);  // tie, even above
+  EXPECT_TRUE(std::isnan(to_float(out[4])));
+  EXPECT_TRUE(std::signbit(to_float(out[6])));
+}
+
+TEST(Embedding, RowsAreRoundedAndGradientsOfARepeatedTokenAdd) {
+  const int64_t hidden = 10;
+  const auto table = random_values(4 * hidden, 1), dx = random_values(3 * hidden, 2);
+  const std::vector<int32_t> ids = {2, 0, 2};
+  std::vector<float> x(3 * hidden), grad(4 * hidden, 0.0f);
+  embed(table.data(), ids.data(), 3, hidden, Dtype::kBf16, x.data());
+  embed_backward({dx.data(), ids.data(), 3, hidden, 0, 4, grad.data()});
+  embed_backward({dx.data(), ids.data(), 3, hidden, 4, 6, grad.data()});
+  for (int64_t c = 0; c < hidden; ++c) {
+    EXPECT_EQ(x[c], to_float(to_bf16(table[2 * hidden + c])));
+    EXPECT_EQ(grad[2 * hidden + c], dx[c] + dx[2 * hidden + c]);
+    EXPECT_EQ(grad[c], dx[hidden + c]);
+    EXPECT_EQ(grad[hidden + c], 0.0f);
+  }
+}
+
+}  // namespace
+}  // namespace rl::testing

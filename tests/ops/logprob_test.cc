@@ -1,0 +1,89 @@
+// Log-sum-exp, entropy, draws and logit gradients against double oracles.
+#include "ops/logprob.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/random_values.h"
+
+namespace rl::testing {
+namespace {
+
+struct Row {
+  Row(int64_t vocab, int64_t width, float temperature, float spread) : width(width), inv(1.0f / temperature), z(random_values(vocab, 3, spread)) {
+    for (const float v : z) tempered.push_back(static_cast<double>(v * inv));
+    for (int64_t i = 0; i < vocab; i += width) tiles.push_back(scale_and_measure(&z[i], std::min(width, vocab - i), inv));
+    stats = combine_tiles(tiles.data(), static_cast<int64_t>(tiles.size()));
+    double max = -INFINITY, sum = 0;
+    for (const double v : tempered) max = std::max(max, v);
+    for (const double v : tempered) sum += std::exp(v - max);
+    lse = max + std::log(sum);
+  }
+  double p(int64_t i) const { return std::exp(tempered[i] - lse); }
+  int64_t width;
+  float inv;
+  std::vector<float> z;
+  std::vector<double> tempered;
+  std::vector<TileStats> tiles;
+  RowStats stats;
+  double lse;
+};
+
+class Logprob : public ::testing::TestWithParam<std::tuple<int64_t, float, float>> {
+ protected:
+  Row row_{std::get<0>(GetParam()), 128, std::get<1>(GetParam()), std::get<2>(GetParam())};
+  int64_t vocab() const { return static_cast<int64_t>(row_.z.size()); }
+};
+
+TEST_P(Logprob, LogSumExpAndEntropyMatchOracle) {
+  EXPECT_NEAR(row_.stats.lse, row_.lse, 2e-6 * (1 + std::abs(row_.lse)));
+  double entropy = 0;
+  for (int64_t i = 0; i < vocab(); ++i) entropy -= row_.p(i) * (row_.tempered[i] - row_.lse);
+  EXPECT_NEAR(row_.stats.entropy, entropy, 1e-5 * (1 + entropy));
+}
+
+TEST_P(Logprob, DrawsFollowTheInverseCdfInIdOrder) {
+  std::vector<double> cdf;
+  double sum = 0;
+  for (int64_t i = 0; i < vocab(); ++i) cdf.push_back(sum += row_.p(i));
+  int checked = 0;
+  for (double u = 0.0; u < 1.0; u += 0.0137) {
+    const int64_t id = draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(), row_.stats, u});
+    const int64_t want = std::upper_bound(cdf.begin(), cdf.end(), u * sum) - cdf.begin();
+    const double below = want ? cdf[want - 1] : 0.0;
+    if (std::min(std::abs(u * sum - below), std::abs(cdf[want] - u * sum)) < 1e-6) continue;  // on a step
+    EXPECT_EQ(id, want) << "u " << u;
+    ++checked;
+  }
+  EXPECT_GT(checked, 40);
+  const int64_t last = draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(), row_.stats,
+                                   std::nextafter(1.0, 0.0)});
+  EXPECT_LT(last, vocab());
+  EXPECT_GT(row_.p(last), 0.0);
+}
+
+TEST_P(Logprob, LogitGradientsMatchOracle) {
+  const int64_t id = vocab() / 3;
+  std::vector<float> d(vocab());
+  logits_backward({row_.z.data(), vocab(), row_.stats, id, 0.7f, -0.3f, row_.inv, d.data(), Dtype::kF32});
+  double entropy = 0;
+  for (int64_t i = 0; i < vocab(); ++i) entropy -= row_.p(i) * (row_.tempered[i] - row_.lse);
+  for (int64_t i = 0; i < vocab(); ++i) {
+    const double p = row_.p(i), log_p = row_.tempered[i] - row_.lse;
+    const double want = row_.inv * (0.7 * ((i == id ? 1.0 : 0.0) - p) - -0.3 * p * (log_p + entropy));
+    ASSERT_NEAR(d[i], want, 3e-6) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Logprob,
+                         ::testing::Combine(::testing::Values<int64_t>(7, 128, 300, 1000),
+                                            ::testing::Values(1.0f, 0.7f), ::testing::Values(1.0f, 8.0f)));
+
+TEST(Argmax, TakesTheLowestIdOnTies) {
+  const std::vector<float> z = {0.5f, 2.0f, 2.0f, -1.0f};
+  EXPECT_EQ(argmax(z.data(), 4), 1);
+}
+
+}  // namespace
+}  // namespace rl::testing

@@ -1,0 +1,156 @@
+// Products against a double oracle on edge shapes, and the exactness the contract promises.
+#include "ops/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/arena.h"
+#include "core/error.h"
+#include "device/cpu/executors.h"
+#include "support/random_values.h"
+
+namespace rl::testing {
+namespace {
+
+struct Shape {
+  int64_t m, k, n, width;
+};
+
+std::vector<float> run_product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m) {
+  const int64_t n = w.shape().slices.n;
+  std::vector<float> y(m * n, std::nanf(""));
+  matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
+    for (int64_t r = 0; r < t.rows; ++r)
+      std::memcpy(&y[(t.row0 + r) * n + t.col0], t.data + r * t.cols, t.cols * sizeof(float));
+  });
+  return y;
+}
+
+class Products : public ::testing::TestWithParam<Dtype> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+    executor_ = make_thread_executor(2);
+    matmul_ = std::make_unique<Matmul>(*executor_, GetParam());
+  }
+  // fp32 accumulation over k terms of unit size: a few ulp per sqrt(k); inputs are exact in the compute dtype.
+  static double tolerance(int64_t k) { return 4e-7 * static_cast<double>(k); }
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Matmul> matmul_;
+};
+
+TEST_P(Products, MatchTheOracleOnEdgeShapes) {
+  for (const Shape s : {Shape{1, 16, 16, 256}, Shape{3, 64, 96, 256}, Shape{5, 100, 40, 16}, Shape{300, 576, 960, 256},
+                        Shape{257, 33, 530, 512}, Shape{64, 1536, 576, 128}}) {
+    const auto xf = random_values(s.m * s.k, 1), wf = random_values(s.n * s.k, 2);
+    const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(s.m) * s.k);
+    const PackedShape shape = plan_packed(s.k, s.n, s.width, GetParam());
+    Arena rows_arena("rows", shape.bytes), cols_arena("cols", shape.bytes);
+    PackedMatrix by_rows, by_columns;
+    matmul_->pack_rows(shape, rows_arena.data(), [&](int64_t i) {
+      return std::vector<Matmul::RowRange>{{wf.data(), shape.slices.first(i), shape.slices.size(i)}};
+    }, by_rows);
+    std::vector<float> transposed(wf.size());
+    for (int64_t i = 0; i < s.n; ++i)
+      for (int64_t j = 0; j < s.k; ++j) transposed[j * s.n + i] = wf[i * s.k + j];
+    matmul_->pack_columns(shape, cols_arena.data(), transposed.data(), by_columns);
+    const auto y = run_product(*matmul_, by_rows, x, s.m);
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; j += 7) {
+        double want = 0;
+        for (int64_t t = 0; t < s.k; ++t)
+          want += static_cast<double>(element(x.data(), GetParam(), i * s.k + t)) * round_to(GetParam(), wf[j * s.k + t]);
+        ASSERT_NEAR(y[i * s.n + j], want, tolerance(s.k)) << s.m << "x" << s.k << "x" << s.n << " at " << i << "," << j;
+      }
+    }
+    EXPECT_EQ(run_product(*matmul_, by_columns, x, s.m), y);
+  }
+}
+
+TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
+  const int64_t k = 48, half = 32;
+  const auto w = random_values(2 * half * k, 3), xf = random_values(2 * k, 4);
+  const auto x = as_dtype(xf, GetParam(), 256 * k);
+  const PackedShape shape = plan_packed(k, 2 * half, 32, GetParam());
+  Arena arena("packed", shape.bytes), plain_arena("plain", shape.bytes);
+  PackedMatrix mixed, plain;
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
+    return std::vector<Matmul::RowRange>{{w.data(), s * 16, 16}, {w.data(), half + s * 16, 16}};
+  }, mixed);
+  matmul_->pack_rows(shape, plain_arena.data(), [&](int64_t s) {
+    return std::vector<Matmul::RowRange>{{w.data(), s * 32, 32}};
+  }, plain);
+  const auto a = run_product(*matmul_, mixed, x, 2), b = run_product(*matmul_, plain, x, 2);
+  for (int64_t c = 0; c < 16; ++c) {
+    EXPECT_EQ(a[c], b[c]);
+    EXPECT_EQ(a[16 + c], b[half + c]);
+    EXPECT_EQ(a[half + c], b[16 + c]);
+  }
+}
+
+TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
+  ASSERT_TRUE(matmul_->exact()) << matmul_->implementation();
+  const int64_t k = 576, n = 320;
+  const auto w = random_values(n * k, 5);
+  const PackedShape shape = plan_packed(k, n, 128, GetParam());
+  Arena arena("packed", shape.bytes);
+  PackedMatrix packed;
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
+    return std::vector<Matmul::RowRange>{{w.data(), shape.slices.first(s), shape.slices.size(s)}};
+  }, packed);
+  const auto row = random_values(k, 6);
+  std::vector<float> reference;
+  for (const int64_t m : {1, 2, 5, 16, 17, 48, 63, 130, 256, 300, 513}) {
+    for (const int64_t place : {int64_t{0}, m / 2, m - 1}) {
+      auto xf = random_values(m * k, static_cast<unsigned>(m));
+      std::copy(row.begin(), row.end(), xf.begin() + place * k);
+      const auto y = run_product(*matmul_, packed, as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k), m);
+      const std::vector<float> got(y.begin() + place * n, y.begin() + (place + 1) * n);
+      if (reference.empty()) reference = got;
+      ASSERT_EQ(std::memcmp(got.data(), reference.data(), n * sizeof(float)), 0) << "m " << m << " place " << place;
+    }
+  }
+}
+
+TEST_P(Products, WeightGradientsAddToWhatIsThere) {
+  for (const Shape s : {Shape{1, 16, 16, 0}, Shape{37, 64, 80, 0}, Shape{300, 96, 530, 0}}) {
+    const int64_t depth = Matmul::padded_depth(s.m), stride = s.n + 16;
+    auto dyf = random_values(s.m * stride, 7), xf = random_values(s.m * s.k, 8);
+    const auto dy = as_dtype(dyf, GetParam(), (depth - s.m) * stride), x = as_dtype(xf, GetParam(), (depth - s.m) * s.k);
+    std::vector<float> grad(s.n * s.k, 0.5f);
+    matmul_->accumulate_weight_grad({dy.data(), stride, x.data(), s.m, s.n, s.k, grad.data()});
+    for (int64_t i = 0; i < s.n; i += 3) {
+      for (int64_t j = 0; j < s.k; ++j) {
+        double want = 0.5;
+        for (int64_t t = 0; t < s.m; ++t)
+          want += static_cast<double>(element(dy.data(), GetParam(), t * stride + i)) *
+                  element(x.data(), GetParam(), t * s.k + j);
+        ASSERT_NEAR(grad[i * s.k + j], want, tolerance(s.m) + 1e-6) << i << "," << j;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, Products, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+                         [](const auto& info) { return dtype_name(info.param); });
+
+TEST(ColumnSlices, CoverEveryColumnOnceInMultiplesOfSixteen) {
+  for (const int64_t n : {16, 40, 64, 256, 576, 960, 3072, 49152, 49153}) {
+    for (const int64_t width : {128, 256, 512}) {
+      const ColumnSlices s = cut_columns(n, width);
+      int64_t next = 0;
+      for (int64_t i = 0; i < s.count(); ++i) {
+        EXPECT_EQ(s.first(i), next);
+        EXPECT_GT(s.size(i), 0);
+        EXPECT_LE(s.size(i), width);
+        next += s.size(i);
+      }
+      EXPECT_EQ(next, n);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rl::testing
