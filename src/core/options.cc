@@ -30,6 +30,12 @@ Error given_wrong_type(const OptionInfo& info, const char* given) {
       .with_expected(option_expectation(info));
 }
 
+// The value replaces the old one only when it is valid.
+void store(OptionValue& target, const OptionInfo& info, OptionValue value) {
+  check_option(info, value);
+  target = std::move(value);
+}
+
 template <typename T>
 const T& typed(std::string_view key, const OptionValue& value, const char* wanted) {
   if (const T* v = std::get_if<T>(&value)) return *v;
@@ -57,62 +63,48 @@ void OptionSet::set_bool(std::string_view key, bool value) {
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
   if (!std::holds_alternative<bool>(target)) throw given_wrong_type(*info, "a bool");
-  check_option(*info, value);
-  target = value;
+  store(target, *info, value);
 }
 
 void OptionSet::set_i64(std::string_view key, int64_t value) {
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
-  OptionValue next = value;
-  if (std::holds_alternative<uint64_t>(target)) {
-    if (value < 0) {
-      throw Error(Code::kOutOfRange, str(info->key, " is ", value, "; it cannot be negative"))
-          .with_key(info->key)
-          .with_expected(option_expectation(*info));
-    }
-    next = static_cast<uint64_t>(value);
-  } else if (!std::holds_alternative<int64_t>(target)) {
-    throw given_wrong_type(*info, "an integer");
+  if (std::holds_alternative<int64_t>(target)) return store(target, *info, value);
+  if (!std::holds_alternative<uint64_t>(target)) throw given_wrong_type(*info, "an integer");
+  if (value < 0) {
+    throw Error(Code::kOutOfRange, str(info->key, " is ", value, "; it cannot be negative"))
+        .with_key(info->key)
+        .with_expected(option_expectation(*info));
   }
-  check_option(*info, next);
-  target = next;
+  store(target, *info, static_cast<uint64_t>(value));
 }
 
 void OptionSet::set_u64(std::string_view key, uint64_t value) {
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
-  OptionValue next = value;
-  if (std::holds_alternative<int64_t>(target)) {
-    if (!std::in_range<int64_t>(value)) {
-      throw Error(Code::kOutOfRange, str(info->key, " is ", value, "; it is at most ",
-                                         std::numeric_limits<int64_t>::max()))
-          .with_key(info->key)
-          .with_expected(option_expectation(*info));
-    }
-    next = static_cast<int64_t>(value);
-  } else if (!std::holds_alternative<uint64_t>(target)) {
-    throw given_wrong_type(*info, "an integer");
+  if (std::holds_alternative<uint64_t>(target)) return store(target, *info, value);
+  if (!std::holds_alternative<int64_t>(target)) throw given_wrong_type(*info, "an integer");
+  if (!std::in_range<int64_t>(value)) {
+    throw Error(Code::kOutOfRange, str(info->key, " is ", value, "; it is at most ",
+                                       std::numeric_limits<int64_t>::max()))
+        .with_key(info->key)
+        .with_expected(option_expectation(*info));
   }
-  check_option(*info, next);
-  target = next;
+  store(target, *info, static_cast<int64_t>(value));
 }
 
 void OptionSet::set_f64(std::string_view key, double value) {
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
   if (!std::holds_alternative<double>(target)) throw given_wrong_type(*info, "a number");
-  check_option(*info, value);
-  target = value;
+  store(target, *info, value);
 }
 
 void OptionSet::set_string(std::string_view key, std::string_view value) {
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
   if (!std::holds_alternative<std::string>(target)) throw given_wrong_type(*info, "a text");
-  OptionValue next = std::string(value);
-  check_option(*info, next);
-  target = std::move(next);
+  store(target, *info, std::string(value));
 }
 
 void OptionSet::set_string_list(std::string_view key, std::vector<std::string> values) {
@@ -121,9 +113,7 @@ void OptionSet::set_string_list(std::string_view key, std::vector<std::string> v
   if (!std::holds_alternative<std::vector<std::string>>(target)) {
     throw given_wrong_type(*info, "a list of texts");
   }
-  OptionValue next = std::move(values);
-  check_option(*info, next);
-  target = std::move(next);
+  store(target, *info, std::move(values));
 }
 
 void OptionSet::set_i64_list(std::string_view key, std::vector<int64_t> values) {
@@ -132,17 +122,13 @@ void OptionSet::set_i64_list(std::string_view key, std::vector<int64_t> values) 
   if (!std::holds_alternative<std::vector<int64_t>>(target)) {
     throw given_wrong_type(*info, "a list of integers");
   }
-  OptionValue next = std::move(values);
-  check_option(*info, next);
-  target = std::move(next);
+  store(target, *info, std::move(values));
 }
 
 void OptionSet::set_text(std::string_view key, std::string_view text) {
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
-  OptionValue next = parse_option(*info, text);
-  check_option(*info, next);
-  target = std::move(next);
+  store(target, *info, parse_option(*info, text));
 }
 
 void OptionSet::set_assignment(std::string_view assignment) {

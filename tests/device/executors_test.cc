@@ -16,6 +16,12 @@
 namespace rl {
 namespace {
 
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
 struct Maker {
   const char* name;
   std::unique_ptr<Executor> (*make)(int);
@@ -26,6 +32,9 @@ class Executors : public ::testing::TestWithParam<Maker> {
  protected:
   void SetUp() override {
     const bool tbb = GetParam().make == make_tbb_executor;
+    if (tbb && kThreadSanitizer) {
+      GTEST_SKIP() << "ThreadSanitizer cannot see the synchronisation inside TBB";
+    }
     if (tbb && GetParam().threads > usable_cores()) {
       GTEST_SKIP() << "TBB executors take at most the " << usable_cores() << " usable cores";
     }
@@ -127,6 +136,7 @@ TEST_P(Executors, UseASecondWorkerExactlyWhenTheyHaveOne) {
 INSTANTIATE_TEST_SUITE_P(Cpu, Executors,
                          ::testing::Values(Maker{"Tbb1", make_tbb_executor, 1},
                                            Maker{"Tbb2", make_tbb_executor, 2},
+                                           Maker{"Default1", make_default_executor, 1},
                                            Maker{"Thread1", make_thread_executor, 1},
                                            Maker{"Thread2", make_thread_executor, 2},
                                            Maker{"Thread5", make_thread_executor, 5}),
@@ -134,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Executors,
 
 TEST(MakeExecutor, ZeroMeansAllUsableCores) {
   EXPECT_GE(usable_cores(), 1);
-  EXPECT_EQ(make_tbb_executor(0)->num_threads(), usable_cores());
+  EXPECT_EQ(make_default_executor(0)->num_threads(), usable_cores());
   EXPECT_EQ(make_thread_executor(0)->num_threads(), usable_cores());
 }
 
@@ -144,6 +154,7 @@ TEST(MakeExecutor, MoreThreadsThanCoresIsAnErrorNamingBoth) {
   EXPECT_TRUE(contains(error.message, str("is ", cores + 1)));
   EXPECT_TRUE(contains(error.message, str("use ", cores, " cores")));
   EXPECT_EQ(error.key, "runtime.threads");
+  expect_error(Code::kOutOfRange, [&] { make_default_executor(cores + 1); });
   expect_error(Code::kOutOfRange, [] { make_tbb_executor(-1); });
   expect_error(Code::kOutOfRange, [] { make_thread_executor(1025); });
 }

@@ -82,17 +82,27 @@ class TbbExecutor final : public Executor {
   std::atomic<bool> busy_{false};
 };
 
+int checked_threads(int threads) {
+  const int cores = usable_cores();
+  if (threads >= 0 && threads <= cores) return threads == 0 ? cores : threads;
+  throw Error(Code::kOutOfRange,
+              str("runtime.threads is ", threads, " but this process may use ", cores, " cores"))
+      .with_key("runtime.threads")
+      .with_expected(str("0..", cores));
+}
+
 }  // namespace
 
 std::unique_ptr<Executor> make_tbb_executor(int threads) {
-  const int cores = usable_cores();
-  if (threads < 0 || threads > cores) {
-    throw Error(Code::kOutOfRange,
-                str("runtime.threads is ", threads, " but this process may use ", cores, " cores"))
-        .with_key("runtime.threads")
-        .with_expected(str("0..", cores));
-  }
-  return std::make_unique<TbbExecutor>(threads == 0 ? cores : threads);
+  return std::make_unique<TbbExecutor>(checked_threads(threads));
+}
+
+std::unique_ptr<Executor> make_default_executor(int threads) {
+#if defined(__SANITIZE_THREAD__)
+  return make_thread_executor(checked_threads(threads));
+#else
+  return make_tbb_executor(threads);
+#endif
 }
 
 }  // namespace rl

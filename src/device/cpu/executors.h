@@ -19,4 +19,8 @@ std::unique_ptr<Executor> make_tbb_executor(int threads);
 // also above the number of cores (tests need that).
 std::unique_ptr<Executor> make_thread_executor(int threads);
 
+// The executor of a runtime: TBB, or plain threads in a build with ThreadSanitizer, which cannot
+// see TBB's synchronisation. threads as for make_tbb_executor.
+std::unique_ptr<Executor> make_default_executor(int threads);
+
 }  // namespace rl
