@@ -100,7 +100,8 @@ run_in_root() {
   say "running scripts/$name.sh in the clean root"
   chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     "${settings[@]}" bash "/root/rl/scripts/$name.sh" >"$result_dir/$name.log" 2>&1 || status=$?
-  tail -n 20 "$result_dir/$name.log"
+  tail -n 20 "$result_dir/$name.log" |
+    sed -E "s|://[^/ ]+|://...|g; s|host='[^']+'|host='...'|g; s|\[IP: [^]]+\]||g"
   echo "scripts/$name.sh: exit status $status after $((SECONDS - started)) s"
   return "$status"
 }

@@ -1,0 +1,132 @@
+// Forward and backward of training, head included, every position carrying loss: 8 sequences of 512 tokens and 32 of
+// 64, cut into micro-batches of 1,024 rows as the trainer does. The gradients are checked to be finite and not zero.
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <numeric>
+
+#include "bench/bench_model.h"
+#include "bench/report.h"
+#include "model/head.h"
+#include "model/transformer.h"
+
+namespace rl::bench {
+namespace {
+
+constexpr int64_t kMicroBatchRows = 1024;
+constexpr int64_t kHeadRows = 256;
+
+// The buffers of one micro-batch of equally long sequences.
+class TrainingStep {
+ public:
+  TrainingStep(const Model& model, int64_t length, int num_threads)
+      : model_(model), length_(length), rows_(kMicroBatchRows), kv_(model.kv_shape()) {
+    const ModelConfig& c = model.config();
+    const Dtype compute = model.compute_dtype();
+    const int64_t blocks_each = (length + model.block_size() - 1) / model.block_size();
+    const int64_t blocks = rows_ / length * blocks_each;
+    block_ids_.resize(blocks);
+    std::iota(block_ids_.begin(), block_ids_.end(), 0);
+    for (int64_t s = 0; s < rows_ / length; ++s) {
+      sequences_.push_back({static_cast<int32_t>(s * length), static_cast<int32_t>(length), 0,
+                            block_ids_.data() + s * blocks_each});
+    }
+    pool_arena_ = Arena("bench kv", blocks * kv_.block_bytes());
+    pool_ = {kv_, pool_arena_.data(), blocks};
+    forward_arena_ = Arena("bench forward", ForwardBuffers::bytes(c, kv_, rows_, num_threads));
+    buffers_ = std::make_unique<ForwardBuffers>(c, kv_, rows_, num_threads, forward_arena_.data());
+    saved_arena_ = Arena("bench activations", SavedActivations::bytes(c, compute, rows_));
+    saved_ = std::make_unique<SavedActivations>(c, compute, rows_, saved_arena_.data());
+    backward_arena_ = Arena("bench backward", BackwardBuffers::bytes(c, kv_, rows_, length, num_threads));
+    scratch_ = std::make_unique<BackwardBuffers>(c, kv_, rows_, length, num_threads, backward_arena_.data());
+    head_arena_ = Arena("bench head", HeadBuffers::bytes(c, compute, kHeadRows, true));
+    head_ = std::make_unique<HeadBuffers>(c, compute, kHeadRows, true, head_arena_.data());
+    d_hidden_.resize(rows_ * c.hidden);
+  }
+
+  void run(const std::vector<int32_t>& ids, const PackedWeights& packed, float* grads) {
+    const ForwardBatch batch{ids, sequences_};
+    forward(model_, batch, pool_, *buffers_, saved_.get());
+    for (int64_t first = 0; first < rows_; first += kHeadRows) run_head(ids, first, packed, grads);
+    backward(model_, batch, pool_, *buffers_, *saved_, *scratch_, {packed, grads, d_hidden_.data()});
+  }
+
+ private:
+  void run_head(const std::vector<int32_t>& ids, int64_t first, const PackedWeights& packed, float* grads) {
+    const int64_t hidden = model_.config().hidden;
+    std::vector<int32_t> rows(kHeadRows), targets(kHeadRows);
+    std::iota(rows.begin(), rows.end(), static_cast<int32_t>(first));
+    for (int64_t r = 0; r < kHeadRows; ++r) targets[r] = ids[(first + r + 1) % rows_];
+    const std::vector<float> one(kHeadRows, 1.0f), zero(kHeadRows, 0.0f);
+    const std::vector<float> weight(kHeadRows, -1.0f / static_cast<float>(rows_));
+    gather_rows(model_, buffers_->hidden, rows, *head_);
+    head_forward(model_, one, *head_);
+    head_backward(model_, {packed, targets, one, weight, zero, grads}, *head_);
+    std::copy_n(head_->d_hidden, kHeadRows * hidden, d_hidden_.data() + first * hidden);
+  }
+
+  const Model& model_;
+  int64_t length_, rows_;
+  KvShape kv_;
+  std::vector<int32_t> block_ids_;
+  std::vector<SequenceRows> sequences_;
+  Arena pool_arena_, forward_arena_, saved_arena_, backward_arena_, head_arena_;
+  KvPool pool_;
+  std::unique_ptr<ForwardBuffers> buffers_;
+  std::unique_ptr<SavedActivations> saved_;
+  std::unique_ptr<BackwardBuffers> scratch_;
+  std::unique_ptr<HeadBuffers> head_;
+  std::vector<float> d_hidden_;
+};
+
+struct TrainCase {
+  const char* name;
+  int64_t sequences, length;
+};
+
+void check_gradients(const Model& model, const float* grads) {
+  double squares = 0;
+  for (int64_t i = 0; i < model.layout().total(); ++i) squares += static_cast<double>(grads[i]) * grads[i];
+  if (!std::isfinite(squares) || squares == 0) throw std::runtime_error("gradients are zero or not finite");
+}
+
+void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench, const PackedWeights& packed,
+              Report& report) {
+  const Model& model = *bench.model;
+  Arena grads("bench gradients", static_cast<uint64_t>(model.layout().total()) * sizeof(float));
+  TrainingStep step(model, c.length, bench.executor->num_threads());
+  const int64_t tokens = c.sequences * c.length;
+  std::vector<double> rates;
+  for (int repeat = -1; repeat < args.repeats; ++repeat) {  // the first one makes kernels and touches memory
+    const Stopwatch watch;
+    for (int64_t done = 0; done < tokens; done += kMicroBatchRows)
+      step.run(spread_ids(kMicroBatchRows, model.config().vocab, done + 1), packed, grads.at<float>(0));
+    if (repeat >= 0) rates.push_back(static_cast<double>(tokens) / watch.seconds());
+  }
+  check_gradients(model, grads.at<float>(0));
+  report.add({c.name, median(rates), "tokens/s", training_work(model.config(), tokens, c.length)});
+}
+
+void run(const BenchArgs& args) {
+  BenchModel bench(args.model);
+  const Model& model = *bench.model;
+  PackedWeights packed(model.config(), model.layout(), model.compute_dtype(), PackedWeights::Direction::kBackward);
+  packed.pack(bench.matmul, model.master());
+  Report report;
+  if (!args.quick) run_case({"train_8x512", 8, 512}, args, bench, packed, report);
+  run_case({"train_32x64", 32, 64}, args, bench, packed, report);
+  report.write(args.out);
+}
+
+}  // namespace
+}  // namespace rl::bench
+
+int main(int argc, char** argv) {
+  try {
+    rl::bench::run(rl::bench::parse_args(argc, argv));
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "train_bench: %s\n", e.what());
+    return 1;
+  }
+}
