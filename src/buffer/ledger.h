@@ -54,8 +54,8 @@ class Ledger {
   const LedgerCounts& counts() const { return counts_; }
   std::vector<uint64_t> open_ordinals() const;
   bool is_open(uint64_t ordinal) const { return open_.contains(ordinal); }
-  // Counts restored from a checkpoint; nothing may be open.
-  void restore(const LedgerCounts& counts);
+  // Counts restored from a checkpoint; nothing may be open. Error(kInternal) when they break a law.
+  void restore(const LedgerCounts& counts, uint64_t next_ordinal);
   // Throws unless every law holds.
   void check() const;
 

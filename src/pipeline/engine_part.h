@@ -8,12 +8,10 @@
 
 #include "core/arena.h"
 #include "pipeline/loaded_model.h"
+#include "pipeline/run_options.h"
 #include "rollout/engine.h"
 
 namespace rl {
-
-// A request with sampling.* of the options; the caller adds prompt, num_samples and keys.
-Request request_from(const OptionSet& options);
 
 class EnginePart {
  public:

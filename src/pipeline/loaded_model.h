@@ -2,7 +2,7 @@
 // engines, trainers and a pipeline. Invariants: its memory was planned against the budget before
 // anything was allocated; weights change only while no engine has requests in flight.
 #pragma once
-#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -53,13 +53,28 @@ class LoadedModel {
   // are being trained.
   void save(const std::string& dir, Dtype dtype, bool replace_existing) const;
 
-  // Engines count themselves here while they have requests; kBusy while the weights change.
+  // Engines count themselves here while they have requests; kBusy while the weights change or a
+  // pipeline has the model.
   void begin_use();
   void end_use();
-  // Taken around every change of the weights: kBusy naming the number of engines with requests.
+
+  // One run has the model to itself: kBusy while engines have requests or another run has it.
+  class RunLease {
+   public:
+    RunLease(LoadedModel& model, const char* what);
+    ~RunLease();
+    RunLease(const RunLease&) = delete;
+    RunLease& operator=(const RunLease&) = delete;
+
+   private:
+    LoadedModel& model_;
+  };
+
+  // Taken around every change of the weights: kBusy naming the number of engines with requests;
+  // waits for a running save or digest, and is kTimeout when that takes longer.
   class WriteLease {
    public:
-    explicit WriteLease(LoadedModel& model);
+    explicit WriteLease(LoadedModel& model, int64_t wait_ns);
     ~WriteLease();
     WriteLease(const WriteLease&) = delete;
     WriteLease& operator=(const WriteLease&) = delete;
@@ -70,7 +85,9 @@ class LoadedModel {
 
  private:
   LoadedModel() = default;
+  class ReadLease;
   void check_chat() const;
+  void load_tokenizer(const WeightSource& source);
 
   std::shared_ptr<Runtime> runtime_;
   OptionSet options_;
@@ -79,15 +96,20 @@ class LoadedModel {
   std::unique_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;
   std::string chat_template_;
-  SaveOptions save_options_;
+  SaveOptions save_options_;  // tokenizer and template, as they came
   mutable std::mutex use_mutex_;
-  int64_t users_ = 0;
-  mutable int64_t readers_ = 0;
+  mutable std::condition_variable use_changed_;
+  int64_t users_ = 0;           // engines with requests
+  mutable int64_t readers_ = 0; // saves and digests under way
   bool writing_ = false;
+  const char* run_ = nullptr;   // what has the model to itself
 };
 
-// kConflict, naming the key, when options that shaped the loaded model differ (model.path,
-// engine.block_size, engine.max_model_len).
+// kConflict, naming the key, when options that shaped the loaded model differ.
 void require_same_model(const LoadedModel& model, const OptionSet& options);
+
+// Refuses, with both numbers, arenas of so many bytes when they do not fit beside those that live.
+void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
+                  uint64_t baseline_bytes);
 
 }  // namespace rl

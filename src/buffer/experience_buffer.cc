@@ -1,0 +1,92 @@
+// Ordered maps, so that a batch is in (ordinal, slot) order by construction.
+#include "buffer/experience_buffer.h"
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+std::string sample_name(const Sample& s) {
+  return str("sample ", s.id, " (ordinal ", s.ordinal, ", slot ", s.slot, ")");
+}
+
+void check_sample(const Sample& s, int64_t group_size) {
+  if (!s.scored) throw Error(Code::kFailedPrecondition, sample_name(s) + " is not scored");
+  if (!std::isfinite(s.reward)) {
+    throw Error(Code::kNonFinite, str("the reward of ", sample_name(s), " is ", s.reward));
+  }
+  if (s.slot >= group_size) {
+    throw Error(Code::kOutOfRange,
+                str(sample_name(s), " does not fit into groups of ", group_size))
+        .with_expected(str("slot 0..", group_size - 1));
+  }
+}
+
+}  // namespace
+
+ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity)
+    : group_size_(group_size), capacity_(capacity) {
+  if (group_size < 1 || group_size > 65536) {
+    throw Error(Code::kOutOfRange, str("group size ", group_size, " is outside 1..65536"))
+        .with_key("group_size");
+  }
+  if (capacity < group_size) {
+    throw Error(Code::kOutOfRange,
+                str("capacity ", capacity, " does not hold one group of ", group_size))
+        .with_key("capacity");
+  }
+}
+
+void ExperienceBuffer::put(SamplePtr sample) {
+  if (sample == nullptr) throw Error(Code::kInvalidArgument, "the sample is null");
+  check_sample(*sample, group_size_);
+  const std::lock_guard lock(mutex_);
+  if (num_samples_ == capacity_) {
+    throw Error(Code::kResourceExhausted,
+                str("the buffer is full: it holds ", capacity_, " samples"));
+  }
+  const uint64_t ordinal = sample->ordinal;
+  const uint32_t slot = sample->slot;
+  const auto found = groups_.find(ordinal);
+  if (found != groups_.end() && found->second.contains(slot)) {
+    throw Error(Code::kDuplicate,
+                str("ordinal ", ordinal, ", slot ", slot, " is in the buffer already"));
+  }
+  groups_[ordinal].emplace(slot, std::move(sample));
+  ++num_samples_;
+}
+
+std::vector<SamplePtr> ExperienceBuffer::take(int64_t max_groups) {
+  const std::lock_guard lock(mutex_);
+  std::vector<SamplePtr> out;
+  int64_t taken = 0;
+  for (auto it = groups_.begin(); it != groups_.end() && taken < max_groups;) {
+    if (static_cast<int64_t>(it->second.size()) < group_size_) {
+      ++it;
+      continue;
+    }
+    for (auto& [slot, sample] : it->second) out.push_back(std::move(sample));
+    it = groups_.erase(it);
+    ++taken;
+  }
+  num_samples_ -= static_cast<int64_t>(out.size());
+  return out;
+}
+
+int64_t ExperienceBuffer::num_samples() const {
+  const std::lock_guard lock(mutex_);
+  return num_samples_;
+}
+
+int64_t ExperienceBuffer::num_whole_groups() const {
+  const std::lock_guard lock(mutex_);
+  int64_t whole = 0;
+  for (const auto& [ordinal, group] : groups_) {
+    whole += static_cast<int64_t>(group.size()) == group_size_;
+  }
+  return whole;
+}
+
+}  // namespace rl

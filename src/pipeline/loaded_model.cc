@@ -1,0 +1,208 @@
+// Opening: header, plan, weights, tokenizer, in this order, so that nothing large is reserved for a
+// model that does not fit.
+#include "pipeline/loaded_model.h"
+
+#include "core/deadline.h"
+#include "core/error.h"
+#include "core/hash.h"
+
+namespace rl {
+namespace {
+
+// Options that decide what a loaded model looks like.
+constexpr const char* kModelKeys[] = {"engine.block_size", "engine.max_model_len", "model.path"};
+
+ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
+  ModelOptions m;
+  m.max_positions = plan.max_model_len;
+  m.block_size = options.get_i64("engine.block_size");
+  return m;
+}
+
+}  // namespace
+
+std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
+                                               const OptionSet& options, PlanUse use) {
+  options.validate();
+  runtime->require_same(options);
+  const std::string& path = options.get_string("model.path");
+  if (path.empty()) {
+    throw Error(Code::kFailedPrecondition, "model.path is empty: no model to open")
+        .with_key("model.path");
+  }
+  const auto source = open_weight_source(runtime->fs(), path);
+  MemoryPlan plan = plan_memory(options, source->config(), use);
+  const ComputeLease lease(*runtime, "loading a model");
+  std::shared_ptr<LoadedModel> loaded(new LoadedModel);
+  loaded->runtime_ = std::move(runtime);
+  loaded->options_ = options;
+  loaded->path_ = path;
+  loaded->plan_ = std::move(plan);
+  loaded->load_tokenizer(*source);
+  loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->matmul(),
+                                           model_options(options, loaded->plan_));
+  loaded->runtime_->logger().log(LogLevel::kInfo, "model", "loaded ", path, ", ",
+                                 loaded->model_->layout().num_parameters(), " parameters, ",
+                                 dtype_name(loaded->model_->compute_dtype()), " compute");
+  return loaded;
+}
+
+void LoadedModel::load_tokenizer(const WeightSource& source) {
+  chat_template_ = source.chat_template();
+  save_options_ = save_options_for(runtime_->fs(), source, Dtype::kF32);
+  if (auto parts = source.tokenizer_parts()) {
+    tokenizer_ = Tokenizer::from_parts(std::move(*parts));
+  } else if (!source.tokenizer_json_path().empty()) {
+    tokenizer_ = Tokenizer::from_directory(runtime_->fs(), path_);
+  }
+  if (!tokenizer_ || tokenizer_->vocab_size() <= source.config().vocab) return;
+  throw Error(Code::kIncompatible, str("the tokenizer of ", path_, " has ids up to ",
+                                       tokenizer_->vocab_size() - 1, " but the model's vocabulary ends at ",
+                                       source.config().vocab - 1))
+      .with_location(path_);
+}
+
+const Tokenizer& LoadedModel::tokenizer() const {
+  if (tokenizer_) return *tokenizer_;
+  throw Error(Code::kFailedPrecondition,
+              str("the model ", path_, " has no tokenizer, so only token ids can be used"));
+}
+
+EncodeResult LoadedModel::encode(std::string_view text, EncodeOptions options) const {
+  return tokenizer().encode(text, options);
+}
+
+std::string LoadedModel::decode(std::span<const int32_t> ids, bool skip_special) const {
+  return tokenizer().decode(ids, skip_special);
+}
+
+void LoadedModel::check_chat() const {
+  if (chat_template_.empty()) {
+    throw Error(Code::kFailedPrecondition, str("the model ", path_, " has no chat template"));
+  }
+  const bool known = chat_template_.find("<|im_start|>") != std::string::npos &&
+                     chat_template_.find(kSmolLm2System) != std::string::npos;
+  if (known) return;
+  throw Error(Code::kUnsupported,
+              str("the chat template of ", path_, " is not built in; give prompts as text or ids"))
+      .with_expected("the ChatML template of SmolLM2");
+}
+
+EncodeResult LoadedModel::encode_chat(std::span<const ChatMessage> messages,
+                                      bool add_generation_prompt) const {
+  const Tokenizer& t = tokenizer();
+  check_chat();
+  return rl::encode_chat(t, messages, add_generation_prompt);
+}
+
+std::vector<int32_t> LoadedModel::chat_stop_ids() const {
+  if (!tokenizer_) return {};
+  const auto end = tokenizer_->id_of("<|im_end|>");
+  return end ? std::vector<int32_t>{*end} : std::vector<int32_t>{};
+}
+
+// Keeps the weights as they are while it lives.
+class LoadedModel::ReadLease {
+ public:
+  explicit ReadLease(const LoadedModel& model) : model_(model) {
+    const std::lock_guard lock(model.use_mutex_);
+    if (model.writing_) throw Error(Code::kBusy, "the weights are being trained");
+    ++model.readers_;
+  }
+  ~ReadLease() {
+    const std::lock_guard lock(model_.use_mutex_);
+    --model_.readers_;
+    model_.use_changed_.notify_all();
+  }
+  ReadLease(const ReadLease&) = delete;
+  ReadLease& operator=(const ReadLease&) = delete;
+
+ private:
+  const LoadedModel& model_;
+};
+
+uint64_t LoadedModel::weight_digest() const {
+  const ReadLease lease(*this);
+  return model_->weight_digest();
+}
+
+void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {
+  const ReadLease lease(*this);
+  SaveOptions options = save_options_;
+  options.dtype = dtype;
+  options.replace_existing = replace_existing;
+  model_->save(runtime_->fs(), dir, options);
+}
+
+void LoadedModel::begin_use() {
+  const std::lock_guard lock(use_mutex_);
+  if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  if (run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", run_));
+  ++users_;
+}
+
+void LoadedModel::end_use() {
+  const std::lock_guard lock(use_mutex_);
+  RL_CHECK(users_ > 0);
+  --users_;
+}
+
+LoadedModel::RunLease::RunLease(LoadedModel& model, const char* what) : model_(model) {
+  const std::lock_guard lock(model.use_mutex_);
+  if (model.run_ != nullptr) {
+    throw Error(Code::kBusy, str("the model is in use by ", model.run_));
+  }
+  if (model.users_ > 0) {
+    throw Error(Code::kBusy, str(model.users_, " engines have requests on the model"));
+  }
+  model.run_ = what;
+}
+
+LoadedModel::RunLease::~RunLease() {
+  const std::lock_guard lock(model_.use_mutex_);
+  model_.run_ = nullptr;
+}
+
+LoadedModel::WriteLease::WriteLease(LoadedModel& model, int64_t wait_ns) : model_(model) {
+  std::unique_lock lock(model.use_mutex_);
+  if (model.users_ > 0) {
+    throw Error(Code::kBusy, str("the weights cannot change while ", model.users_,
+                                 " engines have requests on them"));
+  }
+  const auto free = [&] { return model.readers_ == 0 && !model.writing_; };
+  if (!wait_until_ready(model.use_changed_, lock, wait_ns, free)) {
+    throw Error(Code::kTimeout, str("the weights cannot change: ", model.readers_,
+                                    " saves or digests are still reading them"));
+  }
+  model.writing_ = true;
+}
+
+LoadedModel::WriteLease::~WriteLease() {
+  const std::lock_guard lock(model_.use_mutex_);
+  model_.writing_ = false;
+  model_.use_changed_.notify_all();
+}
+
+void require_same_model(const LoadedModel& model, const OptionSet& options) {
+  for (const char* key : kModelKeys) {
+    const std::string mine = model.options().get_text(key), theirs = options.get_text(key);
+    if (mine == theirs) continue;
+    throw Error(Code::kConflict, str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
+        .with_key(key)
+        .with_expected(mine);
+  }
+}
+
+void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
+                  uint64_t baseline_bytes) {
+  const uint64_t budget = runtime.memory_budget_bytes();
+  const uint64_t held = Arena::live_bytes() + baseline_bytes;
+  if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
+  throw Error(Code::kResourceExhausted,
+              str(what, " needs ", bytes, " bytes beside the ", held,
+                  " in use, but runtime.memory_budget_bytes is ", budget))
+      .with_key("runtime.memory_budget_bytes")
+      .with_expected(str("at least ", held + bytes));
+}
+
+}  // namespace rl

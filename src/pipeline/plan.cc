@@ -1,0 +1,218 @@
+// Choosing micro-batch and KV pool inside the budget, and the error when even the least does not
+// fit.
+#include "pipeline/plan.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "model/weight_source.h"
+#include "pipeline/planner.h"
+
+namespace rl {
+namespace {
+
+// The micro-batch decides bits of a run, so it is chosen as if this many threads had their scratch;
+// a run with more may need a larger budget, but never takes another micro-batch.
+constexpr int kPlanThreads = 4;
+constexpr int64_t kTokenStep = 64;
+constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is set
+
+void check_choices(const OptionSet& options, const Planner& p) {
+  const int64_t samples = options.get_i64("pipeline.samples_per_prompt");
+  if (p.has_engine() && p.has_trainer() && samples > p.engine().max_num_seqs) {
+    throw Error(Code::kConflict, str("pipeline.samples_per_prompt is ", samples,
+                                     " but engine.max_num_seqs is ", p.engine().max_num_seqs,
+                                     ": a group would not fit"))
+        .with_key("engine.max_num_seqs")
+        .with_expected(str("at least ", samples));
+  }
+  const int64_t tokens = options.get_i64("sampling.max_new_tokens");
+  if (p.has_engine() && tokens >= p.max_model_len()) {
+    throw Error(Code::kConflict,
+                str("sampling.max_new_tokens is ", tokens, " and leaves no room for a prompt: "
+                    "the longest sequence has ", p.max_model_len(), " tokens"))
+        .with_key("sampling.max_new_tokens")
+        .with_expected(str("at most ", p.max_model_len() - 1));
+  }
+  if (p.has_trainer() && p.fixed_tokens() != 0 && p.fixed_tokens() < p.max_model_len() - 1) {
+    throw Error(Code::kConflict,
+                str("trainer.max_tokens_per_device is ", p.fixed_tokens(),
+                    " but a sample may have engine.max_model_len = ", p.max_model_len(), " tokens"))
+        .with_key("trainer.max_tokens_per_device")
+        .with_expected(str("0, or at least ", p.max_model_len() - 1));
+  }
+}
+
+// Settings that save memory, those that cost least first. A value that the option does not take, or
+// that saves nothing, is left out.
+std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet& o,
+                                                                 const Planner& p) {
+  const auto half = [&](const char* key) { return std::to_string(o.get_i64(key) / 2); };
+  return {{"trainer.max_tokens_per_device", "0"},
+          {"trainer.logprob_chunk_tokens", "64"},
+          {"model.dtype", "bf16"},
+          {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
+          {"engine.max_num_seqs", std::to_string(o.get_i64("pipeline.samples_per_prompt"))},
+          {"engine.max_num_batched_tokens", half("engine.max_num_batched_tokens")},
+          {"pipeline.samples_per_prompt", half("pipeline.samples_per_prompt")},
+          {"runtime.threads", "1"},
+          {"algo.kl.where", "none"}};
+}
+
+std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& config, PlanUse use) {
+  const Planner now(options, config, use);
+  std::vector<PlanKnob> knobs;
+  for (const auto& [key, value] : knob_candidates(options, now)) {
+    try {
+      OptionSet turned = options;
+      turned.set_text(key, value);
+      turned.validate();
+      const Planner then(turned, config, use);
+      check_choices(turned, then);
+      if (then.min_total() >= now.min_total()) continue;
+      knobs.push_back({key, value, now.min_total() - then.min_total()});
+    } catch (const Error&) {
+      continue;  // not a setting for this run
+    }
+  }
+  return knobs;
+}
+
+[[noreturn]] void refuse(const OptionSet& options, const ModelConfig& config, PlanUse use,
+                         uint64_t budget) {
+  const Planner p(options, config, use);
+  const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
+  const char* phase = std::max(train, rollout) == 0 ? "start-up" : train >= rollout ? "train" : "rollout";
+  std::string text =
+      str("phase ", phase, " needs ", p.min_total(), " bytes (", p.always_bytes(),
+          " held all the time, ", std::max(train, rollout), " of workspace, ", p.baseline_bytes(),
+          " outside arenas) but runtime.memory_budget_bytes is ", budget);
+  std::string turn;
+  for (const PlanKnob& k : find_knobs(options, config, use)) {
+    turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
+  }
+  if (!turn.empty()) text += "; to fit: " + turn;
+  throw Error(Code::kResourceExhausted, text)
+      .with_key("runtime.memory_budget_bytes")
+      .with_expected(str("at least ", p.min_total()));
+}
+
+// The largest multiple of 64 rows that fits; sizes grow with the rows.
+int64_t choose_tokens(const OptionSet& options, const ModelConfig& config, PlanUse use,
+                      uint64_t budget) {
+  const Planner p(options, config, use, kPlanThreads);
+  const int64_t least = p.min_tokens();
+  if (budget == 0) return p.max_tokens();
+  const uint64_t taken = p.always_bytes() + p.baseline_bytes();
+  const uint64_t room = budget > taken ? budget - taken : 0;
+  int64_t low = 0, high = (p.max_tokens() - least) / kTokenStep;  // steps above the least
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (p.train_bytes(least + middle * kTokenStep) <= room) low = middle;
+    else high = middle - 1;
+  }
+  return least + low * kTokenStep;
+}
+
+int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budget,
+                      uint64_t train_bytes) {
+  const uint64_t block = p.kv_bytes(1);
+  uint64_t room = std::max(kFreeKvBytes, train_bytes);
+  if (budget != 0) {
+    room = budget - p.always_bytes() - p.baseline_bytes();
+    room -= std::min(room, p.engine_workspace());
+    const double share = options.get_f64("engine.memory_fraction") * static_cast<double>(budget);
+    const uint64_t most = static_cast<uint64_t>(share);
+    const uint64_t kv = most > p.weight_bytes() ? most - p.weight_bytes() : 0;
+    room = std::min(room, kv);
+  }
+  const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, INT32_MAX));
+  return std::max(p.min_blocks(), std::min(p.max_blocks(), fitting));
+}
+
+void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
+  const uint64_t phase = std::max(plan.train_workspace_bytes,
+                                  plan.kv_bytes + plan.engine_workspace_bytes);
+  const char* name = use == PlanUse::kPipeline   ? "phase workspace"
+                     : use == PlanUse::kGenerate ? "engine workspace"
+                                                 : "training workspace";
+  if (phase != 0) plan.arenas.push_back({name, use == PlanUse::kPipeline ? "shared" : "always", phase});
+  if (p.has_engine()) {
+    plan.parts.push_back({"KV pool", "rollout", plan.kv_bytes});
+    plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes});
+  }
+  if (!p.has_trainer()) return;
+  for (const auto& piece : p.train_sizes(plan.max_tokens).workspace_pieces) {
+    plan.parts.push_back({piece.name, "train", piece.bytes});
+  }
+}
+
+}  // namespace
+
+uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
+  for (const PlanEntry& e : arenas) {
+    if (e.name == arena) return e.bytes;
+  }
+  return 0;
+}
+
+MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, PlanUse use) {
+  options.validate();
+  const Planner p(options, config, use);
+  check_choices(options, p);
+  MemoryPlan plan;
+  plan.budget_bytes = options.get_u64("runtime.memory_budget_bytes");
+  if (plan.budget_bytes != 0 && p.min_total() > plan.budget_bytes) {
+    refuse(options, config, use, plan.budget_bytes);
+  }
+  plan.compute = p.compute();
+  plan.threads = p.threads();
+  plan.max_model_len = p.max_model_len();
+  plan.arenas = p.always();
+  plan.baseline_bytes = p.baseline_bytes();
+  if (p.has_trainer()) {
+    plan.max_tokens = choose_tokens(options, config, use, plan.budget_bytes);
+    plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
+  }
+  if (p.has_engine()) {
+    plan.engine = p.engine();
+    plan.engine.num_blocks =
+        choose_blocks(options, p, plan.budget_bytes, plan.train_workspace_bytes);
+    plan.kv_bytes = p.kv_bytes(plan.engine.num_blocks);
+    plan.engine_workspace_bytes = p.engine_workspace();
+  }
+  describe_phase(p, plan, use);
+  for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
+  plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
+  if (plan.budget_bytes != 0 && plan.total_bytes > plan.budget_bytes) {
+    refuse(options, config, use, plan.budget_bytes);
+  }
+  plan.knobs = find_knobs(options, config, use);
+  return plan;
+}
+
+MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use) {
+  const std::string& path = options.get_string("model.path");
+  if (path.empty()) {
+    throw Error(Code::kFailedPrecondition, "model.path is empty: no model to plan for")
+        .with_key("model.path");
+  }
+  return plan_memory(options, open_weight_source(fs, path)->config(), use);
+}
+
+std::string render_plan(const MemoryPlan& plan) {
+  const auto line = [](const PlanEntry& e, const char* indent) {
+    std::string name = indent + e.name;
+    name.resize(std::max<size_t>(name.size() + 1, 36), ' ');
+    return name + str(e.bytes, "  ", e.phase, "\n");
+  };
+  std::string out;
+  for (const PlanEntry& e : plan.arenas) out += line(e, "");
+  for (const PlanEntry& e : plan.parts) out += line(e, "  ");
+  out += line({"outside arenas (estimate)", "always", plan.baseline_bytes}, "");
+  out += line({"total", "", plan.total_bytes}, "");
+  return out;
+}
+
+}  // namespace rl

@@ -1,0 +1,142 @@
+// Byte counts come from the same functions that the objects themselves ask when they reserve.
+#include "pipeline/planner.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+#include "model/model.h"
+#include "pipeline/run_options.h"
+#include "pipeline/runtime.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kTokenStep = 64;     // micro-batch sizes that the plan chooses are multiples
+constexpr int64_t kMostTokens = 4096;  // larger micro-batches do not run faster
+
+// What a process holds beside the arenas: code and libraries, generated kernels, heaps of the
+// threads, and per vocabulary entry the tokenizer.
+constexpr uint64_t kProcessBytes = uint64_t{72} << 20;
+constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
+constexpr uint64_t kVocabularyBytes = 640;
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kTokenStep; }
+
+}  // namespace
+
+Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse use, int threads)
+    : options_(options), config_(config), use_(use), compute_(compute_dtype_of(options)),
+      threads_(threads != 0 ? threads : thread_count_of(options)),
+      max_model_len_(effective_model_len(options, config.max_position)),
+      max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
+                               options.get_i64("eval.max_new_tokens"))),
+      samples_(use == PlanUse::kPipeline ? options.get_i64("pipeline.samples_per_prompt") : 1),
+      fixed_tokens_(options.get_i64("trainer.max_tokens_per_device")),
+      kv_(kv_shape(config, options.get_i64("engine.block_size"), compute_)),
+      engine_(engine_options_from(options, max_model_len_)) {
+  add("matmul workspace", Matmul::workspace_bytes(threads_));
+  add("master weights", Model::master_bytes(config));
+  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+  weight_bytes_ = always_[1].bytes + always_[2].bytes;
+  if (has_trainer()) add_training();
+}
+
+void Planner::add(const char* name, uint64_t bytes) { always_.push_back({name, "always", bytes}); }
+
+void Planner::add_training() {
+  if (has_reference()) {
+    add("master weights", Model::master_bytes(config_));
+    add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
+  }
+  const TrainerSizes sizes = train_sizes(min_tokens());
+  add("gradients", sizes.gradients);
+  add("optimizer states", sizes.optimizer);
+  add("packed weights, backward", sizes.packed_backward);
+}
+
+bool Planner::has_reference() const {
+  return has_trainer() && options_.get_string("algo.kl.where") != "none";
+}
+
+uint64_t Planner::baseline_bytes() const {
+  const uint64_t models = has_reference() ? 2 : 1;
+  const uint64_t rope = static_cast<uint64_t>(max_model_len_) * config_.head_dim * sizeof(float);
+  return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes +
+         models * rope;
+}
+
+uint64_t Planner::always_bytes() const {
+  CheckedU64 sum(uint64_t{0});
+  for (const PlanEntry& e : always_) sum = sum + CheckedU64(e.bytes);
+  return sum.get();
+}
+
+uint64_t Planner::kv_bytes(int64_t blocks) const {
+  const CheckedU64 bytes = CheckedU64(static_cast<uint64_t>(blocks)) * CheckedU64(kv_.block_bytes());
+  return bytes.align_up(ArenaPlan::kAlignment).get();
+}
+
+uint64_t Planner::engine_workspace() const {
+  return rl::engine_workspace_bytes(config_, kv_, threads_, engine_);
+}
+
+uint64_t Planner::rollout_bytes(int64_t blocks) const {
+  if (!has_engine()) return 0;
+  return (CheckedU64(kv_bytes(blocks)) + CheckedU64(engine_workspace())).get();
+}
+
+TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
+  return Trainer::plan(config_, compute_, options_.get_i64("engine.block_size"),
+                       trainer_options_from(options_, max_tokens, max_model_len_), threads_);
+}
+
+uint64_t Planner::train_bytes(int64_t max_tokens) const {
+  return has_trainer() ? train_sizes(max_tokens).workspace : 0;
+}
+
+int64_t Planner::min_tokens() const {
+  return fixed_tokens_ != 0 ? fixed_tokens_ : up_to_step(max_model_len_);
+}
+
+int64_t Planner::max_tokens() const {
+  if (fixed_tokens_ != 0) return fixed_tokens_;
+  if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMostTokens);
+  const CheckedI64 samples = CheckedI64(options_.get_i64("pipeline.prompts_per_step")) *
+                             CheckedI64(options_.get_i64("pipeline.samples_per_prompt"));
+  const int64_t per_minibatch = ceil_div(samples.get(), options_.get_i64("trainer.num_minibatches"));
+  const int64_t whole = (CheckedI64(per_minibatch) * CheckedI64(max_model_len_)).get();
+  return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
+}
+
+// The prompt length that asks for most decides; the number is periodic in it but for whole blocks.
+int64_t Planner::group_blocks() const {
+  const int64_t block = kv_.attention.block_size;
+  const int64_t longest = std::max<int64_t>(1, max_model_len_ - max_new_tokens_);
+  int64_t most = 0;
+  for (int64_t p = std::max<int64_t>(1, longest - block); p <= longest; ++p) {
+    const int64_t whole = ceil_div(p + max_new_tokens_ - 1, block), shared = p / block;
+    most = std::max(most, shared + samples_ * (whole - shared));
+  }
+  return most;
+}
+
+int64_t Planner::min_blocks() const {
+  return std::max(group_blocks(), ceil_div(max_model_len_, kv_.attention.block_size));
+}
+
+int64_t Planner::max_blocks() const {
+  const CheckedI64 groups(ceil_div(engine_.max_num_seqs, samples_));
+  return std::max(min_blocks(), (groups * CheckedI64(group_blocks())).get());
+}
+
+uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {
+  return std::max(train_bytes(max_tokens), rollout_bytes(blocks));
+}
+
+uint64_t Planner::min_total() const {
+  return (CheckedU64(always_bytes()) + CheckedU64(baseline_bytes()) +
+          CheckedU64(phase_bytes(min_tokens(), min_blocks()))).get();
+}
+
+}  // namespace rl

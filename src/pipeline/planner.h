@@ -1,0 +1,64 @@
+// Sizes of everything a run reserves, as functions of the two numbers that are left to choose: rows
+// of a training micro-batch and KV blocks. The plan chooses them; the smallest choice is what a
+// budget must hold.
+#pragma once
+#include <cstdint>
+
+#include "model/kv_cache.h"
+#include "pipeline/plan.h"
+
+namespace rl {
+
+class Planner {
+ public:
+  // threads 0: those of the options.
+  Planner(const OptionSet& options, const ModelConfig& config, PlanUse use, int threads = 0);
+
+  bool has_engine() const { return use_ == PlanUse::kGenerate || use_ == PlanUse::kPipeline; }
+  bool has_trainer() const { return use_ == PlanUse::kTrain || use_ == PlanUse::kPipeline; }
+  bool has_reference() const;
+
+  uint64_t baseline_bytes() const;
+  // Arenas that live all the time, in the order in which a run makes them.
+  const std::vector<PlanEntry>& always() const { return always_; }
+  uint64_t always_bytes() const;
+  uint64_t weight_bytes() const { return weight_bytes_; }  // master and packed forward
+
+  uint64_t kv_bytes(int64_t blocks) const;
+  uint64_t engine_workspace() const;
+  uint64_t rollout_bytes(int64_t blocks) const;  // 64-byte aligned KV, then the workspace
+  uint64_t train_bytes(int64_t max_tokens) const;
+  TrainerSizes train_sizes(int64_t max_tokens) const;
+
+  int64_t min_tokens() const;  // one longest sample
+  int64_t max_tokens() const;  // more gains nothing
+  int64_t min_blocks() const;  // one group, or one longest sequence
+  int64_t max_blocks() const;  // engine.max_num_seqs samples at once
+  // Least bytes of the whole run, baseline counted.
+  uint64_t min_total() const;
+  uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
+
+  int64_t max_model_len() const { return max_model_len_; }
+  int threads() const { return threads_; }
+  Dtype compute() const { return compute_; }
+  const EngineOptions& engine() const { return engine_; }
+  int64_t fixed_tokens() const { return fixed_tokens_; }  // trainer.max_tokens_per_device
+
+ private:
+  void add(const char* name, uint64_t bytes);
+  void add_training();
+  int64_t group_blocks() const;
+
+  const OptionSet& options_;
+  const ModelConfig& config_;
+  PlanUse use_;
+  Dtype compute_;
+  int threads_;
+  int64_t max_model_len_, max_new_tokens_, samples_, fixed_tokens_;
+  KvShape kv_;
+  EngineOptions engine_;
+  uint64_t weight_bytes_ = 0;
+  std::vector<PlanEntry> always_;
+};
+
+}  // namespace rl

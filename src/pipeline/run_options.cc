@@ -1,0 +1,105 @@
+// One function per record; ranges were checked by the option registry.
+#include "pipeline/run_options.h"
+
+#include "algo/kl.h"
+#include "algo/loss_agg.h"
+#include "algo/schedule.h"
+#include "core/error.h"
+
+namespace rl {
+
+SamplingParams sampling_from(const OptionSet& options) {
+  SamplingParams p;
+  p.temperature = static_cast<float>(options.get_f64("sampling.temperature"));
+  p.top_p = static_cast<float>(options.get_f64("sampling.top_p"));
+  p.min_p = static_cast<float>(options.get_f64("sampling.min_p"));
+  p.top_k = static_cast<int32_t>(options.get_i64("sampling.top_k"));
+  validate(p);
+  return p;
+}
+
+Request request_from(const OptionSet& options) {
+  Request r;
+  r.sampling = sampling_from(options);
+  r.max_new_tokens = options.get_i64("sampling.max_new_tokens");
+  for (const int64_t id : options.get_i64_list("sampling.stop_token_ids")) {
+    r.stop_token_ids.push_back(static_cast<int32_t>(id));
+  }
+  r.ignore_eos = options.get_bool("sampling.ignore_eos");
+  r.stop_strings = options.get_string_list("sampling.stop");
+  r.seed = options.get_u64("runtime.seed");
+  return r;
+}
+
+EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len) {
+  EngineOptions e;
+  e.max_num_seqs = options.get_i64("engine.max_num_seqs");
+  e.max_num_batched_tokens = options.get_i64("engine.max_num_batched_tokens");
+  e.max_model_len = max_model_len;
+  e.trace_lane = TraceLane::kEngine;
+  return e;
+}
+
+namespace {
+
+Schedule schedule_from(const OptionSet& options) {
+  Schedule s;
+  s.kind = parse_schedule(options.get_string("schedule.name"));
+  s.lr = options.get_f64("optimizer.lr");
+  s.warmup_steps = options.get_i64("schedule.warmup_steps");
+  s.total_steps = options.get_i64("schedule.total_steps");
+  s.min_lr = options.get_f64("schedule.min_lr");
+  return s;
+}
+
+void fill_loss(const OptionSet& options, TrainerOptions& t) {
+  t.policy_loss.kind = parse_policy_loss(options.get_string("algo.policy_loss"));
+  t.policy_loss.clip_low = options.get_f64("algo.clip_low");
+  t.policy_loss.clip_high = options.get_f64("algo.clip_high");
+  t.loss_agg = parse_loss_agg(options.get_string("algo.loss_agg"));
+  t.entropy_coef = options.get_f64("algo.entropy_coef");
+  t.kl_in_loss = options.get_string("algo.kl.where") == "loss";
+  t.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
+  t.kl_coef = options.get_f64("algo.kl.coef");
+}
+
+}  // namespace
+
+TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
+                                    int64_t max_sequence) {
+  TrainerOptions t;
+  t.max_tokens = max_tokens;
+  t.max_sequence = max_sequence;
+  t.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
+  t.num_minibatches = options.get_i64("trainer.num_minibatches");
+  t.epochs = options.get_i64("trainer.epochs");
+  fill_loss(options, t);
+  t.adamw.beta1 = options.get_f64("optimizer.beta1");
+  t.adamw.beta2 = options.get_f64("optimizer.beta2");
+  t.adamw.eps = options.get_f64("optimizer.eps");
+  t.adamw.weight_decay = options.get_f64("optimizer.weight_decay");
+  t.schedule = schedule_from(options);
+  t.grad_clip = options.get_f64("optimizer.grad_clip");
+  validate(t);
+  return t;
+}
+
+AdvantageParams advantage_from(const OptionSet& options) {
+  AdvantageParams p;
+  p.kind = parse_advantage(options.get_string("algo.advantage"));
+  p.norm_std = options.get_bool("algo.adv_norm_std");
+  p.eps = options.get_f64("algo.adv_eps");
+  validate(p);
+  return p;
+}
+
+int64_t effective_model_len(const OptionSet& options, int64_t model_limit) {
+  const int64_t asked = options.get_i64("engine.max_model_len");
+  if (asked <= model_limit) return asked == 0 ? model_limit : asked;
+  throw Error(Code::kOutOfRange, str("engine.max_model_len is ", asked,
+                                     " but the model's own limit is ", model_limit))
+      .with_key("engine.max_model_len")
+      .with_expected(str("0..", model_limit));
+}
+
+}  // namespace rl

@@ -1,0 +1,32 @@
+// Options as the records that the layers below take. Pure functions; the option set is valid.
+#pragma once
+#include <cstdint>
+
+#include "algo/advantage.h"
+#include "core/options.h"
+#include "rollout/engine.h"
+#include "train/trainer_options.h"
+
+namespace rl {
+
+SamplingParams sampling_from(const OptionSet& options);
+// Everything of a request but prompt, keys and number of samples.
+Request request_from(const OptionSet& options);
+// Without num_blocks, which the plan chooses. max_model_len is the effective one.
+EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
+TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
+                                    int64_t max_sequence);
+AdvantageParams advantage_from(const OptionSet& options);
+// engine.max_model_len, or the model's own limit; kOutOfRange when it exceeds that.
+int64_t effective_model_len(const OptionSet& options, int64_t model_limit);
+
+// Rows of a trace.
+struct TraceLane {
+  static constexpr uint32_t kPipeline = 0;
+  static constexpr uint32_t kEngine = 1;
+  static constexpr uint32_t kReward = 2;
+  static constexpr uint32_t kTrain = 3;
+  static constexpr uint32_t kPublication = 4;
+};
+
+}  // namespace rl

@@ -1,0 +1,35 @@
+// The metrics file: one JSON object a line, one line a step. Invariant: steps in the file grow from
+// line to line, also after a resume, which first cuts off lines of steps that it will do again.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/fs.h"
+#include "profile/metrics.h"
+
+namespace rl {
+
+// The metric every line begins with.
+inline constexpr const char* kStepMetric = "training/global_step";
+
+class MetricsWriter {
+ public:
+  // Keeps the lines of an existing file up to keep_steps; 0 starts an empty file. A last line
+  // without its end, as a crash leaves it, is cut off; any other broken line is Error(kDataLoss)
+  // naming file and line.
+  MetricsWriter(FileSystem& fs, std::string path, uint64_t keep_steps);
+  ~MetricsWriter();
+
+  // Adds a line. metrics has kStepMetric.
+  void write(const MetricList& metrics);
+  // Makes the lines durable.
+  void sync();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+}  // namespace rl
