@@ -16,7 +16,7 @@ readonly out=out/bench
 readonly largest_library=10000000  # bytes, stripped
 
 scripts/setup.sh
-build_preset release
+build_preset release bench/all rl
 model=$(scripts/fetch_model.sh)
 mkdir -p "$out"
 

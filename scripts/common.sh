@@ -10,13 +10,14 @@ jobs_of_machine() { nproc; }
 
 # build_preset PRESET [TARGET...]: configures when needed and builds; quiet unless something fails.
 build_preset() {
-  local preset=$1 log
+  local preset=$1 log=build/$1.log
+  local -a targets=()
   shift
-  log=build/$preset.log
+  [[ $# == 0 ]] || targets=(--target "$@")
   mkdir -p build
   say "building build/$preset (log in $log)"
   if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --parallel "$(jobs_of_machine)" \
-         ${1:+--target "$@"}; } >"$log" 2>&1; then
+         "${targets[@]}"; } >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     die "the $preset build failed; the whole log is $log"
   fi

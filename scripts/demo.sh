@@ -11,7 +11,7 @@ readonly probe=build/release/bench/rl_probe
 readonly trainer=build/release/examples/c/4_grpo
 
 scripts/setup.sh
-build_preset release
+build_preset release bench/rl_probe examples/c/4_grpo
 model=$(scripts/fetch_model.sh)
 
 rm -rf "$out"
