@@ -1,12 +1,17 @@
 // The rollout engine: continuous batching over a paged KV pool with reference-counted blocks.
 //
-// step() is schedule -> forward -> sample -> finish, one forward at a time on the calling thread. Invariants:
-// 1. No schedule changes a sample: logits depend on a row's own prefix and weights (N1), draws are Philox keyed by
-//    (seed, purpose, ordinal, slot, position) (N5).
-// 2. Every block's reference count equals the number of sequences that list it; all return to zero when idle.
+// step() is schedule -> forward -> sample -> finish, one forward at a time on the calling thread.
+// Invariants:
+// 1. No schedule changes a sample: logits depend on a row's own prefix and weights (N1), draws are
+//    Philox keyed by (seed, purpose, ordinal, slot, position) (N5).
+// 2. Every block's reference count equals the number of sequences that list it; all return to zero
+//    when idle.
 // 3. A request is validated whole at submit: an error leaves the engine untouched.
+// 4. A request is admitted only when all blocks it may need are free, so nothing is preempted.
+// One owner, one thread. The model must not be published while requests run.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "algo/sampling.h"
@@ -16,57 +21,75 @@
 
 namespace rl {
 
-class TraceSink;
+class Error;
 class Tokenizer;
+class Tracer;
 
 struct EngineOptions {
-  int64_t max_num_seqs = 64;             // running sequences
-  int64_t max_num_batched_tokens = 1024; // rows per forward: decode rows plus prefill chunks
-  int64_t prefill_chunk = 0;             // rows of one prompt per step; 0: whatever the batch has room for
-  int64_t max_model_len = 0;             // longest prompt + generation admitted; 0: the model's maximum
-  int64_t num_blocks = 0;                // KV blocks of the pool
+  int64_t max_num_seqs = 64;  // running samples
+  // Rows per forward, decode rows plus prefill chunks; at least max_num_seqs.
+  int64_t max_num_batched_tokens = 1024;
+  int64_t prefill_chunk = 0;  // rows of one prompt per step; 0: whatever the batch has room for
+  int64_t max_model_len = 0;  // longest prompt + generation admitted; 0: the model's maximum
+  int64_t num_blocks = 0;     // KV blocks of the pool; 0: as many as the pool given has
+  uint32_t trace_lane = 0;    // of the spans engine.prefill and engine.decode
 };
 
 struct Request {
   std::vector<int32_t> prompt;
-  SamplingParams sampling;               // temperature 0 is greedy
+  SamplingParams sampling;  // temperature 0 is greedy
   int64_t max_new_tokens = 0;
-  int64_t num_samples = 1;               // n: a group shares the prompt's KV
-  std::vector<int32_t> stop_token_ids;   // in addition to the model's eos ids, unless ignore_eos
+  int64_t num_samples = 1;              // n <= max_num_seqs: a group shares the prompt's KV
+  std::vector<int32_t> stop_token_ids;  // in addition to the model's eos ids
   bool ignore_eos = false;
-  std::vector<std::string> stop_strings; // the tokens that complete one stay in the sample; text is cut by the host
+  // The tokens that complete one stay in the sample; text is cut by the host.
+  std::vector<std::string> stop_strings;
   // Keys of the random draws and of the resulting samples.
   uint64_t seed = 0;
   uint64_t ordinal = 0;
   uint32_t attempt = 0;
   Purpose purpose = Purpose::kTrain;
-  uint64_t first_sample_id = 0;          // sample of slot i gets first_sample_id + i
+  bool bare = false;  // outside a run: draws are keyed by RngPurpose::kRequest
+  // Sample i has slot first_slot + i, so that one member of a group can be made alone, and id
+  // first_sample_id + i.
+  uint32_t first_slot = 0;
+  uint64_t first_sample_id = 0;
 };
 
 struct EngineStats {
-  int64_t running = 0, waiting = 0, blocks_in_use = 0, blocks_total = 0, preemptions = 0;
-  int64_t prefill_tokens = 0, decode_tokens = 0, forwards = 0;
-  int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, and of pure decode steps
+  int64_t running = 0, waiting = 0;  // samples
+  int64_t blocks_in_use = 0, blocks_total = 0, preemptions = 0;
+  int64_t prefill_tokens = 0, decode_tokens = 0, forwards = 0;  // rows computed, by kind
+  int64_t nonfinite = 0;                  // samples ended by logits that were not finite
+  int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, of pure decode steps
 };
 
 // Arena bytes an engine needs beside the KV pool.
 uint64_t engine_workspace_bytes(const Model& model, const EngineOptions& options);
+// The same before there is a model.
+uint64_t engine_workspace_bytes(const ModelConfig& config, const KvShape& kv, int num_threads,
+                                const EngineOptions& options);
 
 class Engine {
  public:
-  // kv and workspace bytes are the caller's and outlive the engine. tokenizer may be null when no stop strings are used.
+  // kv and workspace bytes are the caller's and outlive the engine; workspace is 64-byte aligned.
+  // tokenizer may be null when no stop strings are used, tracer may be null too.
   Engine(const Model& model, const EngineOptions& options, const KvPool& kv, std::byte* workspace,
-         const Tokenizer* tokenizer, TraceSink* trace);
+         const Tokenizer* tokenizer, const Tracer* tracer);
   ~Engine();
 
-  // Queues a request. Errors name the field, its range and the value seen; a prompt whose prompt + max_new_tokens
-  // exceeds max_model_len, or can never fit the pool, is refused with both numbers.
+  // Queues a request. Errors name the field, its range and the value seen; a request whose prompt +
+  // max_new_tokens exceeds max_model_len, or can never fit the pool, is refused with both numbers.
   void submit(const Request& request);
   // One forward, if there is anything to do; returns false when idle.
   bool step();
   // Samples finished since the last call, in order of completion.
   std::vector<SamplePtr> take_finished();
-  // Ends every request: unfinished samples come back through take_finished with FinishReason::kAborted.
+  // One Error(kNonFinite) per sample that ended because its logits were not finite, naming ordinal,
+  // slot and position. Such a sample comes back as kAborted without generated tokens; others go on.
+  std::vector<Error> take_errors();
+  // Ends every request: unfinished samples come back through take_finished with
+  // FinishReason::kAborted and the tokens they had.
   void abort_all();
   bool idle() const;
   EngineStats stats() const;

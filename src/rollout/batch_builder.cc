@@ -1,0 +1,44 @@
+// Rows stand in schedule order; a sequence's logits row is its last one.
+#include "rollout/batch_builder.h"
+
+namespace rl {
+
+BatchBuilder::BatchBuilder(int64_t max_rows, int64_t max_sequences) {
+  ids_.reserve(static_cast<size_t>(max_rows));
+  sequences_.reserve(static_cast<size_t>(max_sequences));
+  logits_rows_.reserve(static_cast<size_t>(max_sequences));
+  draws_.reserve(static_cast<size_t>(max_sequences));
+}
+
+void BatchBuilder::build(const Schedule& schedule) {
+  ids_.clear();
+  sequences_.clear();
+  logits_rows_.clear();
+  draws_.clear();
+  for (const ScheduledRows& rows : schedule.rows) {
+    add(rows);
+    if (rows.needs_logits()) add_draws(rows);
+  }
+}
+
+void BatchBuilder::add(const ScheduledRows& rows) {
+  const Sequence& s = rows.sequence();
+  sequences_.push_back({static_cast<int32_t>(ids_.size()), rows.rows,
+                        static_cast<int32_t>(s.computed), s.blocks.data()});
+  const auto first = s.sample->ids.begin() + s.computed;
+  ids_.insert(ids_.end(), first, first + rows.rows);
+}
+
+void BatchBuilder::add_draws(const ScheduledRows& rows) {
+  const auto logits_index = static_cast<int32_t>(logits_rows_.size());
+  logits_rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
+  if (rows.request->forked) {
+    draws_.push_back({rows.request, rows.index, logits_index});
+    return;
+  }
+  for (uint32_t i = 0; i < rows.request->sequences.size(); ++i) {
+    draws_.push_back({rows.request, i, logits_index});
+  }
+}
+
+}  // namespace rl

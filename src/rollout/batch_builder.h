@@ -1,0 +1,40 @@
+// Turns a schedule into the arrays of one forward, and lists which tokens are to be drawn from
+// which of its rows. Invariant: the n samples of a freshly prefilled prompt share one logits row.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "model/transformer.h"
+#include "rollout/scheduler.h"
+
+namespace rl {
+
+// One token to draw for a sample.
+struct DrawTarget {
+  ActiveRequest* request;
+  uint32_t index;        // into request->sequences
+  int32_t logits_index;  // into BatchBuilder::logits_rows()
+};
+
+class BatchBuilder {
+ public:
+  BatchBuilder(int64_t max_rows, int64_t max_sequences);
+
+  // Valid until the next call; block tables are those of the sequences.
+  void build(const Schedule& schedule);
+  ForwardBatch batch() const { return {ids_, sequences_}; }
+  std::span<const int32_t> logits_rows() const { return logits_rows_; }
+  // In order of logits_index.
+  std::span<const DrawTarget> draws() const { return draws_; }
+
+ private:
+  void add(const ScheduledRows& rows);
+  void add_draws(const ScheduledRows& rows);
+
+  std::vector<int32_t> ids_;
+  std::vector<SequenceRows> sequences_;
+  std::vector<int32_t> logits_rows_;
+  std::vector<DrawTarget> draws_;
+};
+
+}  // namespace rl

@@ -1,0 +1,321 @@
+// One step of the engine. Everything that can fail happens before sequences change: blocks are
+// copied, the forward runs and all tokens are drawn, then the step is applied.
+#include "rollout/engine.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/arena.h"
+#include "core/error.h"
+#include "core/rng.h"
+#include "core/trace.h"
+#include "rollout/batch_builder.h"
+#include "rollout/request_check.h"
+#include "rollout/sampler.h"
+#include "rollout/scheduler.h"
+#include "text/tokenizer.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kHeadRows = 64;  // logits rows held at a time
+
+struct WorkspacePlan {
+  uint64_t forward, head, total;
+};
+
+int64_t head_rows(const EngineOptions& options) {
+  return std::min(kHeadRows, options.max_num_seqs);
+}
+
+WorkspacePlan plan_workspace(const ModelConfig& config, const KvShape& kv, int num_threads,
+                             const EngineOptions& options) {
+  ArenaPlan plan;
+  const uint64_t forward = plan.book(
+      "forward", ForwardBuffers::bytes(config, kv, options.max_num_batched_tokens, num_threads));
+  const uint64_t head =
+      plan.book("head", HeadBuffers::bytes(config, kv.attention.dtype, head_rows(options), false));
+  return {forward, head, plan.total_bytes()};
+}
+
+WorkspacePlan plan_workspace(const Model& model, const EngineOptions& options) {
+  return plan_workspace(model.config(), model.kv_shape(), model.matmul().executor().num_threads(),
+                        options);
+}
+
+// The options with everything left open filled in.
+EngineOptions resolve(EngineOptions options, const Model& model, const KvPool& kv) {
+  const int64_t longest = std::min(model.config().max_position, model.max_positions());
+  check_engine_options(options, longest);
+  RL_CHECK(kv.data != nullptr && kv.shape.block_bytes() == model.kv_shape().block_bytes());
+  if (options.max_model_len == 0) options.max_model_len = longest;
+  if (options.num_blocks == 0) options.num_blocks = kv.num_blocks;
+  if (options.num_blocks != kv.num_blocks ||
+      options.num_blocks > std::numeric_limits<int32_t>::max()) {
+    throw Error(Code::kOutOfRange, str("the engine is set to ", options.num_blocks,
+                                       " KV blocks, its pool has ", kv.num_blocks))
+        .with_key("num_blocks")
+        .with_expected("the pool's number, below 2^31");
+  }
+  return options;
+}
+
+PhiloxKey draw_key(const Request& request) {
+  if (request.bare) return {request.seed, RngPurpose::kRequest};
+  const bool train = request.purpose == Purpose::kTrain;
+  return {request.seed, train ? RngPurpose::kSampling : RngPurpose::kEval};
+}
+
+bool contains(std::span<const int32_t> ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+}  // namespace
+
+uint64_t engine_workspace_bytes(const Model& model, const EngineOptions& options) {
+  return plan_workspace(model, options).total;
+}
+
+uint64_t engine_workspace_bytes(const ModelConfig& config, const KvShape& kv, int num_threads,
+                                const EngineOptions& options) {
+  return plan_workspace(config, kv, num_threads, options).total;
+}
+
+struct Engine::Impl {
+  Impl(const Model& model, const EngineOptions& given, const KvPool& kv, std::byte* workspace,
+       const Tokenizer* tokenizer, const Tracer* tracer)
+      : model(model),
+        options(resolve(given, model, kv)),
+        kv(kv),
+        plan(plan_workspace(model, options)),
+        forward_buffers(model.config(), kv.shape, options.max_num_batched_tokens, num_workers(),
+                        workspace + plan.forward),
+        head(model.config(), model.compute_dtype(), head_rows(options), false,
+             workspace + plan.head),
+        pool(kv.num_blocks, model.block_size()),
+        scheduler({options.max_num_seqs, options.max_num_batched_tokens, options.prefill_chunk},
+                  pool),
+        builder(options.max_num_batched_tokens, options.max_num_seqs),
+        sampler(model.config().vocab, num_workers()),
+        tokenizer(tokenizer),
+        tracer(tracer) {
+    RL_CHECK(workspace != nullptr);
+    choices.reserve(static_cast<size_t>(options.max_num_seqs));
+    scales.reserve(static_cast<size_t>(head.max_rows));
+  }
+
+  int num_workers() const { return model.matmul().executor().num_threads(); }
+  void submit(const Request& request);
+  bool step();
+  void run_forward(const Schedule& schedule);
+  void draw_tokens();
+  void draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws);
+  TokenChoice draw(const DrawTarget& target, int64_t row, int worker);
+  void apply();
+  void append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns);
+  FinishReason finish_reason(const ActiveRequest& active, Sequence& sequence);
+  void end(ActiveRequest& active, Sequence& sequence, FinishReason reason, int64_t now_ns);
+  void end_nonfinite(const DrawTarget& target, int64_t now_ns);
+  void abort_all();
+  void count(const Schedule& schedule, int64_t elapsed_ns);
+
+  const Model& model;
+  const EngineOptions options;
+  const KvPool kv;
+  const WorkspacePlan plan;
+  ForwardBuffers forward_buffers;
+  HeadBuffers head;
+  BlockPool pool;
+  Scheduler scheduler;
+  BatchBuilder builder;
+  Sampler sampler;
+  const Tokenizer* tokenizer;
+  const Tracer* tracer;
+  std::vector<TokenChoice> choices;  // of builder.draws()
+  std::vector<float> scales;         // of the rows in the head
+  std::vector<SamplePtr> finished;
+  std::vector<Error> errors;
+  EngineStats stats;
+};
+
+void Engine::Impl::submit(const Request& request) {
+  check_request(request, {model.config().vocab, options.max_model_len, options.max_num_seqs,
+                          model.block_size(), kv.num_blocks, tokenizer != nullptr});
+  sampler.prepare(request.sampling);
+  auto active = std::make_unique<ActiveRequest>();
+  active->request = request;
+  active->submitted_ns = real_clock().now_ns();
+  scheduler.submit(std::move(active));
+}
+
+bool Engine::Impl::step() {
+  if (scheduler.idle()) return false;
+  const int64_t start_ns = real_clock().now_ns();
+  const Schedule& schedule = scheduler.next();
+  ScopedSpan span(tracer, schedule.prefill_rows > 0 ? "engine.prefill" : "engine.decode",
+                  options.trace_lane);
+  span.set_arg("rows", schedule.num_rows());
+  run_forward(schedule);
+  draw_tokens();
+  scheduler.advance();
+  apply();
+  count(schedule, real_clock().now_ns() - start_ns);
+  return true;
+}
+
+void Engine::Impl::run_forward(const Schedule& schedule) {
+  for (const BlockCopy& copy : schedule.copies) kv.copy_block(copy.from, copy.to);
+  builder.build(schedule);
+  forward(model, builder.batch(), kv, forward_buffers, nullptr);
+}
+
+// The head runs over at most max_rows logits rows at a time; draws stand in order of their rows.
+void Engine::Impl::draw_tokens() {
+  const auto draws = builder.draws();
+  const size_t num_rows = builder.logits_rows().size();
+  choices.assign(draws.size(), {});
+  size_t first_draw = 0;
+  for (size_t row = 0; row < num_rows; row += static_cast<size_t>(head.max_rows)) {
+    const size_t rows = std::min(static_cast<size_t>(head.max_rows), num_rows - row);
+    size_t end_draw = first_draw;
+    while (end_draw < draws.size() &&
+           static_cast<size_t>(draws[end_draw].logits_index) < row + rows) {
+      ++end_draw;
+    }
+    draw_chunk(row, rows, first_draw, end_draw - first_draw);
+    first_draw = end_draw;
+  }
+}
+
+void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws) {
+  const auto targets = builder.draws().subspan(first_draw, draws);
+  scales.resize(rows);
+  for (const DrawTarget& t : targets) {
+    scales[static_cast<size_t>(t.logits_index) - first_row] =
+        inv_temperature(t.request->request.sampling);
+  }
+  gather_rows(model, forward_buffers.hidden, builder.logits_rows().subspan(first_row, rows), head);
+  head_forward(model, scales, head);
+  const auto base = static_cast<int64_t>(first_row);
+  model.matmul().executor().parallel_for(static_cast<int64_t>(draws), [&](int64_t i, int worker) {
+    const DrawTarget& target = targets[static_cast<size_t>(i)];
+    choices[first_draw + static_cast<size_t>(i)] = draw(target, target.logits_index - base, worker);
+  });
+}
+
+TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker) {
+  const Request& request = target.request->request;
+  const Sample& sample = *target.request->sequences[target.index].sample;
+  const auto position = static_cast<uint32_t>(sample.ids.size());
+  const double u = uniform(draw_key(request), request.ordinal, sample.slot, position);
+  return sampler.choose(head, row, {request.sampling, sample.ids, u}, worker);
+}
+
+void Engine::Impl::apply() {
+  const auto draws = builder.draws();
+  const int64_t now_ns = real_clock().now_ns();
+  for (size_t i = 0; i < draws.size(); ++i) append(draws[i], choices[i], now_ns);
+  scheduler.drop_finished();
+}
+
+void Engine::Impl::append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns) {
+  if (!choice.finite) return end_nonfinite(target, now_ns);
+  Sequence& sequence = target.request->sequences[target.index];
+  Sample& sample = *sequence.sample;
+  if (sample.generated() == 0) sample.first_token_ns = now_ns;
+  sample.ids.push_back(choice.id);
+  sample.logprobs.push_back(choice.logprob);
+  sample.logprobs_sampled.push_back(choice.logprob_sampled);
+  sample.versions.push_back(model.version());
+  sample.loss_mask.push_back(1);
+  const FinishReason reason = finish_reason(*target.request, sequence);
+  if (reason != FinishReason::kNone) end(*target.request, sequence, reason, now_ns);
+}
+
+FinishReason Engine::Impl::finish_reason(const ActiveRequest& active, Sequence& sequence) {
+  const Request& request = active.request;
+  const int32_t id = sequence.sample->ids.back();
+  if (contains(request.stop_token_ids, id)) return FinishReason::kStopToken;
+  if (!request.ignore_eos && contains(model.config().eos_ids, id)) return FinishReason::kStopToken;
+  if (!request.stop_strings.empty()) {
+    if (!tokenizer->has_token(id))
+      sequence.stop.interrupt();
+    else if (sequence.stop.feed(tokenizer->token_bytes(id), request.stop_strings))
+      return FinishReason::kStopString;
+  }
+  const bool full = sequence.sample->generated() >= request.max_new_tokens;
+  return full ? FinishReason::kLength : FinishReason::kNone;
+}
+
+void Engine::Impl::end(ActiveRequest& active, Sequence& sequence, FinishReason reason,
+                       int64_t now_ns) {
+  sequence.sample->finish = reason;
+  sequence.sample->finished_ns = now_ns;
+  finished.push_back(sequence.sample);
+  scheduler.finish(active, sequence);
+}
+
+void Engine::Impl::end_nonfinite(const DrawTarget& target, int64_t now_ns) {
+  Sequence& sequence = target.request->sequences[target.index];
+  Sample& sample = *sequence.sample;
+  errors.push_back(
+      Error(Code::kNonFinite, str("the logits for position ", sample.ids.size(), " of ordinal ",
+                                  sample.ordinal, " slot ", sample.slot, " are not finite"))
+          .with_location(str("position ", sample.ids.size())));
+  sample.ids.resize(static_cast<size_t>(sample.prompt_tokens));
+  sample.logprobs.clear();
+  sample.logprobs_sampled.clear();
+  sample.versions.clear();
+  sample.loss_mask.clear();
+  ++stats.nonfinite;
+  end(*target.request, sequence, FinishReason::kAborted, now_ns);
+}
+
+void Engine::Impl::abort_all() {
+  const int64_t now_ns = real_clock().now_ns();
+  for (const auto& active : scheduler.running()) {
+    for (Sequence& sequence : active->sequences) {
+      if (!sequence.finished) end(*active, sequence, FinishReason::kAborted, now_ns);
+    }
+  }
+  scheduler.drop_finished();
+  for (const auto& active : scheduler.take_waiting()) {
+    start(*active, model.block_size());
+    for (Sequence& sequence : active->sequences) {
+      sequence.sample->finish = FinishReason::kAborted;
+      sequence.sample->finished_ns = now_ns;
+      finished.push_back(sequence.sample);
+    }
+  }
+}
+
+void Engine::Impl::count(const Schedule& schedule, int64_t elapsed_ns) {
+  ++stats.forwards;
+  stats.prefill_tokens += schedule.prefill_rows;
+  stats.decode_tokens += schedule.decode_rows;
+  (schedule.prefill_rows > 0 ? stats.prefill_ns : stats.decode_ns) += elapsed_ns;
+}
+
+Engine::Engine(const Model& model, const EngineOptions& options, const KvPool& kv,
+               std::byte* workspace, const Tokenizer* tokenizer, const Tracer* tracer)
+    : impl_(std::make_unique<Impl>(model, options, kv, workspace, tokenizer, tracer)) {}
+Engine::~Engine() = default;
+
+void Engine::submit(const Request& request) { impl_->submit(request); }
+bool Engine::step() { return impl_->step(); }
+void Engine::abort_all() { impl_->abort_all(); }
+bool Engine::idle() const { return impl_->scheduler.idle(); }
+
+std::vector<SamplePtr> Engine::take_finished() { return std::exchange(impl_->finished, {}); }
+std::vector<Error> Engine::take_errors() { return std::exchange(impl_->errors, {}); }
+
+EngineStats Engine::stats() const {
+  EngineStats stats = impl_->stats;
+  stats.running = impl_->scheduler.num_running();
+  stats.waiting = impl_->scheduler.num_waiting();
+  stats.blocks_in_use = impl_->pool.num_used();
+  stats.blocks_total = impl_->pool.num_blocks();
+  return stats;
+}
+
+}  // namespace rl

@@ -1,0 +1,104 @@
+// Checks go from the cheapest to those that rely on earlier ones.
+#include "rollout/request_check.h"
+
+#include <limits>
+#include <string>
+
+#include "core/error.h"
+#include "rollout/sequence.h"
+#include "text/unicode.h"
+
+namespace rl {
+namespace {
+
+void check_range(const char* key, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return;
+  throw Error(Code::kOutOfRange, str(key, " is ", value, ", outside ", low, "..", high))
+      .with_key(key)
+      .with_expected(str("integer ", low, "..", high));
+}
+
+void check_ids(const char* key, const std::vector<int32_t>& ids, int64_t vocab) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab) continue;
+    throw Error(Code::kOutOfRange, str(key, "[", i, "] is token id ", ids[i],
+                                       ", outside the vocabulary of ", vocab, " ids"))
+        .with_key(key)
+        .with_expected(str("integer 0..", vocab - 1))
+        .with_location(str(key, "[", i, "]"));
+  }
+}
+
+// The prompt alone may be longer than the limit, so the sum is never formed before both fit.
+void check_length(const Request& r, int64_t max_model_len) {
+  const auto prompt = static_cast<int64_t>(r.prompt.size());
+  if (prompt <= max_model_len && r.max_new_tokens <= max_model_len - prompt) return;
+  throw Error(Code::kOutOfRange,
+              str("a prompt of ", prompt, " tokens and sampling.max_new_tokens ", r.max_new_tokens,
+                  " together exceed engine.max_model_len ", max_model_len))
+      .with_key("sampling.max_new_tokens")
+      .with_expected(str("prompt + max_new_tokens at most ", max_model_len));
+}
+
+void check_stop_strings(const Request& r, bool has_tokenizer) {
+  if (!r.stop_strings.empty() && !has_tokenizer) {
+    throw Error(Code::kFailedPrecondition,
+                "sampling.stop needs a tokenizer, and this engine has none")
+        .with_key("sampling.stop");
+  }
+  for (size_t i = 0; i < r.stop_strings.size(); ++i) {
+    const std::string& stop = r.stop_strings[i];
+    if (!stop.empty() && !find_broken_utf8(stop)) continue;
+    throw Error(Code::kInvalidArgument,
+                stop.empty() ? str("sampling.stop[", i, "] is empty")
+                             : str("sampling.stop[", i, "] is not UTF-8: ", quote_text(stop)))
+        .with_key("sampling.stop")
+        .with_expected("text of at least one character, in UTF-8");
+  }
+}
+
+void check_blocks(const Request& r, const RequestLimits& limits) {
+  const int64_t needed = blocks_needed(r, limits.block_size);
+  if (needed <= limits.num_blocks) return;
+  throw Error(Code::kResourceExhausted,
+              str("a request of ", r.prompt.size(), " prompt tokens, ", r.max_new_tokens,
+                  " new tokens and ", r.num_samples, " samples needs ", needed, " KV blocks of ",
+                  limits.block_size, " tokens; the pool has ", limits.num_blocks))
+      .with_key("sampling.max_new_tokens")
+      .with_expected(str("at most ", limits.num_blocks, " KV blocks"));
+}
+
+}  // namespace
+
+void check_engine_options(const EngineOptions& options, int64_t max_positions) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  check_range("engine.max_num_seqs", options.max_num_seqs, 1, kMost);
+  check_range("engine.max_num_batched_tokens", options.max_num_batched_tokens, 1, kMost);
+  check_range("engine.prefill_chunk", options.prefill_chunk, 0, kMost);
+  check_range("engine.max_model_len", options.max_model_len, 0, max_positions);
+  if (options.max_num_batched_tokens >= options.max_num_seqs) return;
+  throw Error(Code::kConflict,
+              str("engine.max_num_batched_tokens ", options.max_num_batched_tokens,
+                  " is below engine.max_num_seqs ", options.max_num_seqs,
+                  ", so that not every running sequence could get a token per step"))
+      .with_key("engine.max_num_batched_tokens")
+      .with_expected(str("at least engine.max_num_seqs, ", options.max_num_seqs));
+}
+
+void check_request(const Request& r, const RequestLimits& limits) {
+  if (r.prompt.empty()) {
+    throw Error(Code::kInvalidArgument, "the prompt has no tokens")
+        .with_key("prompt")
+        .with_expected("at least one token id");
+  }
+  check_range("sampling.n", r.num_samples, 1, limits.max_num_seqs);
+  check_range("sampling.max_new_tokens", r.max_new_tokens, 1, std::numeric_limits<int64_t>::max());
+  check_length(r, limits.max_model_len);
+  check_ids("prompt", r.prompt, limits.vocab);
+  check_ids("sampling.stop_token_ids", r.stop_token_ids, limits.vocab);
+  validate(r.sampling);
+  check_stop_strings(r, limits.has_tokenizer);
+  check_blocks(r, limits);
+}
+
+}  // namespace rl

@@ -1,0 +1,24 @@
+// Everything that can be wrong with engine options or with a request, found before anything is
+// queued or allocated. Errors name the key, its range and the value seen.
+#pragma once
+#include <cstdint>
+
+#include "rollout/engine.h"
+
+namespace rl {
+
+// Throws Error(kOutOfRange or kConflict) unless an engine can run with these options on this model.
+void check_engine_options(const EngineOptions& options, int64_t max_positions);
+
+struct RequestLimits {
+  int64_t vocab;
+  int64_t max_model_len;
+  int64_t max_num_seqs;
+  int64_t block_size;
+  int64_t num_blocks;
+  bool has_tokenizer;
+};
+// Throws unless the request can run to its end on an idle engine.
+void check_request(const Request& request, const RequestLimits& limits);
+
+}  // namespace rl

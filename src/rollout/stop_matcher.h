@@ -1,0 +1,21 @@
+// Finds stop strings in a stream of token bytes, also when one spans several tokens. Works on
+// bytes: a stop string is whole UTF-8, so a match never begins or ends inside a character.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rl {
+
+class StopMatcher {
+ public:
+  // Takes the bytes of the next token; true when they complete one of the strings.
+  bool feed(std::string_view bytes, std::span<const std::string> stop_strings);
+  // A token without text: no string continues across it.
+  void interrupt() { tail_.clear(); }
+
+ private:
+  std::string tail_;  // the last bytes, one fewer than the longest stop string
+};
+
+}  // namespace rl
