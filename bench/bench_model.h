@@ -19,13 +19,13 @@ namespace rl::bench {
 
 struct BenchModel {
   explicit BenchModel(const std::string& path)
-      : executor(make_tbb_executor(0)),
+      : executor(make_default_executor(0)),
         matmul(*executor, cpu_has_bf16_dot() ? Dtype::kBf16 : Dtype::kF32) {
     const auto source = open_weight_source(real_fs(), path);
     model = std::make_unique<Model>(*source, matmul, ModelOptions{});
     if (auto parts = source->tokenizer_parts()) {
       tokenizer = std::make_unique<Tokenizer>(Tokenizer::from_parts(std::move(*parts)));
-    } else {
+    } else if (!source->tokenizer_json_path().empty()) {
       tokenizer = std::make_unique<Tokenizer>(Tokenizer::from_directory(real_fs(), path));
     }
   }
@@ -34,13 +34,13 @@ struct BenchModel {
   std::unique_ptr<Executor> executor;
   Matmul matmul;
   std::unique_ptr<Model> model;
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Tokenizer> tokenizer;  // null when the model came without one
 };
 
 struct BenchArgs {
   std::string model, out;
   int repeats = 3;
-  bool quick = false;  // one repeat of the smallest case: proves that the program runs
+  bool quick = false;  // one repeat of one small case: proves that the program runs
 };
 
 inline BenchArgs parse_args(int argc, char** argv) {

@@ -105,7 +105,8 @@ void run_case(const DecodeCase& c, const BenchArgs& args, const BenchModel& benc
 void first_token(const std::string& path, Report& report) {
   const Stopwatch watch;
   BenchModel bench(path);
-  const std::vector<int32_t> prompt = bench.tokenizer->encode("The capital of France is").ids;
+  const std::vector<int32_t> prompt = bench.tokenizer ? bench.tokenizer->encode("The capital of France is").ids
+                                                      : spread_ids(5, bench.model->config().vocab, 1);
   const int64_t tokens = static_cast<int64_t>(prompt.size());
   BenchEngine engine(bench, 1, tokens + 1);
   engine.submit(prompt, 1, 0);
@@ -117,8 +118,10 @@ void run(const BenchArgs& args) {
   Report report;
   first_token(args.model, report);
   const BenchModel bench(args.model);
-  run_case({"decode_b1", 1, 64, 128}, args, bench, report);
-  if (!args.quick) {
+  if (args.quick) {
+    run_case({"decode_quick", 2, 16, 16}, args, bench, report);
+  } else {
+    run_case({"decode_b1", 1, 64, 128}, args, bench, report);
     run_case({"prefill_8x512", 8, 512, 1}, args, bench, report);
     run_case({"decode_b16", 16, 64, 128}, args, bench, report);
     run_case({"decode_b64", 64, 64, 128}, args, bench, report);

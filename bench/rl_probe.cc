@@ -1,13 +1,24 @@
 // Prints the machine's limits as one JSON object. Its own program, so that a training process can be compared with
-// limits taken just before and after it without sharing its memory or threads.
+// limits taken just before and after it without sharing its memory or threads. With --quick a small buffer and short
+// products only prove that it runs: the figures are not limits.
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "bench/probe.h"
 
-int main() {
+int main(int argc, char** argv) {
+  rl::bench::ProbeOptions options;
+  if (argc == 2 && std::strcmp(argv[1], "--quick") == 0) {
+    options.read_bytes = uint64_t{32} << 20;
+    options.read_passes = 1;
+    options.matmul_seconds = 0.01;
+  } else if (argc != 1) {
+    std::fprintf(stderr, "usage: rl_probe [--quick]\n");
+    return 1;
+  }
   try {
-    std::puts(rl::bench::to_json(rl::bench::run_probes({})).c_str());
+    std::puts(rl::bench::to_json(rl::bench::run_probes(options)).c_str());
     return 0;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "rl_probe: %s\n", e.what());

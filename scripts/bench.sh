@@ -3,7 +3,7 @@
 # bench/ and writes out/bench.json. Nothing else should run meanwhile. docs/benchmarks.md says what each metric is.
 #
 #   scripts/bench.sh            all metrics, median of three
-#   scripts/bench.sh --quick    one repeat of the smallest cases
+#   scripts/bench.sh --quick    one repeat of one small case a program: proves that they run
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 case ${1:-} in

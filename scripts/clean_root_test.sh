@@ -19,8 +19,8 @@ done
 
 parent=${CLEAN_ROOT_DIR:-${TMPDIR:-/tmp}}
 root=$(mktemp -d "$parent/clean-root.XXXXXX")
-log=$root.log
 result_dir=$PWD/out/clean_root
+log=$result_dir/root.log
 mkdir -p "$result_dir"
 
 clean_up() {
