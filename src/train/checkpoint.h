@@ -3,12 +3,10 @@
 // tensors under their Hugging Face names).
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by one
-// rename; names with
-//    a suffix are leftovers, never loaded, and removed by the next save.
+//    rename. Names with a suffix are leftovers: never loaded, and removed by the next save.
 // 2. The manifest holds the XXH64 digest and size of every file and manifest.xxh64 the manifest's,
-// so any changed,
-//    missing or added byte is Error(kDataLoss) naming the file. All digests are checked before
-//    anything is taken over.
+//    so any changed, missing or added byte is Error(kDataLoss) naming the file. All digests are
+//    checked before anything is taken over.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -40,25 +38,22 @@ struct CheckpointArrays {
   std::span<float> masters, first_moments, second_moments;  // flat, of the layout
 };
 
-struct CheckpointSaveOptions {
-  int64_t keep_last = 0;          // newest checkpoints kept, this one counted; 0: all
-  bool replace_existing = false;  // of the same step; else Error(kAlreadyExists)
-};
-
-// Returns the path of the new checkpoint. On an error the directory's checkpoints are as before.
-std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                            const TrainerCounters& counters, const CheckpointArrays& arrays,
-                            const CheckpointSaveOptions& options);
-
-struct LoadedCheckpoint {
+struct CheckpointState {
   CheckpointMeta meta;
   TrainerCounters counters;
 };
-// Fills the arrays. Errors leave them untouched: kNotFound or kDataLoss naming the file,
-// kIncompatible when the checkpoint's config digest is another one (both are named) or its tensors
-// are not those of the layout.
-LoadedCheckpoint load_checkpoint(FileSystem& fs, const std::string& path,
-                                 const std::string& config_digest, const CheckpointArrays& arrays);
+
+// Returns the path of the new checkpoint; one of the same step is Error(kAlreadyExists). keep_last
+// above 0 then removes all but that many of the newest, this one counted. An error before the
+// rename leaves the directory's checkpoints as they were, one after it leaves the new one in place.
+std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
+                            const CheckpointArrays& arrays, int64_t keep_last);
+
+// Fills the arrays. Errors leave them untouched, but for a file that changes while it is read:
+// kNotFound or kDataLoss naming the file, kIncompatible when the checkpoint is of another config
+// digest (both are named) or its tensors are not those of the layout.
+CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
+                                const std::string& config_digest, const CheckpointArrays& arrays);
 
 // "DIR/step_000123".
 std::string checkpoint_path(const std::string& dir, int64_t step);

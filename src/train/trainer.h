@@ -1,18 +1,18 @@
 // The trainer: advantages are given, it turns scored samples into optimizer steps on the model's
 // masters.
 //
-// step() orders the samples by (ordinal, slot) and cuts them into minibatches; each is one
+// A step orders the samples by (ordinal, slot) and cuts them into minibatches; each is one
 // optimizer step: packed micro-batches by token budget (in order, by shape alone), per micro-batch
 // forward with saved activations, head, loss and head backward in chunks at the rows that carry
-// loss, backward; then global-norm clipping and AdamW. Invariants:
+// loss, backward; then global-norm clipping and AdamW.
+//
 // 1. Loss denominators are global inputs computed before the first micro-batch (N4).
 // 2. A non-finite loss or gradient norm skips the optimizer step: masters, moments and counters
-// stay, it is counted.
+//    stay, the skip is counted.
 // 3. Log-probs of this forward equal the stored ones bit for bit in the first minibatch after
-// sampling (N2); the
-//    largest difference seen is a metric.
+//    sampling (N2); the largest difference seen is a metric.
 // 4. The workspace is read and written during calls only, so an engine may use the same bytes
-// between them.
+//    between them.
 #pragma once
 #include <memory>
 #include <span>
@@ -41,8 +41,7 @@ struct TrainSample {
 };
 
 struct TrainerTools {
-  const Tracer* tracer =
-      nullptr;  // spans train.reference, .forward, .head, .backward, .optimizer, .publish
+  const Tracer* tracer = nullptr;  // null: no spans
   uint32_t lane = 0;
   const Clock* clock = &real_clock();
 };
@@ -61,11 +60,17 @@ class Trainer {
   ~Trainer();
   Trainer(const Trainer&) = delete;
 
-  // Trains on the samples and publishes: when at least one optimizer step was applied,
-  // model.version() is one higher. Nobody else reads the model meanwhile. Everything is checked
-  // before anything runs; an error names the sample's id, the field and the limit. With kl_in_loss
-  // every sample needs ref_logprobs or the trainer a reference.
+  // train() and publish(). Nobody else reads the model meanwhile.
   TrainMetrics step(std::span<const TrainSample> samples);
+
+  // Optimizer steps on the masters. Everything is checked before anything runs; an error names the
+  // sample's id, the field and the limit. With kl_in_loss every sample needs ref_logprobs or the
+  // trainer a reference. Until publish() nobody may read the model: its norms and embedding are new
+  // already, its packed matrices are not.
+  TrainMetrics train(std::span<const TrainSample> samples);
+  // Packs trained masters as the model's version + 1. Without an optimizer step since the last one
+  // it does nothing. Returns the version.
+  uint64_t publish();
 
   // Forward only: log-probs of all generated tokens of each sample, at its temperature, into out[i]
   // (one float per generated token). model is this trainer's model or its reference.
@@ -83,7 +88,7 @@ class Trainer {
 
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                   const CheckpointSaveOptions& options = {});
+                   int64_t keep_last = 0);
   CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest);
 
  private:

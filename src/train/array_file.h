@@ -1,0 +1,30 @@
+// A flat fp32 array in a weight layout as one safetensors file, and digests of files.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/fs.h"
+#include "model/weights.h"
+
+namespace rl {
+
+struct FileMark {
+  uint64_t bytes = 0;
+  uint64_t digest = 0;  // XXH64
+};
+
+// Tensors in the order of the layout, under their names. The file is synced.
+FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
+                          std::span<const float> flat);
+FileMark write_marked_text(FileSystem& fs, const std::string& path, std::string_view text);
+
+// Error(kDataLoss) naming the file, what was expected and what was found.
+void verify_file(FileSystem& fs, const std::string& path, const FileMark& expected);
+
+// Error(kIncompatible) unless the file holds exactly the layout's tensors in fp32.
+void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout);
+void read_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
+                     std::span<float> flat);
+
+}  // namespace rl

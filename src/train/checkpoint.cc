@@ -1,0 +1,156 @@
+// Saving and loading; the manifest's text is in checkpoint_manifest.cc.
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "train/checkpoint_manifest.h"
+
+namespace rl {
+namespace {
+
+constexpr std::string_view kPrefix = "step_";
+constexpr size_t kDigits = 6;
+
+std::string join(const std::string& dir, std::string_view name) { return str(dir, "/", name); }
+
+std::string step_name(int64_t step) {
+  const std::string digits = str(step);
+  const size_t zeros = digits.size() < kDigits ? kDigits - digits.size() : 0;
+  return str(kPrefix, std::string(zeros, '0'), digits);
+}
+
+// The step of a name that step_name gives; nullopt for any other name.
+std::optional<int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (error != std::errc{} || stop != end || step < 0 || step_name(step) != name)
+    return std::nullopt;
+  return step;
+}
+
+// Steps of all checkpoints of dir, ascending.
+std::vector<int64_t> steps_in(FileSystem& fs, const std::string& dir) {
+  std::vector<int64_t> steps;
+  for (const std::string& name : fs.list(dir)) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+constexpr std::array<std::string_view, 2> kLeftoverSuffixes = {".partial", ".removed"};
+
+void remove_leftovers(FileSystem& fs, const std::string& dir) {
+  for (const std::string& name : fs.list(dir)) {
+    for (const std::string_view suffix : kLeftoverSuffixes) {
+      if (!name.ends_with(suffix)) continue;
+      if (step_of(name.substr(0, name.size() - suffix.size()))) fs.remove_all(join(dir, name));
+    }
+  }
+}
+
+// A removed checkpoint loses its name before its files.
+void prune(FileSystem& fs, const std::string& dir, int64_t saved_step, int64_t keep_last) {
+  std::vector<int64_t> steps = steps_in(fs, dir);
+  std::erase(steps, saved_step);
+  const auto others = static_cast<size_t>(keep_last - 1);
+  for (size_t i = 0; i + others < steps.size(); ++i) {
+    const std::string path = checkpoint_path(dir, steps[i]);
+    fs.rename(path, path + ".removed");
+    fs.remove_all(path + ".removed");
+  }
+}
+
+using NamedArrays = std::array<std::pair<const char*, std::span<float>>, 3>;
+
+NamedArrays named(const CheckpointArrays& a) {
+  return {{{kCheckpointFiles[0], a.masters},
+           {kCheckpointFiles[1], a.first_moments},
+           {kCheckpointFiles[2], a.second_moments}}};
+}
+
+void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& state,
+                 const CheckpointArrays& arrays) {
+  fs.make_directories(dir);
+  CheckpointManifest manifest{state, {}};
+  for (const auto& [name, flat] : named(arrays))
+    manifest.files[name] = write_array_file(fs, join(dir, name), *arrays.layout, flat);
+  write_manifest(fs, dir, manifest);
+  fs.sync_directory(dir);
+}
+
+void check_arguments(const CheckpointMeta& meta, int64_t keep_last) {
+  const auto require = [](const char* key, int64_t value) {
+    if (value >= 0) return;
+    throw Error(Code::kOutOfRange, str(key, " is ", value, ", expected at least 0"))
+        .with_key(key)
+        .with_expected("at least 0");
+  };
+  require("checkpoint step", meta.step);
+  require("checkpoint.keep_last", keep_last);
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& dir, int64_t step) {
+  return join(dir, step_name(step));
+}
+
+std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& dir) {
+  if (!fs.is_directory(dir)) return std::nullopt;
+  const std::vector<int64_t> steps = steps_in(fs, dir);
+  if (steps.empty()) return std::nullopt;
+  return checkpoint_path(dir, steps.back());
+}
+
+std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
+                            const CheckpointArrays& arrays, int64_t keep_last) {
+  check_arguments(state.meta, keep_last);
+  fs.make_directories(dir);
+  const std::string path = checkpoint_path(dir, state.meta.step), partial = path + ".partial";
+  if (fs.exists(path))
+    throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
+  remove_leftovers(fs, dir);
+  try {
+    write_files(fs, partial, state, arrays);
+    fs.rename(partial, path);
+  } catch (...) {
+    try {
+      fs.remove_all(partial);
+    } catch (const Error&) {
+      // The failure that led here is the one to report; a leftover is removed by the next save.
+    }
+    throw;
+  }
+  fs.sync_directory(dir);
+  if (keep_last > 0) prune(fs, dir, state.meta.step, keep_last);
+  return path;
+}
+
+CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
+                                const std::string& config_digest, const CheckpointArrays& arrays) {
+  const CheckpointManifest manifest = read_manifest(fs, path);
+  const std::string& seen = manifest.state.meta.config_digest;
+  if (seen != config_digest) {
+    throw Error(Code::kIncompatible, str(path, " is of a run with configuration digest '", seen,
+                                         "', but this run's is '", config_digest, "'"))
+        .with_expected(config_digest)
+        .with_location(path);
+  }
+  for (const auto& [name, flat] : named(arrays)) {
+    verify_file(fs, join(path, name), manifest.files.at(name));
+    check_array_file(fs, join(path, name), *arrays.layout);
+  }
+  for (const auto& [name, flat] : named(arrays))
+    read_array_file(fs, join(path, name), *arrays.layout, flat);
+  return manifest.state;
+}
+
+}  // namespace rl

@@ -1,0 +1,24 @@
+// manifest.json of a checkpoint and manifest.xxh64, the digest of its text.
+#pragma once
+#include <array>
+#include <map>
+#include <string>
+
+#include "train/array_file.h"
+#include "train/checkpoint.h"
+
+namespace rl {
+
+inline constexpr std::array<const char*, 3> kCheckpointFiles = {
+    "masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"};
+
+struct CheckpointManifest {
+  CheckpointState state;
+  std::map<std::string, FileMark> files;  // by name; every one of kCheckpointFiles
+};
+
+void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointManifest& manifest);
+// Errors name the file, and the key when the text itself is intact but not as expected.
+CheckpointManifest read_manifest(FileSystem& fs, const std::string& dir);
+
+}  // namespace rl

@@ -1,0 +1,60 @@
+// Runs micro-batches through a model with the trainer's workspace: forward of the whole batch, then
+// the head over its wanted rows in chunks. Training and forward-only passes are the same code.
+#pragma once
+#include <vector>
+
+#include "train/micro_batch.h"
+#include "train/phase_timer.h"
+#include "train/train_workspace.h"
+
+namespace rl {
+
+// Rows of one head chunk, in the order of MicroBatch::wanted().
+struct HeadChunk {
+  std::span<const WantedRow> wanted;
+  std::span<const float> logprobs;
+  std::span<const float> entropies;
+};
+
+struct HeadGradient {
+  std::span<const float> d_logprob, d_entropy;  // one per row of the chunk
+};
+
+class MicroBatchPass {
+ public:
+  MicroBatchPass(TrainWorkspace& workspace, const PhaseTimer::Place& place)
+      : workspace_(workspace), place_(place) {}
+
+  // Forward without gradients: visit sees every chunk.
+  void score(const Model& model, const MicroBatch& micro,
+             FunctionRef<void(const HeadChunk& chunk)> visit);
+
+  struct Training {
+    Model& model;
+    const PackedWeights& packed;  // backward direction
+    float* gradients;             // accumulated
+  };
+  struct Times {
+    int64_t& forward_ns;
+    int64_t& head_ns;
+    int64_t& backward_ns;
+  };
+  // Forward and backward. loss gives the gradient of each chunk; its spans live until the next
+  // call.
+  void train(const Training& training, const MicroBatch& micro,
+             FunctionRef<HeadGradient(const HeadChunk& chunk)> loss, const Times& times);
+
+ private:
+  size_t chunk_rows() const { return static_cast<size_t>(workspace_.head.max_rows); }
+  HeadChunk forward_chunk(const Model& model, std::span<const WantedRow> wanted);
+  void backward_chunk(const Training& training, const HeadChunk& chunk, const HeadGradient& grad);
+  void run_head(const Training& training, const MicroBatch& micro,
+                FunctionRef<HeadGradient(const HeadChunk& chunk)> loss);
+
+  TrainWorkspace& workspace_;
+  const PhaseTimer::Place place_;
+  std::vector<int32_t> rows_, ids_;
+  std::vector<float> inv_temperature_, logprobs_, entropies_;
+};
+
+}  // namespace rl

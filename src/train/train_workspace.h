@@ -1,0 +1,43 @@
+// The trainer's view of its workspace: activations, forward, backward and head buffers, hidden
+// gradients and the KV blocks of one micro-batch. Any content is valid before a call.
+#pragma once
+#include <cstddef>
+
+#include "model/head.h"
+#include "model/transformer.h"
+#include "train/trainer_options.h"
+
+namespace rl {
+
+struct TrainShape {
+  const ModelConfig& config;
+  Dtype compute;
+  int64_t block_size;
+  int num_threads;
+  KvShape kv() const { return kv_shape(config, block_size, compute); }
+};
+
+// Blocks of the training KV pool. A sequence wastes less than one block, so micro-batches of
+// sequences of at least one block of rows fill the token budget; shorter ones may use up the blocks
+// first.
+int64_t training_kv_blocks(const TrainerOptions& options, int64_t block_size);
+
+ArenaPlan plan_train_workspace(const TrainShape& shape, const TrainerOptions& options);
+
+class TrainWorkspace {
+ public:
+  TrainWorkspace(const TrainShape& shape, const TrainerOptions& options, std::byte* data);
+
+  SavedActivations saved;
+  ForwardBuffers forward;
+  BackwardBuffers backward;
+  HeadBuffers head;
+  float* d_hidden;  // (max_tokens, C)
+  KvPool kv;
+
+ private:
+  TrainWorkspace(const TrainShape& shape, const TrainerOptions& options, const ArenaPlan& plan,
+                 std::byte* data);
+};
+
+}  // namespace rl

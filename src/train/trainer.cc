@@ -1,0 +1,148 @@
+// Construction, the memory plan and the interface; the step itself is in training_step.cc.
+#include "train/trainer.h"
+
+#include <tuple>
+
+#include "core/error.h"
+#include "train/trainer_impl.h"
+
+namespace rl {
+namespace {
+
+TrainShape shape_of(const Model& m) {
+  return {m.config(), m.compute_dtype(), m.block_size(), m.matmul().executor().num_threads()};
+}
+
+TrainerOptions validated(const TrainerOptions& options) {
+  validate(options);
+  return options;
+}
+
+void require_same_shape(const Model& model, const Model& reference) {
+  const ModelConfig &a = model.config(), &b = reference.config();
+  const auto sizes = [](const ModelConfig& c) {
+    return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn);
+  };
+  if (sizes(a) == sizes(b) && model.compute_dtype() == reference.compute_dtype() &&
+      model.block_size() == reference.block_size()) {
+    return;
+  }
+  throw Error(Code::kIncompatible,
+              str("the reference model (hidden ", b.hidden, ", layers ", b.layers, ", vocab ",
+                  b.vocab, ") has not the shape of the trained one (hidden ", a.hidden, ", layers ",
+                  a.layers, ", vocab ", a.vocab, ")"))
+      .with_key("model.reference_path");
+}
+
+}  // namespace
+
+Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& options,
+                    std::byte* workspace, const TrainerTools& tools)
+    : model(model),
+      reference(reference),
+      options(validated(options)),
+      place{tools.tracer, tools.lane, tools.clock},
+      workspace(shape_of(model), options, workspace),
+      optimizer(model.layout().total(), model.matmul().executor()),
+      packed_backward(model.config(), model.layout(), model.compute_dtype(),
+                      PackedWeights::Direction::kBackward),
+      pass(this->workspace, place) {
+  RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
+  if (reference != nullptr) require_same_shape(model, *reference);
+}
+
+TrainerSizes Trainer::plan(const ModelConfig& config, Dtype compute, int64_t block_size,
+                           const TrainerOptions& options, int num_threads) {
+  validate(options);
+  const int64_t total = WeightLayout(config).total();
+  const ArenaPlan workspace =
+      plan_train_workspace({config, compute, block_size, num_threads}, options);
+  return {.gradients = AdamwState::gradient_bytes(total),
+          .optimizer = AdamwState::moment_bytes(total),
+          .packed_backward = packed_bytes(plan_backward_shapes(config, compute), config.layers),
+          .workspace = workspace.total_bytes(),
+          .workspace_pieces = workspace.pieces()};
+}
+
+Trainer::Trainer(Model& model, const Model* reference, const TrainerOptions& options,
+                 std::byte* workspace, const TrainerTools& tools)
+    : impl_(std::make_unique<Impl>(model, reference, options, workspace, tools)) {}
+Trainer::~Trainer() = default;
+
+TrainMetrics Trainer::step(std::span<const TrainSample> samples) {
+  TrainMetrics metrics = impl_->train(samples);
+  impl_->publish(metrics.publish_ns);
+  metrics.total_ns += metrics.publish_ns;
+  return metrics;
+}
+
+TrainMetrics Trainer::train(std::span<const TrainSample> samples) { return impl_->train(samples); }
+
+uint64_t Trainer::publish() {
+  int64_t ns = 0;
+  return impl_->publish(ns);
+}
+
+void Trainer::logprobs(const Model& model, std::span<const Sample* const> samples,
+                       std::span<const std::span<float>> out) {
+  if (&model != &impl_->model && &model != impl_->reference) {
+    throw Error(Code::kInvalidArgument,
+                "log-probs are of the trainer's own model or of its reference");
+  }
+  if (out.size() != samples.size()) {
+    throw Error(Code::kInvalidArgument,
+                str("out has ", out.size(), " spans, expected ", samples.size()));
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    check_sequence(*samples[i], impl_->limits(model));
+    check_token_array(*samples[i], "out", out[i].size());
+  }
+  impl_->logprobs(model, samples, out);
+}
+
+const TrainerOptions& Trainer::options() const { return impl_->options; }
+
+void Trainer::set_options(const TrainerOptions& options) {
+  validate(options);
+  const TrainerOptions& now = impl_->options;
+  const auto require_same = [](const char* key, int64_t old_value, int64_t new_value) {
+    if (old_value == new_value) return;
+    throw Error(Code::kNotChangeable, str(key, " is ", old_value, " and cannot become ", new_value,
+                                          ": the memory plan depends on it"))
+        .with_key(key);
+  };
+  require_same("trainer.max_tokens_per_device", now.max_tokens, options.max_tokens);
+  require_same("trainer.max_sequence", now.max_sequence, options.max_sequence);
+  require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens,
+               options.logprob_chunk_tokens);
+  impl_->options = options;
+}
+
+TrainerCounters Trainer::counters() const {
+  return {impl_->optimizer_steps, impl_->skipped_steps, impl_->model.version()};
+}
+
+std::span<const float> Trainer::gradients() const { return impl_->optimizer.gradients(); }
+
+std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
+                          int64_t keep_last) {
+  if (impl_->unpublished) {
+    throw Error(Code::kFailedPrecondition,
+                "a checkpoint holds published weights, but optimizer steps came after the last "
+                "publication");
+  }
+  return save_checkpoint(fs, dir, {meta, counters()}, impl_->arrays(), keep_last);
+}
+
+CheckpointMeta Trainer::load(FileSystem& fs, const std::string& path,
+                             const std::string& config_digest) {
+  const CheckpointState loaded = load_checkpoint(fs, path, config_digest, impl_->arrays());
+  impl_->optimizer_steps = loaded.counters.optimizer_steps;
+  impl_->skipped_steps = loaded.counters.skipped_steps;
+  impl_->model.publish_as(loaded.counters.weight_version);
+  impl_->forward_stale = impl_->unpublished = false;
+  impl_->backward_stale = true;
+  return loaded.meta;
+}
+
+}  // namespace rl

@@ -1,0 +1,79 @@
+// The inside of a Trainer: everything that lives longer than a step, and the state of the step
+// under way. trainer.cc holds the interface, training_step.cc the step.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "train/adamw_state.h"
+#include "train/micro_batch_pass.h"
+#include "train/sample_check.h"
+#include "train/token_terms.h"
+#include "train/trainer.h"
+
+namespace rl {
+
+// Sums over the minibatches of a step, and the means they become.
+struct StepSums {
+  TokenSums tokens;
+  int64_t finite_losses = 0, finite_norms = 0;
+  double grad_norm = 0;
+
+  void finish(TrainMetrics& metrics) const;
+};
+
+struct Trainer::Impl {
+  Impl(Model& model, const Model* reference, const TrainerOptions& options, std::byte* workspace,
+       const TrainerTools& tools);
+
+  TrainMetrics train(std::span<const TrainSample> samples);
+  void logprobs(const Model& which, std::span<const Sample* const> samples,
+                std::span<const std::span<float>> out);
+  uint64_t publish(int64_t& ns);
+
+  void check(std::span<const TrainSample> samples) const;
+  SampleLimits limits(const Model& which) const;
+  void order(std::span<const TrainSample> samples);
+  void score_reference(TrainMetrics& metrics);
+  void minibatch(std::span<const PackItem> items, bool fresh, TrainMetrics& metrics);
+  void refresh_packed(TrainMetrics& metrics);
+  void micro_batch(const LossDenominators& denominators, bool fresh, TrainMetrics& metrics);
+  HeadGradient chunk_loss(const HeadChunk& chunk, const LossDenominators& denominators);
+  void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics) const;
+  void optimize(TrainMetrics& metrics);
+  void name_non_finite(TrainMetrics& metrics);
+  PackBudget budget() const {
+    return {options.max_tokens, workspace.kv.num_blocks, model.block_size()};
+  }
+  CheckpointArrays arrays() {
+    return {&model.layout(), masters(), optimizer.first_moments(), optimizer.second_moments()};
+  }
+  std::span<float> masters() {
+    return {model.master(), static_cast<size_t>(model.layout().total())};
+  }
+
+  Model& model;
+  const Model* reference;
+  TrainerOptions options;
+  const PhaseTimer::Place place;
+  TrainWorkspace workspace;
+  AdamwState optimizer;
+  PackedWeights packed_backward;
+  MicroBatchPass pass;
+  int64_t optimizer_steps = 0, skipped_steps = 0;
+  bool forward_stale = false;  // the model's packed matrices are older than the masters
+  bool backward_stale = true;  // the same of packed_backward
+  bool unpublished = false;    // optimizer steps since the last publication
+
+  // Of the step under way, indexed by sample in training order.
+  std::vector<const TrainSample*> ordered;
+  std::vector<PackItem> items;
+  std::vector<std::vector<float>> own_reference;
+  std::vector<std::span<const float>> reference_logprobs;
+  MicroBatch micro;
+  TokenTerms terms;
+  TokenSums minibatch_sums;
+  std::vector<int32_t> non_finite;
+  StepSums sums;
+};
+
+}  // namespace rl

@@ -1,0 +1,43 @@
+// Range checks; the rules of the algorithms are with the algorithms.
+#include "train/trainer_options.h"
+
+#include <cmath>
+
+#include "algo/choice.h"
+
+namespace rl {
+namespace {
+
+void require_range(std::string_view key, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return;
+  throw Error(Code::kOutOfRange, str(key, " is ", value, ", expected ", low, "..", high))
+      .with_key(std::string(key))
+      .with_expected(str(low, "..", high));
+}
+
+void require_finite(std::string_view key, double value) {
+  require_value(value >= 0 && std::isfinite(value), key, value, "a finite value of at least 0");
+}
+
+}  // namespace
+
+void validate(const TrainerOptions& o) {
+  constexpr int64_t kMaxTokens = int64_t{1} << 24;
+  require_range("trainer.max_tokens_per_device", o.max_tokens, 1, kMaxTokens);
+  require_range("trainer.max_sequence", o.max_sequence, 0, kMaxTokens + 1);
+  require_range("trainer.logprob_chunk_tokens", o.logprob_chunk_tokens, 0, kMaxTokens);
+  require_range("trainer.num_minibatches", o.num_minibatches, 1, 65536);
+  require_range("trainer.epochs", o.epochs, 1, 1024);
+  validate(o.policy_loss);
+  validate(o.adamw);
+  validate(o.schedule);
+  if (o.loss_agg == LossAgg::kSeqMeanTokenSumNorm) {
+    require_value(o.loss_scale_factor > 0 && std::isfinite(o.loss_scale_factor),
+                  "algo.loss_scale_factor", o.loss_scale_factor, "a finite value above 0");
+  }
+  require_finite("algo.entropy_coef", o.entropy_coef);
+  require_finite("algo.kl.coef", o.kl_coef);
+  require_finite("optimizer.grad_clip", o.grad_clip);
+}
+
+}  // namespace rl

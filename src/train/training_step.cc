@@ -1,0 +1,260 @@
+// One training step: order, reference log-probs, minibatches, micro-batches, optimizer.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "core/error.h"
+#include "train/trainer_impl.h"
+
+namespace rl {
+namespace {
+
+// Squares of larger scaled gradients would make the second moment infinite.
+constexpr double kLargestUpdateNorm = 1e18;
+
+// |a - b| for a metric that must be 0: a NaN on one side only is an infinite difference.
+double logprob_difference(float a, float b) {
+  if (a == b) return 0;
+  const double difference = std::abs(static_cast<double>(a) - b);
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+}
+
+}  // namespace
+
+void StepSums::finish(TrainMetrics& m) const {
+  const auto mean = [](double sum, int64_t n) { return n > 0 ? sum / static_cast<double>(n) : 0; };
+  m.loss = mean(tokens.loss, finite_losses);
+  m.pg_loss = mean(tokens.pg_loss, finite_losses);
+  m.kl_loss = mean(tokens.kl_loss, finite_losses);
+  m.grad_norm = mean(grad_norm, finite_norms);
+  m.entropy = mean(tokens.entropy, tokens.tokens);
+  m.clip_fraction = mean(static_cast<double>(tokens.clipped), tokens.tokens);
+  m.dual_clip_fraction = mean(static_cast<double>(tokens.dual_clipped), tokens.tokens);
+  m.ppo_kl = mean(tokens.neg_log_ratio, tokens.tokens);
+  m.ppo_kl_k3 = mean(tokens.k3, tokens.tokens);
+  m.kl = mean(tokens.kl, tokens.tokens);
+  m.ratio_max = tokens.ratio_max;
+}
+
+SampleLimits Trainer::Impl::limits(const Model& which) const {
+  return {which.config().vocab, which.max_positions(), options.max_tokens,
+          options.longest_sample()};
+}
+
+void Trainer::Impl::check(std::span<const TrainSample> samples) const {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const TrainSample& s = samples[i];
+    if (s.sample == nullptr)
+      throw Error(Code::kInvalidArgument, str("sample ", i, " of the step is null"));
+    check_trainable(*s.sample, limits(model));
+    if (!s.token_advantages.empty())
+      check_token_array(*s.sample, "token_advantages", s.token_advantages.size());
+    if (!s.ref_logprobs.empty())
+      check_token_array(*s.sample, "ref_logprobs", s.ref_logprobs.size());
+    if (!options.kl_in_loss || !s.ref_logprobs.empty()) continue;
+    if (reference != nullptr) {
+      check_sequence(*s.sample, limits(*reference));
+    } else if (s.sample->generated() > 0) {
+      throw Error(Code::kFailedPrecondition,
+                  str("sample ", s.sample->id,
+                      " has no reference log-probs, and the trainer has no "
+                      "reference model, but algo.kl.where is loss"))
+          .with_key("model.reference_path");
+    }
+  }
+}
+
+void Trainer::Impl::order(std::span<const TrainSample> samples) {
+  ordered.clear();
+  for (const TrainSample& s : samples) ordered.push_back(&s);
+  const auto key = [](const TrainSample* s) {
+    return std::tuple(s->sample->ordinal, s->sample->slot, s->sample->attempt, s->sample->id);
+  };
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [&](const TrainSample* a, const TrainSample* b) { return key(a) < key(b); });
+  items.clear();
+  for (const TrainSample* s : ordered) {
+    const auto index = static_cast<int32_t>(items.size());
+    items.push_back(make_pack_item(*s->sample, index, WantedTokens::kLoss));
+  }
+}
+
+TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
+  check(samples);
+  TrainMetrics metrics;
+  metrics.samples = static_cast<int64_t>(samples.size());
+  const int64_t start_ns = place.clock->now_ns();
+  order(samples);
+  if (options.kl_in_loss) score_reference(metrics);
+  sums = {};
+  const auto count = static_cast<int64_t>(items.size()), parts = options.num_minibatches;
+  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t first = count * part / parts, end = count * (part + 1) / parts;
+      const auto some = std::span<const PackItem>(items).subspan(static_cast<size_t>(first),
+                                                                 static_cast<size_t>(end - first));
+      minibatch(some, !unpublished && metrics.minibatches == 0, metrics);
+    }
+  }
+  sums.finish(metrics);
+  metrics.total_ns = place.clock->now_ns() - start_ns;
+  return metrics;
+}
+
+void Trainer::Impl::score_reference(TrainMetrics& metrics) {
+  const PhaseTimer phase(place, "train.reference", metrics.reference_ns);
+  own_reference.assign(ordered.size(), {});
+  reference_logprobs.assign(ordered.size(), {});
+  std::vector<const Sample*> asked;
+  std::vector<std::span<float>> out;
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    const Sample& s = *ordered[i]->sample;
+    reference_logprobs[i] = ordered[i]->ref_logprobs;
+    if (!ordered[i]->ref_logprobs.empty() || items[i].rows == 0) continue;
+    own_reference[i].resize(static_cast<size_t>(s.generated()));
+    reference_logprobs[i] = own_reference[i];
+    asked.push_back(&s);
+    out.emplace_back(own_reference[i]);
+  }
+  if (!asked.empty()) logprobs(*reference, asked, out);
+}
+
+void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> samples,
+                             std::span<const std::span<float>> out) {
+  if (&which == &model && forward_stale) model.repack();
+  if (&which == &model) forward_stale = false;
+  std::vector<PackItem> all;
+  for (const Sample* s : samples) {
+    const auto index = static_cast<int32_t>(all.size());
+    all.push_back(make_pack_item(*s, index, WantedTokens::kGenerated));
+  }
+  MicroBatch batch;
+  for (std::span<const PackItem> rest = all; !rest.empty();) {
+    rest = rest.subspan(batch.fill(rest, budget(), WantedTokens::kGenerated));
+    if (batch.rows() == 0) continue;
+    pass.score(which, batch, [&](const HeadChunk& chunk) {
+      for (size_t i = 0; i < chunk.wanted.size(); ++i)
+        out[chunk.wanted[i].item][chunk.wanted[i].generated] = chunk.logprobs[i];
+    });
+  }
+}
+
+void Trainer::Impl::refresh_packed(TrainMetrics& metrics) {
+  if (!forward_stale && !backward_stale) return;
+  const PhaseTimer phase(place, "train.pack", metrics.pack_ns);
+  if (forward_stale) model.repack();
+  forward_stale = false;
+  if (backward_stale) packed_backward.pack(model.matmul(), model.master());
+  backward_stale = false;
+}
+
+void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainMetrics& metrics) {
+  LossDenominators denominators{.scale_factor = options.loss_scale_factor};
+  for (const PackItem& item : some) {
+    denominators.num_tokens += item.wanted;
+    denominators.num_sequences += item.wanted > 0;
+  }
+  if (denominators.num_tokens == 0) return;
+  ++metrics.minibatches;
+  refresh_packed(metrics);
+  {
+    const PhaseTimer phase(place, "train.optimizer", metrics.optimizer_ns);
+    optimizer.zero_gradients();
+  }
+  minibatch_sums = {};
+  non_finite.clear();
+  for (std::span<const PackItem> rest = some; !rest.empty();) {
+    rest = rest.subspan(micro.fill(rest, budget(), WantedTokens::kLoss));
+    if (micro.rows() > 0) micro_batch(denominators, fresh, metrics);
+  }
+  optimize(metrics);
+}
+
+void Trainer::Impl::micro_batch(const LossDenominators& denominators, bool fresh,
+                                TrainMetrics& metrics) {
+  ++metrics.micro_batches;
+  metrics.tokens += micro.rows();
+  metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
+  pass.train({model, packed_backward, optimizer.gradients().data()}, micro,
+             [&](const HeadChunk& chunk) {
+               if (fresh) compare_logprobs(chunk, metrics);
+               return chunk_loss(chunk, denominators);
+             },
+             {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
+}
+
+HeadGradient Trainer::Impl::chunk_loss(const HeadChunk& chunk,
+                                       const LossDenominators& denominators) {
+  terms.clear();
+  for (size_t i = 0; i < chunk.wanted.size(); ++i) {
+    const WantedRow& w = chunk.wanted[i];
+    const TrainSample& s = *ordered[w.item];
+    const float reference_logprob =
+        options.kl_in_loss ? reference_logprobs[w.item][w.generated] : 0.0f;
+    const float advantage = s.token_advantages.empty() ? static_cast<float>(s.advantage)
+                                                       : s.token_advantages[w.generated];
+    terms.push({w.item, chunk.logprobs[i], s.sample->logprobs[w.generated], reference_logprob,
+                chunk.entropies[i], advantage,
+                token_weight(options.loss_agg, denominators, items[w.item].wanted)});
+  }
+  const TokenSums chunk_sums = terms.compute(options);
+  if (!std::isfinite(chunk_sums.loss)) terms.find_non_finite(options, non_finite);
+  minibatch_sums.add(chunk_sums);
+  return {terms.d_logprob(), terms.d_entropy()};
+}
+
+void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics) const {
+  for (size_t i = 0; i < chunk.wanted.size(); ++i) {
+    const WantedRow& w = chunk.wanted[i];
+    const Sample& s = *ordered[w.item]->sample;
+    if (s.versions[w.generated] != model.version()) continue;
+    ++metrics.logprob_compared_tokens;
+    metrics.logprob_max_abs_diff =
+        std::max(metrics.logprob_max_abs_diff,
+                 logprob_difference(chunk.logprobs[i], s.logprobs[w.generated]));
+  }
+}
+
+void Trainer::Impl::optimize(TrainMetrics& metrics) {
+  const PhaseTimer phase(place, "train.optimizer", metrics.optimizer_ns);
+  const bool finite_loss = std::isfinite(minibatch_sums.loss);
+  if (finite_loss) {
+    sums.tokens.add(minibatch_sums);
+    ++sums.finite_losses;
+  }
+  const double norm = finite_loss ? optimizer.gradient_norm() : 0;
+  const double scale =
+      finite_loss && std::isfinite(norm) ? grad_clip_scale(norm, options.grad_clip) : 0;
+  if (!finite_loss || !std::isfinite(norm) || norm * scale > kLargestUpdateNorm) {
+    ++metrics.skipped_steps;
+    ++skipped_steps;
+    name_non_finite(metrics);
+    return;
+  }
+  sums.grad_norm += norm;
+  ++sums.finite_norms;
+  metrics.lr = learning_rate(options.schedule, optimizer_steps);
+  optimizer.update(adamw_step(options.adamw, {metrics.lr, optimizer_steps + 1, scale}), masters());
+  ++optimizer_steps;
+  ++metrics.optimizer_steps;
+  forward_stale = backward_stale = unpublished = true;
+}
+
+void Trainer::Impl::name_non_finite(TrainMetrics& metrics) {
+  for (const int32_t item : non_finite) {
+    const uint64_t id = ordered[item]->sample->id;
+    if (std::ranges::find(metrics.non_finite_samples, id) == metrics.non_finite_samples.end())
+      metrics.non_finite_samples.push_back(id);
+  }
+}
+
+uint64_t Trainer::Impl::publish(int64_t& ns) {
+  if (!unpublished) return model.version();
+  const PhaseTimer phase(place, "train.publish", ns);
+  model.publish();
+  forward_stale = unpublished = false;
+  return model.version();
+}
+
+}  // namespace rl
