@@ -14,6 +14,11 @@ bool is_plain_greedy(const SamplingParams& params) {
   return params.temperature == 0 && params.repetition_penalty == 1;
 }
 
+// A NaN logit has no mass in the log-sum-exp, but it always reaches the entropy.
+bool is_finite(const RowStats& stats) {
+  return std::isfinite(stats.lse) && std::isfinite(stats.entropy);
+}
+
 SamplingParams for_tempered_row(const SamplingParams& params) {
   SamplingParams result = params;
   if (params.temperature != 0) result.temperature = 1.0f;
@@ -40,7 +45,7 @@ TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenReq
   const RowStats& stats = head.stats[row];
   const SamplingParams& params = request.params;
   TokenChoice choice;
-  if (!std::isfinite(stats.lse)) return choice;
+  if (!is_finite(stats)) return choice;
   if (is_plain(params)) {
     choice.id = static_cast<int32_t>(draw_token(
         {z, head.vocab, head.tile_width, head.tiles + row * head.num_tiles, stats, request.u}));

@@ -21,7 +21,7 @@ struct TokenChoice {
   int32_t id = -1;
   float logprob = 0;
   float logprob_sampled = 0;  // of the filtered distribution; greedy: 0
-  bool finite = false;        // false: the row has no distribution, and nothing else is set
+  bool finite = false;        // false: a logit of the row is not finite, and nothing else is set
 };
 
 struct TokenRequest {

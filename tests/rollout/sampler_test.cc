@@ -1,0 +1,154 @@
+// The sampler on rows filled by hand: against the goldens of the filters, and its plain and greedy
+// paths.
+#include "rollout/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/arena.h"
+
+namespace rl {
+namespace {
+
+// One row of logits as the head leaves it.
+class Row {
+ public:
+  Row(const std::vector<float>& logits, float inv_temperature)
+      : config_(config_of(logits)),
+        arena_("test head", HeadBuffers::bytes(config_, Dtype::kF32, 1, false)),
+        head(config_, Dtype::kF32, 1, false, arena_.data()) {
+    std::copy(logits.begin(), logits.end(), head.z);
+    for (int64_t tile = 0; tile < head.num_tiles; ++tile) {
+      const int64_t first = tile * head.tile_width;
+      const int64_t n = std::min(head.tile_width, head.vocab - first);
+      head.tiles[tile] = scale_and_measure(head.z + first, n, inv_temperature);
+    }
+    head.stats[0] = combine_tiles(head.tiles, head.num_tiles);
+  }
+
+ private:
+  static ModelConfig config_of(const std::vector<float>& logits) {
+    ModelConfig config;
+    config.vocab = static_cast<int64_t>(logits.size());
+    config.hidden = 16;
+    return config;
+  }
+  ModelConfig config_;
+  Arena arena_;
+
+ public:
+  HeadBuffers head;
+};
+
+TokenChoice choose(const std::vector<float>& logits, const SamplingParams& params,
+                   const std::vector<int32_t>& previous, double u) {
+  Row row(logits, inv_temperature(params));
+  Sampler sampler(static_cast<int64_t>(logits.size()), 1);
+  sampler.prepare(params);
+  return sampler.choose(row.head, 0, {params, previous, u}, 0);
+}
+
+nlohmann::json sampling_golden() {
+  return nlohmann::json::parse(std::ifstream(std::string(RL_FIXTURES) + "/sampling/sampling.json"));
+}
+
+std::vector<float> logits_of(const nlohmann::json& golden, const std::string& name) {
+  std::vector<float> logits;
+  for (const auto& v : golden.at("logits").at(name)) {
+    logits.push_back(v.is_string() ? -HUGE_VALF : v.get<float>());
+  }
+  return logits;
+}
+
+TEST(Sampler, DrawsAndLogprobsMatchTheGoldens) {
+  const auto golden = sampling_golden();
+  int filtered = 0, plain = 0;
+  for (const auto& item : golden.at("cases")) {
+    SCOPED_TRACE(item.at("id").get<std::string>());
+    const auto& p = item.at("params");
+    SamplingParams params;
+    params.temperature = p.value("temperature", 1.0f);
+    params.top_k = p.value("top_k", 0);
+    params.top_p = p.value("top_p", 1.0f);
+    params.min_p = p.value("min_p", 0.0f);
+    params.repetition_penalty = p.value("repetition_penalty", 1.0f);
+    const auto logits = logits_of(golden, item.at("logits"));
+    const auto previous = item.at("previous_ids").get<std::vector<int32_t>>();
+    const auto& kept = item.at("kept");
+    for (const auto& draw : item.at("inverse_cdf")) {
+      if (draw.at(2).get<double>() < 1e-6) continue;  // fp32 cannot tell the side of the step
+      const TokenChoice c = choose(logits, params, previous, draw.at(0));
+      ASSERT_TRUE(c.finite);
+      EXPECT_EQ(c.id, draw.at(1).get<int32_t>()) << "u " << draw.at(0);
+      size_t at = static_cast<size_t>(c.id);
+      if (kept.is_array()) {
+        at = static_cast<size_t>(std::find(kept.begin(), kept.end(), c.id) - kept.begin());
+      }
+      // Log-probs of fp32 sums; the goldens are double.
+      EXPECT_NEAR(c.logprob_sampled, item.at("logprobs").at(at).get<double>(), 2e-5);
+      (is_plain(params) ? plain : filtered)++;
+    }
+  }
+  EXPECT_GT(filtered, 100);
+  EXPECT_GT(plain, 10);
+}
+
+TEST(Sampler, StoredLogprobIsThatOfTheWholeTemperedSoftmax) {
+  const std::vector<float> logits = {1.0f, 2.5f, -0.5f, 2.0f};
+  SamplingParams params;
+  params.temperature = 0.5f;
+  params.top_k = 2;
+  const TokenChoice c = choose(logits, params, {}, 0.0);
+  ASSERT_EQ(c.id, 1);
+  double sum = 0;
+  for (const float v : logits) sum += std::exp(2.0 * v);
+  EXPECT_NEAR(c.logprob, 5.0 - std::log(sum), 1e-6);
+  EXPECT_NEAR(c.logprob_sampled, -std::log1p(std::exp(-1.0)), 1e-6);
+}
+
+TEST(Sampler, GreedyTakesTheLowestOfEqualIdsAtTemperatureOne) {
+  SamplingParams params;
+  params.temperature = 0;
+  const TokenChoice c = choose({0.0f, 3.0f, 3.0f, 1.0f}, params, {}, 0.9);
+  EXPECT_EQ(c.id, 1);
+  EXPECT_EQ(c.logprob_sampled, 0.0f);
+  EXPECT_NEAR(c.logprob, 3 - std::log(1 + 2 * std::exp(3.0) + std::exp(1.0)), 1e-6);
+}
+
+TEST(Sampler, GreedyFollowsTheRepetitionPenalty) {
+  SamplingParams params;
+  params.temperature = 0;
+  params.repetition_penalty = 2.0f;
+  const TokenChoice c = choose({0.0f, 3.0f, 2.0f}, params, {1, 1}, 0.9);
+  EXPECT_EQ(c.id, 2);
+  EXPECT_EQ(c.logprob_sampled, 0.0f);
+}
+
+TEST(Sampler, RowsWithALogitThatIsNotFiniteAreNotDrawnFrom) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = HUGE_VALF;
+  SamplingParams plain, greedy, filtered, overflow;
+  greedy.temperature = 0;
+  filtered.top_k = 2;
+  overflow.repetition_penalty = 1e-38f;
+  for (const SamplingParams& params : {plain, greedy, filtered}) {
+    EXPECT_FALSE(choose({1.0f, nan, 0.0f}, params, {}, 0.5).finite);
+    EXPECT_FALSE(choose({1.0f, inf, 0.0f}, params, {}, 0.5).finite);
+    EXPECT_FALSE(choose({-inf, -inf, -inf}, params, {}, 0.5).finite);
+    EXPECT_FALSE(choose({1.0f, -inf, 0.0f}, params, {}, 0.5).finite);
+    std::vector<float> wide(1300, 0.25f);
+    EXPECT_TRUE(choose(wide, params, {}, 0.5).finite);
+    for (const size_t at : {size_t{0}, size_t{600}, size_t{1299}}) {
+      wide[at] = nan;
+      EXPECT_FALSE(choose(wide, params, {}, 0.5).finite) << at;
+      wide[at] = 0.25f;
+    }
+  }
+  EXPECT_FALSE(choose({100.0f, 1.0f, 0.0f}, overflow, {0}, 0.5).finite);
+}
+
+}  // namespace
+}  // namespace rl
