@@ -77,8 +77,8 @@ TEST(HfDirectory, ReadsTokenizerPathTemplateAndGenerationIds) {
   test::MemoryFs fs = tiny_directory();
   fs.files["m/generation_config.json"] = R"({"eos_token_id": [3, 4]})";
   fs.files["m/tokenizer.json"] = "{}";
-  fs.files["m/tokenizer_config.json"] =
-      R"({"chat_template": [{"name": "tool", "template": "T"}, {"name": "default", "template": "D"}]})";
+  fs.files["m/tokenizer_config.json"] = R"({"chat_template": [{"name": "tool", "template": "T"},)"
+                                        R"({"name": "default", "template": "D"}]})";
   const auto a = open_weight_source(fs, "m");
   EXPECT_EQ(a->config().eos_ids, (std::vector<int32_t>{2, 3, 4}));
   EXPECT_EQ(a->tokenizer_json_path(), "m/tokenizer.json");

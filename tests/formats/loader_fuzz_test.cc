@@ -18,7 +18,7 @@
 
 #ifndef RL_SANITIZED
 namespace {
-std::atomic<size_t> live_bytes{0}, peak_bytes{0}, largest_request{0};
+std::atomic<size_t> live_bytes{0}, peak_bytes{0};
 constexpr size_t kPrefix = 16;  // holds the size, keeps the alignment of malloc
 
 void raise(std::atomic<size_t>& a, size_t v) {
@@ -29,7 +29,6 @@ void raise(std::atomic<size_t>& a, size_t v) {
 }  // namespace
 
 void* operator new(size_t n) {
-  raise(largest_request, n);
   auto* p = n > SIZE_MAX - kPrefix ? nullptr : static_cast<std::byte*>(std::malloc(n + kPrefix));
   if (p == nullptr) throw std::bad_alloc();
   *reinterpret_cast<size_t*>(p) = n;

@@ -19,7 +19,8 @@ SafetensorsFile open_bytes(const std::string& bytes) {
 TEST(Safetensors, GivesEntriesByOffsetAndMetadata) {
   const auto f = open_bytes(test::safetensors_file(
       R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[4,28]},"__metadata__":{"format":"pt"},)"
-      R"("a":{"dtype":"I32","shape":[],"data_offsets":[0,4]},"z":{"dtype":"F32","shape":[0,7],"data_offsets":[28,28]}}  )",
+      R"("a":{"dtype":"I32","shape":[],"data_offsets":[0,4]},)"
+      R"("z":{"dtype":"F32","shape":[0,7],"data_offsets":[28,28]}}  )",
       28));
   ASSERT_EQ(f.entries().size(), 3u);
   EXPECT_EQ(f.entries()[0].name, "a");
@@ -69,9 +70,11 @@ TEST(Safetensors, RefusesEveryBrokenHeader) {
        Code::kResourceExhausted},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", Code::kDataLoss},
       {R"({"a":{"dtype":"F32","shape":[2],"shape":[2],"data_offsets":[0,8]}})", Code::kDataLoss},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})",
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+       R"("a":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})",
        Code::kDataLoss},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+       R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
        Code::kDataLoss},
       {R"({"__metadata__":{"k":1},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
        Code::kDataLoss},
