@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "ops/attention_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target first
+#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 
 #include <algorithm>
@@ -19,10 +20,12 @@ namespace rl {
 namespace HWY_NAMESPACE {
 
 // c[i, 0..n) += sum over t in [0, k), in order, of a(i, t) * b[t, 0..n). a(i, t) = a[i * row_step + t * step].
+// b is fp32 or bf16 widened on the fly: the same bits either way.
+template <typename B>
 struct Product {
   const float* a;
   int64_t row_step, step;
-  const float* b;
+  const B* b;
   int64_t ldb;
   float* c;
   int64_t ldc;
@@ -30,8 +33,8 @@ struct Product {
 };
 
 // A register tile of MR rows and NV vectors; element chains run over t from the value c held.
-template <int MR, int NV>
-HWY_INLINE void product_tile(const Product& p, int64_t i, int64_t j) {
+template <int MR, int NV, typename B>
+HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> acc[MR][NV];
@@ -39,10 +42,10 @@ HWY_INLINE void product_tile(const Product& p, int64_t i, int64_t j) {
   for (int r = 0; r < MR; ++r)
     for (int v = 0; v < NV; ++v) acc[r][v] = hn::LoadU(d, c + r * p.ldc + v * lanes);
   const float* a = p.a + i * p.row_step;
-  const float* b = p.b + j;
+  const B* b = p.b + j;
   for (int64_t t = 0; t < p.k; ++t) {
     hn::Vec<decltype(d)> bv[NV];
-    for (int v = 0; v < NV; ++v) bv[v] = hn::LoadU(d, b + t * p.ldb + v * lanes);
+    for (int v = 0; v < NV; ++v) bv[v] = load(d, b + t * p.ldb + v * lanes);
     for (int r = 0; r < MR; ++r) {
       const auto av = hn::Set(d, a[r * p.row_step + t * p.step]);
       for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(av, bv[v], acc[r][v]);
@@ -52,8 +55,8 @@ HWY_INLINE void product_tile(const Product& p, int64_t i, int64_t j) {
     for (int v = 0; v < NV; ++v) hn::StoreU(acc[r][v], d, c + r * p.ldc + v * lanes);
 }
 
-template <int NV>
-HWY_INLINE void product_columns(const Product& p, int64_t j) {
+template <int NV, typename B>
+HWY_INLINE void product_columns(const Product<B>& p, int64_t j) {
   constexpr int kRows = NV == 4 ? 4 : NV == 2 ? 6 : 8;
   int64_t i = 0;
   for (; i + kRows <= p.m; i += kRows) product_tile<kRows, NV>(p, i, j);
@@ -61,7 +64,8 @@ HWY_INLINE void product_columns(const Product& p, int64_t j) {
   for (; i < p.m; ++i) product_tile<1, NV>(p, i, j);
 }
 
-void multiply_accumulate(const Product& p) {
+template <typename B>
+void multiply_accumulate(const Product<B>& p) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
@@ -104,7 +108,8 @@ HWY_INLINE void softmax_block(float* s, int64_t valid, int64_t block, float& max
     top = hn::Max(top, v);
   }
   const float new_max = std::max(max, hn::GetLane(hn::MaxOfLanes(d, top)));
-  const float keep_old = std::exp(max - new_max);
+  const hn::CappedTag<float, 1> one;
+  const float keep_old = hn::GetLane(hn::Exp(one, hn::Set(one, max - new_max)));
   auto total = hn::Zero(d);
   for (int64_t j = 0; j < block; j += lanes) {
     const auto shifted = hn::Sub(hn::LoadU(d, s + j), hn::Set(d, new_max));
@@ -124,6 +129,42 @@ HWY_INLINE int64_t first_pair(const AttentionRows& rows, int64_t group, int64_t 
   return std::max<int64_t>(0, start - rows.first_position) * group;
 }
 
+// State of the pairs of one call while it walks the blocks.
+struct ForwardPass {
+  const AttentionShape& shape;
+  const AttentionRows& rows;
+  int64_t pairs;
+  float *q, *out, *scores, *max, *sum;
+};
+
+// K (D, P) and V (P, D) of the block at `start`; pairs from `from` on see it.
+template <typename B>
+struct BlockView {
+  const B *k_t, *v;
+  int64_t start, written, from;
+};
+
+// Up to this many pairs, widening the block in registers beats a widened copy.
+constexpr int64_t kDirectPairs = 4;
+
+template <typename B>
+void attend_block(const ForwardPass& f, const BlockView<B>& b) {
+  const int64_t D = f.shape.head_dim, P = f.shape.block_size, m = f.pairs - b.from;
+  float* scores = f.scores + b.from * P;
+  std::fill_n(scores, m * P, 0.0f);
+  multiply_accumulate<B>({f.q + b.from * D, D, 1, b.k_t, P, scores, P, m, D, P});
+  for (int64_t i = b.from; i < f.pairs; ++i) {
+    const int64_t valid = std::min(P, f.rows.first_position + i / f.shape.group() + 1 - b.start);
+    softmax_block(f.scores + i * P, valid, P, f.max[i], f.sum[i], f.out + i * D, D);
+  }
+  multiply_accumulate<B>({scores, P, 1, b.v, D, f.out + b.from * D, D, m, b.written, D});
+}
+
+// Asks for the lines of one kv head's block ahead of use: blocks are scattered, so the hardware cannot guess the next.
+HWY_INLINE void prefetch_block(const std::byte* block, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes; i += 64) hwy::Prefetch(reinterpret_cast<const uint8_t*>(block) + i);
+}
+
 template <typename T>
 void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
   const AttentionShape& s = a.shape;
@@ -139,21 +180,25 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, 
   std::fill_n(out, pairs * D, 0.0f);
   std::fill_n(max, pairs, -std::numeric_limits<float>::infinity());
   std::fill_n(sum, pairs, 0.0f);
+  const ForwardPass pass{s, rows, pairs, q, out, scores, max, sum};
 
   const int64_t last = rows.first_position + rows.rows - 1;
   for (int64_t start = 0; start <= last; start += P) {
-    const std::byte* block = a.pool + (rows.blocks[start / P] * s.kv_heads + kv_head) * s.kv_head_bytes();
+    const T* k_bits = reinterpret_cast<const T*>(
+        a.pool + (rows.blocks[start / P] * s.kv_heads + kv_head) * s.kv_head_bytes());
     const int64_t written = std::min(P, last + 1 - start);
-    widen(reinterpret_cast<const T*>(block), k_t, D * P);
-    widen(reinterpret_cast<const T*>(block) + D * P, v, written * D);
-    const int64_t from = first_pair(rows, group, start), m = pairs - from;
-    std::fill_n(scores + from * P, m * P, 0.0f);
-    multiply_accumulate({q + from * D, D, 1, k_t, P, scores + from * P, P, m, D, P});
-    for (int64_t i = from; i < pairs; ++i) {
-      const int64_t valid = std::min(P, rows.first_position + i / group + 1 - start);
-      softmax_block(scores + i * P, valid, P, max[i], sum[i], out + i * D, D);
+    if (start + P <= last) {
+      const int64_t next = rows.blocks[start / P + 1];
+      prefetch_block(a.pool + (next * s.kv_heads + kv_head) * s.kv_head_bytes(), s.kv_head_bytes());
     }
-    multiply_accumulate({scores + from * P, P, 1, v, D, out + from * D, D, m, written, D});
+    const int64_t from = first_pair(rows, group, start);
+    if (pairs - from > kDirectPairs) {
+      widen(k_bits, k_t, D * P);
+      widen(k_bits + D * P, v, written * D);
+      attend_block(pass, BlockView<float>{k_t, v, start, written, from});
+    } else {
+      attend_block(pass, BlockView<T>{k_bits, k_bits + D * P, start, written, from});
+    }
   }
 
   const hn::ScalableTag<float> d;
@@ -229,8 +274,8 @@ void backward_tile(const AttentionShape& s, const AttentionRows& rows, int64_t s
   const int64_t D = s.head_dim, P = s.block_size, group = s.group();
   std::fill_n(b.p, m * P, 0.0f);
   std::fill_n(b.dp, m * P, 0.0f);
-  multiply_accumulate({b.q + i0 * D, D, 1, b.k_t, P, b.p, P, m, D, P});
-  multiply_accumulate({b.d_out + i0 * D, D, 1, b.v_t, P, b.dp, P, m, D, P});
+  multiply_accumulate<float>({b.q + i0 * D, D, 1, b.k_t, P, b.p, P, m, D, P});
+  multiply_accumulate<float>({b.d_out + i0 * D, D, 1, b.v_t, P, b.dp, P, m, D, P});
   for (int64_t i = 0; i < m; ++i) {
     const int64_t valid = std::min(P, rows.first_position + (i0 + i) / group + 1 - start);
     for (int64_t j = 0; j < P; j += lanes) {
@@ -273,9 +318,9 @@ void attend_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, 
     for (int64_t i = start * group; i < pairs; i += kTile) {
       const int64_t m = std::min(kTile, pairs - i);
       backward_tile(s, rows, start, i, m, b);
-      multiply_accumulate({b.p, 1, P, b.d_out + i * D, D, b.dv, D, written, m, D});
-      multiply_accumulate({b.dp, 1, P, b.q + i * D, D, b.dk, D, written, m, D});
-      multiply_accumulate({b.dp, P, 1, b.k, D, b.dq + i * D, D, m, written, D});
+      multiply_accumulate<float>({b.p, 1, P, b.d_out + i * D, D, b.dv, D, written, m, D});
+      multiply_accumulate<float>({b.dp, 1, P, b.q + i * D, D, b.dk, D, written, m, D});
+      multiply_accumulate<float>({b.dp, P, 1, b.k, D, b.dq + i * D, D, m, written, D});
     }
     float* dk = base + start * stride + (s.heads + kv_head) * D;
     scatter_rows(b.dk, written, D, 1.0f, dk, stride);  // q was scaled already
