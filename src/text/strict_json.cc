@@ -153,6 +153,11 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& sourc
   if (text.starts_with("\xef\xbb\xbf")) {
     input.fail(Code::kDataLoss, "a byte order mark is not allowed in JSON");
   }
+  // The event parser takes a zero byte for the end of its input.
+  if (const size_t zero = text.find('\0'); zero != text.npos) {
+    input.furthest = text.data() + zero + 1;
+    input.fail(Code::kDataLoss, "a zero byte is not allowed in JSON");
+  }
   Builder builder(input);
   const TrackingIterator begin(text.data(), &input.furthest);
   const TrackingIterator end(text.data() + text.size(), &input.furthest);

@@ -64,6 +64,7 @@ TEST(StrictJson, RefusesWhatIsNotJson) {
         << e.location;
   }
   EXPECT_EQ(error_of(std::string("[1\0]", 4)).code, Code::kDataLoss);
+  EXPECT_EQ(error_of(std::string("{}\0garbage", 10)).code, Code::kDataLoss);
 }
 
 TEST(StrictJson, RefusesALongTextUnread) {
