@@ -205,7 +205,7 @@ constexpr OptionInfo kOptions[] = {
      false, nullptr, 0, "",
      "Split long prompts over several forwards so that running sequences never wait for a whole "
      "prompt.",
-     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "0.1.0", OptionWhen::kCreate, false, false, "the scheduler always fills a forward with as much of a prompt as has room",
      "verl enable_chunked_prefill"},
     {"engine.max_model_len", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
@@ -371,6 +371,14 @@ constexpr OptionInfo kOptions[] = {
      "Samples drawn for each prompt, the size of a group.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl rollout.n"},
+    {"pipeline.total_steps", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 1000000000},
+     false, nullptr, 0, "steps",
+     "The loop ends after so many steps, those before a resume counted. 0 runs until the feed "
+     "ends or the host stops it.",
+     "0.1.0", OptionWhen::kBetweenSteps, false, false, "",
+     "verl trainer.total_training_steps"},
     {"profiler.timeline.dir", OptionType::kString, "",
      {},
      {},
@@ -404,9 +412,10 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, nullptr, 0, "bytes",
-     "Memory that all arenas together may reserve. A plan above it is refused before anything is "
-     "allocated. 0 sets no limit.",
-     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "Memory that the process may use, arenas and an estimate of the rest. A plan above it is "
+     "refused before anything is allocated. It also decides the micro-batch when "
+     "trainer.max_tokens_per_device is 0. 0 sets no limit.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
      "librl"},
     {"runtime.seed", OptionType::kU64, "0",
      {},
