@@ -20,9 +20,10 @@ class TrainerPart {
   ~TrainerPart();
   TrainerPart(const TrainerPart&) = delete;
 
-  // One training step over scored samples. Samples of one ordinal are a group; the batch is ordered
-  // by (ordinal, slot), whatever order they came in. Error(kFailedPrecondition) names a sample that
-  // is not scored. The weights change only with publish().
+  // One training step over scored samples, publication included: when an optimizer step was
+  // applied, the model's version is one higher. Samples of one ordinal are a group; the batch is
+  // ordered by (ordinal, slot), whatever order they came in. Error(kFailedPrecondition) names a
+  // sample that is not scored.
   MetricList step(std::span<const SamplePtr> samples);
   // The same with advantages of the host, one per sample in the order given.
   MetricList step_with_advantages(std::span<const SamplePtr> samples,
@@ -30,7 +31,8 @@ class TrainerPart {
   // Log-probs of ids[prompt_tokens..] under the current weights, at a temperature > 0.
   std::vector<float> logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                               float temperature);
-  // Makes the trained weights the ones that engines read; returns their version.
+  // The version of the weights that engines read from now on. With one compute copy a step has
+  // published it already; nothing is left to do.
   uint64_t publish();
   uint64_t optimizer_steps() const;
   LoadedModel& model() { return *model_; }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
+
 namespace rl {
 namespace {
 

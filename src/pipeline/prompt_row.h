@@ -1,0 +1,44 @@
+// One row of prompts: {"messages": [{"role", "content"}...]}, {"prompt": text} or {"ids": [...]},
+// with an optional "tag" that is handed back unread. Read strictly: any other key, a missing or
+// second kind of prompt, or a wrong type is an error naming file:line and what is wrong.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/loaded_model.h"
+#include "text/chat_template.h"
+
+namespace rl {
+
+struct PromptRow {
+  enum class Kind : uint8_t { kMessages, kText, kIds };
+  Kind kind = Kind::kIds;
+  std::vector<ChatMessage> messages;
+  std::string text;
+  std::vector<int64_t> ids;
+  std::string tag;
+};
+
+// location is "file:line"; a broken text gets the column added.
+PromptRow parse_prompt_row(std::string_view json, const std::string& location);
+
+// A row as the engine takes it.
+struct Prompt {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> stop_ids;  // that end an answer in this format, beside the usual ones
+  std::string tag;
+  int64_t data_row = -1;
+};
+
+struct PromptLimits {
+  int64_t max_new_tokens = 0;
+  int64_t max_model_len = 0;
+};
+// Encodes the row. Errors name location: ids outside the vocabulary, text that the tokenizer cannot
+// express, and a prompt that with max_new_tokens is longer than max_model_len.
+Prompt make_prompt(const PromptRow& row, const LoadedModel& model, const PromptLimits& limits,
+                   const std::string& location);
+
+}  // namespace rl

@@ -1,0 +1,100 @@
+// Groups from their draw to the batch: which samples are out for scoring, which groups are whole,
+// which are lost. Invariant: a group is open, in the batch, or gone with a reason; the ledger sees
+// every change, and its laws are checked after each.
+//
+// A group that is lost while some of its samples are still being generated is doomed at once (its
+// scores come late) and leaves when the last of them is finished. Not thread-safe.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "buffer/ledger.h"
+#include "data/sample.h"
+
+namespace rl {
+
+class ScoreBoard {
+ public:
+  // Sample ids are first_id + ordinal * group_size + slot.
+  ScoreBoard(int64_t group_size, uint64_t first_id);
+
+  uint64_t sample_id(uint64_t ordinal, uint32_t slot) const;
+  bool owns(uint64_t sample_id) const { return sample_id >= first_id_; }
+
+  void open(uint64_t ordinal, int64_t data_row);
+  // A sample of an open group is generated. True when it now waits for a score; deadline_ns < 0: no
+  // deadline.
+  bool finish(SamplePtr sample, int64_t deadline_ns);
+  // The group is lost.
+  void doom(uint64_t ordinal, DropReason reason, std::string message);
+
+  // Errors, which are counted: kNotFound, kDuplicate, kLate, kNonFinite.
+  void score(uint64_t sample_id, double reward, int64_t now_ns);
+  // As score for errors; then the group is lost with kRewardError.
+  void fail(uint64_t sample_id, std::string_view reason, int64_t now_ns);
+
+  // Dooms groups whose deadline has passed.
+  void expire(int64_t now_ns);
+  std::optional<int64_t> next_deadline() const;
+  int64_t unscored() const { return unscored_; }
+  // True when every open group is whole, that is all scored.
+  bool decided() const;
+
+  struct Scored {
+    SamplePtr sample;
+    double reward;
+  };
+  // All open groups, which are decided, by (ordinal, slot); they are reserved in the ledger.
+  std::vector<Scored> reserve();
+  void commit();
+  // Every open group ends for this reason. aborted: the samples that were running, as far as they
+  // came.
+  void abandon(DropReason reason, const std::vector<SamplePtr>& aborted);
+
+  struct Dropped {
+    uint64_t ordinal;
+    int64_t data_row;
+    DropReason reason;
+    std::string message;
+  };
+  // Groups lost since the last call, in the order in which they were.
+  std::vector<Dropped> take_dropped();
+
+  const Ledger& ledger() const { return ledger_; }
+  void restore(const LedgerCounts& counts, uint64_t next_ordinal);
+
+ private:
+  struct Slot {
+    SamplePtr sample;  // null while it is generated
+    bool waiting = false, scored = false;
+    double reward = 0;
+    int64_t deadline_ns = -1;
+  };
+  struct Group {
+    int64_t data_row = -1;
+    std::vector<Slot> slots;
+    bool doomed = false;
+    DropReason reason = DropReason::kNone;
+    int64_t generated = 0, scored = 0;
+  };
+  Group& find_open(uint64_t ordinal);
+  Slot& slot_for_answer(uint64_t sample_id, int64_t now_ns);
+  void refuse_closed(uint64_t sample_id, uint64_t ordinal);
+  void leave_if_complete(uint64_t ordinal);
+
+  const int64_t group_size_;
+  const uint64_t first_id_;
+  Ledger ledger_;
+  std::map<uint64_t, Group> groups_;
+  uint64_t next_ordinal_ = 0;
+  int64_t unscored_ = 0;
+  std::deque<uint64_t> lost_;  // ordinals of the last lost groups
+  std::vector<Dropped> dropped_;
+};
+
+}  // namespace rl

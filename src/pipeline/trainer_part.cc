@@ -1,0 +1,136 @@
+// The weights are held for writing during a step; log-probs only compute.
+#include "pipeline/trainer_part.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+#include "pipeline/reference_model.h"
+#include "pipeline/run_options.h"
+#include "pipeline/step_metrics.h"
+
+namespace rl {
+
+struct TrainerPart::Impl {
+  AdvantageParams advantage;
+  std::unique_ptr<Model> reference;
+  Arena workspace;
+  std::unique_ptr<Trainer> trainer;
+};
+
+TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
+    : model_(std::move(model)), impl_(std::make_unique<Impl>()) {
+  Runtime& runtime = model_->runtime();
+  runtime.require_same(options);
+  require_same_model(*model_, options);
+  const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kTrain);
+  const uint64_t held = Model::master_bytes(model_->config()) +
+                        model_->model().packed().bytes() + plan.bytes_of("matmul workspace");
+  require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);
+  const ComputeLease lease(runtime, "making a trainer");
+  impl_->advantage = advantage_from(options);
+  impl_->reference = load_reference(*model_, options);
+  impl_->workspace = Arena("training workspace", plan.train_workspace_bytes);
+  impl_->trainer = std::make_unique<Trainer>(
+      model_->model(), impl_->reference.get(),
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len),
+      impl_->workspace.data(),
+      TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
+}
+
+TrainerPart::~TrainerPart() = default;
+
+namespace {
+
+// Indices of samples in (ordinal, slot) order.
+std::vector<size_t> batch_order(std::span<const SamplePtr> samples) {
+  std::vector<size_t> order(samples.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const Sample &x = *samples[a], &y = *samples[b];
+    return x.ordinal != y.ordinal ? x.ordinal < y.ordinal : x.slot < y.slot;
+  });
+  return order;
+}
+
+void check_samples(std::span<const SamplePtr> samples) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i] != nullptr) continue;
+    throw Error(Code::kInvalidArgument, str("sample ", i, " of the batch is null"));
+  }
+}
+
+}  // namespace
+
+MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
+  check_samples(samples);
+  std::vector<SamplePtr> batch;
+  std::vector<double> rewards;
+  for (const size_t i : batch_order(samples)) {
+    const Sample& s = *samples[i];
+    if (!s.scored) {
+      throw Error(Code::kFailedPrecondition, str("sample ", s.id, " of the batch is not scored"));
+    }
+    batch.push_back(samples[i]);
+    rewards.push_back(s.reward);
+  }
+  const std::vector<double> advantages = batch_advantages(impl_->advantage, batch, rewards);
+  return step_with_advantages(batch, advantages);
+}
+
+MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
+                                             std::span<const double> advantages) {
+  check_samples(samples);
+  if (samples.size() != advantages.size()) {
+    throw Error(Code::kInvalidArgument,
+                str(advantages.size(), " advantages for ", samples.size(), " samples"))
+        .with_key("advantages");
+  }
+  std::vector<SamplePtr> batch;
+  std::vector<double> ordered, rewards;
+  std::vector<TrainSample> train;
+  for (const size_t i : batch_order(samples)) {
+    batch.push_back(samples[i]);
+    ordered.push_back(advantages[i]);
+    rewards.push_back(samples[i]->reward);
+    train.push_back({.sample = samples[i].get(), .advantage = advantages[i]});
+  }
+  const std::lock_guard lock(mutex_);
+  const ComputeLease compute(model_->runtime(), "a training step");
+  const LoadedModel::WriteLease write(*model_, 0);
+  MetricList metrics = batch_metrics({batch, rewards, ordered});
+  metrics.append(train_metrics(impl_->trainer->step(train)));
+  return metrics;
+}
+
+std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
+                                         float temperature) {
+  Sample sample;
+  sample.ids.assign(ids.begin(), ids.end());
+  if (prompt_tokens < 1 || prompt_tokens > static_cast<int64_t>(ids.size())) {
+    throw Error(Code::kOutOfRange, str("prompt_tokens is ", prompt_tokens, " of ", ids.size(), " ids"))
+        .with_key("prompt_tokens")
+        .with_expected(str("1..", ids.size()));
+  }
+  sample.prompt_tokens = static_cast<int32_t>(prompt_tokens);
+  sample.temperature = temperature;
+  std::vector<float> out(static_cast<size_t>(sample.generated()));
+  const Sample* samples[] = {&sample};
+  const std::span<float> outs[] = {out};
+  const std::lock_guard lock(mutex_);
+  const ComputeLease compute(model_->runtime(), "log-probs");
+  impl_->trainer->logprobs(model_->model(), samples, outs);
+  return out;
+}
+
+uint64_t TrainerPart::publish() {
+  const std::lock_guard lock(mutex_);
+  return model_->version();
+}
+
+uint64_t TrainerPart::optimizer_steps() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<uint64_t>(impl_->trainer->counters().optimizer_steps);
+}
+
+}  // namespace rl
