@@ -1,0 +1,225 @@
+// Checkpoints: a resumed run equals the uninterrupted one bit for bit, every damage is found and
+// named, and a save that stops anywhere leaves a checkpoint that loads.
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/expect_error.h"
+#include "support/fault_fs.h"
+#include "support/temp_dir.h"
+#include "train_rig.h"
+
+namespace rl::testing {
+namespace {
+
+constexpr const char* kConfig = "0123456789abcdef";
+
+TrainerOptions kl_options() {
+  TrainerOptions o;
+  o.max_tokens = 160;
+  o.schedule = {ScheduleKind::kCosine, 1e-3, 1, 6, 0.0};
+  o.adamw.weight_decay = 0.01;
+  o.kl_in_loss = true;
+  o.kl_coef = 0.1;
+  o.num_minibatches = 2;
+  return o;
+}
+
+// Samples of step n with the log-probs of the present weights.
+std::vector<Sample> samples_of(TrainRig& rig, unsigned step) {
+  std::vector<Sample> samples = random_samples(12, rig.model().config().vocab, 50 + step);
+  store_logprobs(rig, samples);
+  return samples;
+}
+
+void run_step(TrainRig& rig, unsigned step) {
+  const std::vector<Sample> samples = samples_of(rig, step);
+  const TrainMetrics m = rig.trainer->step(with_advantages(samples));
+  EXPECT_EQ(m.logprob_max_abs_diff, 0.0);
+  EXPECT_EQ(m.optimizer_steps, 2);
+}
+
+class ResumedRun : public ::testing::TestWithParam<Dtype> {};
+
+TEST_P(ResumedRun, EqualsTheUninterruptedOne) {
+  if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot())
+    GTEST_SKIP() << "this CPU has no bf16 dot product";
+  const RigOptions rig_options{
+      .model = "qwen2", .compute = GetParam(), .threads = 2, .with_reference = true};
+  const TempDir dir;
+  TrainRig whole(rig_options, kl_options());
+  for (unsigned step = 0; step < 2; ++step) run_step(whole, step);
+  const std::string path = whole.trainer->save(
+      real_fs(), dir.path(), {.step = 2, .config_digest = kConfig, .pipeline = R"({"cursor":24})"});
+  run_step(whole, 2);
+
+  TrainRig resumed(rig_options, kl_options());
+  EXPECT_EQ(latest_checkpoint(real_fs(), dir.path()), path);
+  const CheckpointMeta meta = resumed.trainer->load(real_fs(), path, kConfig);
+  EXPECT_EQ(meta.step, 2);
+  EXPECT_EQ(meta.pipeline, R"({"cursor":24})");
+  EXPECT_EQ(resumed.model().version(), 2u);
+  EXPECT_EQ(resumed.trainer->counters().optimizer_steps, 4);
+  run_step(resumed, 2);
+  EXPECT_TRUE(same_bits(resumed.masters(), whole.masters()));
+  EXPECT_EQ(resumed.model().weight_digest(), whole.model().weight_digest());
+  EXPECT_EQ(resumed.model().version(), whole.model().version());
+}
+INSTANTIATE_TEST_SUITE_P(Dtypes, ResumedRun, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+                         [](const auto& info) { return std::string(dtype_name(info.param)); });
+
+// A rig after one step, with that step saved in a directory.
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointTest() : rig_({.model = "smollm2", .with_reference = true}, kl_options()) {
+    run_step(rig_, 0);
+    path_ = save(1);
+  }
+  std::string save(int64_t step, FileSystem& fs = real_fs(), int64_t keep_last = 0) {
+    return rig_.trainer->save(
+        fs, dir_.path(), {.step = step, .config_digest = kConfig, .pipeline = "{}"}, keep_last);
+  }
+  // Loading must fail, name the file, and change nothing.
+  void expect_refused(const std::string& file, Code code = Code::kDataLoss) {
+    const std::vector<float> masters = rig_.masters();
+    const Error e = expect_error(code, [&] { rig_.trainer->load(real_fs(), path_, kConfig); });
+    EXPECT_TRUE(contains(e.message, file));
+    EXPECT_TRUE(contains(e.location, file));
+    EXPECT_TRUE(same_bits(rig_.masters(), masters));
+  }
+
+  TempDir dir_;
+  TrainRig rig_;
+  std::string path_;
+};
+
+void flip_bit(const std::string& file, uint64_t at) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekg(static_cast<std::streamoff>(at));
+  const char byte = static_cast<char>(f.get() ^ 0x10);
+  f.seekp(static_cast<std::streamoff>(at));
+  f.put(byte);
+}
+
+TEST_F(CheckpointTest, AFlippedBitInAnyBlockIsFound) {
+  for (const char* name : {"masters.safetensors", "first_moments.safetensors",
+                           "second_moments.safetensors", "manifest.json", "manifest.xxh64"}) {
+    const std::string file = path_ + "/" + name;
+    const uint64_t bytes = std::filesystem::file_size(file);
+    const std::string named = std::string(name).starts_with("manifest") ? "manifest" : name;
+    const uint64_t step = std::max<uint64_t>(bytes / 8, 1);
+    for (uint64_t at = 0; at < bytes; at += step) {
+      flip_bit(file, at);
+      expect_refused(named);
+      flip_bit(file, at);
+    }
+    flip_bit(file, bytes - 1);
+    expect_refused(named);
+    flip_bit(file, bytes - 1);
+  }
+  rig_.trainer->load(real_fs(), path_, kConfig);
+}
+
+TEST_F(CheckpointTest, TruncatedLongerAndMissingFilesAreNamed) {
+  const std::string file = path_ + "/first_moments.safetensors";
+  const uint64_t bytes = std::filesystem::file_size(file);
+  for (const uint64_t size : {uint64_t{0}, bytes / 2, bytes - 1, bytes + 1}) {
+    std::filesystem::resize_file(file, size);
+    expect_refused("first_moments.safetensors");
+  }
+  std::filesystem::remove(file);
+  expect_refused("first_moments.safetensors", Code::kNotFound);
+  std::filesystem::remove(path_ + "/manifest.xxh64");
+  expect_refused("manifest.xxh64", Code::kNotFound);
+  std::filesystem::remove_all(path_);
+  expect_refused("step_000001", Code::kNotFound);
+}
+
+TEST_F(CheckpointTest, AnotherConfigurationIsRefusedWithBothDigests) {
+  const Error e = expect_error(Code::kIncompatible,
+                               [&] { rig_.trainer->load(real_fs(), path_, "fedcba9876543210"); });
+  EXPECT_TRUE(contains(e.message, kConfig));
+  EXPECT_TRUE(contains(e.message, "fedcba9876543210"));
+}
+
+TEST_F(CheckpointTest, AnotherModelIsRefusedByTensor) {
+  TrainRig other({.model = "llama", .with_reference = true}, kl_options());
+  const std::vector<float> masters = other.masters();
+  const Error e =
+      expect_error(Code::kIncompatible, [&] { other.trainer->load(real_fs(), path_, kConfig); });
+  EXPECT_TRUE(contains(e.message, "masters.safetensors"));
+  EXPECT_FALSE(e.key.empty());
+  EXPECT_TRUE(same_bits(other.masters(), masters));
+}
+
+TEST_F(CheckpointTest, ASaveThatFailsAnywhereLeavesTheOldOne) {
+  run_step(rig_, 1);
+  FaultFs counting;
+  counting.arm({});
+  save(2, counting);
+  const int64_t operations = counting.operations();
+  std::filesystem::remove_all(checkpoint_path(dir_.path(), 2));
+  EXPECT_GT(operations, 20);
+
+  int64_t kept_old = 0, new_in_place = 0;
+  for (const bool for_ever : {false, true}) {
+    for (int64_t at = 1; at <= operations; ++at) {
+      FaultFs faulty;
+      faulty.arm({.at = at, .for_ever = for_ever, .partial_bytes = 100});
+      const Error e = expect_error(Code::kIo, [&] { save(2, faulty); });
+      EXPECT_FALSE(e.location.empty());
+      const auto latest = latest_checkpoint(real_fs(), dir_.path());
+      ASSERT_TRUE(latest.has_value());
+      TrainRig fresh({.model = "smollm2", .with_reference = true}, kl_options());
+      const int64_t step = fresh.trainer->load(real_fs(), *latest, kConfig).step;
+      (step == 1 ? kept_old : new_in_place) += 1;
+      EXPECT_TRUE(step == 1 || step == 2);
+      std::filesystem::remove_all(checkpoint_path(dir_.path(), 2));
+    }
+  }
+  EXPECT_GT(kept_old, 0);
+  EXPECT_GT(new_in_place, 0);  // the sync of the directory fails after the rename
+  save(2);                     // leftovers are no obstacle, and are removed
+  EXPECT_EQ(real_fs().list(dir_.path()), (std::vector<std::string>{"step_000001", "step_000002"}));
+}
+
+TEST_F(CheckpointTest, AStepIsSavedOnce) {
+  const Error e = expect_error(Code::kAlreadyExists, [&] { save(1); });
+  EXPECT_EQ(e.location, path_);
+  rig_.trainer->load(real_fs(), path_, kConfig);
+}
+
+TEST_F(CheckpointTest, KeepLastRemovesTheOldest) {
+  save(2);
+  save(10);
+  save(11, real_fs(), 2);
+  EXPECT_EQ(real_fs().list(dir_.path()), (std::vector<std::string>{"step_000010", "step_000011"}));
+}
+
+TEST_F(CheckpointTest, LatestPassesOverForeignNames) {
+  for (const char* name : {"step_000009.partial", "step_000009.removed", "step_9", "step_00000a",
+                           "step_-00001", "notes", "step_"}) {
+    real_fs().make_directories(dir_.file(name));
+  }
+  EXPECT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
+  save(1234567);
+  EXPECT_EQ(latest_checkpoint(real_fs(), dir_.path()), dir_.file("step_1234567"));
+  EXPECT_EQ(latest_checkpoint(real_fs(), dir_.file("nothing here")), std::nullopt);
+  EXPECT_TRUE(real_fs().exists(dir_.file("notes")));
+}
+
+TEST_F(CheckpointTest, BadArgumentsAreNamed) {
+  expect_error(Code::kOutOfRange, [&] { save(-1); });
+  expect_error(Code::kOutOfRange, [&] { save(5, real_fs(), -1); });
+  expect_error(Code::kInvalidArgument, [&] {
+    rig_.trainer->save(real_fs(), dir_.path(),
+                       {.step = 5, .config_digest = kConfig, .pipeline = "\xff"});
+  });
+  EXPECT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
+}
+
+}  // namespace
+}  // namespace rl::testing

@@ -1,0 +1,125 @@
+// A fixture model with a trainer on it, and samples made of given or random tokens.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "support/tiny_model.h"
+#include "train/trainer.h"
+
+namespace rl::testing {
+
+struct RigOptions {
+  std::string model = "llama";
+  Dtype compute = Dtype::kF32;
+  int threads = 1;
+  bool with_reference = false;  // a second, frozen copy of the model
+};
+
+class TrainRig {
+ public:
+  TrainRig(const RigOptions& rig, const TrainerOptions& options)
+      : tiny(TinyModel::fixture(rig.model), rig.compute, rig.threads) {
+    if (rig.with_reference) {
+      const auto source = open_weight_source(real_fs(), TinyModel::fixture(rig.model));
+      ModelOptions model_options;
+      model_options.block_size = tiny.model->block_size();
+      reference = std::make_unique<Model>(*source, tiny.matmul, model_options);
+    }
+    rebuild(options);
+  }
+  // A new trainer, without moments, on the model as it is.
+  void rebuild(const TrainerOptions& options) {
+    trainer.reset();
+    sizes = Trainer::plan(model().config(), model().compute_dtype(), model().block_size(), options,
+                          tiny.executor->num_threads());
+    workspace = Arena("test workspace", sizes.workspace);
+    std::memset(workspace.data(), 0x7f,
+                workspace.bytes());  // large floats: nothing may rely on zeros
+    trainer = std::make_unique<Trainer>(model(), reference.get(), options, workspace.data());
+  }
+  Model& model() { return *tiny.model; }
+  std::vector<float> masters() {
+    return {model().master(), model().master() + model().layout().total()};
+  }
+  std::vector<float> gradients() {
+    const auto g = trainer->gradients();
+    return {g.begin(), g.end()};
+  }
+
+  TinyModel tiny;
+  std::unique_ptr<Model> reference;
+  Arena workspace;
+  TrainerSizes sizes;
+  std::unique_ptr<Trainer> trainer;
+};
+
+inline Sample make_sample(std::vector<int32_t> ids, int32_t prompt_tokens, uint64_t ordinal,
+                          uint32_t slot) {
+  Sample s;
+  s.id = 100 * ordinal + slot + 1;
+  s.ordinal = ordinal;
+  s.slot = slot;
+  s.ids = std::move(ids);
+  s.prompt_tokens = prompt_tokens;
+  const auto generated = static_cast<size_t>(s.generated());
+  s.logprobs.assign(generated, -1.0f);
+  s.versions.assign(generated, 0);
+  s.loss_mask.assign(generated, 1);
+  return s;
+}
+
+// Groups of four with prompts of 2 to 20 tokens and answers of 1 to 30; some tokens carry no loss.
+inline std::vector<Sample> random_samples(int count, int64_t vocab, unsigned seed,
+                                          float temperature = 1.0f) {
+  std::mt19937 rng(seed);
+  std::vector<Sample> out;
+  for (int i = 0; i < count; ++i) {
+    const auto prompt = static_cast<int32_t>(2 + rng() % 19);
+    std::vector<int32_t> ids(static_cast<size_t>(prompt) + 1 + rng() % 30);
+    for (auto& id : ids) id = static_cast<int32_t>(rng() % static_cast<unsigned>(vocab));
+    out.push_back(make_sample(std::move(ids), prompt, static_cast<uint64_t>(i / 4),
+                              static_cast<uint32_t>(i % 4)));
+    out.back().temperature = temperature;
+    for (auto& mask : out.back().loss_mask) mask = rng() % 8 != 0;
+  }
+  return out;
+}
+
+// Stores the model's own log-probs and its version, as sampling does.
+inline void store_logprobs(TrainRig& rig, std::vector<Sample>& samples) {
+  std::vector<const Sample*> in;
+  std::vector<std::span<float>> out;
+  for (Sample& s : samples) {
+    in.push_back(&s);
+    out.emplace_back(s.logprobs);
+    std::ranges::fill(s.versions, rig.model().version());
+  }
+  rig.trainer->logprobs(rig.model(), in, out);
+}
+
+// Advantages of mixed sign, one per sample.
+inline std::vector<TrainSample> with_advantages(const std::vector<Sample>& samples) {
+  std::vector<TrainSample> out;
+  for (size_t i = 0; i < samples.size(); ++i)
+    out.push_back({&samples[i], 0.75 - 0.5 * static_cast<double>(i % 4), {}, {}});
+  return out;
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// |a - b| / |b| in the Euclidean norm.
+inline double relative_l2(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    norm += double{b[i]} * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace rl::testing
