@@ -25,7 +25,8 @@
  * failures: they leave *err NULL. Treat a code unknown to you as a failure.
  *
  * Outs. Result parameters come before err and may not be NULL. Whenever the status is not RL_OK
- * they are zero or NULL. A handle that a result parameter gave is the caller's to end.
+ * they are zero or NULL, and so is a result struct but its struct_size. A handle that a result
+ * parameter gave is the caller's to end.
  *
  * Text. Strings are UTF-8, given as pointer and length and copied. The length RL_NUL_TERMINATED
  * means that the text ends with NUL. A NULL pointer is valid with length 0. Text that librl returns
@@ -149,8 +150,8 @@ RL_API uint32_t rl_abi_version(void);
 /* The library's release, such as "0.1.0". Owner: the library. Thread: any; callback-safe. */
 RL_API const char* rl_version_string(void);
 
-/* How the library was built, as lines "name=value": version, compiler, language, build type,
- * sanitizers, and the version of oneDNN it was built against. Thread: any. */
+/* How the library was built, as lines "name=value": version, abi, compiler, language,
+ * build_type, sanitized. Thread: any. */
 RL_API rl_status rl_build_info(rl_bytes** out, rl_error** err);
 
 /* Whether a feature works in this build on this machine. *available is 1 or 0. *reason says why not
@@ -163,7 +164,7 @@ RL_API rl_status rl_feature(const char* name, size_t name_len, uint32_t* availab
  * any; callback-safe. */
 RL_API const char* rl_feature_name(size_t index);
 
-/* The name of a status, such as "RL_OUT_OF_RANGE"; "RL_UNKNOWN_STATUS" for any other number. Owner:
+/* The name of a status, such as "RL_OUT_OF_RANGE"; "RL_UNKNOWN_CODE" for any other number. Owner:
  * the library. Thread: any; callback-safe. */
 RL_API const char* rl_status_name(rl_status status);
 
@@ -793,8 +794,8 @@ RL_API rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_
 typedef int32_t (*rl_event_fn)(void* user_data, const rl_event* event);
 
 /* The same as a callback: waits as rl_pipeline_next for the first event, then hands it and all that
- * wait behind it to fn. RL_OK after at least one; RL_CANCELLED, without error record, when fn
- * returned other than 0. Thread: any. */
+ * wait behind it to fn. RL_OK after at least one; RL_INTERRUPTED also when fn returned other than
+ * 0. Thread: any. */
 RL_API rl_status rl_pipeline_dispatch(rl_pipeline* pipeline, int64_t timeout_ns, rl_event_fn fn,
                                       void* user_data, rl_error** err);
 
@@ -974,10 +975,9 @@ RL_API void rl_buffer_destroy(rl_buffer* buffer);
  * RL_RESOURCE_EXHAUSTED (full). Thread: any. */
 RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err);
 
-/* Puts every sample of a batch, sharing instead of copying. Stops at the first that is refused:
- * then the ones before it are in the buffer and *num_put counts them. Thread: any. */
-RL_API rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, size_t* num_put,
-                                     rl_error** err);
+/* Copies every sample of a batch into the buffer. It stops at the first that is refused, naming its
+ * place in the batch; the samples before that stay in the buffer. Thread: any. */
+RL_API rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err);
 
 /* Takes the whole groups of lowest ordinals, at most max_groups, ordered by (ordinal, slot).
  * RL_TIMEOUT when no group is whole. Thread: any. */

@@ -1,0 +1,142 @@
+// Argument checks; see arguments.h.
+#include "abi/arguments.h"
+
+#include "abi/handles.h"
+
+namespace rl::abi {
+namespace {
+
+// No struct of rl.h will come near this; a larger size is an uninitialised one.
+constexpr size_t kMaxStructSize = 65536;
+
+// Length of the well-formed UTF-8 sequence at the front, 0 when there is none.
+size_t sequence_length(std::string_view s) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
+  const auto follows = [&](size_t i, uint8_t low, uint8_t high) {
+    return i < s.size() && byte(i) >= low && byte(i) <= high;
+  };
+  const uint8_t b = byte(0);
+  if (b < 0x80) return 1;
+  if (b >= 0xC2 && b <= 0xDF) return follows(1, 0x80, 0xBF) ? 2 : 0;
+  if (b >= 0xE0 && b <= 0xEF) {
+    const uint8_t low = b == 0xE0 ? 0xA0 : 0x80, high = b == 0xED ? 0x9F : 0xBF;
+    return follows(1, low, high) && follows(2, 0x80, 0xBF) ? 3 : 0;
+  }
+  if (b >= 0xF0 && b <= 0xF4) {
+    const uint8_t low = b == 0xF0 ? 0x90 : 0x80, high = b == 0xF4 ? 0x8F : 0xBF;
+    return follows(1, low, high) && follows(2, 0x80, 0xBF) && follows(3, 0x80, 0xBF) ? 4 : 0;
+  }
+  return 0;
+}
+
+void check_utf8(std::string_view text, const char* parameter) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = sequence_length(text.substr(at));
+    if (length == 0) refuse(parameter, str("is not UTF-8 at byte ", at));
+    at += length;
+  }
+}
+
+}  // namespace
+
+void refuse(const char* parameter, std::string message) {
+  throw Error(Code::kInvalidArgument, str("parameter ", parameter, " ", message))
+      .with_key(parameter);
+}
+
+std::string_view text_arg(const char* data, size_t len, const char* parameter) {
+  if (data == nullptr) {
+    if (len != 0) refuse(parameter, "is NULL but its length is not 0");
+    return "";
+  }
+  if (len == RL_NUL_TERMINATED) len = std::strlen(data);
+  if (len > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max())) {
+    refuse(parameter, str("has the impossible length ", len));
+  }
+  const std::string_view text(data, len);
+  check_utf8(text, parameter);
+  return text;
+}
+
+std::string_view name_arg(const char* data, size_t len, const char* parameter) {
+  const std::string_view text = text_arg(data, len, parameter);
+  const size_t nul = text.find('\0');
+  if (nul != std::string_view::npos) refuse(parameter, str("holds a NUL byte at byte ", nul));
+  return text;
+}
+
+std::string path_arg(const char* data, size_t len, const char* parameter) {
+  const std::string_view path = name_arg(data, len, parameter);
+  if (path.empty()) refuse(parameter, "is empty");
+  return std::string(path);
+}
+
+bool bool_arg(uint32_t value, const char* parameter) {
+  if (value > 1) refuse(parameter, str("is ", value, "; a truth value is 0 or 1"));
+  return value == 1;
+}
+
+void flags_arg(uint64_t flags, uint64_t known, const char* parameter) {
+  if ((flags & ~known) != 0) refuse(parameter, str("has unknown bits: ", flags & ~known));
+}
+
+PlanUse plan_use_arg(int32_t use) {
+  if (use >= RL_USE_MODEL && use <= RL_USE_PIPELINE) return static_cast<PlanUse>(use);
+  refuse("use", str("is ", use, "; RL_USE_MODEL to RL_USE_PIPELINE are expected"));
+}
+
+void check_index(size_t index, size_t count) {
+  if (index < count) return;
+  throw Error(Code::kOutOfRange, str("parameter index is ", index, " of ", count))
+      .with_key("index");
+}
+
+void check_array(const void* data, size_t count, size_t element_bytes, const char* parameter) {
+  if (data == nullptr && count != 0) refuse(parameter, str("is NULL but has ", count, " entries"));
+  if (count > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) / element_bytes) {
+    refuse(parameter, str("has the impossible count ", count));
+  }
+}
+
+std::string_view text_at(const char* const* texts, const size_t* lens, size_t index,
+                         const char* parameter) {
+  const size_t len = lens != nullptr ? lens[index] : RL_NUL_TERMINATED;
+  return text_arg(texts[index], len, str(parameter, "[", index, "]").c_str());
+}
+
+OptionSet options_or(const rl_options* options, const OptionSet& fallback) {
+  return options != nullptr ? use(options, "options")->copy() : fallback;
+}
+
+void check_struct_size(size_t struct_size, size_t known, const char* parameter) {
+  if (struct_size >= known && struct_size <= kMaxStructSize) return;
+  refuse(parameter, str("has struct_size ", struct_size, "; this library needs ", known, " to ",
+                        kMaxStructSize));
+}
+
+void check_unknown_tail(const void* data, size_t struct_size, size_t known, const char* parameter) {
+  const auto* const bytes = static_cast<const unsigned char*>(data);
+  for (size_t i = known; i < struct_size; ++i) {
+    if (bytes[i] == 0) continue;
+    throw Error(Code::kUnsupported,
+                str("parameter ", parameter, " sets byte ", i, ", beyond the ", known,
+                    " bytes that this library knows; it was made for a newer one"))
+        .with_key(parameter);
+  }
+}
+
+void clear_struct(void* out, size_t known) {
+  size_t size;
+  std::memcpy(&size, out, sizeof(size));
+  if (size < known || size > kMaxStructSize) return;
+  std::memset(static_cast<char*>(out) + sizeof(size), 0, size - sizeof(size));
+}
+
+bool init_struct(void* data, size_t size, size_t known) noexcept {
+  if (data == nullptr || size < known || size > kMaxStructSize) return false;
+  std::memset(data, 0, size);
+  std::memcpy(data, &size, sizeof(size));
+  return true;
+}
+
+}  // namespace rl::abi

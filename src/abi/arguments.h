@@ -1,0 +1,87 @@
+// Checks of what a host passes: NULL, lengths, UTF-8, truth values, flags and struct sizes. Every
+// error names the parameter. Outs are cleared before anything else and written last, so that a
+// failed call leaves them zero.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/options.h"
+#include "pipeline/plan.h"
+#include "rl.h"
+
+namespace rl::abi {
+
+[[noreturn]] void refuse(const char* parameter, std::string message);
+
+template <typename T>
+void clear(T* out) {
+  if (out != nullptr) *out = T{};
+}
+template <typename T>
+void require(const T* out, const char* parameter) {
+  if (out == nullptr) refuse(parameter, "is NULL");
+}
+
+// Text of any content but broken UTF-8.
+std::string_view text_arg(const char* data, size_t len, const char* parameter);
+// Also without NUL bytes: keys, names, paths.
+std::string_view name_arg(const char* data, size_t len, const char* parameter);
+// Also not empty.
+std::string path_arg(const char* data, size_t len, const char* parameter);
+bool bool_arg(uint32_t value, const char* parameter);
+void flags_arg(uint64_t flags, uint64_t known, const char* parameter);
+PlanUse plan_use_arg(int32_t use);
+// kOutOfRange naming the parameter index.
+void check_index(size_t index, size_t count);
+
+void check_array(const void* data, size_t count, size_t element_bytes, const char* parameter);
+template <typename T>
+std::span<const T> array_arg(const T* data, size_t count, const char* parameter) {
+  check_array(data, count, sizeof(T), parameter);
+  return {data, count};
+}
+// Text i of arrays of pointers and lengths; lens may be null.
+std::string_view text_at(const char* const* texts, const size_t* lens, size_t index,
+                         const char* parameter);
+
+// The options behind a handle; a null one takes fallback.
+OptionSet options_or(const rl_options* options, const OptionSet& fallback);
+
+// Struct sizes. A public struct grows at its end only; `known` is its size in this library, which
+// is also that of the first release.
+void check_struct_size(size_t struct_size, size_t known, const char* parameter);
+void check_unknown_tail(const void* data, size_t struct_size, size_t known, const char* parameter);
+
+// Zeroes all of a result struct but struct_size, as far as its size is plausible.
+void clear_struct(void* out, size_t known);
+
+template <typename T>
+void clear_result(T* out) {
+  if (out != nullptr) clear_struct(out, sizeof(T));
+}
+// A result struct, checked and clear.
+template <typename T>
+T& result_struct(T* out, const char* parameter) {
+  require(out, parameter);
+  check_struct_size(out->struct_size, sizeof(T), parameter);
+  return *out;
+}
+// A copy of the known part of an input struct.
+template <typename T>
+T input_struct(const T* in, const char* parameter) {
+  require(in, parameter);
+  check_struct_size(in->struct_size, sizeof(T), parameter);
+  check_unknown_tail(in, in->struct_size, sizeof(T), parameter);
+  T copy;
+  std::memcpy(&copy, in, sizeof(T));
+  return copy;
+}
+// rl_xxx_init: zeros and the size; false when nothing was done.
+bool init_struct(void* data, size_t size, size_t known) noexcept;
+
+}  // namespace rl::abi

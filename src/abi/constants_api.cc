@@ -1,0 +1,243 @@
+// Integer constants of rl.h by name, and their equality with the enumerations below this layer.
+#include "abi/arguments.h"
+#include "abi/guard.h"
+
+namespace rl::abi {
+namespace {
+
+struct Constant {
+  std::string_view name;
+  int64_t value;
+};
+#define RL_CONSTANT(name) \
+  { #name, static_cast < int64_t>(name) }
+constexpr Constant kConstants[] = {
+    RL_CONSTANT(RL_ABI_VERSION),
+    RL_CONSTANT(RL_OK),
+    RL_CONSTANT(RL_TIMEOUT),
+    RL_CONSTANT(RL_DONE),
+    RL_CONSTANT(RL_INTERRUPTED),
+    RL_CONSTANT(RL_INVALID_ARGUMENT),
+    RL_CONSTANT(RL_OUT_OF_RANGE),
+    RL_CONSTANT(RL_NOT_FOUND),
+    RL_CONSTANT(RL_ALREADY_EXISTS),
+    RL_CONSTANT(RL_FAILED_PRECONDITION),
+    RL_CONSTANT(RL_RESOURCE_EXHAUSTED),
+    RL_CONSTANT(RL_OUT_OF_MEMORY),
+    RL_CONSTANT(RL_UNSUPPORTED),
+    RL_CONSTANT(RL_BUSY),
+    RL_CONSTANT(RL_CANCELLED),
+    RL_CONSTANT(RL_INTERNAL),
+    RL_CONSTANT(RL_DATA_LOSS),
+    RL_CONSTANT(RL_IO),
+    RL_CONSTANT(RL_STALE_HANDLE),
+    RL_CONSTANT(RL_WRONG_HANDLE),
+    RL_CONSTANT(RL_WRONG_THREAD),
+    RL_CONSTANT(RL_INCOMPATIBLE),
+    RL_CONSTANT(RL_FORKED),
+    RL_CONSTANT(RL_UNKNOWN_OPTION),
+    RL_CONSTANT(RL_WRONG_TYPE),
+    RL_CONSTANT(RL_NOT_IN_BUILD),
+    RL_CONSTANT(RL_NOT_CHANGEABLE),
+    RL_CONSTANT(RL_CONFLICT),
+    RL_CONSTANT(RL_LATE),
+    RL_CONSTANT(RL_DUPLICATE),
+    RL_CONSTANT(RL_NON_FINITE),
+    RL_CONSTANT(RL_ERROR_MESSAGE),
+    RL_CONSTANT(RL_ERROR_KEY),
+    RL_CONSTANT(RL_ERROR_EXPECTED),
+    RL_CONSTANT(RL_ERROR_LOCATION),
+    RL_CONSTANT(RL_ERROR_SUMMARY),
+    RL_CONSTANT(RL_OPTION_BOOL),
+    RL_CONSTANT(RL_OPTION_I64),
+    RL_CONSTANT(RL_OPTION_U64),
+    RL_CONSTANT(RL_OPTION_F64),
+    RL_CONSTANT(RL_OPTION_STRING),
+    RL_CONSTANT(RL_OPTION_ENUM),
+    RL_CONSTANT(RL_OPTION_DURATION_NS),
+    RL_CONSTANT(RL_OPTION_BYTES),
+    RL_CONSTANT(RL_OPTION_STRING_LIST),
+    RL_CONSTANT(RL_OPTION_I64_LIST),
+    RL_CONSTANT(RL_WHEN_CREATE),
+    RL_CONSTANT(RL_WHEN_BETWEEN_STEPS),
+    RL_CONSTANT(RL_WHEN_ANY_TIME),
+    RL_CONSTANT(RL_LOG_OFF),
+    RL_CONSTANT(RL_LOG_ERROR),
+    RL_CONSTANT(RL_LOG_WARN),
+    RL_CONSTANT(RL_LOG_INFO),
+    RL_CONSTANT(RL_LOG_DEBUG),
+    RL_CONSTANT(RL_USE_MODEL),
+    RL_CONSTANT(RL_USE_GENERATE),
+    RL_CONSTANT(RL_USE_TRAIN),
+    RL_CONSTANT(RL_USE_PIPELINE),
+    RL_CONSTANT(RL_DTYPE_F32),
+    RL_CONSTANT(RL_DTYPE_BF16),
+    RL_CONSTANT(RL_PLAN_ARENA),
+    RL_CONSTANT(RL_PLAN_PART),
+    RL_CONSTANT(RL_PURPOSE_TRAIN),
+    RL_CONSTANT(RL_PURPOSE_EVAL),
+    RL_CONSTANT(RL_FINISH_NONE),
+    RL_CONSTANT(RL_FINISH_STOP_TOKEN),
+    RL_CONSTANT(RL_FINISH_STOP_STRING),
+    RL_CONSTANT(RL_FINISH_LENGTH),
+    RL_CONSTANT(RL_FINISH_ABORTED),
+    RL_CONSTANT(RL_EVENT_SCORE),
+    RL_CONSTANT(RL_EVENT_STEP),
+    RL_CONSTANT(RL_EVENT_EVAL),
+    RL_CONSTANT(RL_EVENT_CHECKPOINT),
+    RL_CONSTANT(RL_EVENT_GROUP_DROPPED),
+    RL_CONSTANT(RL_DROP_NONE),
+    RL_CONSTANT(RL_DROP_STALE),
+    RL_CONSTANT(RL_DROP_ABORTED),
+    RL_CONSTANT(RL_DROP_REWARD_ERROR),
+    RL_CONSTANT(RL_DROP_REWARD_TIMEOUT),
+    RL_CONSTANT(RL_DROP_NON_FINITE),
+    RL_CONSTANT(RL_DROP_FILTERED),
+    RL_CONSTANT(RL_DROP_OVERLONG),
+    RL_CONSTANT(RL_DROP_POISONED),
+    RL_CONSTANT(RL_DROP_ROLLBACK),
+    RL_CONSTANT(RL_DROP_CANCELLED),
+    RL_CONSTANT(RL_DROP_SHUTDOWN),
+    RL_CONSTANT(RL_STATE_IDLE),
+    RL_CONSTANT(RL_STATE_DRAWING),
+    RL_CONSTANT(RL_STATE_GENERATING),
+    RL_CONSTANT(RL_STATE_SCORING),
+    RL_CONSTANT(RL_STATE_TRAINING),
+    RL_CONSTANT(RL_STATE_PUBLISHING),
+    RL_CONSTANT(RL_STATE_EVALUATING),
+    RL_CONSTANT(RL_STATE_CHECKPOINTING),
+    RL_CONSTANT(RL_STATE_PAUSED),
+    RL_CONSTANT(RL_STATE_STOPPING),
+    RL_CONSTANT(RL_STATE_DONE),
+    RL_CONSTANT(RL_STATE_FAILED),
+    RL_CONSTANT(RL_ABI_MAJOR),
+    RL_CONSTANT(RL_ABI_MINOR),
+    RL_CONSTANT(RL_OPTION_HAS_MIN),
+    RL_CONSTANT(RL_OPTION_MIN_OPEN),
+    RL_CONSTANT(RL_OPTION_HAS_MAX),
+    RL_CONSTANT(RL_OPTION_MAX_OPEN),
+    RL_CONSTANT(RL_OPTION_POWER_OF_TWO),
+    RL_CONSTANT(RL_OPTION_DETERMINISM),
+    RL_CONSTANT(RL_OPTION_NEEDS_GPU),
+    RL_CONSTANT(RL_TEXT_ADD_SPECIAL),
+    RL_CONSTANT(RL_TEXT_ALLOW_SPECIAL),
+    RL_CONSTANT(RL_TEXT_SKIP_SPECIAL),
+    RL_CONSTANT(RL_TEXT_GENERATION_PROMPT),
+    RL_CONSTANT(RL_SAVE_REPLACE),
+};
+#undef RL_CONSTANT
+
+#define RL_SAME(c_name, cpp_value) static_assert(c_name == static_cast<int64_t>(cpp_value))
+RL_SAME(RL_OPTION_BOOL, OptionType::kBool);
+RL_SAME(RL_OPTION_I64, OptionType::kI64);
+RL_SAME(RL_OPTION_U64, OptionType::kU64);
+RL_SAME(RL_OPTION_F64, OptionType::kF64);
+RL_SAME(RL_OPTION_STRING, OptionType::kString);
+RL_SAME(RL_OPTION_ENUM, OptionType::kEnum);
+RL_SAME(RL_OPTION_DURATION_NS, OptionType::kDurationNs);
+RL_SAME(RL_OPTION_BYTES, OptionType::kBytes);
+RL_SAME(RL_OPTION_STRING_LIST, OptionType::kStringList);
+RL_SAME(RL_OPTION_I64_LIST, OptionType::kI64List);
+RL_SAME(RL_WHEN_CREATE, OptionWhen::kCreate);
+RL_SAME(RL_WHEN_BETWEEN_STEPS, OptionWhen::kBetweenSteps);
+RL_SAME(RL_WHEN_ANY_TIME, OptionWhen::kAnyTime);
+RL_SAME(RL_LOG_OFF, LogLevel::kOff);
+RL_SAME(RL_LOG_ERROR, LogLevel::kError);
+RL_SAME(RL_LOG_WARN, LogLevel::kWarn);
+RL_SAME(RL_LOG_INFO, LogLevel::kInfo);
+RL_SAME(RL_LOG_DEBUG, LogLevel::kDebug);
+RL_SAME(RL_USE_MODEL, PlanUse::kModel);
+RL_SAME(RL_USE_GENERATE, PlanUse::kGenerate);
+RL_SAME(RL_USE_TRAIN, PlanUse::kTrain);
+RL_SAME(RL_USE_PIPELINE, PlanUse::kPipeline);
+RL_SAME(RL_DTYPE_F32, Dtype::kF32);
+RL_SAME(RL_DTYPE_BF16, Dtype::kBf16);
+RL_SAME(RL_PURPOSE_TRAIN, Purpose::kTrain);
+RL_SAME(RL_PURPOSE_EVAL, Purpose::kEval);
+RL_SAME(RL_FINISH_NONE, FinishReason::kNone);
+RL_SAME(RL_FINISH_STOP_TOKEN, FinishReason::kStopToken);
+RL_SAME(RL_FINISH_STOP_STRING, FinishReason::kStopString);
+RL_SAME(RL_FINISH_LENGTH, FinishReason::kLength);
+RL_SAME(RL_FINISH_ABORTED, FinishReason::kAborted);
+RL_SAME(RL_EVENT_SCORE, EventKind::kScore);
+RL_SAME(RL_EVENT_STEP, EventKind::kStep);
+RL_SAME(RL_EVENT_EVAL, EventKind::kEval);
+RL_SAME(RL_EVENT_CHECKPOINT, EventKind::kCheckpoint);
+RL_SAME(RL_EVENT_GROUP_DROPPED, EventKind::kGroupDropped);
+RL_SAME(RL_DROP_NONE, DropReason::kNone);
+RL_SAME(RL_DROP_STALE, DropReason::kStale);
+RL_SAME(RL_DROP_ABORTED, DropReason::kAborted);
+RL_SAME(RL_DROP_REWARD_ERROR, DropReason::kRewardError);
+RL_SAME(RL_DROP_REWARD_TIMEOUT, DropReason::kRewardTimeout);
+RL_SAME(RL_DROP_NON_FINITE, DropReason::kNonFinite);
+RL_SAME(RL_DROP_FILTERED, DropReason::kFiltered);
+RL_SAME(RL_DROP_OVERLONG, DropReason::kOverlong);
+RL_SAME(RL_DROP_POISONED, DropReason::kPoisoned);
+RL_SAME(RL_DROP_ROLLBACK, DropReason::kRollback);
+RL_SAME(RL_DROP_CANCELLED, DropReason::kCancelled);
+RL_SAME(RL_DROP_SHUTDOWN, DropReason::kShutdown);
+RL_SAME(RL_STATE_IDLE, PipelineState::kIdle);
+RL_SAME(RL_STATE_DRAWING, PipelineState::kDrawing);
+RL_SAME(RL_STATE_GENERATING, PipelineState::kGenerating);
+RL_SAME(RL_STATE_SCORING, PipelineState::kScoring);
+RL_SAME(RL_STATE_TRAINING, PipelineState::kTraining);
+RL_SAME(RL_STATE_PUBLISHING, PipelineState::kPublishing);
+RL_SAME(RL_STATE_EVALUATING, PipelineState::kEvaluating);
+RL_SAME(RL_STATE_CHECKPOINTING, PipelineState::kCheckpointing);
+RL_SAME(RL_STATE_PAUSED, PipelineState::kPaused);
+RL_SAME(RL_STATE_STOPPING, PipelineState::kStopping);
+RL_SAME(RL_STATE_DONE, PipelineState::kDone);
+RL_SAME(RL_STATE_FAILED, PipelineState::kFailed);
+RL_SAME(RL_OK, Code::kOk);
+RL_SAME(RL_TIMEOUT, Code::kTimeout);
+RL_SAME(RL_DONE, Code::kDone);
+RL_SAME(RL_INTERRUPTED, Code::kInterrupted);
+RL_SAME(RL_INVALID_ARGUMENT, Code::kInvalidArgument);
+RL_SAME(RL_OUT_OF_RANGE, Code::kOutOfRange);
+RL_SAME(RL_NOT_FOUND, Code::kNotFound);
+RL_SAME(RL_ALREADY_EXISTS, Code::kAlreadyExists);
+RL_SAME(RL_FAILED_PRECONDITION, Code::kFailedPrecondition);
+RL_SAME(RL_RESOURCE_EXHAUSTED, Code::kResourceExhausted);
+RL_SAME(RL_OUT_OF_MEMORY, Code::kOutOfMemory);
+RL_SAME(RL_UNSUPPORTED, Code::kUnsupported);
+RL_SAME(RL_BUSY, Code::kBusy);
+RL_SAME(RL_CANCELLED, Code::kCancelled);
+RL_SAME(RL_INTERNAL, Code::kInternal);
+RL_SAME(RL_DATA_LOSS, Code::kDataLoss);
+RL_SAME(RL_IO, Code::kIo);
+RL_SAME(RL_STALE_HANDLE, Code::kStaleHandle);
+RL_SAME(RL_WRONG_HANDLE, Code::kWrongHandle);
+RL_SAME(RL_WRONG_THREAD, Code::kWrongThread);
+RL_SAME(RL_INCOMPATIBLE, Code::kIncompatible);
+RL_SAME(RL_FORKED, Code::kForked);
+RL_SAME(RL_UNKNOWN_OPTION, Code::kUnknownOption);
+RL_SAME(RL_WRONG_TYPE, Code::kWrongType);
+RL_SAME(RL_NOT_IN_BUILD, Code::kNotInBuild);
+RL_SAME(RL_NOT_CHANGEABLE, Code::kNotChangeable);
+RL_SAME(RL_CONFLICT, Code::kConflict);
+RL_SAME(RL_LATE, Code::kLate);
+RL_SAME(RL_DUPLICATE, Code::kDuplicate);
+RL_SAME(RL_NON_FINITE, Code::kNonFinite);
+#undef RL_SAME
+
+}  // namespace
+}  // namespace rl::abi
+
+using namespace rl;
+using namespace rl::abi;
+
+extern "C" rl_status rl_constant(const char* name, size_t name_len, int64_t* value,
+                                 rl_error** err) {
+  clear(value);
+  return guarded(err, nullptr, [&] {
+    require(value, "value");
+    const std::string_view wanted = name_arg(name, name_len, "name");
+    for (const Constant& constant : kConstants) {
+      if (wanted != constant.name) continue;
+      *value = constant.value;
+      return;
+    }
+    throw Error(Code::kNotFound, str("parameter name: rl.h has no constant \"", wanted, "\""))
+        .with_key("name");
+  });
+}

@@ -1,0 +1,150 @@
+// rl_error: records made from exceptions, and their getters. When there is no memory for a record
+// the host gets a fixed token, which no table lookup is needed for.
+#include <new>
+
+#include "abi/guard.h"
+
+namespace rl::abi {
+namespace {
+
+// Generations start at 1, so the table never issues this token.
+constexpr uint64_t kOutOfMemoryToken = uint64_t{static_cast<uint8_t>(Kind::kError)} << 56;
+constexpr const char* kOutOfMemoryText = "the system gave no memory";
+constexpr const char* kOutOfMemorySummary = "RL_OUT_OF_MEMORY: the system gave no memory";
+
+bool is_out_of_memory(const rl_error* error) {
+  return reinterpret_cast<uintptr_t>(error) == kOutOfMemoryToken;
+}
+
+std::string summarise(const Error& error) {
+  std::string out = str(code_name(error.code), ": ", error.message);
+  if (!error.key.empty()) out += str(" [key: ", error.key, "]");
+  if (!error.expected.empty()) out += str(" [expected: ", error.expected, "]");
+  if (!error.location.empty()) out += str(" [at: ", error.location, "]");
+  if (error.system_code != 0) out += str(" [system code: ", error.system_code, "]");
+  for (size_t i = 0; i < error.nearest.size(); ++i) {
+    out += str(i == 0 ? " [near: " : ", ", error.nearest[i]);
+  }
+  if (!error.nearest.empty()) out += "]";
+  if (error.cause != nullptr) out += str("; caused by ", summarise(*error.cause));
+  return out;
+}
+
+rl_error* make_record(Error error) {
+  std::string summary = summarise(error);
+  return issue<rl_error>(
+      std::make_shared<const ErrorRecord>(ErrorRecord{std::move(error), std::move(summary)}));
+}
+
+rl_status deliver(rl_error** err, Error error) {
+  const auto status = static_cast<rl_status>(error.code);
+  if (err != nullptr && status >= RL_INVALID_ARGUMENT) *err = make_record(std::move(error));
+  return status;
+}
+
+rl_status deliver_out_of_memory(rl_error** err) noexcept {
+  if (err != nullptr) *err = reinterpret_cast<rl_error*>(static_cast<uintptr_t>(kOutOfMemoryToken));
+  return RL_OUT_OF_MEMORY;
+}
+
+rl_status report_known(rl_error** err, const void* handle) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (error.code == Code::kInternal) poison_handle(handle, error.message.c_str());
+    return deliver(err, error);
+  } catch (const std::bad_alloc&) {
+    return deliver_out_of_memory(err);
+  } catch (const std::exception& error) {
+    poison_handle(handle, error.what());
+    return deliver(err, Error(Code::kInternal, str("unexpected exception: ", error.what())));
+  } catch (...) {
+    poison_handle(handle, "unexpected exception");
+    return deliver(err, Error(Code::kInternal, "unexpected exception of unknown type"));
+  }
+}
+
+const char* choose(const std::string& text, size_t* len) {
+  if (len != nullptr) *len = text.size();
+  return text.c_str();
+}
+
+const char* choose(const char* text, size_t* len) {
+  if (len != nullptr) *len = std::char_traits<char>::length(text);
+  return text;
+}
+
+const char* out_of_memory_text(int32_t field, size_t* len) {
+  if (field == RL_ERROR_MESSAGE) return choose(kOutOfMemoryText, len);
+  return choose(field == RL_ERROR_SUMMARY ? kOutOfMemorySummary : "", len);
+}
+
+}  // namespace
+
+rl_status report_exception(rl_error** err, const void* handle) noexcept {
+  try {
+    return report_known(err, handle);
+  } catch (...) {
+    return deliver_out_of_memory(err);
+  }
+}
+
+}  // namespace rl::abi
+
+using namespace rl::abi;
+
+extern "C" {
+
+rl_status rl_error_code(const rl_error* error) {
+  if (error == nullptr) return RL_OK;
+  if (is_out_of_memory(error)) return RL_OUT_OF_MEMORY;
+  const auto record = use_if_live(error);
+  return record != nullptr ? static_cast<rl_status>(record->error.code) : RL_STALE_HANDLE;
+}
+
+const char* rl_error_text(const rl_error* error, int32_t field, size_t* len) {
+  if (is_out_of_memory(error)) return out_of_memory_text(field, len);
+  const auto record = use_if_live(error);
+  if (record == nullptr) return choose("", len);
+  switch (field) {
+    case RL_ERROR_MESSAGE:
+      return choose(record->error.message, len);
+    case RL_ERROR_KEY:
+      return choose(record->error.key, len);
+    case RL_ERROR_EXPECTED:
+      return choose(record->error.expected, len);
+    case RL_ERROR_LOCATION:
+      return choose(record->error.location, len);
+    case RL_ERROR_SUMMARY:
+      return choose(record->summary, len);
+    default:
+      return choose("", len);
+  }
+}
+
+const char* rl_error_nearest(const rl_error* error, size_t index) {
+  const auto record = use_if_live(error);
+  if (record == nullptr || index >= record->error.nearest.size()) return nullptr;
+  return record->error.nearest[index].c_str();
+}
+
+int32_t rl_error_system_code(const rl_error* error) {
+  const auto record = use_if_live(error);
+  return record != nullptr ? record->error.system_code : 0;
+}
+
+rl_error* rl_error_cause(const rl_error* error) {
+  const auto record = use_if_live(error);
+  if (record == nullptr || record->error.cause == nullptr) return nullptr;
+  rl_error* cause = nullptr;
+  try {
+    cause = make_record(*record->error.cause);
+  } catch (...) {
+    // The caller sees an error without cause.
+  }
+  return cause;
+}
+
+void rl_error_release(rl_error* error) { drop(error); }
+
+}  // extern "C"

@@ -1,0 +1,162 @@
+// Events, their views, and the queue they wait in.
+#include "abi/arguments.h"
+#include "abi/guard.h"
+#include "abi/samples.h"
+
+using namespace rl;
+using namespace rl::abi;
+
+namespace {
+
+const MetricList* metrics_of(const Event& event) {
+  if (const auto* step = dynamic_cast<const StepEvent*>(&event)) return &step->metrics;
+  if (const auto* eval = dynamic_cast<const EvalEvent*>(&event)) return &eval->metrics;
+  return nullptr;
+}
+
+void set_text(rl_event_view& view, const std::string& text) {
+  view.text = text.c_str();
+  view.text_len = text.size();
+}
+
+void fill_kind(rl_event_view& view, const StepEvent& event) {
+  view.step = event.step;
+  view.version = event.version;
+}
+
+void fill_kind(rl_event_view& view, const EvalEvent& event) {
+  view.step = event.step;
+  view.version = event.version;
+  view.value = event.mean_reward;
+  view.count = static_cast<uint64_t>(event.num_scored);
+}
+
+void fill_kind(rl_event_view& view, const CheckpointEvent& event) {
+  view.step = event.step;
+  set_text(view, event.path);
+}
+
+void fill_kind(rl_event_view& view, const GroupDroppedEvent& event) {
+  view.reason = static_cast<int32_t>(event.reason);
+  view.ordinal = event.ordinal;
+  view.data_row = event.data_row;
+  set_text(view, event.message);
+}
+
+void fill_kind(rl_event_view& view, const ScoreEvent& event) {
+  view.ordinal = event.sample->ordinal;
+  view.data_row = event.sample->data_row;
+}
+
+template <typename Kind>
+bool fill_if(rl_event_view& view, const Event& event) {
+  const auto* const typed = dynamic_cast<const Kind*>(&event);
+  if (typed != nullptr) fill_kind(view, *typed);
+  return typed != nullptr;
+}
+
+void fill(rl_event_view& view, const Event& event) {
+  view.kind = event.kind();
+  view.data_row = -1;
+  view.text = "";
+  const MetricList* const metrics = metrics_of(event);
+  view.num_metrics = metrics != nullptr ? metrics->size() : 0;
+  const bool known = fill_if<ScoreEvent>(view, event) || fill_if<StepEvent>(view, event) ||
+                     fill_if<EvalEvent>(view, event) || fill_if<CheckpointEvent>(view, event) ||
+                     fill_if<GroupDroppedEvent>(view, event);
+  RL_CHECK(known);
+}
+
+}  // namespace
+
+extern "C" {
+
+void rl_sample_view_init(rl_sample_view* view, size_t size) {
+  if (!init_struct(view, size, sizeof(*view))) return;
+  view->data_row = -1;
+  view->temperature = 1;
+}
+
+void rl_event_view_init(rl_event_view* view, size_t size) {
+  init_struct(view, size, sizeof(*view));
+}
+
+int32_t rl_event_kind(const rl_event* event) {
+  const auto source = use_if_live(event);
+  return source != nullptr ? source->kind() : 0;
+}
+
+rl_status rl_event_get_view(const rl_event* event, rl_event_view* view, rl_error** err) {
+  clear_result(view);
+  return guarded(err, event, [&] {
+    const auto source = use(event, "event");
+    fill(result_struct(view, "view"), *source);
+  });
+}
+
+rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl_error** err) {
+  clear_result(view);
+  return guarded(err, event, [&] {
+    const auto source = use(event, "event");
+    rl_sample_view& out = result_struct(view, "view");
+    const auto* const score = dynamic_cast<const ScoreEvent*>(source.get());
+    if (score == nullptr) {
+      throw Error(Code::kFailedPrecondition,
+                  str("parameter event is of kind ", source->kind(), ", which has no sample"))
+          .with_key("event");
+    }
+    fill_sample(out, *score->sample);
+    out.prompt_text = score->prompt_text.c_str();
+    out.prompt_text_len = score->prompt_text.size();
+    out.text = score->text.c_str();
+    out.text_len = score->text.size();
+  });
+}
+
+rl_status rl_event_metric(const rl_event* event, size_t index, const char** name, double* value,
+                          rl_error** err) {
+  clear(name);
+  clear(value);
+  return guarded(err, event, [&] {
+    const auto source = use(event, "event");
+    require(name, "name");
+    require(value, "value");
+    const MetricList* const metrics = metrics_of(*source);
+    check_index(index, metrics != nullptr ? metrics->size() : 0);
+    *name = metrics->at(index).name.c_str();
+    *value = metrics->at(index).value;
+  });
+}
+
+rl_status rl_event_metric_named(const rl_event* event, const char* name, size_t name_len,
+                                double* value, rl_error** err) {
+  clear(value);
+  return guarded(err, event, [&] {
+    const auto source = use(event, "event");
+    const std::string_view wanted = name_arg(name, name_len, "name");
+    require(value, "value");
+    const MetricList* const metrics = metrics_of(*source);
+    const auto found = metrics != nullptr ? metrics->get(wanted) : std::nullopt;
+    if (!found) {
+      throw Error(Code::kNotFound, str("parameter name: the event has no metric \"", wanted, "\""))
+          .with_key("name");
+    }
+    *value = *found;
+  });
+}
+
+void rl_event_release(rl_event* event) { drop(event); }
+
+int32_t rl_event_queue_fd(const rl_event_queue* queue) {
+  const auto source = use_if_live(queue);
+  return source != nullptr ? source->fd() : -1;
+}
+
+size_t rl_event_queue_size(const rl_event_queue* queue) {
+  const auto source = use_if_live(queue);
+  return source != nullptr ? source->size() : 0;
+}
+
+void rl_event_queue_release(rl_event_queue* queue) { drop(queue); }
+
+}  // extern "C"

@@ -1,0 +1,30 @@
+// The one wrapper around every call that can fail: whatever is thrown becomes a status and an owned
+// rl_error, and nothing leaves the library. A broken invariant also poisons the handle concerned.
+#pragma once
+#include <utility>
+
+#include "abi/handles.h"
+
+namespace rl::abi {
+
+// Turns the exception being handled into a status and, when err is not null, a record. Results
+// (timeout, done, interrupted) have no record.
+rl_status report_exception(rl_error** err, const void* handle) noexcept;
+
+// Runs body, which returns nothing (RL_OK) or an rl_status.
+template <typename Body>
+rl_status guarded(rl_error** err, const void* handle, Body&& body) noexcept {
+  if (err != nullptr) *err = nullptr;
+  try {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      return RL_OK;
+    } else {
+      return body();
+    }
+  } catch (...) {
+    return report_exception(err, handle);
+  }
+}
+
+}  // namespace rl::abi

@@ -1,0 +1,65 @@
+// The process has one handle table; it is never destroyed, so that handles may be ended at any time
+// during exit.
+#include "abi/handles.h"
+
+namespace rl::abi {
+namespace {
+
+constexpr const char* kKindNames[] = {
+    "no handle type", "rl_error",  "rl_bytes",    "rl_options", "rl_runtime",
+    "rl_plan",        "rl_model",  "rl_pipeline", "rl_event",   "rl_event_queue",
+    "rl_batch",       "rl_engine", "rl_buffer",   "rl_trainer", "rl_profiler"};
+constexpr size_t kNumKinds = sizeof(kKindNames) / sizeof(kKindNames[0]);
+static_assert(kNumKinds == static_cast<size_t>(Kind::kProfiler) + 1);
+static_assert(sizeof(void*) == sizeof(uint64_t), "a handle holds a 64-bit token");
+
+HandleTable& table() {
+  static HandleTable* const instance = new HandleTable;
+  return *instance;
+}
+
+uint64_t token_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
+
+std::string describe(const Error& error, uint64_t token, Kind kind) {
+  if (error.code != Code::kWrongHandle) return error.message;
+  return str("an ", kind_name(static_cast<uint8_t>(token >> 56)), " was given where an ",
+             kind_name(static_cast<uint8_t>(kind)), " is expected");
+}
+
+}  // namespace
+
+const char* kind_name(uint8_t kind) { return kKindNames[kind < kNumKinds ? kind : 0]; }
+
+uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload) {
+  return table().insert(static_cast<uint8_t>(kind), std::move(payload));
+}
+
+std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* parameter) {
+  const uint64_t token = token_of(handle);
+  try {
+    return table().get(token, static_cast<uint8_t>(kind));
+  } catch (const Error& error) {
+    throw Error(error.code, str("parameter ", parameter, ": ", describe(error, token, kind)))
+        .with_key(parameter)
+        .with_expected(kind_name(static_cast<uint8_t>(kind)));
+  }
+}
+
+void drop_handle(const void* handle, Kind kind) noexcept {
+  std::shared_ptr<void> payload;  // ends after the table's lock
+  try {
+    if (handle != nullptr) payload = table().remove(token_of(handle), static_cast<uint8_t>(kind));
+  } catch (...) {
+    // NULL, stale, of another kind, or made before fork: ending it is without effect.
+  }
+}
+
+void poison_handle(const void* handle, const char* message) noexcept {
+  try {
+    table().poison(token_of(handle), message);
+  } catch (...) {
+    // Without memory for the message the handle stays usable; the caller still gets its error.
+  }
+}
+
+}  // namespace rl::abi

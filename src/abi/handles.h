@@ -1,0 +1,97 @@
+// Handles of rl.h: which object stands behind each handle type, and how to issue, use and end one.
+// A host's pointer is the 64-bit token of core/handle_table.h; it is never dereferenced.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "abi/payloads.h"
+#include "core/handle_table.h"
+#include "rl.h"
+
+namespace rl::abi {
+
+enum class Kind : uint8_t {
+  kError = 1,
+  kBytes,
+  kOptions,
+  kRuntime,
+  kPlan,
+  kModel,
+  kPipeline,
+  kEvent,
+  kEventQueue,
+  kBatch,
+  kEngine,
+  kBuffer,
+  kTrainer,
+  kProfiler
+};
+// "rl_options"; "no handle type" for any other number.
+const char* kind_name(uint8_t kind);
+
+// Kind and payload of a handle type.
+template <typename Handle>
+struct HandleOf;
+// clang-format off
+#define RL_HANDLE(handle, kind_value, payload) \
+  template <> \
+  struct HandleOf<handle> { \
+    static constexpr Kind kKind = Kind::kind_value; \
+    using Payload = payload; \
+  }
+RL_HANDLE(rl_error, kError, const ErrorRecord);
+RL_HANDLE(rl_bytes, kBytes, const std::string);
+RL_HANDLE(rl_options, kOptions, OptionsBox);
+RL_HANDLE(rl_runtime, kRuntime, Runtime);
+RL_HANDLE(rl_plan, kPlan, const MemoryPlan);
+RL_HANDLE(rl_model, kModel, LoadedModel);
+RL_HANDLE(rl_pipeline, kPipeline, Pipeline);
+RL_HANDLE(rl_event, kEvent, const Event);
+RL_HANDLE(rl_event_queue, kEventQueue, EventQueue);
+RL_HANDLE(rl_batch, kBatch, BatchBox);
+RL_HANDLE(rl_engine, kEngine, EngineBox);
+RL_HANDLE(rl_buffer, kBuffer, BufferPart);
+RL_HANDLE(rl_trainer, kTrainer, TrainerPart);
+RL_HANDLE(rl_profiler, kProfiler, ProfilerPart);
+#undef RL_HANDLE
+// clang-format on
+
+template <typename Handle>
+using PayloadPtr = std::shared_ptr<typename HandleOf<Handle>::Payload>;
+
+uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload);
+// Errors of HandleTable::get with the parameter's name in key and message.
+std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* parameter);
+void drop_handle(const void* handle, Kind kind) noexcept;
+void poison_handle(const void* handle, const char* message) noexcept;
+
+template <typename Handle>
+Handle* issue(PayloadPtr<Handle> payload) {
+  using Stored = std::remove_const_t<typename HandleOf<Handle>::Payload>;
+  const uint64_t token =
+      insert_handle(HandleOf<Handle>::kKind, std::const_pointer_cast<Stored>(std::move(payload)));
+  return reinterpret_cast<Handle*>(static_cast<uintptr_t>(token));
+}
+
+// The object, kept alive by the result.
+template <typename Handle>
+PayloadPtr<Handle> use(const Handle* handle, const char* parameter) {
+  return std::static_pointer_cast<typename HandleOf<Handle>::Payload>(
+      find_handle(handle, HandleOf<Handle>::kKind, parameter));
+}
+// The same for getters without a status: null when the handle is not live.
+template <typename Handle>
+PayloadPtr<Handle> use_if_live(const Handle* handle) noexcept {
+  try {
+    return use(handle, "handle");
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+template <typename Handle>
+void drop(const Handle* handle) noexcept {
+  drop_handle(handle, HandleOf<Handle>::kKind);
+}
+
+}  // namespace rl::abi

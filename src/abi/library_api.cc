@@ -1,0 +1,89 @@
+// Version, build and features of the library.
+#include "abi/arguments.h"
+#include "abi/bytes.h"
+#include "abi/guard.h"
+
+namespace rl::abi {
+namespace {
+
+// Why bf16 is not the compute dtype here, or empty.
+const char* bf16_reason() {
+  return compute_dtype_of(OptionSet()) == Dtype::kBf16
+             ? ""
+             : "bf16: unavailable, because this processor has no bf16 dot product; fp32 is used";
+}
+
+const char* works() { return ""; }
+const char* no_cuda() { return "cuda: unavailable, because this build has no CUDA device code"; }
+const char* no_async() {
+  return "async: unavailable, because this build runs rollout and training in turn only";
+}
+const char* no_distributed() {
+  return "distributed: unavailable, because this build uses one process on one machine";
+}
+
+struct Feature {
+  const char* name;
+  const char* (*reason)();  // empty: it works
+};
+constexpr Feature kFeatures[] = {
+    {"cpu", works},  {"bf16", bf16_reason},  {"cuda", no_cuda},
+    {"sync", works}, {"async", no_async},    {"distributed", no_distributed},
+    {"gguf", works}, {"safetensors", works}, {"grpo", works},
+};
+
+#ifdef RL_SANITIZED
+constexpr const char* kSanitized = "yes";
+#else
+constexpr const char* kSanitized = "no";
+#endif
+
+}  // namespace
+}  // namespace rl::abi
+
+using namespace rl;
+using namespace rl::abi;
+
+extern "C" {
+
+uint32_t rl_abi_version(void) { return RL_ABI_VERSION; }
+
+const char* rl_version_string(void) { return RL_VERSION_TEXT; }
+
+rl_status rl_build_info(rl_bytes** out, rl_error** err) {
+  clear(out);
+  return guarded(err, nullptr, [&] {
+    require(out, "out");
+    *out = make_bytes(str("version=", RL_VERSION_TEXT, "\nabi=", RL_ABI_MAJOR, ".", RL_ABI_MINOR,
+                          "\ncompiler=", __VERSION__, "\nlanguage=C++", __cplusplus / 100,
+                          "\nbuild_type=", RL_BUILD_TYPE, "\nsanitized=", kSanitized, "\n"));
+  });
+}
+
+rl_status rl_feature(const char* name, size_t name_len, uint32_t* available, const char** reason,
+                     rl_error** err) {
+  clear(available);
+  clear(reason);
+  return guarded(err, nullptr, [&] {
+    require(available, "available");
+    require(reason, "reason");
+    const std::string_view wanted = name_arg(name, name_len, "name");
+    for (const Feature& feature : kFeatures) {
+      if (wanted != feature.name) continue;
+      const char* const text = feature.reason();
+      *available = *text == '\0' ? 1 : 0;
+      *reason = text;
+      return;
+    }
+    throw Error(Code::kNotFound, str("parameter name: there is no feature \"", wanted, "\""))
+        .with_key("name");
+  });
+}
+
+const char* rl_feature_name(size_t index) {
+  return index < std::size(kFeatures) ? kFeatures[index].name : nullptr;
+}
+
+const char* rl_status_name(rl_status status) { return code_name(static_cast<Code>(status)); }
+
+}  // extern "C"

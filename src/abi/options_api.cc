@@ -1,0 +1,191 @@
+// Option sets.
+#include "abi/arguments.h"
+#include "abi/bytes.h"
+#include "abi/guard.h"
+
+using namespace rl;
+using namespace rl::abi;
+
+namespace {
+
+// Runs set(OptionSet&, key) on the options behind a handle.
+template <typename F>
+rl_status change(rl_options* options, const char* key, size_t key_len, rl_error** err, F&& set) {
+  return guarded(err, options, [&] {
+    const auto box = use(options, "options");
+    const std::string_view name = name_arg(key, key_len, "key");
+    box->with([&](OptionSet& values) { set(values, name); });
+  });
+}
+
+// Writes get(OptionSet, key) to out.
+template <typename T, typename F>
+rl_status read(const rl_options* options, const char* key, size_t key_len, T* out, rl_error** err,
+               F&& get) {
+  clear(out);
+  return guarded(err, options, [&] {
+    const auto box = use(options, "options");
+    const std::string_view name = name_arg(key, key_len, "key");
+    require(out, "out");
+    *out = box->with([&](OptionSet& values) -> T { return get(values, name); });
+  });
+}
+
+rl_options* make_options(OptionSet set) {
+  return issue<rl_options>(std::make_shared<OptionsBox>(std::move(set)));
+}
+
+}  // namespace
+
+extern "C" {
+
+rl_status rl_options_create(rl_options** out, rl_error** err) {
+  clear(out);
+  return guarded(err, nullptr, [&] {
+    require(out, "out");
+    *out = make_options(OptionSet());
+  });
+}
+
+rl_status rl_options_clone(const rl_options* options, rl_options** out, rl_error** err) {
+  clear(out);
+  return guarded(err, options, [&] {
+    const auto box = use(options, "options");
+    require(out, "out");
+    *out = make_options(box->copy());
+  });
+}
+
+void rl_options_destroy(rl_options* options) { drop(options); }
+
+rl_status rl_options_set_bool(rl_options* options, const char* key, size_t key_len, uint32_t value,
+                              rl_error** err) {
+  return change(options, key, key_len, err, [&](OptionSet& set, std::string_view name) {
+    set.set_bool(name, bool_arg(value, "value"));
+  });
+}
+
+rl_status rl_options_set_i64(rl_options* options, const char* key, size_t key_len, int64_t value,
+                             rl_error** err) {
+  return change(options, key, key_len, err,
+                [&](OptionSet& set, std::string_view name) { set.set_i64(name, value); });
+}
+
+rl_status rl_options_set_u64(rl_options* options, const char* key, size_t key_len, uint64_t value,
+                             rl_error** err) {
+  return change(options, key, key_len, err,
+                [&](OptionSet& set, std::string_view name) { set.set_u64(name, value); });
+}
+
+rl_status rl_options_set_f64(rl_options* options, const char* key, size_t key_len, double value,
+                             rl_error** err) {
+  return change(options, key, key_len, err,
+                [&](OptionSet& set, std::string_view name) { set.set_f64(name, value); });
+}
+
+rl_status rl_options_set_string(rl_options* options, const char* key, size_t key_len,
+                                const char* value, size_t value_len, rl_error** err) {
+  return change(options, key, key_len, err, [&](OptionSet& set, std::string_view name) {
+    set.set_string(name, text_arg(value, value_len, "value"));
+  });
+}
+
+rl_status rl_options_set_string_list(rl_options* options, const char* key, size_t key_len,
+                                     const char* const* values, const size_t* lens, size_t count,
+                                     rl_error** err) {
+  return change(options, key, key_len, err, [&](OptionSet& set, std::string_view name) {
+    check_array(values, count, sizeof(*values), "values");
+    std::vector<std::string> list;
+    for (size_t i = 0; i < count; ++i) list.emplace_back(text_at(values, lens, i, "values"));
+    set.set_string_list(name, std::move(list));
+  });
+}
+
+rl_status rl_options_set_i64_list(rl_options* options, const char* key, size_t key_len,
+                                  const int64_t* values, size_t count, rl_error** err) {
+  return change(options, key, key_len, err, [&](OptionSet& set, std::string_view name) {
+    const auto list = array_arg(values, count, "values");
+    set.set_i64_list(name, {list.begin(), list.end()});
+  });
+}
+
+rl_status rl_options_set_text(rl_options* options, const char* key, size_t key_len,
+                              const char* text, size_t text_len, rl_error** err) {
+  return change(options, key, key_len, err, [&](OptionSet& set, std::string_view name) {
+    set.set_text(name, text_arg(text, text_len, "text"));
+  });
+}
+
+rl_status rl_options_get_bool(const rl_options* options, const char* key, size_t key_len,
+                              uint32_t* out, rl_error** err) {
+  return read(options, key, key_len, out, err,
+              [](OptionSet& set, std::string_view name) { return set.get_bool(name) ? 1 : 0; });
+}
+
+rl_status rl_options_get_i64(const rl_options* options, const char* key, size_t key_len,
+                             int64_t* out, rl_error** err) {
+  return read(options, key, key_len, out, err,
+              [](OptionSet& set, std::string_view name) { return set.get_i64(name); });
+}
+
+rl_status rl_options_get_u64(const rl_options* options, const char* key, size_t key_len,
+                             uint64_t* out, rl_error** err) {
+  return read(options, key, key_len, out, err,
+              [](OptionSet& set, std::string_view name) { return set.get_u64(name); });
+}
+
+rl_status rl_options_get_f64(const rl_options* options, const char* key, size_t key_len,
+                             double* out, rl_error** err) {
+  return read(options, key, key_len, out, err,
+              [](OptionSet& set, std::string_view name) { return set.get_f64(name); });
+}
+
+rl_status rl_options_get_string(const rl_options* options, const char* key, size_t key_len,
+                                rl_bytes** out, rl_error** err) {
+  return read(options, key, key_len, out, err, [](OptionSet& set, std::string_view name) {
+    return make_bytes(set.get_string(name));
+  });
+}
+
+rl_status rl_options_get_text(const rl_options* options, const char* key, size_t key_len,
+                              rl_bytes** out, rl_error** err) {
+  return read(options, key, key_len, out, err,
+              [](OptionSet& set, std::string_view name) { return make_bytes(set.get_text(name)); });
+}
+
+rl_status rl_options_is_default(const rl_options* options, const char* key, size_t key_len,
+                                uint32_t* out, rl_error** err) {
+  return read(options, key, key_len, out, err,
+              [](OptionSet& set, std::string_view name) { return set.is_default(name) ? 1 : 0; });
+}
+
+rl_status rl_options_unset(rl_options* options, const char* key, size_t key_len, rl_error** err) {
+  return change(options, key, key_len, err,
+                [](OptionSet& set, std::string_view name) { set.unset(name); });
+}
+
+rl_status rl_options_validate(const rl_options* options, rl_error** err) {
+  return guarded(err, options, [&] { use(options, "options")->copy().validate(); });
+}
+
+rl_status rl_options_dump(const rl_options* options, uint32_t only_changed, rl_bytes** out,
+                          rl_error** err) {
+  clear(out);
+  return guarded(err, options, [&] {
+    const auto box = use(options, "options");
+    const bool changed = bool_arg(only_changed, "only_changed");
+    require(out, "out");
+    *out = make_bytes(box->copy().dump(changed));
+  });
+}
+
+rl_status rl_options_identity(const rl_options* options, uint64_t* out, rl_error** err) {
+  clear(out);
+  return guarded(err, options, [&] {
+    const auto box = use(options, "options");
+    require(out, "out");
+    *out = box->copy().identity();
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,212 @@
+// The parts of a host's own loop: engine, buffer and batches between them.
+#include "abi/arguments.h"
+#include "abi/guard.h"
+#include "abi/samples.h"
+
+using namespace rl;
+using namespace rl::abi;
+
+namespace {
+
+rl_batch* make_batch(std::vector<SamplePtr> samples) {
+  auto box = std::make_shared<BatchBox>();
+  box->samples = std::move(samples);
+  return issue<rl_batch>(std::move(box));
+}
+
+Request request_from_view(const EngineBox& engine, const rl_request& view) {
+  const auto prompt = array_arg(view.prompt, view.num_prompt, "request.prompt");
+  if (view.num_samples > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    refuse("request.num_samples", str("is ", view.num_samples));
+  }
+  Request request = request_from(
+      view.sampling != nullptr ? use(view.sampling, "request.sampling")->copy() : engine.options);
+  request.prompt.assign(prompt.begin(), prompt.end());
+  request.num_samples = static_cast<int64_t>(view.num_samples);
+  return request;
+}
+
+void fill(rl_engine_stats& out, const EngineStats& stats) {
+  const auto count = [](int64_t v) { return static_cast<uint64_t>(v); };
+  out.running = count(stats.running);
+  out.waiting = count(stats.waiting);
+  out.blocks_in_use = count(stats.blocks_in_use);
+  out.blocks_total = count(stats.blocks_total);
+  out.prefill_tokens = count(stats.prefill_tokens);
+  out.decode_tokens = count(stats.decode_tokens);
+  out.forwards = count(stats.forwards);
+  out.nonfinite = count(stats.nonfinite);
+  out.prefill_ns = stats.prefill_ns;
+  out.decode_ns = stats.decode_ns;
+}
+
+int64_t count_arg(uint64_t value, const char* parameter) {
+  if (value >= 1 && value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return static_cast<int64_t>(value);
+  }
+  throw Error(Code::kOutOfRange,
+              str("parameter ", parameter, " is ", value, "; at least 1 is expected"))
+      .with_key(parameter);
+}
+
+}  // namespace
+
+extern "C" {
+
+size_t rl_batch_count(const rl_batch* batch) {
+  const auto box = use_if_live(batch);
+  return box != nullptr ? box->samples.size() : 0;
+}
+
+rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* view,
+                          rl_error** err) {
+  clear_result(view);
+  return guarded(err, batch, [&] {
+    const auto box = use(batch, "batch");
+    rl_sample_view& out = result_struct(view, "view");
+    check_index(index, box->samples.size());
+    const std::lock_guard lock(box->mutex);
+    fill_sample(out, *box->samples[index]);
+  });
+}
+
+rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err) {
+  return guarded(err, batch, [&] {
+    const auto box = use(batch, "batch");
+    check_index(index, box->samples.size());
+    const std::lock_guard lock(box->mutex);
+    box->samples[index]->reward = reward;
+    box->samples[index]->scored = true;
+  });
+}
+
+void rl_batch_release(rl_batch* batch) { drop(batch); }
+
+void rl_request_init(rl_request* request, size_t size) {
+  if (init_struct(request, size, sizeof(*request))) request->num_samples = 1;
+}
+
+void rl_engine_stats_init(rl_engine_stats* stats, size_t size) {
+  init_struct(stats, size, sizeof(*stats));
+}
+
+rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
+                           rl_error** err) {
+  clear(out);
+  return guarded(err, model, [&] {
+    const auto owner = use(model, "model");
+    const OptionSet set = options_or(options, owner->options());
+    require(out, "out");
+    *out = issue<rl_engine>(std::make_shared<EngineBox>(owner, set));
+  });
+}
+
+void rl_engine_destroy(rl_engine* engine) { drop(engine); }
+
+rl_status rl_engine_submit(rl_engine* engine, const rl_request* request, uint64_t* first_sample_id,
+                           rl_error** err) {
+  clear(first_sample_id);
+  return guarded(err, engine, [&] {
+    const auto target = use(engine, "engine");
+    const rl_request view = input_struct(request, "request");
+    require(first_sample_id, "first_sample_id");
+    *first_sample_id = target->submit(request_from_view(*target, view));
+  });
+}
+
+rl_status rl_engine_step(rl_engine* engine, rl_error** err) {
+  return guarded(err, engine, [&] { return use(engine, "engine")->step() ? RL_OK : RL_DONE; });
+}
+
+rl_status rl_engine_run(rl_engine* engine, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->run(); });
+}
+
+rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err) {
+  clear(out);
+  return guarded(err, engine, [&]() -> rl_status {
+    const auto source = use(engine, "engine");
+    require(out, "out");
+    std::vector<SamplePtr> samples = source->take_finished();
+    if (samples.empty()) return source->idle() ? RL_DONE : RL_TIMEOUT;
+    *out = make_batch(std::move(samples));
+    return RL_OK;
+  });
+}
+
+rl_status rl_engine_abort(rl_engine* engine, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->abort_all(); });
+}
+
+rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats, rl_error** err) {
+  clear_result(stats);
+  return guarded(err, engine, [&] {
+    const auto source = use(engine, "engine");
+    rl_engine_stats& out = result_struct(stats, "stats");
+    fill(out, source->stats());
+  });
+}
+
+rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_buffer** out,
+                           rl_error** err) {
+  clear(out);
+  return guarded(err, nullptr, [&] {
+    const OptionSet set = options_or(options, OptionSet());
+    const int64_t capacity = count_arg(max_samples, "max_samples");
+    require(out, "out");
+    *out = issue<rl_buffer>(std::make_shared<BufferPart>(set, capacity));
+  });
+}
+
+void rl_buffer_destroy(rl_buffer* buffer) { drop(buffer); }
+
+rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err) {
+  return guarded(err, buffer, [&] {
+    const auto target = use(buffer, "buffer");
+    target->put(sample_from(input_struct(sample, "sample")));
+  });
+}
+
+rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err) {
+  return guarded(err, buffer, [&] {
+    const auto target = use(buffer, "buffer");
+    const auto box = use(batch, "batch");
+    const std::lock_guard lock(box->mutex);
+    for (size_t i = 0; i < box->samples.size(); ++i) {
+      try {
+        target->put(std::make_shared<Sample>(*box->samples[i]));
+      } catch (Error& error) {
+        error.message = str("batch[", i, "]: ", error.message);
+        throw;
+      }
+    }
+  });
+}
+
+rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out, rl_error** err) {
+  clear(out);
+  return guarded(err, buffer, [&]() -> rl_status {
+    const auto source = use(buffer, "buffer");
+    const int64_t limit = count_arg(max_groups, "max_groups");
+    require(out, "out");
+    std::vector<SamplePtr> samples = source->take(limit);
+    if (samples.empty()) return RL_TIMEOUT;
+    *out = make_batch(std::move(samples));
+    return RL_OK;
+  });
+}
+
+rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
+                          uint64_t* num_whole_groups, rl_error** err) {
+  clear(num_samples);
+  clear(num_whole_groups);
+  return guarded(err, buffer, [&] {
+    const auto source = use(buffer, "buffer");
+    require(num_samples, "num_samples");
+    require(num_whole_groups, "num_whole_groups");
+    *num_samples = static_cast<uint64_t>(source->num_samples());
+    *num_whole_groups = static_cast<uint64_t>(source->num_whole_groups());
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,58 @@
+// What stands behind the handles that have no class of their own below this layer.
+#pragma once
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/event_queue.h"
+#include "core/options.h"
+#include "pipeline/buffer_part.h"
+#include "pipeline/engine_part.h"
+#include "pipeline/events.h"
+#include "pipeline/loaded_model.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/plan.h"
+#include "pipeline/profiler_part.h"
+#include "pipeline/runtime.h"
+#include "pipeline/trainer_part.h"
+
+namespace rl::abi {
+
+struct ErrorRecord {
+  Error error;
+  std::string summary;
+};
+
+// An option set whose calls take turns.
+class OptionsBox {
+ public:
+  explicit OptionsBox(OptionSet set) : set_(std::move(set)) {}
+  OptionSet copy() const {
+    const std::lock_guard lock(mutex_);
+    return set_;
+  }
+  template <typename F>
+  auto with(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f(set_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  OptionSet set_;
+};
+
+// An engine with the options it was made with, whose sampling.* a bare request takes.
+struct EngineBox final : EnginePart {
+  EngineBox(std::shared_ptr<LoadedModel> model, const OptionSet& set)
+      : EnginePart(std::move(model), set), options(set) {}
+  const OptionSet options;
+};
+
+struct BatchBox {
+  mutable std::mutex mutex;  // guards rewards
+  std::vector<SamplePtr> samples;
+};
+
+}  // namespace rl::abi

@@ -1,0 +1,124 @@
+// Views of samples and samples from views; see samples.h.
+#include "abi/samples.h"
+
+#include <cmath>
+
+#include "abi/arguments.h"
+
+namespace rl::abi {
+namespace {
+
+// Of a token whose weights nobody knows: equal to no version.
+constexpr uint64_t kUnknownVersion = std::numeric_limits<uint64_t>::max();
+constexpr size_t kMaxTokens = size_t{1} << 31;
+
+template <typename T>
+const T* data_or_null(const std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+void check_shape(const rl_sample_view& view) {
+  array_arg(view.ids, view.num_ids, "sample.ids");
+  if (view.num_prompt == 0 || view.num_prompt >= view.num_ids || view.num_ids > kMaxTokens) {
+    throw Error(Code::kOutOfRange,
+                str("parameter sample.num_prompt is ", view.num_prompt, " of ", view.num_ids,
+                    " ids; a sample has at least one prompt token and one generated token"))
+        .with_key("sample.num_prompt");
+  }
+}
+
+void check_scalars(const rl_sample_view& view) {
+  bool_arg(view.scored, "sample.scored");
+  if (view.purpose != RL_PURPOSE_TRAIN) {
+    refuse("sample.purpose", str("is ", view.purpose, "; only training samples can be put"));
+  }
+  if (view.finish < RL_FINISH_NONE || view.finish > RL_FINISH_ABORTED) {
+    refuse("sample.finish", str("is ", view.finish, ", which is no finish reason"));
+  }
+  if (!(view.temperature > 0) || !std::isfinite(view.temperature)) {
+    throw Error(Code::kOutOfRange,
+                str("parameter sample.temperature is ", view.temperature, "; it must be > 0"))
+        .with_key("sample.temperature");
+  }
+}
+
+void check_logprobs(const std::vector<float>& values, const char* field) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    throw Error(Code::kNonFinite, str("parameter ", field, "[", i, "] is not finite"))
+        .with_key(field);
+  }
+}
+
+template <typename T>
+std::vector<T> copy_or(const T* data, size_t count, T fallback) {
+  if (data == nullptr) return std::vector<T>(count, fallback);
+  return {data, data + count};
+}
+
+void take_tokens(Sample& sample, const rl_sample_view& view) {
+  const size_t generated = view.num_ids - view.num_prompt;
+  sample.ids.assign(view.ids, view.ids + view.num_ids);
+  sample.prompt_tokens = static_cast<int32_t>(view.num_prompt);
+  require(view.logprobs, "sample.logprobs");
+  sample.logprobs.assign(view.logprobs, view.logprobs + generated);
+  sample.logprobs_sampled = view.logprobs_sampled != nullptr
+                                ? copy_or(view.logprobs_sampled, generated, 0.0f)
+                                : sample.logprobs;
+  sample.versions = copy_or(view.versions, generated, kUnknownVersion);
+  sample.loss_mask = copy_or(view.loss_mask, generated, uint8_t{1});
+  check_logprobs(sample.logprobs, "sample.logprobs");
+  check_logprobs(sample.logprobs_sampled, "sample.logprobs_sampled");
+  for (const uint8_t mask : sample.loss_mask) bool_arg(mask, "sample.loss_mask");
+}
+
+}  // namespace
+
+void fill_sample(rl_sample_view& view, const Sample& sample) {
+  view.sample_id = sample.id;
+  view.ordinal = sample.ordinal;
+  view.slot = sample.slot;
+  view.attempt = sample.attempt;
+  view.data_row = sample.data_row;
+  view.purpose = static_cast<int32_t>(sample.purpose);
+  view.finish = static_cast<int32_t>(sample.finish);
+  view.ids = data_or_null(sample.ids);
+  view.num_ids = sample.ids.size();
+  view.num_prompt = static_cast<size_t>(sample.prompt_tokens);
+  view.logprobs = data_or_null(sample.logprobs);
+  view.logprobs_sampled = data_or_null(sample.logprobs_sampled);
+  view.versions = data_or_null(sample.versions);
+  view.loss_mask = data_or_null(sample.loss_mask);
+  view.reward = sample.reward;
+  view.temperature = sample.temperature;
+  view.scored = sample.scored ? 1 : 0;
+  view.tag = sample.tag.c_str();
+  view.tag_len = sample.tag.size();
+  view.prompt_text = view.text = "";
+  view.submitted_ns = sample.submitted_ns;
+  view.first_token_ns = sample.first_token_ns;
+  view.finished_ns = sample.finished_ns;
+}
+
+SamplePtr sample_from(const rl_sample_view& view) {
+  check_shape(view);
+  check_scalars(view);
+  auto sample = std::make_shared<Sample>();
+  take_tokens(*sample, view);
+  sample->id = view.sample_id;
+  sample->ordinal = view.ordinal;
+  sample->slot = view.slot;
+  sample->attempt = view.attempt;
+  sample->data_row = view.data_row;
+  sample->tag = text_arg(view.tag, view.tag_len, "sample.tag");
+  sample->finish = static_cast<FinishReason>(view.finish);
+  sample->temperature = view.temperature;
+  sample->scored = view.scored == 1;
+  sample->reward = view.reward;
+  sample->submitted_ns = view.submitted_ns;
+  sample->first_token_ns = view.first_token_ns;
+  sample->finished_ns = view.finished_ns;
+  return sample;
+}
+
+}  // namespace rl::abi

@@ -1,0 +1,13 @@
+// Samples across the boundary: views of what the library holds, and samples made from a host's
+// view.
+#pragma once
+#include "abi/handles.h"
+
+namespace rl::abi {
+
+// A result view, checked and clear but for the fields whose "nothing" is not 0.
+void fill_sample(rl_sample_view& view, const Sample& sample);
+// A sample of its own from what the host describes. Errors name the field.
+SamplePtr sample_from(const rl_sample_view& view);
+
+}  // namespace rl::abi

@@ -1,0 +1,33 @@
+// A trace as the host asks for it: records everything that the objects of one runtime do, from
+// construction to destruction. The runtime has one trace sink; the newest profiler is it.
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "pipeline/runtime.h"
+#include "profile/trace_recorder.h"
+
+namespace rl {
+
+class ProfilerPart {
+ public:
+  explicit ProfilerPart(std::shared_ptr<Runtime> runtime)
+      : runtime_(std::move(runtime)), recorder_(std::make_shared<TraceRecorder>()) {
+    runtime_->tracer().set_sink(recorder_);
+  }
+  ~ProfilerPart() {
+    if (runtime_->tracer().sink() == recorder_.get()) runtime_->tracer().set_sink(nullptr);
+  }
+  ProfilerPart(const ProfilerPart&) = delete;
+  ProfilerPart& operator=(const ProfilerPart&) = delete;
+
+  const TraceRecorder& recorder() const { return *recorder_; }
+  void write(const std::string& path) const { recorder_->write(runtime_->fs(), path); }
+
+ private:
+  std::shared_ptr<Runtime> runtime_;
+  std::shared_ptr<TraceRecorder> recorder_;
+};
+
+}  // namespace rl
