@@ -71,12 +71,6 @@ constexpr Rule kRules[] = {
      [](const OptionSet& o) {
        return at_most(o, "engine.max_num_seqs", "engine.max_num_batched_tokens");
      }},
-    {"engine.max_num_batched_tokens",
-     [](const OptionSet& o) -> std::string {
-       if (o.get_bool("engine.chunked_prefill") || o.get_i64("engine.max_model_len") == 0)
-         return "";
-       return at_most(o, "engine.max_model_len", "engine.max_num_batched_tokens");
-     }},
     {"sampling.max_new_tokens",
      [](const OptionSet& o) -> std::string {
        const int64_t most = o.get_i64("engine.max_model_len");

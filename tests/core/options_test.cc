@@ -321,8 +321,6 @@ TEST(OptionSet, EveryConflictIsFoundAndNamed) {
       {{"data.shuffle=false", "data.shuffle_seed=1"}, "data.shuffle_seed"},
       {{"engine.memory_fraction=0.5"}, "engine.memory_fraction"},
       {{"engine.max_num_seqs=2000"}, "engine.max_num_seqs"},
-      {{"engine.chunked_prefill=false", "engine.max_model_len=2048"},
-       "engine.max_num_batched_tokens"},
       {{"engine.max_model_len=256"}, "sampling.max_new_tokens"},
       {{"eval.every_steps=1"}, "eval.every_steps"},
       {{"eval.max_prompts=1"}, "eval.max_prompts"},
