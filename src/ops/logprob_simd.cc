@@ -127,7 +127,8 @@ RowStats combine_tiles(const TileStats* tiles, int64_t count) {
     weighted += scale * (tiles[i].weighted + (static_cast<double>(tiles[i].max) - max) * tiles[i].sum);
   }
   // entropy = log S - E[z - M]
-  const double log_sum = std::log(sum);
+  // The vector exp of a NaN is 0; the weighted sum keeps the NaN, and with it the row must not look finite.
+  const double log_sum = std::isnan(weighted) ? weighted : std::log(sum);
   return {max, static_cast<float>(max + log_sum), static_cast<float>(sum),
           static_cast<float>(log_sum - weighted / sum)};
 }

@@ -80,6 +80,15 @@ INSTANTIATE_TEST_SUITE_P(Rows, Logprob,
                          ::testing::Combine(::testing::Values<int64_t>(7, 128, 300, 1000),
                                             ::testing::Values(1.0f, 0.7f), ::testing::Values(1.0f, 8.0f)));
 
+TEST(NanLogit, MakesTheWholeRowNan) {
+  std::vector<float> z = random_values(100, 5);
+  z[40] = std::nanf("");
+  const TileStats tiles[] = {scale_and_measure(z.data(), 64, 1.0f), scale_and_measure(z.data() + 64, 36, 1.0f)};
+  const RowStats stats = combine_tiles(tiles, 2);
+  EXPECT_TRUE(std::isnan(stats.lse));
+  EXPECT_TRUE(std::isnan(stats.entropy));
+}
+
 TEST(Argmax, TakesTheLowestIdOnTies) {
   const std::vector<float> z = {0.5f, 2.0f, 2.0f, -1.0f};
   EXPECT_EQ(argmax(z.data(), 4), 1);
