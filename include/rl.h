@@ -93,7 +93,7 @@ extern "C" {
 typedef int32_t rl_status;
 enum {
   /* Results. */
-  RL_OK = 0,
+  RL_OK = 0,          /* done */
   RL_TIMEOUT = 1,     /* nothing came within the time given */
   RL_DONE = 2,        /* nothing will come any more; sticky */
   RL_INTERRUPTED = 3, /* rl_pipeline_interrupt ended the wait */
@@ -729,8 +729,8 @@ RL_API void rl_event_queue_release(rl_event_queue* queue);
  *
  * Data. data.path is a JSONL file; a row is {"messages": [{"role": ..., "content": ...}, ...]},
  * {"prompt": "..."} or {"ids": [...]}, with an optional "tag" that comes back in every sample of
- * the row. Unknown keys are errors. Without data.path the host feeds rows. The loop runs until the
- * feed ends or rl_pipeline_stop. */
+ * the row. Unknown keys are errors. Without data.path the host feeds rows. The loop runs until
+ * pipeline.total_steps, the end of the feed or rl_pipeline_stop. */
 
 /* States of a pipeline. */
 enum {
@@ -990,8 +990,8 @@ RL_API rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
 
 /* ---- trainer ---- */
 
-/* Optimizer steps on the model's fp32 weights. Engines go on reading the version before until
- * rl_trainer_publish. */
+/* Optimizer steps on the model's fp32 weights. The trained weights are one version higher; samples
+ * drawn afterwards name it. */
 
 /* Reserves gradients, optimizer states and workspace. The model was opened with RL_USE_TRAIN.
  * options may be NULL: those of the model. Thread: any. */
@@ -1017,7 +1017,9 @@ RL_API rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, si
                                      size_t num_prompt, float temperature, float* out,
                                      size_t num_out, rl_error** err);
 
-/* Makes the trained weights the ones that engines read; *version is theirs. Thread: any. */
+/* *version is that of the weights that engines read from now on, after every step so far. A model
+ * with one compute copy has no other weights: a step brings them about, and this call names them.
+ * Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
 
 /* ---- profiler ---- */

@@ -1,0 +1,99 @@
+/* Layout of the public structs. A struct grows at its end only: the offsets and sizes here are those of the first
+ * release and never change, so that programs compiled against it go on working. */
+#include <stddef.h>
+
+#include "rl.h"
+
+#define RL_ASSERT(name, condition) typedef char rl_assert_##name[(condition) ? 1 : -1]
+#define RL_AT(type, field, offset) RL_ASSERT(type##_##field, offsetof(type, field) == (offset))
+#define RL_AT_LEAST(type, size) RL_ASSERT(type##_size, sizeof(type) >= (size))
+
+RL_ASSERT(pointers, sizeof(void *) == 8);
+RL_ASSERT(sizes, sizeof(size_t) == 8);
+
+RL_AT(rl_option_info, struct_size, 0);
+RL_AT(rl_option_info, key, 8);
+RL_AT(rl_option_info, unsupported_reason, 56);
+RL_AT(rl_option_info, type, 64);
+RL_AT(rl_option_info, when, 68);
+RL_AT(rl_option_info, flags, 72);
+RL_AT(rl_option_info, min_i64, 80);
+RL_AT(rl_option_info, max_u64, 104);
+RL_AT(rl_option_info, max_f64, 120);
+RL_AT(rl_option_info, num_choices, 128);
+RL_AT_LEAST(rl_option_info, 136);
+
+RL_AT(rl_plan_info, struct_size, 0);
+RL_AT(rl_plan_info, total_bytes, 8);
+RL_AT(rl_plan_info, budget_bytes, 32);
+RL_AT(rl_plan_info, max_model_len, 40);
+RL_AT(rl_plan_info, threads, 64);
+RL_AT(rl_plan_info, dtype, 72);
+RL_AT_LEAST(rl_plan_info, 80);
+
+RL_AT(rl_plan_item, struct_size, 0);
+RL_AT(rl_plan_item, name, 8);
+RL_AT(rl_plan_item, bytes, 24);
+RL_AT(rl_plan_item, kind, 32);
+RL_AT_LEAST(rl_plan_item, 40);
+
+RL_AT(rl_model_info, struct_size, 0);
+RL_AT(rl_model_info, family, 8);
+RL_AT(rl_model_info, vocab, 16);
+RL_AT(rl_model_info, bos_id, 80);
+RL_AT(rl_model_info, num_eos_ids, 96);
+RL_AT(rl_model_info, dtype, 104);
+RL_AT(rl_model_info, tied_head, 112);
+RL_AT_LEAST(rl_model_info, 120);
+
+RL_AT(rl_sample_view, struct_size, 0);
+RL_AT(rl_sample_view, sample_id, 8);
+RL_AT(rl_sample_view, slot, 24);
+RL_AT(rl_sample_view, data_row, 32);
+RL_AT(rl_sample_view, purpose, 40);
+RL_AT(rl_sample_view, ids, 48);
+RL_AT(rl_sample_view, num_prompt, 64);
+RL_AT(rl_sample_view, logprobs, 72);
+RL_AT(rl_sample_view, loss_mask, 96);
+RL_AT(rl_sample_view, reward, 104);
+RL_AT(rl_sample_view, temperature, 112);
+RL_AT(rl_sample_view, scored, 116);
+RL_AT(rl_sample_view, tag, 120);
+RL_AT(rl_sample_view, prompt_text, 136);
+RL_AT(rl_sample_view, text, 152);
+RL_AT(rl_sample_view, finished_ns, 184);
+RL_AT_LEAST(rl_sample_view, 192);
+
+RL_AT(rl_event_view, struct_size, 0);
+RL_AT(rl_event_view, kind, 8);
+RL_AT(rl_event_view, reason, 12);
+RL_AT(rl_event_view, step, 16);
+RL_AT(rl_event_view, data_row, 40);
+RL_AT(rl_event_view, value, 48);
+RL_AT(rl_event_view, num_metrics, 64);
+RL_AT(rl_event_view, text_len, 80);
+RL_AT_LEAST(rl_event_view, 88);
+
+RL_AT(rl_pipeline_stats, struct_size, 0);
+RL_AT(rl_pipeline_stats, state, 8);
+RL_AT(rl_pipeline_stats, step, 16);
+RL_AT(rl_pipeline_stats, unscored, 32);
+RL_AT(rl_pipeline_stats, attempts_started, 40);
+RL_AT(rl_pipeline_stats, tokens_generated, 72);
+RL_AT(rl_pipeline_stats, prompts_drawn, 104);
+RL_AT(rl_pipeline_stats, late_scores, 136);
+RL_AT(rl_pipeline_stats, nonfinite_scores, 160);
+RL_AT_LEAST(rl_pipeline_stats, 168);
+
+RL_AT(rl_request, struct_size, 0);
+RL_AT(rl_request, prompt, 8);
+RL_AT(rl_request, num_samples, 24);
+RL_AT(rl_request, sampling, 32);
+RL_AT_LEAST(rl_request, 40);
+
+RL_AT(rl_engine_stats, struct_size, 0);
+RL_AT(rl_engine_stats, running, 8);
+RL_AT(rl_engine_stats, blocks_total, 32);
+RL_AT(rl_engine_stats, forwards, 56);
+RL_AT(rl_engine_stats, decode_ns, 80);
+RL_AT_LEAST(rl_engine_stats, 88);
