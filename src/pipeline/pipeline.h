@@ -20,6 +20,8 @@
 
 namespace rl {
 
+struct PromptRow;
+
 // Numbers are part of the ABI.
 enum class PipelineState : int32_t {
   kIdle = 0, kDrawing = 1, kGenerating = 2, kScoring = 3, kTraining = 4, kPublishing = 5,
@@ -101,6 +103,8 @@ class Pipeline {
 
  private:
   struct Impl;
+  bool feed_row(const PromptRow& row, const std::string& location);
+  std::string feed_location() const;
   std::shared_ptr<Impl> impl_;
 };
 

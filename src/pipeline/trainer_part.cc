@@ -93,7 +93,7 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
     batch.push_back(samples[i]);
     ordered.push_back(advantages[i]);
     rewards.push_back(samples[i]->reward);
-    train.push_back({.sample = samples[i].get(), .advantage = advantages[i]});
+    train.push_back({samples[i].get(), advantages[i], {}, {}});
   }
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "a training step");

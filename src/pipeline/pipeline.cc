@@ -1,0 +1,279 @@
+// The host's side of a pipeline: every call is short, but for next, stop and checkpoint, which wait
+// no longer than they are told to.
+#include "pipeline/pipeline.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "core/deadline.h"
+#include "core/error.h"
+#include "core/signals.h"
+#include "pipeline/pipeline_impl.h"
+#include "pipeline/planner.h"
+
+namespace rl {
+
+Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const OptionSet& options)
+    : impl_(std::make_shared<Impl>(std::move(model), options)) {}
+
+Pipeline::~Pipeline() {
+  stop(0);
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+namespace {
+
+void name_lanes(const Tracer& tracer) {
+  tracer.lane_name(TraceLane::kPipeline, "pipeline");
+  tracer.lane_name(TraceLane::kEngine, "engine");
+  tracer.lane_name(TraceLane::kReward, "reward");
+  tracer.lane_name(TraceLane::kTrain, "train");
+  tracer.lane_name(TraceLane::kPublication, "publication");
+}
+
+}  // namespace
+
+void Pipeline::start() {
+  Impl& p = *impl_;
+  const std::lock_guard control(p.control_mutex);
+  {
+    const std::lock_guard lock(p.mutex);
+    if (p.started || p.ended) {
+      throw Error(Code::kFailedPrecondition,
+                  str("the pipeline was started before; it is ", pipeline_state_name(p.state)));
+    }
+  }
+  auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
+  auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
+  if (p.settings.get_bool("profiler.timeline.enable")) {
+    p.runtime.fs().make_directories(p.settings.get_string("profiler.timeline.dir"));
+    p.recorder = std::make_shared<TraceRecorder>();
+    p.runtime.tracer().set_sink(p.recorder);
+  }
+  name_lanes(p.runtime.tracer());
+  const std::lock_guard lock(p.mutex);
+  p.run_lease = std::move(run_lease);
+  p.compute = std::move(compute);
+  try {
+    const ScopedSignalMask mask;
+    p.thread = std::thread([impl = impl_.get()] { impl->run(); });
+  } catch (const std::system_error& e) {
+    p.compute.reset();
+    p.run_lease.reset();
+    throw Error(Code::kResourceExhausted, str("cannot start a thread: ", e.what()))
+        .with_system_code(e.code().value());
+  }
+  p.started = true;
+}
+
+EventQueue::Popped Pipeline::next(int64_t timeout_ns) {
+  EventQueue::Popped popped = impl_->queue->pop(timeout_ns);
+  if (popped.status != Code::kDone) return popped;
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->failure != nullptr) throw Error(*impl_->failure);
+  return popped;
+}
+
+void Pipeline::interrupt() { impl_->queue->interrupt(); }
+int Pipeline::event_fd() const { return impl_->queue->fd(); }
+const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->queue; }
+
+void Pipeline::score(uint64_t sample_id, double reward) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    ScoreBoard& board = impl_->eval_board.owns(sample_id) ? impl_->eval_board : impl_->board;
+    board.score(sample_id, reward, impl_->now());
+  }
+  impl_->changed.notify_all();
+}
+
+void Pipeline::score_many(std::span<const Score> scores) {
+  std::shared_ptr<Error> first;
+  size_t refused = 0;
+  for (const Score& s : scores) {
+    try {
+      score(s.sample_id, s.reward);
+    } catch (const Error& e) {
+      ++refused;
+      if (first == nullptr) first = std::make_shared<Error>(e);
+    }
+  }
+  if (first == nullptr) return;
+  throw Error(first->code, str(refused, " of ", scores.size(), " scores were refused; the first: ",
+                               first->message))
+      .with_cause(*first);
+}
+
+void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    ScoreBoard& board = impl_->eval_board.owns(sample_id) ? impl_->eval_board : impl_->board;
+    board.fail(sample_id, reason, impl_->now());
+  }
+  impl_->changed.notify_all();
+}
+
+namespace {
+
+void check_feed(const PromptFile* data, const PromptFeed& feed) {
+  if (data != nullptr) {
+    throw Error(Code::kFailedPrecondition, "prompts come from data.path, so none can be fed")
+        .with_key("data.path");
+  }
+  if (feed.ended()) throw Error(Code::kFailedPrecondition, "the feed has ended");
+}
+
+}  // namespace
+
+bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
+  Impl& p = *impl_;
+  PromptLimits limits;
+  {
+    const std::lock_guard lock(p.mutex);
+    limits = {p.options.get_i64("sampling.max_new_tokens"), p.plan.max_model_len};
+  }
+  Prompt prompt = make_prompt(row, *p.model, limits, location);
+  {
+    const std::lock_guard lock(p.mutex);
+    check_feed(p.data.get(), p.feed);
+    if (p.feed.full()) return false;
+    p.feed.push(std::move(prompt));
+  }
+  p.changed.notify_all();
+  return true;
+}
+
+std::string Pipeline::feed_location() const {
+  const std::lock_guard lock(impl_->mutex);
+  check_feed(impl_->data.get(), impl_->feed);
+  return impl_->feed.next_location();
+}
+
+bool Pipeline::feed_line(std::string_view json) {
+  const std::lock_guard one(impl_->feed_mutex);
+  const std::string location = feed_location();
+  return feed_row(parse_prompt_row(json, location), location);
+}
+
+bool Pipeline::feed_ids(std::vector<int32_t> ids, std::string tag) {
+  const std::lock_guard one(impl_->feed_mutex);
+  PromptRow row;
+  row.ids.assign(ids.begin(), ids.end());
+  row.tag = std::move(tag);
+  return feed_row(row, feed_location());
+}
+
+int64_t Pipeline::feed_capacity() const { return impl_->feed.capacity(); }
+
+void Pipeline::end_feed() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    check_feed(impl_->data.get(), impl_->feed);
+    impl_->feed.end();
+  }
+  impl_->changed.notify_all();
+}
+
+void Pipeline::pause() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->paused = true;
+  impl_->changed.notify_all();
+}
+
+void Pipeline::resume() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->paused = false;
+  impl_->changed.notify_all();
+}
+
+bool Pipeline::stop(int64_t timeout_ns) {
+  Impl& p = *impl_;
+  std::unique_lock lock(p.mutex);
+  p.stop_requested = true;
+  if (!p.started && !p.ended) {
+    p.ended = true;
+    p.state = PipelineState::kDone;
+    p.queue->close();
+  }
+  p.changed.notify_all();
+  return wait_until_ready(p.changed, lock, timeout_ns, [&] { return p.ended; });
+}
+
+std::string Pipeline::checkpoint(int64_t timeout_ns) {
+  Impl& p = *impl_;
+  const std::lock_guard control(p.control_mutex);
+  std::unique_lock lock(p.mutex);
+  if (p.options.get_string("checkpoint.dir").empty()) {
+    throw Error(Code::kFailedPrecondition, "checkpoint.dir is empty: no place for a checkpoint")
+        .with_key("checkpoint.dir");
+  }
+  if (p.running()) {
+    const uint64_t mine = ++p.checkpoints_asked;
+    p.changed.notify_all();
+    const auto over = [&] { return p.checkpoints_done >= mine || p.ended; };
+    if (!wait_until_ready(p.changed, lock, timeout_ns, over)) {
+      throw Error(Code::kTimeout, "the checkpoint is still to be written");
+    }
+    if (p.checkpoints_done >= mine) return p.last_checkpoint;
+  }
+  if (p.failure != nullptr) {
+    throw Error(Code::kFailedPrecondition, "the pipeline failed: its state is not saved")
+        .with_cause(*p.failure);
+  }
+  lock.unlock();
+  return p.write_checkpoint();
+}
+
+void Pipeline::request_eval() {
+  Impl& p = *impl_;
+  const std::lock_guard lock(p.mutex);
+  if (p.eval_data == nullptr) {
+    throw Error(Code::kFailedPrecondition, "eval.path is empty: nothing to evaluate on")
+        .with_key("eval.path");
+  }
+  if (p.ended) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
+  p.eval_due = true;
+  p.changed.notify_all();
+}
+
+void Pipeline::set_options(const OptionSet& options) {
+  Impl& p = *impl_;
+  options.validate();
+  p.runtime.require_same(options);
+  const std::lock_guard lock(p.mutex);
+  for (const std::string& key : p.options.diff(options)) {
+    require_changeable(require_option(key), OptionWhen::kBetweenSteps);
+  }
+  const Planner planner(options, p.model->config(), PlanUse::kPipeline);
+  if (planner.min_blocks() > p.plan.engine.num_blocks) {
+    throw Error(Code::kResourceExhausted,
+                str("a group of these options may need ", planner.min_blocks(),
+                    " KV blocks; the plan has ", p.plan.engine.num_blocks))
+        .with_key("sampling.max_new_tokens");
+  }
+  p.staged = options;
+  p.changed.notify_all();
+}
+
+PipelineStatus Pipeline::status() const {
+  const Impl& p = *impl_;
+  const std::lock_guard lock(p.mutex);
+  PipelineStatus s;
+  s.state = p.state;
+  s.step = p.step;
+  s.version = p.version;
+  s.unscored = p.board.unscored() + p.eval_board.unscored();
+  s.ledger = p.board.ledger().counts();
+  return s;
+}
+
+std::shared_ptr<const Error> Pipeline::failure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failure;
+}
+
+const MemoryPlan& Pipeline::plan() const { return impl_->plan; }
+LoadedModel& Pipeline::model() { return *impl_->model; }
+const std::string& Pipeline::resumed_from() const { return impl_->resumed_from; }
+
+}  // namespace rl

@@ -1,0 +1,90 @@
+// Evaluations: greedy answers to the rows of eval.path, scored by the host like any sample and
+// never trained on. They have a score board of their own, in groups of one.
+#include <algorithm>
+
+#include "core/error.h"
+#include "pipeline/pipeline_impl.h"
+#include "pipeline/step_metrics.h"
+
+namespace rl {
+
+PipelineState Pipeline::Impl::evaluate() {
+  if (!eval_open) {
+    begin_eval();
+    return PipelineState::kEvaluating;
+  }
+  if (!engine->idle()) {
+    engine->step();
+    deliver(eval_board);
+    return PipelineState::kEvaluating;
+  }
+  {
+    std::unique_lock lock(mutex);
+    eval_board.expire(now());
+    if (!eval_board.decided()) {
+      if (!paused && !stop_requested) wait_for_change(lock, eval_board.next_deadline());
+      return PipelineState::kEvaluating;
+    }
+  }
+  end_eval();
+  return PipelineState::kDrawing;
+}
+
+void Pipeline::Impl::begin_eval() {
+  eval_first_ns = now();
+  const int64_t asked = settings.get_i64("eval.max_prompts");
+  const int64_t rows = asked == 0 ? eval_data->num_rows() : std::min(asked, eval_data->num_rows());
+  const int64_t own = settings.get_i64("eval.max_new_tokens");
+  Request r = request_from(settings);
+  r.sampling = SamplingParams{};
+  r.sampling.temperature = 0;
+  if (own != 0) r.max_new_tokens = own;
+  r.purpose = Purpose::kEval;
+  const std::vector<int32_t> stops = r.stop_token_ids;
+  const PromptLimits limits{r.max_new_tokens, plan.max_model_len};
+  for (int64_t row = 0; row < rows; ++row) {
+    const Prompt p = eval_data->read(row, *model, limits);
+    r.prompt = p.ids;
+    r.stop_token_ids = stops;
+    r.stop_token_ids.insert(r.stop_token_ids.end(), p.stop_ids.begin(), p.stop_ids.end());
+    r.ordinal = next_eval_ordinal++;
+    r.first_sample_id = eval_board.sample_id(r.ordinal, 0);
+    {
+      const std::lock_guard lock(mutex);
+      eval_board.open(r.ordinal, row);
+    }
+    prompts[r.ordinal] = {{}, {}, p.tag, row};
+    engine->submit(r);
+  }
+  eval_open = true;
+}
+
+void Pipeline::Impl::end_eval() {
+  auto event = std::make_shared<EvalEvent>();
+  std::vector<double> rewards, lengths;
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& [sample, reward] : eval_board.reserve()) {
+      rewards.push_back(reward);
+      lengths.push_back(static_cast<double>(sample->generated()));
+    }
+    eval_board.commit();
+    event->num_failed = static_cast<int64_t>(eval_board.take_dropped().size());
+    event->step = step;
+    event->version = version;
+    eval_due = false;
+    boundary.next_eval_ordinal = next_eval_ordinal;
+  }
+  prompts.clear();
+  set_spread(event->metrics, "eval/rewards", rewards);
+  set_spread(event->metrics, "eval/response_length", lengths);
+  event->num_scored = static_cast<int64_t>(rewards.size());
+  event->mean_reward = event->metrics.get("eval/rewards/mean").value_or(0);
+  event->metrics.set("timing_s/eval", static_cast<double>(now() - eval_first_ns) * 1e-9);
+  runtime.tracer().span({"pipeline.eval", TraceLane::kPipeline, eval_first_ns, now(), "prompts",
+                         event->num_scored + event->num_failed});
+  eval_open = false;
+  queue->push(std::move(event));
+}
+
+}  // namespace rl

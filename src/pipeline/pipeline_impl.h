@@ -1,0 +1,123 @@
+// The inside of a pipeline. Who touches what:
+// - `shared` fields: any thread, under mutex.
+// - `loop` fields: the library thread while it runs, else the caller that owns the pipeline.
+// A step goes drawing -> generating -> scoring -> training -> publishing; evaluations and
+// checkpoints stand between steps. advance() does the work of one state and names the next.
+#pragma once
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "core/arena.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/prompt_source.h"
+#include "pipeline/run_options.h"
+#include "pipeline/run_state.h"
+#include "pipeline/score_board.h"
+#include "profile/metrics_writer.h"
+#include "profile/trace_recorder.h"
+
+namespace rl {
+
+struct Pipeline::Impl {
+  Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given);
+
+  // Setting up (pipeline_setup.cc).
+  void open_data();
+  void make_workers();
+  void resume_from_checkpoint();
+  void refuse_old_checkpoints();
+  std::string config_digest() const;
+  RunState boundary_state() const;
+
+  // The loop (pipeline_loop.cc, pipeline_step.cc).
+  void run() noexcept;
+  void loop();
+  void end_run(std::shared_ptr<const Error> cause) noexcept;
+  PipelineState advance(PipelineState state);
+  PipelineState draw();
+  bool take_prompts(std::vector<Prompt>& prompts, bool& ended);
+  PipelineState generate();
+  PipelineState wait_for_scores();
+  PipelineState train();
+  PipelineState publish();
+  PipelineState abandon();
+  PipelineState write_checkpoint_state();
+  bool take_stop(PipelineState state);
+  void apply_staged_options();
+  void submit_group(const Prompt& prompt, uint64_t ordinal);
+  void deliver(ScoreBoard& to);
+  void push_dropped();
+  MetricList step_metrics();
+  void wait_for_change(std::unique_lock<std::mutex>& lock, std::optional<int64_t> deadline_ns);
+
+  // Evaluations (pipeline_eval.cc).
+  PipelineState evaluate();
+  void begin_eval();
+  void end_eval();
+
+  std::string write_checkpoint();
+
+  int64_t now() const { return runtime.clock().now_ns(); }
+  int64_t deadline_from_now() const;
+  void set_state(PipelineState next);
+  bool running() const { return started && !ended; }  // under mutex
+
+  const std::shared_ptr<LoadedModel> model;
+  Runtime& runtime;
+  MemoryPlan plan;
+  std::unique_ptr<Model> reference;
+  Arena phase;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<PromptFile> data, eval_data;
+  std::unique_ptr<MetricsWriter> writer;
+  std::shared_ptr<TraceRecorder> recorder;
+  const std::shared_ptr<EventQueue> queue = std::make_shared<EventQueue>();
+  std::string resumed_from;
+  std::thread thread;
+  std::unique_ptr<ComputeLease> compute;
+  std::unique_ptr<LoadedModel::RunLease> run_lease;
+  std::mutex control_mutex;  // one start, stop or direct checkpoint at a time
+  std::mutex feed_mutex;     // rows are numbered in the order fed
+
+  // shared
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  OptionSet options;  // of the next step
+  std::optional<OptionSet> staged;
+  PipelineState state = PipelineState::kIdle;
+  bool started = false, ended = false, paused = false, stop_requested = false;
+  bool eval_due = false;
+  uint64_t checkpoints_asked = 0, checkpoints_done = 0;
+  std::shared_ptr<const Error> failure;
+  ScoreBoard board, eval_board;
+  PromptFeed feed;
+  uint64_t step = 0;
+  uint64_t version = 0;
+  RunState boundary;  // after the last whole step
+  std::string last_checkpoint;
+  uint64_t last_checkpoint_step = UINT64_MAX;
+
+  // loop
+  OptionSet settings;  // of this step
+  bool checkpoint_due = false;
+  bool eval_open = false;
+  uint64_t cursor = 0, next_eval_ordinal = 0;
+  std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
+  MetricList trained;                  // what this step measured
+  std::vector<double> eval_rewards;
+  int64_t eval_first_ns = 0;
+  bool batch_applied = false;
+  struct Times {
+    int64_t begin = 0, drawn = 0, generated = 0, scored = 0, trained = 0;
+  } times;
+  EngineStats stats_before;
+};
+
+inline constexpr uint64_t kFirstSampleId = 1;
+inline constexpr uint64_t kFirstEvalSampleId = uint64_t{1} << 63;
+
+}  // namespace rl

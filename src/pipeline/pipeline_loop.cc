@@ -1,0 +1,321 @@
+// The state machine of the loop and its life on the library thread.
+#include <algorithm>
+#include <new>
+
+#include "core/error.h"
+#include "pipeline/pipeline_impl.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kSliceNs = 1'000'000'000;  // longest sleep before the state is looked at again
+
+bool is_final(PipelineState s) {
+  return s == PipelineState::kDone || s == PipelineState::kFailed;
+}
+
+// A stop in these states would lose a finished update or half a file.
+bool must_finish(PipelineState s) {
+  return s == PipelineState::kPublishing || s == PipelineState::kCheckpointing ||
+         s == PipelineState::kStopping;
+}
+
+}  // namespace
+
+const char* pipeline_state_name(PipelineState state) {
+  switch (state) {
+    case PipelineState::kIdle: return "idle";
+    case PipelineState::kDrawing: return "drawing";
+    case PipelineState::kGenerating: return "generating";
+    case PipelineState::kScoring: return "scoring";
+    case PipelineState::kTraining: return "training";
+    case PipelineState::kPublishing: return "publishing";
+    case PipelineState::kEvaluating: return "evaluating";
+    case PipelineState::kCheckpointing: return "checkpointing";
+    case PipelineState::kPaused: return "paused";
+    case PipelineState::kStopping: return "stopping";
+    case PipelineState::kDone: return "done";
+    case PipelineState::kFailed: return "failed";
+  }
+  return "unknown";
+}
+
+void Pipeline::Impl::set_state(PipelineState next) {
+  const std::lock_guard lock(mutex);
+  state = next;
+}
+
+int64_t Pipeline::Impl::deadline_from_now() const {
+  const int64_t timeout = settings.get_i64("pipeline.reward_timeout_ns");
+  const int64_t start = now();
+  if (timeout == 0 || timeout > INT64_MAX - start) return -1;
+  return start + timeout;
+}
+
+// Sleeps until something changes, the deadline, or the end of a slice.
+void Pipeline::Impl::wait_for_change(std::unique_lock<std::mutex>& lock,
+                                     std::optional<int64_t> deadline_ns) {
+  int64_t sleep = kSliceNs;
+  if (deadline_ns) sleep = std::clamp<int64_t>(*deadline_ns - now() + 1, 0, kSliceNs);
+  changed.wait_for(lock, std::chrono::nanoseconds(sleep));
+}
+
+void Pipeline::Impl::run() noexcept {
+  std::shared_ptr<const Error> cause;
+  try {
+    loop();
+  } catch (const Error& e) {
+    cause = std::make_shared<Error>(e);
+  } catch (const std::bad_alloc&) {
+    cause = std::make_shared<Error>(Code::kOutOfMemory, "the pipeline ran out of memory");
+  } catch (const std::exception& e) {
+    cause = std::make_shared<Error>(Code::kInternal, str("the pipeline failed: ", e.what()));
+  }
+  end_run(std::move(cause));
+}
+
+void Pipeline::Impl::loop() {
+  PipelineState current = PipelineState::kDrawing;
+  while (!is_final(current)) {
+    if (take_stop(current)) current = PipelineState::kStopping;
+    set_state(current);
+    current = advance(current);
+  }
+}
+
+// Waits out a pause; true when the loop has to end.
+bool Pipeline::Impl::take_stop(PipelineState current) {
+  std::unique_lock lock(mutex);
+  while (paused && !stop_requested) {
+    state = PipelineState::kPaused;
+    wait_for_change(lock, std::nullopt);
+  }
+  return stop_requested && !must_finish(current);
+}
+
+PipelineState Pipeline::Impl::advance(PipelineState current) {
+  switch (current) {
+    case PipelineState::kDrawing: return draw();
+    case PipelineState::kGenerating: return generate();
+    case PipelineState::kScoring: return wait_for_scores();
+    case PipelineState::kTraining: return train();
+    case PipelineState::kPublishing: return publish();
+    case PipelineState::kEvaluating: return evaluate();
+    case PipelineState::kCheckpointing: return write_checkpoint_state();
+    case PipelineState::kStopping: return abandon();
+    default: break;
+  }
+  RL_CHECK(!"a state without work");
+  return PipelineState::kFailed;
+}
+
+void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
+  const auto keep = [&](Error error) {
+    if (cause == nullptr) cause = std::make_shared<Error>(std::move(error));
+  };
+  try {
+    if (writer != nullptr) writer->sync();
+    if (recorder != nullptr) {
+      if (runtime.tracer().sink() == recorder.get()) runtime.tracer().set_sink(nullptr);
+      recorder->write(runtime.fs(), settings.get_string("profiler.timeline.dir") + "/trace.json");
+    }
+  } catch (const Error& e) {
+    keep(e);
+  } catch (const std::exception& e) {
+    keep(Error(Code::kInternal, str("the run could not be closed: ", e.what())));
+  }
+  if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);
+  compute.reset();
+  run_lease.reset();
+  {
+    const std::lock_guard lock(mutex);
+    failure = cause;
+    state = cause != nullptr ? PipelineState::kFailed : PipelineState::kDone;
+    ended = true;
+    queue->close();
+  }
+  changed.notify_all();
+}
+
+// Between two steps: changed options, evaluations and checkpoints that are due, then the prompts of
+// the next step.
+PipelineState Pipeline::Impl::draw() {
+  apply_staged_options();
+  {
+    const std::lock_guard lock(mutex);
+    if (eval_due) return PipelineState::kEvaluating;
+    if (checkpoint_due || checkpoints_asked > checkpoints_done) return PipelineState::kCheckpointing;
+    const auto total = static_cast<uint64_t>(settings.get_i64("pipeline.total_steps"));
+    if (total != 0 && step >= total) return PipelineState::kDone;
+  }
+  times = {};
+  times.begin = now();
+  stats_before = engine->stats();
+  std::vector<Prompt> drawn;
+  bool feed_ended = false;
+  if (!take_prompts(drawn, feed_ended)) {
+    return feed_ended ? PipelineState::kDone : PipelineState::kDrawing;
+  }
+  const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
+  for (size_t i = 0; i < drawn.size(); ++i) submit_group(drawn[i], cursor + i);
+  times.drawn = now();
+  return PipelineState::kGenerating;
+}
+
+// The prompts of one step. False when the feed has not enough yet; ended when it never will.
+bool Pipeline::Impl::take_prompts(std::vector<Prompt>& out, bool& ended_feed) {
+  const int64_t count = settings.get_i64("pipeline.prompts_per_step");
+  const PromptLimits limits{settings.get_i64("sampling.max_new_tokens"), plan.max_model_len};
+  if (data != nullptr) {
+    for (int64_t i = 0; i < count; ++i) {
+      out.push_back(data->draw(cursor + static_cast<uint64_t>(i), *model, limits));
+    }
+    return true;
+  }
+  std::unique_lock lock(mutex);
+  if (feed.size() < count) {
+    ended_feed = feed.ended();
+    if (!ended_feed) wait_for_change(lock, std::nullopt);
+    if (ended_feed && feed.size() > 0) {
+      runtime.logger().log(LogLevel::kWarn, "pipeline", feed.size(),
+                           " rows of the feed do not fill a step and are not used");
+    }
+    return false;
+  }
+  for (int64_t i = 0; i < count; ++i) out.push_back(feed.pop());
+  return true;
+}
+
+void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
+  Request r = request_from(settings);
+  r.prompt = prompt.ids;
+  r.num_samples = settings.get_i64("pipeline.samples_per_prompt");
+  r.stop_token_ids.insert(r.stop_token_ids.end(), prompt.stop_ids.begin(), prompt.stop_ids.end());
+  r.ordinal = ordinal;
+  r.first_sample_id = board.sample_id(ordinal, 0);
+  {
+    const std::lock_guard lock(mutex);
+    board.open(ordinal, prompt.data_row);
+  }
+  prompts[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
+  engine->submit(r);
+}
+
+PipelineState Pipeline::Impl::generate() {
+  engine->step();
+  deliver(board);
+  push_dropped();
+  if (!engine->idle()) return PipelineState::kGenerating;
+  times.generated = now();
+  return PipelineState::kScoring;
+}
+
+// Finished samples become score events; one whose logits were not finite loses its group.
+void Pipeline::Impl::deliver(ScoreBoard& to) {
+  for (const Error& e : engine->take_errors()) {
+    runtime.logger().log(LogLevel::kError, "engine", e.message);
+  }
+  for (const SamplePtr& sample : engine->take_finished()) {
+    const Prompt& row = prompts.at(sample->ordinal);
+    sample->tag = row.tag;
+    sample->data_row = row.data_row;
+    auto event = std::make_shared<ScoreEvent>();
+    event->sample = sample;
+    if (model->has_tokenizer()) {
+      const auto split = static_cast<size_t>(sample->prompt_tokens);
+      const std::span<const int32_t> ids(sample->ids);
+      event->prompt_text = model->decode(ids.first(split), false);
+      event->text = model->decode(ids.subspan(split), true);
+    }
+    {
+      const std::lock_guard lock(mutex);
+      if (sample->finish == FinishReason::kAborted) {
+        to.doom(sample->ordinal, DropReason::kNonFinite,
+                str("the logits of sample ", sample->id, " were not finite"));
+      }
+      if (!to.finish(sample, deadline_from_now())) continue;
+    }
+    queue->push(std::move(event));
+  }
+  const std::lock_guard lock(mutex);
+  to.expire(now());
+}
+
+void Pipeline::Impl::push_dropped() {
+  std::vector<ScoreBoard::Dropped> dropped;
+  {
+    const std::lock_guard lock(mutex);
+    dropped = board.take_dropped();
+  }
+  for (ScoreBoard::Dropped& d : dropped) {
+    auto event = std::make_shared<GroupDroppedEvent>();
+    event->ordinal = d.ordinal;
+    event->data_row = d.data_row;
+    event->reason = d.reason;
+    event->message = std::move(d.message);
+    queue->push(std::move(event));
+  }
+}
+
+PipelineState Pipeline::Impl::wait_for_scores() {
+  bool decided;
+  {
+    std::unique_lock lock(mutex);
+    board.expire(now());
+    decided = board.decided();
+    if (!decided && !paused && !stop_requested) {
+      wait_for_change(lock, board.next_deadline());
+    }
+  }
+  push_dropped();
+  if (!decided) return PipelineState::kScoring;
+  times.scored = now();
+  runtime.tracer().span({"reward.wait", TraceLane::kReward, times.generated, times.scored, nullptr, 0});
+  return PipelineState::kTraining;
+}
+
+PipelineState Pipeline::Impl::abandon() {
+  engine->abort_all();
+  std::vector<SamplePtr> train, eval;
+  for (SamplePtr& s : engine->take_finished()) {
+    (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
+  }
+  {
+    const std::lock_guard lock(mutex);
+    board.abandon(DropReason::kShutdown, train);
+    eval_board.abandon(DropReason::kShutdown, eval);
+  }
+  prompts.clear();
+  push_dropped();
+  return PipelineState::kDone;
+}
+
+PipelineState Pipeline::Impl::write_checkpoint_state() {
+  uint64_t asked;
+  {
+    const std::lock_guard lock(mutex);
+    asked = checkpoints_asked;
+  }
+  write_checkpoint();
+  checkpoint_due = false;
+  {
+    const std::lock_guard lock(mutex);
+    checkpoints_done = asked;
+  }
+  changed.notify_all();
+  return PipelineState::kDrawing;
+}
+
+void Pipeline::Impl::apply_staged_options() {
+  {
+    const std::lock_guard lock(mutex);
+    if (!staged) return;
+    options = *staged;
+    staged.reset();
+    settings = options;
+  }
+  runtime.logger().set_level(parse_log_level(settings.get_string("runtime.log_level")));
+  trainer->set_options(trainer_options_from(settings, plan.max_tokens, plan.max_model_len));
+}
+
+}  // namespace rl

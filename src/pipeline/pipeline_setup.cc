@@ -1,0 +1,166 @@
+// Making a pipeline: checks first, then memory, then workers, then what a checkpoint says.
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "pipeline/pipeline_impl.h"
+#include "pipeline/planner.h"
+#include "pipeline/reference_model.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kFeedSteps = 4;  // steps of rows that a feed holds
+
+const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
+  options.validate();
+  model.runtime().require_same(options);
+  require_same_model(model, options);
+  return options;
+}
+
+// Arenas that exist before the pipeline reserves its own.
+uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
+  return Model::master_bytes(model.config()) + model.model().packed().bytes() +
+         plan.bytes_of("matmul workspace");
+}
+
+constexpr PlanUse kUse = PlanUse::kPipeline;
+
+}  // namespace
+
+Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given)
+    : model(std::move(loaded)), runtime(model->runtime()),
+      plan(plan_memory(checked(*model, given), model->config(), kUse)), options(given),
+      board(given.get_i64("pipeline.samples_per_prompt"), kFirstSampleId),
+      eval_board(1, kFirstEvalSampleId),
+      feed(kFeedSteps * given.get_i64("pipeline.prompts_per_step"), 0), settings(given) {
+  require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
+               plan.baseline_bytes);
+  open_data();
+  refuse_old_checkpoints();
+  make_workers();
+  resume_from_checkpoint();
+  version = model->version();
+  boundary = boundary_state();
+  feed = PromptFeed(feed.capacity(), static_cast<int64_t>(cursor));
+  const std::string& metrics = options.get_string("metrics.jsonl");
+  if (!metrics.empty()) writer = std::make_unique<MetricsWriter>(runtime.fs(), metrics, step);
+}
+
+void Pipeline::Impl::open_data() {
+  const std::string &path = options.get_string("data.path"), &eval = options.get_string("eval.path");
+  if (!path.empty()) {
+    const PromptFile::Order order{options.get_bool("data.shuffle"),
+                                  options.get_u64("data.shuffle_seed")};
+    data = std::make_unique<PromptFile>(runtime.fs(), path, order);
+  }
+  if (!eval.empty()) {
+    eval_data = std::make_unique<PromptFile>(runtime.fs(), eval, PromptFile::Order{});
+  }
+}
+
+void Pipeline::Impl::make_workers() {
+  const ComputeLease lease(runtime, "making a pipeline");
+  reference = load_reference(*model, options);
+  phase = Arena("phase workspace",
+                std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes));
+  trainer = std::make_unique<Trainer>(
+      model->model(), reference.get(),
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len), phase.data(),
+      TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
+  const KvPool kv{model->model().kv_shape(), phase.data(), plan.engine.num_blocks};
+  engine = std::make_unique<Engine>(model->model(), plan.engine, kv, phase.data() + plan.kv_bytes,
+                                    model->has_tokenizer() ? &model->tokenizer() : nullptr,
+                                    &runtime.tracer());
+}
+
+// A fresh run among the checkpoints of another one would mix them up.
+void Pipeline::Impl::refuse_old_checkpoints() {
+  const std::string& dir = options.get_string("checkpoint.dir");
+  if (dir.empty() || options.get_string("checkpoint.resume") != "never") return;
+  const auto found = latest_checkpoint(runtime.fs(), dir);
+  if (!found) return;
+  throw Error(Code::kAlreadyExists, str("checkpoint.dir holds ", *found, " of an earlier run; set "
+                                        "checkpoint.resume, or take another directory"))
+      .with_key("checkpoint.dir")
+      .with_location(*found);
+}
+
+std::string Pipeline::Impl::config_digest() const {
+  Digest64 digest;
+  digest.update_u64(options.identity());
+  digest.update(dtype_name(plan.compute));
+  digest.update_u64(static_cast<uint64_t>(plan.max_tokens));
+  digest.update_u64(static_cast<uint64_t>(plan.max_model_len));
+  digest.update_u64(data != nullptr ? data->digest() : 0);
+  return hex64(digest.value());
+}
+
+RunState Pipeline::Impl::boundary_state() const {
+  RunState s;
+  s.step = step;
+  s.cursor = cursor;
+  s.next_eval_ordinal = next_eval_ordinal;
+  s.seed = runtime.seed();
+  s.max_tokens = plan.max_tokens;
+  s.ledger = board.ledger().counts();
+  return s;
+}
+
+void Pipeline::Impl::resume_from_checkpoint() {
+  const std::string& resume = options.get_string("checkpoint.resume");
+  if (resume == "never") return;
+  const std::string& dir = options.get_string("checkpoint.dir");
+  std::string path = resume;
+  if (resume == "auto") path = latest_checkpoint(runtime.fs(), dir).value_or("");
+  if (path.empty()) return;
+  const ComputeLease lease(runtime, "resuming a run");
+  const LoadedModel::WriteLease write(*model, 0);
+  const CheckpointMeta meta = trainer->load(runtime.fs(), path, config_digest());
+  const RunState s = parse_run_state(meta.pipeline, path + "/manifest.json");
+  if (s.step != static_cast<uint64_t>(meta.step)) {
+    throw Error(Code::kDataLoss, str(path, " is the checkpoint of step ", meta.step,
+                                     " but its run state is of step ", s.step))
+        .with_location(path);
+  }
+  step = s.step;
+  cursor = s.cursor;
+  next_eval_ordinal = s.next_eval_ordinal;
+  board.restore(s.ledger, s.cursor);
+  LedgerCounts none;
+  eval_board.restore(none, s.next_eval_ordinal);
+  resumed_from = path;
+  if (!dir.empty() && path == checkpoint_path(dir, meta.step)) {
+    last_checkpoint = path;
+    last_checkpoint_step = step;
+  }
+  runtime.logger().log(LogLevel::kInfo, "pipeline", "resumed from ", path, " at step ", step);
+}
+
+std::string Pipeline::Impl::write_checkpoint() {
+  if (last_checkpoint_step == boundary.step) return last_checkpoint;
+  const ScopedSpan span(&runtime.tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
+  CheckpointMeta meta;
+  meta.step = static_cast<int64_t>(boundary.step);
+  meta.config_digest = config_digest();
+  meta.pipeline = render_run_state(boundary);
+  const std::string& dir = settings.get_string("checkpoint.dir");
+  // One of the same step is from before the checkpoint that this run was resumed from. Names with a
+  // suffix are leftovers: the next save removes them.
+  const std::string old = checkpoint_path(dir, meta.step);
+  if (runtime.fs().exists(old)) runtime.fs().rename(old, old + ".replaced");
+  const std::string path = trainer->save(runtime.fs(), dir, meta, 0);
+  {
+    const std::lock_guard lock(mutex);
+    last_checkpoint = path;
+    last_checkpoint_step = boundary.step;
+  }
+  auto event = std::make_shared<CheckpointEvent>();
+  event->step = boundary.step;
+  event->path = path;
+  queue->push(std::move(event));
+  return path;
+}
+
+}  // namespace rl

@@ -1,0 +1,130 @@
+// The second half of a step: the update on the scored batch, and what is told about it.
+#include "core/error.h"
+#include "pipeline/pipeline_impl.h"
+#include "pipeline/step_metrics.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's save or digest
+
+double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+double rate(double count, int64_t ns) { return ns > 0 ? count / seconds(ns) : 0; }
+
+}  // namespace
+
+PipelineState Pipeline::Impl::train() {
+  std::vector<ScoreBoard::Scored> batch;
+  {
+    const std::lock_guard lock(mutex);
+    batch = board.reserve();
+  }
+  std::vector<SamplePtr> samples;
+  std::vector<double> rewards;
+  for (const auto& [sample, reward] : batch) {
+    samples.push_back(sample);
+    rewards.push_back(reward);
+  }
+  const std::vector<double> advantages =
+      batch_advantages(advantage_from(settings), samples, rewards);
+  std::vector<TrainSample> train;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    train.push_back({samples[i].get(), advantages[i], {}, {}});
+  }
+  TrainMetrics measured;
+  if (!train.empty()) {
+    const LoadedModel::WriteLease write(*model, kReaderWaitNs);
+    measured = trainer->step(train);
+  }
+  batch_applied = measured.optimizer_steps > 0;
+  trained = batch_metrics({samples, rewards, advantages});
+  trained.append(train_metrics(measured));
+  times.trained = now();
+  runtime.tracer().span({"publish", TraceLane::kPublication, times.trained - measured.publish_ns,
+                         times.trained, "version", static_cast<int64_t>(model->version())});
+  return PipelineState::kPublishing;
+}
+
+// The step is final: the ledger commits it, the host is told.
+PipelineState Pipeline::Impl::publish() {
+  auto event = std::make_shared<StepEvent>();
+  {
+    const std::lock_guard lock(mutex);
+    if (batch_applied) {
+      board.commit();
+    } else {
+      board.abandon(DropReason::kNonFinite, {});
+    }
+    ++step;
+    cursor += static_cast<uint64_t>(settings.get_i64("pipeline.prompts_per_step"));
+    version = model->version();
+    boundary = boundary_state();
+    event->step = step;
+    event->version = version;
+    const auto due = [&](const char* key) {
+      const auto every = static_cast<uint64_t>(settings.get_i64(key));
+      return every != 0 && step % every == 0;
+    };
+    eval_due = eval_due || due("eval.every_steps");
+    checkpoint_due = due("checkpoint.every_steps");
+  }
+  prompts.clear();
+  push_dropped();
+  event->metrics = step_metrics();
+  if (writer != nullptr) writer->write(event->metrics);
+  runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, times.begin, now(), "step",
+                         static_cast<int64_t>(event->step)});
+  queue->push(std::move(event));
+  return PipelineState::kDrawing;
+}
+
+namespace {
+
+void set_ledger(MetricList& m, const LedgerCounts& c) {
+  const auto count = [&](const std::string& name, int64_t v) { m.set(name, static_cast<double>(v)); };
+  count("pipeline/prompts_drawn", c.prompts_drawn);
+  count("pipeline/prompts_trained", c.prompts_trained);
+  count("pipeline/prompts_dropped", c.dropped());
+  for (size_t i = 1; i < kNumDropReasons; ++i) {
+    if (c.prompts_dropped[i] == 0) continue;
+    count(str("pipeline/prompts_dropped/", drop_reason_name(static_cast<DropReason>(i))),
+          c.prompts_dropped[i]);
+  }
+  count("pipeline/samples_started", c.attempts_started);
+  count("pipeline/samples_trained", c.attempts_trained);
+  count("pipeline/samples_discarded", c.discarded());
+  count("pipeline/tokens_generated", c.tokens_generated);
+  count("pipeline/refused_scores",
+        c.late_scores + c.duplicate_scores + c.unknown_scores + c.nonfinite_scores);
+}
+
+}  // namespace
+
+MetricList Pipeline::Impl::step_metrics() {
+  MetricList m;
+  m.set(kStepMetric, static_cast<double>(boundary.step));
+  const uint64_t last = cursor - 1;
+  m.set("training/epoch", data != nullptr ? static_cast<double>(data->epoch_of(last)) : 0.0);
+  m.set("training/weight_version", static_cast<double>(model->version()));
+  m.append(trained);
+  set_ledger(m, boundary.ledger);
+  const EngineStats s = engine->stats();
+  const double prefill = static_cast<double>(s.prefill_tokens - stats_before.prefill_tokens);
+  const double decode = static_cast<double>(s.decode_tokens - stats_before.decode_tokens);
+  m.set("rollout/prefill_tokens", prefill);
+  m.set("rollout/decode_tokens", decode);
+  const int64_t gen = times.generated - times.drawn;
+  m.set("timing_s/gen", seconds(gen));
+  m.set("timing_s/reward", seconds(times.scored - times.generated));
+  m.set("timing_s/train", seconds(times.trained - times.scored));
+  m.set("timing_s/step", seconds(now() - times.begin));
+  const double generated = trained.get("response_length/mean").value_or(0) *
+                           trained.get("training/samples").value_or(0);
+  m.set("perf/rollout_tokens_per_s", rate(generated, gen));
+  m.set("perf/train_tokens_per_s", rate(trained.get("training/tokens").value_or(0),
+                                        times.trained - times.scored));
+  return m;
+}
+
+}  // namespace rl

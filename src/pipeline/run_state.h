@@ -1,0 +1,26 @@
+// The pipeline's own part of a checkpoint, as one JSON text: where the run stands between two
+// steps. Weights, moments and counters of the optimizer are the trainer's part.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "buffer/ledger.h"
+
+namespace rl {
+
+struct RunState {
+  uint64_t step = 0;               // steps done
+  uint64_t cursor = 0;             // ordinal of the next draw
+  uint64_t next_eval_ordinal = 0;
+  uint64_t seed = 0;
+  int64_t max_tokens = 0;          // rows of a training micro-batch
+  LedgerCounts ledger;             // nothing is open between two steps
+
+  bool operator==(const RunState&) const = default;
+};
+
+std::string render_run_state(const RunState& state);
+// Error(kDataLoss) naming location and key.
+RunState parse_run_state(const std::string& text, const std::string& location);
+
+}  // namespace rl
