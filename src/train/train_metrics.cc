@@ -42,7 +42,7 @@ void visit_times(const TrainMetrics& m, Visit visit) {
     visit(name, static_cast<double>(ns) * 1e-9);
   };
   seconds("timing_s/ref", m.reference_ns);
-  seconds("timing_s/train_pack", m.pack_ns);
+  seconds("timing_s/train_prepare", m.prepare_ns);
   seconds("timing_s/train_forward", m.forward_ns);
   seconds("timing_s/train_head", m.head_ns);
   seconds("timing_s/train_backward", m.backward_ns);

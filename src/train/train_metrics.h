@@ -38,7 +38,7 @@ struct TrainMetrics {
   int64_t skipped_steps = 0;                 // loss or gradient norm was not finite
   std::vector<uint64_t> non_finite_samples;  // Sample::id of samples whose own loss was not finite
 
-  int64_t pack_ns = 0, forward_ns = 0, head_ns = 0, backward_ns = 0, optimizer_ns = 0,
+  int64_t prepare_ns = 0, forward_ns = 0, head_ns = 0, backward_ns = 0, optimizer_ns = 0,
           publish_ns = 0;
   int64_t reference_ns = 0;  // log-probs of the reference
   int64_t total_ns = 0;

@@ -35,7 +35,7 @@ struct Trainer::Impl {
   void order(std::span<const TrainSample> samples);
   void score_reference(TrainMetrics& metrics);
   void minibatch(std::span<const PackItem> items, bool fresh, TrainMetrics& metrics);
-  void refresh_packed(TrainMetrics& metrics);
+  void prepare(TrainMetrics& metrics);  // packs what is stale, clears the gradients
   void micro_batch(const LossDenominators& denominators, bool fresh, TrainMetrics& metrics);
   HeadGradient chunk_loss(const HeadChunk& chunk, const LossDenominators& denominators);
   void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics) const;

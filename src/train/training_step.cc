@@ -140,13 +140,13 @@ void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> 
   }
 }
 
-void Trainer::Impl::refresh_packed(TrainMetrics& metrics) {
-  if (!forward_stale && !backward_stale) return;
-  const PhaseTimer phase(place, "train.pack", metrics.pack_ns);
+void Trainer::Impl::prepare(TrainMetrics& metrics) {
+  const PhaseTimer phase(place, "train.prepare", metrics.prepare_ns);
   if (forward_stale) model.repack();
   forward_stale = false;
   if (backward_stale) packed_backward.pack(model.matmul(), model.master());
   backward_stale = false;
+  optimizer.zero_gradients();
 }
 
 void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainMetrics& metrics) {
@@ -157,11 +157,7 @@ void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainM
   }
   if (denominators.num_tokens == 0) return;
   ++metrics.minibatches;
-  refresh_packed(metrics);
-  {
-    const PhaseTimer phase(place, "train.optimizer", metrics.optimizer_ns);
-    optimizer.zero_gradients();
-  }
+  prepare(metrics);
   minibatch_sums = {};
   non_finite.clear();
   for (std::span<const PackItem> rest = some; !rest.empty();) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iostream>
 #include <limits>
+#include <set>
 
 #include "support/expect_error.h"
 #include "train_rig.h"
@@ -372,6 +373,55 @@ TEST(Trainer, SamplesWithoutLossTakeNoPart) {
   EXPECT_EQ(m.minibatches, 0);
   EXPECT_EQ(b.model().version(), 1u);
   EXPECT_EQ(b.trainer->step({}).samples, 0);
+}
+
+// Names of spans in order of their end, repetitions in a row left out.
+class SpanNames final : public TraceSink {
+ public:
+  void span(const TraceSpan& span) noexcept override {
+    EXPECT_EQ(span.lane, 3u);
+    EXPECT_LE(span.start_ns, span.end_ns);
+    if (names.empty() || names.back() != span.name) names.emplace_back(span.name);
+  }
+  void counter(const char*, uint32_t, int64_t, double) noexcept override {}
+  void lane_name(uint32_t, std::string_view) noexcept override {}
+  std::vector<std::string> names;
+};
+
+TEST(Trainer, PhasesOfAStepComeInOrder) {
+  TrainerOptions o = usual_options();
+  o.kl_in_loss = true;
+  o.num_minibatches = 2;
+  TrainRig rig({.with_reference = true}, o);
+  std::vector<Sample> samples = random_samples(8, 256, 4);
+  store_logprobs(rig, samples);
+  Tracer tracer;
+  const auto sink = std::make_shared<SpanNames>();
+  tracer.set_sink(sink);
+  Trainer trainer(rig.model(), rig.reference.get(), o, rig.workspace.data(),
+                  {.tracer = &tracer, .lane = 3});
+  const TrainMetrics m = trainer.step(with_advantages(samples));
+  std::vector<std::string> expected = {"train.reference"};
+  for (int minibatch = 0; minibatch < 2; ++minibatch) {
+    for (const char* name :
+         {"train.prepare", "train.forward", "train.head", "train.backward", "train.optimizer"}) {
+      expected.emplace_back(name);
+    }
+  }
+  expected.emplace_back("train.publish");
+  EXPECT_EQ(sink->names, expected);
+  const int64_t parts = m.reference_ns + m.prepare_ns + m.forward_ns + m.head_ns + m.backward_ns +
+                        m.optimizer_ns + m.publish_ns;
+  EXPECT_GT(m.forward_ns, 0);
+  EXPECT_LE(parts, m.total_ns);
+
+  std::vector<std::string> names;
+  for_each_metric(m, [&](const char* name, double value) {
+    names.emplace_back(name);
+    EXPECT_TRUE(std::isfinite(value)) << name;
+  });
+  EXPECT_EQ(names.size(), std::set<std::string>(names.begin(), names.end()).size());
+  EXPECT_NE(std::ranges::find(names, "actor/pg_loss"), names.end());
 }
 
 TEST(Trainer, PlanEqualsTheArenas) {
