@@ -6,13 +6,15 @@
 namespace rl {
 namespace {
 constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
+constexpr int64_t kWideWidth = 512;  // of the widest product, whose slices are many
+constexpr int64_t kNarrowWidth = 160;  // of products into the hidden size, whose slices are few
 constexpr int64_t kHeadWidth = 512;  // vocabulary tile: part of the log-prob contract
 }  // namespace
 
 PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kWidth / 2, t),
-          plan_packed(c.hidden, 2 * c.ffn, kWidth, t), plan_packed(c.ffn, c.hidden, kWidth / 2, t),
+  return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kNarrowWidth, t),
+          plan_packed(c.hidden, 2 * c.ffn, kWideWidth, t), plan_packed(c.ffn, c.hidden, kNarrowWidth, t),
           plan_packed(c.hidden, c.vocab, kHeadWidth, t)};
 }
 
@@ -20,7 +22,7 @@ PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
   return {plan_packed(qkv, c.hidden, kWidth, t), plan_packed(c.hidden, q, kWidth, t),
           plan_packed(2 * c.ffn, c.hidden, kWidth, t), plan_packed(c.hidden, c.ffn, kWidth, t),
-          plan_packed(c.vocab, c.hidden, kWidth / 2, t)};
+          plan_packed(c.vocab, c.hidden, kNarrowWidth, t)};
 }
 
 uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {

@@ -153,7 +153,9 @@ PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 
 ColumnSlices cut_columns(int64_t n, int64_t preferred_width) {
-  const int64_t count = std::max<int64_t>(1, (n + preferred_width - 1) / preferred_width);
+  // Several slices come in pairs, so that two threads share a single row evenly.
+  const int64_t fewest = std::max<int64_t>(1, (n + preferred_width - 1) / preferred_width);
+  const int64_t count = fewest == 1 ? 1 : (fewest + 1) / 2 * 2;
   const int64_t even = count == 1 ? n : (n + count - 1) / count;
   return {n, std::min(n, (even + 15) / 16 * 16)};
 }
