@@ -1,0 +1,146 @@
+// A pipeline on a tiny fixture model and a host that scores its samples. Every wait has a deadline,
+// so a hang is a failure and not a stuck test.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipeline/pipeline.h"
+#include "support/temp_dir.h"
+
+namespace rl::testing {
+
+inline constexpr int64_t kSecond = 1'000'000'000;
+
+inline std::string fixture_model(const std::string& name) {
+  return std::string(RL_FIXTURES) + "/models/" + name;
+}
+
+inline void write_lines(const std::string& path, const std::vector<std::string>& lines) {
+  std::ofstream out(path, std::ios::binary);
+  for (const std::string& line : lines) out << line << '\n';
+}
+
+// Rows of token ids; the tag is the row's number.
+inline std::vector<std::string> id_rows(int count) {
+  std::vector<std::string> rows;
+  for (int i = 0; i < count; ++i) {
+    rows.push_back(str("{\"ids\": [1, ", 10 + i, ", ", 20 + 3 * i, "], \"tag\": \"", i, "\"}"));
+  }
+  return rows;
+}
+
+// A run of four groups of four short answers a step.
+inline OptionSet tiny_options(const TempDir& dir, const std::string& model = "llama") {
+  write_lines(dir.file("data.jsonl"), id_rows(10));
+  OptionSet o;
+  for (const char* text :
+       {"runtime.threads=1", "runtime.seed=7", "model.dtype=fp32", "engine.max_model_len=32",
+        "engine.max_num_seqs=16", "engine.max_num_batched_tokens=64", "engine.block_size=16",
+        "sampling.max_new_tokens=8", "sampling.ignore_eos=true", "pipeline.prompts_per_step=4",
+        "pipeline.samples_per_prompt=4", "optimizer.lr=3e-3", "pipeline.total_steps=3"}) {
+    o.set_assignment(text);
+  }
+  o.set_string("model.path", fixture_model(model));
+  o.set_string("data.path", dir.file("data.jsonl"));
+  return o;
+}
+
+// Share of generated ids in the lower quarter of the vocabulary.
+inline double low_id_reward(const Sample& s) {
+  double low = 0;
+  for (int64_t i = s.prompt_tokens; i < static_cast<int64_t>(s.ids.size()); ++i) {
+    low += s.ids[i] < 64;
+  }
+  return low / static_cast<double>(s.generated());
+}
+
+struct RunLog {
+  std::vector<MetricList> steps;
+  std::vector<std::shared_ptr<EvalEvent>> evals;
+  std::vector<std::shared_ptr<GroupDroppedEvent>> dropped;
+  std::vector<std::shared_ptr<CheckpointEvent>> checkpoints;
+  std::vector<SamplePtr> samples;
+  Code end = Code::kOk;
+
+  std::vector<double> series(const std::string& name) const {
+    std::vector<double> out;
+    for (const MetricList& m : steps) out.push_back(m.get(name).value());
+    return out;
+  }
+  // Metrics of all steps but for times, as text.
+  std::string fingerprint() const {
+    std::string out;
+    for (const MetricList& m : steps) out += m.without_times().to_json() + "\n";
+    return out;
+  }
+};
+
+class Rig {
+ public:
+  explicit Rig(const OptionSet& options)
+      : options_(options), runtime_(std::make_shared<Runtime>(options)),
+        model_(LoadedModel::open(runtime_, options, PlanUse::kPipeline)),
+        pipeline_(std::make_unique<Pipeline>(model_, options)) {}
+
+  Pipeline& pipeline() { return *pipeline_; }
+  LoadedModel& model() { return *model_; }
+  Runtime& runtime() { return *runtime_; }
+
+  // What the host does with a sample; the default scores it with low_id_reward.
+  std::function<void(Pipeline&, const SamplePtr&)> on_score = [](Pipeline& p, const SamplePtr& s) {
+    p.score(s->id, low_id_reward(*s));
+  };
+  std::function<void(Pipeline&, const StepEvent&)> on_step = [](Pipeline&, const StepEvent&) {};
+
+  // Takes events until the run ends, or the deadline, which fails the test.
+  RunLog play() {
+    RunLog log;
+    for (;;) {
+      const EventQueue::Popped got = pipeline_->next(60 * kSecond);
+      log.end = got.status;
+      if (got.status != Code::kOk) break;
+      take(*got.event, got.event, log);
+    }
+    EXPECT_EQ(log.end, Code::kDone) << "state " << pipeline_state_name(pipeline_->status().state);
+    return log;
+  }
+  RunLog start_and_play() {
+    pipeline_->start();
+    return play();
+  }
+
+ private:
+  void take(Event& event, const std::shared_ptr<Event>& owner, RunLog& log) {
+    switch (static_cast<EventKind>(event.kind())) {
+      case EventKind::kScore:
+        log.samples.push_back(static_cast<ScoreEvent&>(event).sample);
+        on_score(*pipeline_, log.samples.back());
+        break;
+      case EventKind::kStep:
+        log.steps.push_back(static_cast<StepEvent&>(event).metrics);
+        on_step(*pipeline_, static_cast<StepEvent&>(event));
+        break;
+      case EventKind::kEval:
+        log.evals.push_back(std::static_pointer_cast<EvalEvent>(owner));
+        break;
+      case EventKind::kCheckpoint:
+        log.checkpoints.push_back(std::static_pointer_cast<CheckpointEvent>(owner));
+        break;
+      case EventKind::kGroupDropped:
+        log.dropped.push_back(std::static_pointer_cast<GroupDroppedEvent>(owner));
+        break;
+    }
+  }
+
+  OptionSet options_;
+  std::shared_ptr<Runtime> runtime_;
+  std::shared_ptr<LoadedModel> model_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+}  // namespace rl::testing
