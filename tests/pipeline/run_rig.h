@@ -90,6 +90,7 @@ class Rig {
   Pipeline& pipeline() { return *pipeline_; }
   LoadedModel& model() { return *model_; }
   Runtime& runtime() { return *runtime_; }
+  const std::shared_ptr<LoadedModel>& shared_model() const { return model_; }
 
   // What the host does with a sample; the default scores it with low_id_reward.
   std::function<void(Pipeline&, const SamplePtr&)> on_score = [](Pipeline& p, const SamplePtr& s) {

@@ -1,0 +1,275 @@
+// Stop, pause, interrupt and checkpoints, from every state of the loop. Nothing may hang.
+#include <chrono>
+#include <thread>
+
+#include "pipeline/engine_part.h"
+#include "pipeline/trainer_part.h"
+#include "run_rig.h"
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+using testing::kSecond;
+using testing::low_id_reward;
+using testing::Rig;
+using testing::RunLog;
+using testing::tiny_options;
+
+// Pulls events until the run ends, scoring nothing.
+Code drain(Pipeline& p) {
+  for (;;) {
+    const Code status = p.next(60 * kSecond).status;
+    if (status != Code::kOk) return status;
+  }
+}
+
+PipelineState wait_for_state(Pipeline& p, PipelineState wanted) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (p.status().state != wanted && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return p.status().state;
+}
+
+void expect_balanced(const LedgerCounts& c) {
+  EXPECT_EQ(c.attempts_in_flight, 0);
+  EXPECT_EQ(c.tokens_in_flight, 0);
+  EXPECT_EQ(c.prompts_open, 0);
+  EXPECT_EQ(c.attempts_started, c.attempts_trained + c.discarded());
+  EXPECT_EQ(c.tokens_generated, c.tokens_trained + c.tokens_discarded);
+  EXPECT_EQ(c.prompts_drawn, c.prompts_trained + c.dropped());
+}
+
+TEST(Control, StopBeforeTheStartEndsTheRun) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  EXPECT_EQ(rig.pipeline().next(0).status, Code::kTimeout);
+  EXPECT_TRUE(rig.pipeline().stop(kSecond));
+  EXPECT_EQ(rig.pipeline().next(0).status, Code::kDone);
+  expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().start(); });
+}
+
+TEST(Control, StopWhileWaitingForPromptsEndsTheRun) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("data.path", "");
+  Rig rig(o);
+  rig.pipeline().start();
+  EXPECT_EQ(wait_for_state(rig.pipeline(), PipelineState::kDrawing), PipelineState::kDrawing);
+  EXPECT_TRUE(rig.pipeline().stop(10 * kSecond));
+  EXPECT_EQ(rig.pipeline().next(0).status, Code::kDone);
+}
+
+TEST(Control, StopWhileWaitingForScoresDropsTheGroupsAsShutdown) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  rig.pipeline().start();
+  EXPECT_EQ(wait_for_state(rig.pipeline(), PipelineState::kScoring), PipelineState::kScoring);
+  EXPECT_EQ(rig.pipeline().status().unscored, 16);
+  EXPECT_TRUE(rig.pipeline().stop(10 * kSecond));
+  EXPECT_EQ(drain(rig.pipeline()), Code::kDone);
+  const LedgerCounts c = rig.pipeline().status().ledger;
+  expect_balanced(c);
+  EXPECT_EQ(c.attempts_discarded[static_cast<size_t>(DropReason::kShutdown)], 16);
+  EXPECT_EQ(rig.pipeline().status().unscored, 0);
+}
+
+TEST(Control, StopAtAnyMomentLeavesTheBooksBalanced) {
+  const TempDir dir;
+  for (int moment = 0; moment < 24; ++moment) {
+    SCOPED_TRACE(moment);
+    OptionSet o = tiny_options(dir);
+    o.set_i64("pipeline.total_steps", 0);
+    Rig rig(o);
+    int events = 0;
+    rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+      if (events++ == moment * 3) p.stop(0);
+      try {
+        p.score(s->id, low_id_reward(*s));
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code, Code::kLate) << e.message;
+      }
+    };
+    rig.start_and_play();
+    expect_balanced(rig.pipeline().status().ledger);
+  }
+}
+
+TEST(Control, StopWhileGeneratingAbortsTheEngine) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_i64("engine.max_model_len", 128);
+  o.set_i64("sampling.max_new_tokens", 120);
+  Rig rig(o);
+  rig.pipeline().start();
+  wait_for_state(rig.pipeline(), PipelineState::kGenerating);
+  EXPECT_TRUE(rig.pipeline().stop(10 * kSecond));
+  EXPECT_EQ(drain(rig.pipeline()), Code::kDone);
+  expect_balanced(rig.pipeline().status().ledger);
+}
+
+TEST(Control, APausedLoopRestsAndGoesOn) {
+  const TempDir dir;
+  Rig whole(tiny_options(dir));
+  const std::string expected = whole.start_and_play().fingerprint();
+  Rig rig(tiny_options(dir));
+  rig.pipeline().pause();
+  rig.pipeline().start();
+  EXPECT_EQ(wait_for_state(rig.pipeline(), PipelineState::kPaused), PipelineState::kPaused);
+  EXPECT_EQ(rig.pipeline().next(50'000'000).status, Code::kTimeout);
+  rig.pipeline().resume();
+  int samples = 0;
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+    p.score(s->id, low_id_reward(*s));
+    if (++samples % 5 != 0) return;
+    p.pause();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    p.resume();
+  };
+  EXPECT_EQ(rig.play().fingerprint(), expected);
+}
+
+TEST(Control, APausedLoopCanBeStopped) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  rig.pipeline().pause();
+  rig.pipeline().start();
+  wait_for_state(rig.pipeline(), PipelineState::kPaused);
+  EXPECT_TRUE(rig.pipeline().stop(10 * kSecond));
+  EXPECT_EQ(drain(rig.pipeline()), Code::kDone);
+}
+
+TEST(Control, InterruptEndsOneWait) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  std::jthread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    rig.pipeline().interrupt();
+  });
+  EXPECT_EQ(rig.pipeline().next(30 * kSecond).status, Code::kInterrupted);
+  EXPECT_EQ(rig.pipeline().next(0).status, Code::kTimeout);
+}
+
+TEST(Control, DoneIsSticky) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  rig.start_and_play();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(rig.pipeline().next(0).status, Code::kDone);
+  EXPECT_EQ(rig.pipeline().status().state, PipelineState::kDone);
+  EXPECT_TRUE(rig.pipeline().stop(0));
+}
+
+TEST(Control, ARunStoppedInMidStepResumesAsIfItHadNotBeen) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_i64("pipeline.total_steps", 4);
+  Rig whole(o);
+  const RunLog expected = whole.start_and_play();
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  uint64_t unscored_id = 0;
+  {
+    Rig first(o);
+    first.on_score = [&](Pipeline& p, const SamplePtr& s) {
+      if (s->ordinal >= 8) {
+        if (unscored_id == 0) unscored_id = s->id;
+        p.stop(0);
+      } else {
+        p.score(s->id, low_id_reward(*s));
+      }
+    };
+    EXPECT_EQ(first.start_and_play().steps.size(), 2u);
+    EXPECT_TRUE(contains(first.pipeline().checkpoint(0), "step_000002"));
+  }
+  o.set_string("checkpoint.resume", "auto");
+  Rig second(o);
+  const RunLog rest = second.start_and_play();
+  ASSERT_EQ(rest.steps.size(), 2u);
+  EXPECT_EQ(rest.steps[1].without_times().to_json(), expected.steps[3].without_times().to_json());
+  EXPECT_EQ(second.model().weight_digest(), whole.model().weight_digest());
+  // The samples that were not scored come again under their ids.
+  bool again = false;
+  for (const SamplePtr& s : rest.samples) again = again || s->id == unscored_id;
+  EXPECT_TRUE(again);
+}
+
+TEST(Control, ACheckpointOnDemandComesAtTheStepBoundary) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  Rig rig(o);
+  std::jthread asker;
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+    if (s->id == 1) {
+      asker = std::jthread([&p] { EXPECT_TRUE(contains(p.checkpoint(30 * kSecond), "step_00000")); });
+    }
+    p.score(s->id, low_id_reward(*s));
+  };
+  const RunLog log = rig.start_and_play();
+  asker.join();
+  EXPECT_GE(rig.pipeline().checkpoint(0).size(), 1u);
+}
+
+TEST(Control, AFailureIsTheStickyResult) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  std::vector<std::string> rows = testing::id_rows(3);
+  rows.push_back(R"({"ids": [1, 2], "surprise": 1})");
+  testing::write_lines(dir.file("data.jsonl"), rows);
+  o.set_bool("data.shuffle", false);
+  Rig rig(o);
+  rig.pipeline().start();
+  for (int i = 0; i < 2; ++i) {
+    const Error e = expect_error(Code::kDataLoss, [&] { drain(rig.pipeline()); });
+    EXPECT_EQ(e.location, dir.file("data.jsonl") + ":4");
+    EXPECT_TRUE(contains(e.message, "surprise"));
+  }
+  EXPECT_EQ(rig.pipeline().status().state, PipelineState::kFailed);
+}
+
+TEST(Control, PartsAreBusyWhileAPipelineRunsAndFreeAfterwards) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  Rig rig(o);
+  EnginePart engine(rig.shared_model(), o);
+  Request r = request_from(o);
+  r.prompt = {1, 2, 3};
+  rig.pipeline().start();
+  expect_error(Code::kBusy, [&] { engine.submit(r); });
+  rig.play();
+  engine.submit(r);
+  engine.run();
+  EXPECT_EQ(engine.take_finished().size(), 1u);
+}
+
+TEST(Control, ATrainerStepWhileRequestsRunIsBusy) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const auto runtime = std::make_shared<Runtime>(o);
+  const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
+  EnginePart engine(model, o);
+  TrainerPart trainer(model, o);
+  Request r = request_from(o);
+  r.prompt = {1, 2, 3};
+  r.num_samples = 4;
+  engine.submit(r);
+  engine.run();
+  std::vector<SamplePtr> batch = engine.take_finished();
+  ASSERT_EQ(batch.size(), 4u);
+  for (const SamplePtr& s : batch) {
+    s->scored = true;
+    s->reward = low_id_reward(*s) + s->slot;
+  }
+  const std::vector<float> now = trainer.logprobs(batch[0]->ids, 3, batch[0]->temperature);
+  EXPECT_EQ(now, batch[0]->logprobs);
+  engine.submit(r);
+  expect_error(Code::kBusy, [&] { trainer.step(batch); });
+  engine.abort_all();
+  const MetricList metrics = trainer.step(batch);
+  EXPECT_EQ(metrics.get("training/logprob_max_abs_diff"), 0.0);
+  EXPECT_EQ(trainer.publish(), 1u);
+  EXPECT_NE(trainer.logprobs(batch[0]->ids, 3, 1.0f), now);
+}
+
+}  // namespace
+}  // namespace rl
