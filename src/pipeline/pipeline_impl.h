@@ -36,6 +36,7 @@ struct Pipeline::Impl {
   void run() noexcept;
   void loop();
   void end_run(std::shared_ptr<const Error> cause) noexcept;
+  void close_books() noexcept;
   PipelineState advance(PipelineState state);
   PipelineState draw();
   bool take_prompts(std::vector<Prompt>& prompts, bool& ended);

@@ -129,12 +129,24 @@ void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   run_lease.reset();
   {
     const std::lock_guard lock(mutex);
+    if (cause != nullptr) close_books();
     failure = cause;
     state = cause != nullptr ? PipelineState::kFailed : PipelineState::kDone;
     ended = true;
     queue->close();
   }
   changed.notify_all();
+}
+
+// After a failure nothing is open any more: later scores are told to be late. A broken law of the
+// ledger may be what failed, so a second complaint of it is not the cause.
+void Pipeline::Impl::close_books() noexcept {
+  try {
+    board.abandon(DropReason::kAborted, {});
+    eval_board.abandon(DropReason::kAborted, {});
+  } catch (const std::exception&) {
+    return;
+  }
 }
 
 // Between two steps: changed options, evaluations and checkpoints that are due, then the prompts of

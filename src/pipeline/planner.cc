@@ -16,7 +16,7 @@ constexpr int64_t kMostTokens = 4096;  // larger micro-batches do not run faster
 
 // What a process holds beside the arenas: code and libraries, generated kernels, heaps of the
 // threads, and per vocabulary entry the tokenizer.
-constexpr uint64_t kProcessBytes = uint64_t{72} << 20;
+constexpr uint64_t kProcessBytes = uint64_t{48} << 20;
 constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 constexpr uint64_t kVocabularyBytes = 640;
 

@@ -1,0 +1,200 @@
+// The plan against the ledger of arenas, the budget, and its refusals.
+#include "pipeline/plan.h"
+
+#include <algorithm>
+
+#include "core/arena.h"
+#include "pipeline/engine_part.h"
+#include "pipeline/trainer_part.h"
+#include "run_rig.h"
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+using testing::fixture_model;
+using testing::tiny_options;
+
+using Arenas = std::vector<std::pair<std::string, uint64_t>>;
+
+Arenas planned(const MemoryPlan& plan) {
+  Arenas out;
+  for (const PlanEntry& e : plan.arenas) out.emplace_back(e.name, e.bytes);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Arenas live() {
+  Arenas out;
+  for (const Arena::LedgerEntry& e : Arena::ledger()) out.emplace_back(e.name, e.bytes);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TEST(Plan, EqualsTheLedgerOfAPipeline) {
+  const TempDir dir;
+  for (const char* model : {"llama", "smollm2", "qwen2"}) {
+    for (const char* dtype : {"fp32", "bf16"}) {
+      for (const char* kl : {"none", "loss"}) {
+        SCOPED_TRACE(str(model, " ", dtype, " ", kl));
+        OptionSet o = tiny_options(dir, model);
+        o.set_string("model.dtype", dtype);
+        o.set_string("algo.kl.where", kl);
+        const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
+        testing::Rig rig(o);
+        EXPECT_EQ(live(), planned(plan));
+        EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+        rig.start_and_play();
+        EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+      }
+    }
+  }
+  EXPECT_EQ(Arena::live_bytes(), 0u);
+}
+
+TEST(Plan, EqualsTheLedgerOfTheParts) {
+  const TempDir dir;
+  const OptionSet o = tiny_options(dir);
+  const auto runtime = std::make_shared<Runtime>(o);
+  {
+    const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
+    EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kModel)));
+    const EnginePart engine(model, o);
+    EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kGenerate)));
+  }
+  const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
+  const TrainerPart trainer(model, o);
+  EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
+}
+
+TEST(Plan, ABudgetOfTheTotalIsEnoughAndOneBelowTheLeastIsRefused) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const MemoryPlan free = plan_memory(o, real_fs(), PlanUse::kPipeline);
+  o.set_u64("runtime.memory_budget_bytes", free.total_bytes + (uint64_t{64} << 20));
+  o.set_f64("engine.memory_fraction", 1.0);
+  const MemoryPlan fits = plan_memory(o, real_fs(), PlanUse::kPipeline);
+  EXPECT_EQ(fits.max_tokens, free.max_tokens);
+  o.set_u64("runtime.memory_budget_bytes", 1);
+  const Error e = expect_error(Code::kResourceExhausted,
+                               [&] { plan_memory(o, real_fs(), PlanUse::kPipeline); });
+  EXPECT_EQ(e.key, "runtime.memory_budget_bytes");
+  EXPECT_TRUE(contains(e.message, "phase train"));
+  EXPECT_TRUE(contains(e.message, "engine.max_model_len = 16 saves "));
+  // What the error asks for is enough, and one byte less is not.
+  const uint64_t least = std::stoull(e.expected.substr(std::string("at least ").size()));
+  o.set_u64("runtime.memory_budget_bytes", least);
+  EXPECT_LE(plan_memory(o, real_fs(), PlanUse::kPipeline).total_bytes, least);
+  o.set_u64("runtime.memory_budget_bytes", least - 1);
+  expect_error(Code::kResourceExhausted, [&] { plan_memory(o, real_fs(), PlanUse::kPipeline); });
+}
+
+TEST(Plan, ARefusedBudgetReservesNothing) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_u64("runtime.memory_budget_bytes", 1);
+  const auto runtime = std::make_shared<Runtime>(o);
+  const uint64_t before = Arena::live_bytes();
+  expect_error(Code::kResourceExhausted, [&] { LoadedModel::open(runtime, o, PlanUse::kPipeline); });
+  EXPECT_EQ(Arena::live_bytes(), before);
+}
+
+// SmolLM2-135M.
+ModelConfig smollm2() {
+  ModelConfig c;
+  c.vocab = 49152;
+  c.hidden = 576;
+  c.layers = 30;
+  c.heads = 9;
+  c.kv_heads = 3;
+  c.head_dim = 64;
+  c.ffn = 1536;
+  c.max_position = 8192;
+  c.rms_eps = 1e-5f;
+  c.rope_theta = 100000;
+  c.tied_head = true;
+  return c;
+}
+
+OptionSet smollm2_options() {
+  OptionSet o;
+  for (const char* text : {"runtime.threads=2", "model.dtype=bf16", "engine.max_model_len=128",
+                           "sampling.max_new_tokens=32", "engine.max_num_batched_tokens=512"}) {
+    o.set_assignment(text);
+  }
+  return o;
+}
+
+TEST(Plan, TheMicroBatchGrowsWithTheBudgetAndNotWithThreads) {
+  int64_t last = 0;
+  for (const uint64_t gib : {3, 4, 8}) {
+    OptionSet o = smollm2_options();
+    o.set_u64("runtime.memory_budget_bytes", gib << 30);
+    const MemoryPlan plan = plan_memory(o, smollm2(), PlanUse::kPipeline);
+    EXPECT_LE(plan.total_bytes, gib << 30);
+    EXPECT_GT(plan.max_tokens, last);
+    EXPECT_EQ(plan.max_tokens % 64, 0);
+    EXPECT_LE(plan.max_tokens, 4096);
+    last = plan.max_tokens;
+    o.set_i64("runtime.threads", 1);
+    EXPECT_EQ(plan_memory(o, smollm2(), PlanUse::kPipeline).max_tokens, plan.max_tokens);
+    o.set_i64("runtime.threads", 4);
+    EXPECT_EQ(plan_memory(o, smollm2(), PlanUse::kPipeline).max_tokens, plan.max_tokens);
+  }
+  EXPECT_EQ(last, 4096);
+}
+
+TEST(Plan, EveryKnobSavesWhatItSays) {
+  OptionSet o = smollm2_options();
+  o.set_i64("engine.max_model_len", 4096);
+  o.set_u64("runtime.memory_budget_bytes", uint64_t{1} << 30);
+  const Error e = expect_error(Code::kResourceExhausted,
+                               [&] { plan_memory(o, smollm2(), PlanUse::kPipeline); });
+  EXPECT_TRUE(contains(e.message, "engine.max_model_len = 2048 saves "));
+  o.set_u64("runtime.memory_budget_bytes", 0);
+  const MemoryPlan plan = plan_memory(o, smollm2(), PlanUse::kPipeline);
+  ASSERT_FALSE(plan.knobs.empty());
+  const auto least = [](OptionSet options) {
+    options.set_u64("runtime.memory_budget_bytes", 1);
+    const Error refused = expect_error(Code::kResourceExhausted,
+                                       [&] { plan_memory(options, smollm2(), PlanUse::kPipeline); });
+    return std::stoull(refused.expected.substr(std::string("at least ").size()));
+  };
+  const uint64_t now = least(o);
+  for (const PlanKnob& knob : plan.knobs) {
+    SCOPED_TRACE(knob.key);
+    OptionSet turned = o;
+    turned.set_text(knob.key, knob.value);
+    EXPECT_EQ(least(turned), now - knob.saved_bytes);
+  }
+}
+
+TEST(Plan, ContradictionsAreNamed) {
+  OptionSet o = smollm2_options();
+  const auto refused = [&](const char* text, Code code) {
+    OptionSet bad = o;
+    bad.set_assignment(text);
+    return expect_error(code, [&] { plan_memory(bad, smollm2(), PlanUse::kPipeline); });
+  };
+  EXPECT_EQ(refused("engine.max_model_len=9000", Code::kOutOfRange).key, "engine.max_model_len");
+  EXPECT_EQ(refused("pipeline.samples_per_prompt=65", Code::kConflict).key, "engine.max_num_seqs");
+  EXPECT_EQ(refused("trainer.max_tokens_per_device=64", Code::kConflict).key,
+            "trainer.max_tokens_per_device");
+}
+
+TEST(Runtime, OptionsOfItsObjectsMustAgree) {
+  const TempDir dir;
+  const OptionSet o = tiny_options(dir);
+  testing::Rig rig(o);
+  for (const char* text : {"runtime.seed=8", "runtime.threads=2", "model.dtype=bf16",
+                           "engine.block_size=32", "engine.max_model_len=64"}) {
+    SCOPED_TRACE(text);
+    OptionSet other = o;
+    other.set_assignment(text);
+    const Error e = expect_error(Code::kConflict, [&] { Pipeline(rig.shared_model(), other); });
+    EXPECT_EQ(e.key, std::string(text).substr(0, e.key.size()));
+  }
+}
+
+}  // namespace
+}  // namespace rl
