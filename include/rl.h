@@ -328,6 +328,10 @@ RL_API rl_status rl_options_set_i64_list(rl_options* options, const char* key, s
 RL_API rl_status rl_options_set_text(rl_options* options, const char* key, size_t key_len,
                                      const char* text, size_t text_len, rl_error** err);
 
+/* The same from one text "key=value", as command lines have it. Thread: any. */
+RL_API rl_status rl_options_set_assignment(rl_options* options, const char* text, size_t text_len,
+                                           rl_error** err);
+
 /* Typed getters. get_i64 and get_u64 read any integer option whose value fits; get_string also
  * reads ENUM. Thread: any. */
 RL_API rl_status rl_options_get_bool(const rl_options* options, const char* key, size_t key_len,

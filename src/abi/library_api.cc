@@ -32,6 +32,12 @@ constexpr Feature kFeatures[] = {
     {"gguf", works}, {"safetensors", works}, {"grpo", works},
 };
 
+#ifdef __clang__
+constexpr const char* kCompiler = "";  // its version text begins with its name
+#else
+constexpr const char* kCompiler = "GCC ";
+#endif
+
 #ifdef RL_SANITIZED
 constexpr const char* kSanitized = "yes";
 #else
@@ -55,8 +61,9 @@ rl_status rl_build_info(rl_bytes** out, rl_error** err) {
   return guarded(err, nullptr, [&] {
     require(out, "out");
     *out = make_bytes(str("version=", RL_VERSION_TEXT, "\nabi=", RL_ABI_MAJOR, ".", RL_ABI_MINOR,
-                          "\ncompiler=", __VERSION__, "\nlanguage=C++", __cplusplus / 100,
-                          "\nbuild_type=", RL_BUILD_TYPE, "\nsanitized=", kSanitized, "\n"));
+                          "\ncompiler=", kCompiler, __VERSION__, "\nlanguage=C++",
+                          __cplusplus / 100 % 100, "\nbuild_type=", RL_BUILD_TYPE,
+                          "\nsanitized=", kSanitized, "\n"));
   });
 }
 

@@ -116,6 +116,15 @@ rl_status rl_options_set_text(rl_options* options, const char* key, size_t key_l
   });
 }
 
+rl_status rl_options_set_assignment(rl_options* options, const char* text, size_t text_len,
+                                    rl_error** err) {
+  return guarded(err, options, [&] {
+    const auto box = use(options, "options");
+    const std::string_view assignment = text_arg(text, text_len, "text");
+    box->with([&](OptionSet& set) { set.set_assignment(assignment); });
+  });
+}
+
 rl_status rl_options_get_bool(const rl_options* options, const char* key, size_t key_len,
                               uint32_t* out, rl_error** err) {
   return read(options, key, key_len, out, err,
