@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/arena.h"
+#include "core/prefault.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/prompt_source.h"
 #include "pipeline/run_options.h"
@@ -73,6 +74,7 @@ struct Pipeline::Impl {
   Arena phase;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
   std::unique_ptr<MetricsWriter> writer;
   std::shared_ptr<TraceRecorder> recorder;

@@ -21,7 +21,7 @@ const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
 
 // Arenas that exist before the pipeline reserves its own.
 uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
-  return Model::master_bytes(model.config()) + model.model().packed().bytes() +
+  return Model::master_bytes(model.config()) + model.model().packed().memory().size() +
          plan.bytes_of("matmul workspace");
 }
 
@@ -64,7 +64,8 @@ void Pipeline::Impl::make_workers() {
   const ComputeLease lease(runtime, "making a pipeline");
   reference = load_reference(*model, options);
   phase = Arena("phase workspace",
-                std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes));
+                std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
+                Touch::kLater);
   trainer = std::make_unique<Trainer>(
       model->model(), reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), phase.data(),
@@ -73,6 +74,10 @@ void Pipeline::Impl::make_workers() {
   engine = std::make_unique<Engine>(model->model(), plan.engine, kv, phase.data() + plan.kv_bytes,
                                     model->has_tokenizer() ? &model->tokenizer() : nullptr,
                                     &runtime.tracer());
+  // Rollout comes first: what only training writes gets its pages meanwhile.
+  std::vector<std::span<std::byte>> memory = trainer->memory();
+  memory.push_back(phase.span());
+  prefault = std::make_unique<Prefault>(std::move(memory));
 }
 
 // A fresh run among the checkpoints of another one would mix them up.

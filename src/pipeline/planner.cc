@@ -15,7 +15,8 @@ constexpr int64_t kTokenStep = 64;     // micro-batch sizes that the plan choose
 constexpr int64_t kMostTokens = 4096;  // larger micro-batches do not run faster
 
 // What a process holds beside the arenas: code and libraries, generated kernels, heaps of the
-// threads, and per vocabulary entry the tokenizer.
+// threads, and per vocabulary entry the tokenizer. Measured on SmolLM2-135M with two threads: 38 MiB
+// against an estimate of 75.
 constexpr uint64_t kProcessBytes = uint64_t{48} << 20;
 constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 constexpr uint64_t kVocabularyBytes = 640;

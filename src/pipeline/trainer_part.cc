@@ -25,7 +25,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
   require_same_model(*model_, options);
   const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kTrain);
   const uint64_t held = Model::master_bytes(model_->config()) +
-                        model_->model().packed().bytes() + plan.bytes_of("matmul workspace");
+                        model_->model().packed().memory().size() + plan.bytes_of("matmul workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
   impl_->advantage = advantage_from(options);

@@ -6,6 +6,7 @@
 #include "pipeline/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
+#include "support/fault_fs.h"
 
 namespace rl {
 namespace {
@@ -225,6 +226,34 @@ TEST(Control, AFailureIsTheStickyResult) {
     EXPECT_TRUE(contains(e.message, "surprise"));
   }
   EXPECT_EQ(rig.pipeline().status().state, PipelineState::kFailed);
+}
+
+// Every file operation of a run fails once: the run ends with that error, or it is refused before it
+// starts; the books balance and nothing hangs.
+TEST(Control, AnyFailingFileOperationEndsTheRunWithItsCause) {
+  const TempDir dir;
+  int failed = 0;
+  for (int64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    OptionSet o = tiny_options(dir);
+    o.set_i64("pipeline.total_steps", 1);
+    o.set_string("checkpoint.dir", dir.file(str("checkpoints", at)));
+    o.set_i64("checkpoint.every_steps", 1);
+    o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
+    FaultFs fs;
+    std::unique_ptr<Rig> rig;
+    fs.arm({.at = at, .system_code = ENOSPC, .for_ever = false, .partial_bytes = 3});
+    try {
+      rig = std::make_unique<Rig>(o, false, &fs);
+      rig->start_and_play();
+      if (fs.operations() < at) break;  // the fault was never reached
+    } catch (const Error& e) {
+      EXPECT_EQ(e.system_code, ENOSPC) << e.message;
+      ++failed;
+    }
+    if (rig != nullptr) expect_balanced(rig->pipeline().status().ledger);
+  }
+  EXPECT_GT(failed, 20);
 }
 
 TEST(Control, PartsAreBusyWhileAPipelineRunsAndFreeAfterwards) {

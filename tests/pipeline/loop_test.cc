@@ -1,5 +1,7 @@
 // The loop as a host sees it: learning, determinism, resume, evaluations.
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "run_rig.h"
@@ -40,6 +42,15 @@ TEST(Loop, SampledLogprobsEqualTheTrainersInEveryStep) {
   const RunLog log = rig.start_and_play();
   for (const double d : log.series("training/logprob_max_abs_diff")) EXPECT_EQ(d, 0.0);
   for (const double n : log.series("training/logprob_compared_tokens")) EXPECT_EQ(n, 4 * 4 * 8);
+}
+
+TEST(Loop, TbbGivesTheBitsOfPlainThreads) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_i64("runtime.threads", 2);
+  Rig plain(o), tbb(o, true);
+  EXPECT_EQ(plain.start_and_play().fingerprint(), tbb.start_and_play().fingerprint());
+  EXPECT_EQ(plain.model().weight_digest(), tbb.model().weight_digest());
 }
 
 TEST(Loop, EqualSeedsGiveEqualMetricsAndWeightsAtAnyThreadCount) {
@@ -163,6 +174,32 @@ TEST(Loop, EvaluationsAreGreedyMarkedAndNeverTrainedOn) {
   EXPECT_EQ(eval[0]->tag, "0");
   // Evaluating leaves no trace in the weights.
   EXPECT_EQ(rig.model().weight_digest(), plain.model().weight_digest());
+}
+
+TEST(Loop, ATimelineShowsEveryLaneOfAStep) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_i64("pipeline.total_steps", 2);
+  o.set_bool("profiler.timeline.enable", true);
+  o.set_string("profiler.timeline.dir", dir.file("trace"));
+  Rig rig(o);
+  rig.start_and_play();
+  const auto trace =
+      nlohmann::json::parse(read_text_file(real_fs(), dir.file("trace/trace.json"), 1 << 24));
+  std::map<std::string, int> count;
+  for (const auto& e : trace.at("traceEvents")) {
+    ++count[e.at("ph") == "M" ? e.at("args").at("name") : e.at("name")];
+    EXPECT_GE(e.value("dur", 0.0), 0.0);
+  }
+  for (const char* lane : {"pipeline", "engine", "reward", "train", "publication"}) {
+    EXPECT_EQ(count[lane], 1) << lane;
+  }
+  for (const char* once : {"pipeline.step", "pipeline.draw", "reward.wait", "publish"}) {
+    EXPECT_EQ(count[once], 2) << once;
+  }
+  for (const char* often : {"engine.prefill", "engine.decode", "train.forward", "train.backward"}) {
+    EXPECT_GE(count[often], 2) << often;
+  }
 }
 
 TEST(Loop, AHostFedRunEqualsOneFromAFile) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device/cpu/executors.h"
 #include "pipeline/pipeline.h"
 #include "support/temp_dir.h"
 
@@ -82,8 +83,10 @@ struct RunLog {
 
 class Rig {
  public:
-  explicit Rig(const OptionSet& options)
-      : options_(options), runtime_(std::make_shared<Runtime>(options)),
+  // Plain threads, which ThreadSanitizer can follow, unless tbb is asked for.
+  explicit Rig(const OptionSet& options, bool tbb = false, FileSystem* fs = nullptr)
+      : options_(options),
+        runtime_(std::make_shared<Runtime>(options, with(options, tbb, fs))),
         model_(LoadedModel::open(runtime_, options, PlanUse::kPipeline)),
         pipeline_(std::make_unique<Pipeline>(model_, options)) {}
 
@@ -116,6 +119,12 @@ class Rig {
   }
 
  private:
+  static RuntimeSeams with(const OptionSet& options, bool tbb, FileSystem* fs) {
+    RuntimeSeams seams;
+    seams.fs = fs;
+    if (!tbb) seams.executor = make_thread_executor(thread_count_of(options));
+    return seams;
+  }
   void take(Event& event, const std::shared_ptr<Event>& owner, RunLog& log) {
     switch (static_cast<EventKind>(event.kind())) {
       case EventKind::kScore:
