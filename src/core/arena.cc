@@ -130,7 +130,8 @@ uint64_t ArenaPlan::book(std::string name, uint64_t bytes) {
   return offset;
 }
 
-Arena::Arena(std::string name, uint64_t bytes) : name_(std::move(name)), bytes_(bytes) {
+Arena::Arena(std::string name, uint64_t bytes, Touch touch)
+    : name_(std::move(name)), bytes_(bytes) {
   if (bytes == 0) return;
   mapped_bytes_ = CheckedU64(bytes).align_up(kPage).get();
   source_ = &current_source();
@@ -144,7 +145,7 @@ Arena::Arena(std::string name, uint64_t bytes) : name_(std::move(name)), bytes_(
         .with_key(name_)
         .with_system_code(code);
   }
-  touch_pages(data_, mapped_bytes_);
+  if (touch == Touch::kNow) touch_pages(data_, mapped_bytes_);
   Ledger& ledger = ledger_of_process();
   const std::lock_guard lock(ledger.mutex);
   ledger.entries.push_back({data_, {name_, bytes_}});

@@ -55,12 +55,16 @@ class ScopedMemorySource {
   MemorySource* previous_;
 };
 
+// When the first touch of an arena's pages is paid: while it is made, by all cores, or later, by whoever
+// writes them first or by a Prefault (core/prefault.h).
+enum class Touch : uint8_t { kNow, kLater };
+
 class Arena {
  public:
   Arena() = default;
   // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and
   // the cause. Zero bytes reserve nothing and stay out of the ledger. The content starts as zeros.
-  Arena(std::string name, uint64_t bytes);
+  Arena(std::string name, uint64_t bytes, Touch touch = Touch::kNow);
   ~Arena();
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -68,6 +72,7 @@ class Arena {
   const std::string& name() const { return name_; }
   uint64_t bytes() const { return bytes_; }
   std::byte* data() const { return data_; }
+  std::span<std::byte> span() const { return {data_, bytes_}; }
   template <typename T>
   T* at(uint64_t offset) const {
     return reinterpret_cast<T*>(data_ + offset);

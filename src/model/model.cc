@@ -58,7 +58,7 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
     : config_((check_options(source.config(), options), source.config())),
       layout_(config_), matmul_(matmul), block_size_(options.block_size),
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
-      master_("master weights", master_bytes(config_)),
+      master_("master weights", master_bytes(config_), Touch::kLater),
       packed_(config_, layout_, matmul.compute_dtype(), PackedWeights::Direction::kForward),
       rope_(make_rope_table(config_.head_dim, max_positions_, config_.rope_theta)) {
   const std::vector<LoadTask> tasks = cut_load(source, layout_, master());

@@ -38,7 +38,7 @@ class PackedWeights {
   };
   const Layer& layer(int64_t l) const { return layers_[l]; }
   const PackedMatrix& head() const { return head_; }
-  uint64_t bytes() const { return arena_.bytes(); }
+  std::span<std::byte> memory() const { return arena_.span(); }
 
  private:
   void pack_forward(Matmul& matmul, const float* master);

@@ -7,22 +7,23 @@ namespace rl {
 namespace {
 constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
 constexpr int64_t kWideWidth = 512;  // of the widest product, whose slices are many
-constexpr int64_t kNarrowWidth = 160;  // of products into the hidden size, whose slices are few
+constexpr int64_t kHiddenWidth = 320;  // of products into the hidden size: packed columns come in 64s, so few slices
+                                       // waste less
 constexpr int64_t kHeadWidth = 512;  // vocabulary tile: part of the log-prob contract
 }  // namespace
 
 PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kNarrowWidth, t),
-          plan_packed(c.hidden, 2 * c.ffn, kWideWidth, t), plan_packed(c.ffn, c.hidden, kNarrowWidth, t),
+  return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kHiddenWidth, t),
+          plan_packed(c.hidden, 2 * c.ffn, kWideWidth, t), plan_packed(c.ffn, c.hidden, kHiddenWidth, t),
           plan_packed(c.hidden, c.vocab, kHeadWidth, t)};
 }
 
 PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(qkv, c.hidden, kWidth, t), plan_packed(c.hidden, q, kWidth, t),
-          plan_packed(2 * c.ffn, c.hidden, kWidth, t), plan_packed(c.hidden, c.ffn, kWidth, t),
-          plan_packed(c.vocab, c.hidden, kNarrowWidth, t)};
+  return {plan_packed(qkv, c.hidden, kHiddenWidth, t), plan_packed(c.hidden, q, kHiddenWidth, t),
+          plan_packed(2 * c.ffn, c.hidden, kHiddenWidth, t), plan_packed(c.hidden, c.ffn, kWidth, t),
+          plan_packed(c.vocab, c.hidden, kHiddenWidth, t)};
 }
 
 uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
@@ -35,7 +36,7 @@ PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layo
       shapes_(direction == Direction::kForward ? plan_forward_shapes(config, compute)
                                                : plan_backward_shapes(config, compute)),
       arena_(direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
-             packed_bytes(shapes_, config.layers)) {
+             packed_bytes(shapes_, config.layers), Touch::kLater) {
   layers_.resize(config.layers);
 }
 

@@ -284,8 +284,8 @@ const std::string& Matmul::implementation() const { return impl_->implementation
 Executor& Matmul::executor() const { return impl_->executor; }
 uint64_t Matmul::workspace_bytes(int num_threads) { return Impl::per_worker() * num_threads; }
 
-// The last tile may reach past m by up to a bucket, or by a whole fixed tile where tiles are kFallbackRows high.
-int64_t Matmul::padded_rows(int64_t m) { return (m + kMaxRows - 1) / kMaxRows * kMaxRows + kFallbackRows; }
+// The last tile reaches past m by less than the coarsest bucket or fixed tile.
+int64_t Matmul::padded_rows(int64_t m) { return m + kFallbackRows; }
 int64_t Matmul::padded_depth(int64_t m) { return (m + 31) / 32 * 32; }
 
 void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,

@@ -22,8 +22,8 @@ uint64_t AdamwState::moment_bytes(int64_t total) {
 AdamwState::AdamwState(int64_t total, Executor& executor)
     : total_(total),
       executor_(executor),
-      gradients_("gradients", gradient_bytes(total)),
-      moments_("optimizer states", moment_bytes(total)),
+      gradients_("gradients", gradient_bytes(total), Touch::kLater),
+      moments_("optimizer states", moment_bytes(total), Touch::kLater),
       chunk_sums_(static_cast<size_t>(num_chunks())) {}
 
 int64_t AdamwState::num_chunks() const { return (total_ + kChunk - 1) / kChunk; }

@@ -21,6 +21,8 @@ class AdamwState {
   std::span<float> first_moments() { return part(moments_, 0); }
   std::span<float> second_moments() { return part(moments_, 1); }
 
+  std::vector<std::span<std::byte>> memory() const { return {gradients_.span(), moments_.span()}; }
+
   void zero_gradients();
   // Global norm; chunk sums are added in order.
   double gradient_norm();

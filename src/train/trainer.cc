@@ -102,6 +102,12 @@ void Trainer::logprobs(const Model& model, std::span<const Sample* const> sample
 
 const TrainerOptions& Trainer::options() const { return impl_->options; }
 
+std::vector<std::span<std::byte>> Trainer::memory() const {
+  std::vector<std::span<std::byte>> all = impl_->optimizer.memory();
+  all.push_back(impl_->packed_backward.memory());
+  return all;
+}
+
 void Trainer::set_options(const TrainerOptions& options) {
   validate(options);
   const TrainerOptions& now = impl_->options;

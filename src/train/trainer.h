@@ -78,6 +78,8 @@ class Trainer {
                 std::span<const std::span<float>> out);
 
   const TrainerOptions& options() const;
+  // What the trainer reserved and first writes in step(): gradients, moments, packed backward forms.
+  std::vector<std::span<std::byte>> memory() const;
   // Changes what may change between steps: coefficients, rates, clips. Sizes (max_tokens,
   // max_sequence, logprob_chunk_tokens) must stay, else Error(kNotChangeable).
   void set_options(const TrainerOptions& options);

@@ -1,0 +1,31 @@
+// Backs memory with pages in the background, so that the work that writes it first does not pay for the faults. In a
+// virtual machine a first touch may cost the host seconds per GiB. It writes nothing: others may use the memory
+// meanwhile. A hint: where the system cannot do it, the faults are paid at first use.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace rl {
+
+class Prefault {
+ public:
+  // The memory must stay mapped while this object lives.
+  explicit Prefault(std::vector<std::span<std::byte>> memory);
+  // Stops within one chunk.
+  ~Prefault();
+  Prefault(const Prefault&) = delete;
+  Prefault& operator=(const Prefault&) = delete;
+  // Waits until everything was tried.
+  void wait();
+
+ private:
+  void run();
+  std::vector<std::span<std::byte>> memory_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace rl
