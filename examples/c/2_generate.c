@@ -115,6 +115,10 @@ int main(int argc, char** argv) {
   check(rl_engine_take(engine, &batch, &err));
   for (i = 0; i < rl_batch_count(batch); ++i) good += print_answer(model, batch, i);
 
+  /* Check. */
+  if (good != NUM_ANSWERS)
+    fprintf(stderr, "2_generate: %zu of %d answers are whole\n", good, NUM_ANSWERS);
+
   /* End: any order will do. */
   rl_model_destroy(model);
   rl_runtime_destroy(runtime);
@@ -122,9 +126,5 @@ int main(int argc, char** argv) {
   rl_engine_destroy(engine);
   rl_batch_release(batch);
   rl_bytes_release(prompt);
-
-  /* Check. */
-  if (good != NUM_ANSWERS)
-    fprintf(stderr, "2_generate: %zu of %d answers are whole\n", good, NUM_ANSWERS);
   return good == NUM_ANSWERS ? 0 : 1;
 }

@@ -4,7 +4,6 @@
  * --resume goes on from the newest one. New here: rl_pipeline_*, rl_event_sample, rl_model_save. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@
 
 #include "rl.h"
 
-enum { MAX_SETTINGS = 64, BAR_WIDTH = 30, EDGE_STEPS = 5 };
+enum { MAX_SETTINGS = 64, BAR_WIDTH = 30, EDGE_STEPS = 5, MAX_STEPS = 10000 };
 enum { STEP_S, REWARD, ROLLOUT_RATE, TRAIN_RATE, NUM_SERIES };
 static const char* const series_names[] = {"timing_s/step", "critic/rewards/mean",
                                            "perf/rollout_tokens_per_s", "perf/train_tokens_per_s"};
@@ -30,14 +29,13 @@ typedef struct {
   rl_pipeline* pipeline;
   int stopping, on_terminal, num_evals;
   double start_s, first_step_end_s, eval_before_s, accuracy_before, accuracy_after, logprob_diff;
-  double* series[NUM_SERIES]; /* values of every step of this process */
+  double series[NUM_SERIES][MAX_STEPS]; /* of every step of this process */
   size_t num_steps;
-  uint64_t step, group_size, rewarded; /* steps done; answers of a step; rewards given in it */
+  uint64_t step, num_answers, rewarded; /* steps done; answers of a step; rewards given in it */
 } run;
 
 static const char usage[] =
-    "4_grpo --model PATH --data TRAIN.jsonl [--eval HELDOUT.jsonl] --steps N --out DIR "
-    "[--set KEY=VALUE]... [--resume]";
+    "4_grpo --model M --data D [--eval E] --steps N --out DIR [--set KEY=VALUE]... [--resume]\n";
 
 /* ---- errors ---- */
 
@@ -52,7 +50,6 @@ static void check(rl_status status) {
 /* ---- pieces ---- */
 
 static volatile sig_atomic_t interrupted = 0;
-
 static void on_interrupt(int signal_number) { interrupted = signal_number; }
 
 static double now_s(void) {
@@ -77,28 +74,31 @@ static int parse(int argc, char** argv, arguments* a) {
       return 0;
     }
   }
-  return a->model != NULL && a->data != NULL && a->out != NULL && a->steps != NULL;
+  return a->model && a->data && a->out && a->steps;
 }
 
-static void set(rl_options* options, const char* key, const char* text, const char* more) {
-  char value[4096];
-  snprintf(value, sizeof value, "%s%s", text, more);
-  check(rl_options_set_text(options, key, RL_NUL_TERMINATED, value, RL_NUL_TERMINATED, &err));
+static const char* join(const char* dir, const char* name) { /* lives until the next call */
+  static char path[4096];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  return path;
+}
+
+static void set(rl_options* options, const char* key, const char* text) {
+  check(rl_options_set_text(options, key, RL_NUL_TERMINATED, text, RL_NUL_TERMINATED, &err));
 }
 
 static void configure(rl_options* options, const arguments* a) {
-  int i;
-  set(options, "model.path", a->model, "");
-  set(options, "data.path", a->data, "");
-  set(options, "eval.path", a->eval != NULL ? a->eval : "", "");
-  set(options, "eval.every_steps", a->eval != NULL ? a->steps : "0", "");
-  set(options, "pipeline.total_steps", a->steps, "");
-  set(options, "checkpoint.dir", a->out, "/checkpoints");
-  set(options, "checkpoint.resume", a->resume ? "auto" : "never", "");
-  set(options, "metrics.jsonl", a->out, "/metrics.jsonl");
-  set(options, "profiler.timeline.enable", "true", "");
-  set(options, "profiler.timeline.dir", a->out, "");
-  for (i = 0; i < a->num_settings; ++i) {
+  set(options, "model.path", a->model);
+  set(options, "data.path", a->data);
+  set(options, "eval.path", a->eval != NULL ? a->eval : "");
+  set(options, "eval.every_steps", a->eval != NULL ? a->steps : "0");
+  set(options, "pipeline.total_steps", a->steps);
+  set(options, "checkpoint.dir", join(a->out, "checkpoints"));
+  set(options, "checkpoint.resume", a->resume ? "auto" : "never");
+  set(options, "metrics.jsonl", join(a->out, "metrics.jsonl"));
+  set(options, "profiler.timeline.enable", "true");
+  set(options, "profiler.timeline.dir", a->out);
+  for (int i = 0; i < a->num_settings; ++i) {
     check(rl_options_set_assignment(options, a->settings[i], RL_NUL_TERMINATED, &err));
   }
 }
@@ -128,30 +128,28 @@ static double metric(const rl_event* event, const char* name) {
 
 static void on_score(run* r, const rl_event* event) {
   rl_sample_view sample;
+  double reward;
   rl_status status;
   rl_sample_view_init(&sample, sizeof sample);
   check(rl_event_sample(event, &sample, &err));
-  status =
-      rl_pipeline_score(r->pipeline, sample.sample_id, reward_of(sample.text, sample.tag), &err);
-  if (!r->stopping) check(status); /* a step that was given up takes no more rewards */
+  reward = reward_of(sample.text, sample.tag);
+  status = rl_pipeline_score(r->pipeline, sample.sample_id, reward, &err);
+  if (!r->stopping) check(status); /* a step given up takes no more rewards */
   rl_error_release(err);
   if (sample.purpose != RL_PURPOSE_TRAIN || !r->on_terminal) return;
   ++r->rewarded;
   printf("\rstep %" PRIu64 " [%-*.*s] %" PRIu64 "/%" PRIu64, r->step + 1, BAR_WIDTH,
-         (int)(r->rewarded * BAR_WIDTH / r->group_size), "##############################",
-         r->rewarded, r->group_size);
-  fflush(stdout);
+         (int)(r->rewarded * BAR_WIDTH / r->num_answers), "##############################",
+         r->rewarded, r->num_answers);
 }
 
 static void on_step(run* r, const rl_event* event, uint64_t step) {
   const size_t i = r->num_steps++;
   const double diff = metric(event, "training/logprob_max_abs_diff");
-  int k;
-  if (i == 0)
-    r->first_step_end_s = now_s() - r->start_s - (r->num_evals > 0 ? r->eval_before_s : 0);
+  if (i == 0) r->first_step_end_s = now_s() - r->start_s - r->eval_before_s;
   r->step = step;
   r->rewarded = 0;
-  for (k = 0; k < NUM_SERIES; ++k) r->series[k][i] = metric(event, series_names[k]);
+  for (int k = 0; k < NUM_SERIES; ++k) r->series[k][i] = metric(event, series_names[k]);
   if (diff > r->logprob_diff) r->logprob_diff = diff;
   printf("step %" PRIu64 "  reward %.3f  %.2f s  rollout %.0f tokens/s  train %.0f tokens/s\n",
          step, r->series[REWARD][i], r->series[STEP_S][i], r->series[ROLLOUT_RATE][i],
@@ -165,8 +163,7 @@ static void on_event(run* r, const rl_event* event) {
   if (view.kind != RL_EVENT_SCORE && r->on_terminal) printf("\r\033[K");
   if (view.kind == RL_EVENT_SCORE) on_score(r, event);
   if (view.kind == RL_EVENT_STEP) on_step(r, event, view.step);
-  if (view.kind == RL_EVENT_CHECKPOINT) printf("checkpoint %s\n", view.text);
-  if (view.kind == RL_EVENT_GROUP_DROPPED) printf("dropped a group: %s\n", view.text);
+  if (view.text_len > 0) printf("%s\n", view.text); /* a checkpoint's path, why a group ended */
   if (view.kind == RL_EVENT_EVAL) {
     if (r->num_evals++ == 0) r->eval_before_s = metric(event, "timing_s/eval");
     *(r->num_evals == 1 ? &r->accuracy_before : &r->accuracy_after) = view.value;
@@ -179,17 +176,12 @@ static void on_event(run* r, const rl_event* event) {
 static void serve(run* r) {
   rl_event* event = NULL;
   rl_bytes* path = NULL;
-  for (;;) {
-    const rl_status status = rl_pipeline_next(r->pipeline, 100000000, &event, &err);
-    if (interrupted && !r->stopping) {
-      r->stopping = 1;
-      rl_pipeline_stop(r->pipeline, 0, NULL); /* RL_TIMEOUT: it is still ending */
-    }
-    if (status == RL_TIMEOUT) continue;
-    if (status == RL_DONE) break;
-    check(status);
-    on_event(r, event);
+  rl_status status;
+  while ((status = rl_pipeline_next(r->pipeline, 100000000, &event, &err)) != RL_DONE) {
+    if (status == RL_OK) on_event(r, event);
+    if (status != RL_TIMEOUT) check(status);
     rl_event_release(event);
+    if (interrupted && !r->stopping++) rl_pipeline_stop(r->pipeline, 0, NULL);
   }
   if (!r->stopping) return;
   check(rl_pipeline_checkpoint(r->pipeline, -1, &path, &err));
@@ -200,59 +192,50 @@ static void serve(run* r) {
 /* ---- summary ---- */
 
 static int compare(const void* a, const void* b) {
-  const double x = *(const double*)a, y = *(const double*)b;
-  return (x > y) - (x < y);
+  return *(const double*)a < *(const double*)b ? -1 : *(const double*)a > *(const double*)b;
 }
 
 static double median(double* values, size_t count) { /* sorts them */
   qsort(values, count, sizeof *values, compare);
-  return count == 0 ? NAN : 0.5 * (values[(count - 1) / 2] + values[count / 2]);
+  return count == 0 ? -1 : 0.5 * (values[(count - 1) / 2] + values[count / 2]);
 }
 
 static double mean(const double* values, size_t count) {
-  double sum = count == 0 ? NAN : 0;
-  size_t i;
-  for (i = 0; i < count; ++i) sum += values[i] / (double)count;
-  return sum;
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += values[i];
+  return count == 0 ? -1 : sum / (double)count;
 }
 
-/* What is not known is null. */
-static void write_summary(run* r, const arguments* a, uint64_t planned_bytes, uint64_t digest,
-                          uint64_t seed, int64_t threads) {
+static void number(FILE* file, const char* key, double value) { /* below 0: not known */
+  fprintf(file, value < 0 ? "  \"%s\": null,\n" : "  \"%s\": %.12g,\n", key, value);
+}
+
+static void write_summary(run* r, const arguments* a, const rl_plan_info* plan, uint64_t digest,
+                          uint64_t seed) {
   const size_t n = r->num_steps, edge = n < EDGE_STEPS ? n : EDGE_STEPS;
-  const struct {
-    const char* key;
-    double value;
-  } rows[] = {{"reward_first", mean(r->series[REWARD], edge)},
-              {"reward_last", mean(r->series[REWARD] + n - edge, edge)},
-              {"step_s_median", median(r->series[STEP_S], n)},
-              {"first_step_end_s", r->first_step_end_s},
-              {"rollout_tokens_per_s", median(r->series[ROLLOUT_RATE], n)},
-              {"train_tokens_per_s", median(r->series[TRAIN_RATE], n)},
-              {"logprob_max_abs_diff", r->logprob_diff},
-              {"eval_before_s", r->eval_before_s},
-              {"accuracy_before", r->accuracy_before},
-              {"accuracy_after", r->accuracy_after},
-              {"wall_s", now_s() - r->start_s}};
-  char path[4096];
+  FILE* const file = fopen(join(a->out, "summary.json"), "w");
   struct rusage usage;
-  FILE* file;
-  size_t i;
   getrusage(RUSAGE_SELF, &usage);
-  snprintf(path, sizeof path, "%s/summary.json", a->out);
-  file = fopen(path, "w");
-  if (file == NULL) perror(path), exit(1);
+  if (file == NULL) perror(a->out), exit(1);
   fprintf(file, "{\n");
-  for (i = 0; i < sizeof rows / sizeof *rows; ++i) {
-    fprintf(file, isnan(rows[i].value) ? "  \"%s\": null,\n" : "  \"%s\": %.9g,\n", rows[i].key,
-            rows[i].value);
-  }
-  fprintf(file, "  \"steps\": %" PRIu64 ",\n  \"peak_rss_bytes\": %lld,\n", r->step,
-          1024LL * usage.ru_maxrss);
-  fprintf(file, "  \"planned_bytes\": %" PRIu64 ",\n  \"weight_digest\": \"%016" PRIx64 "\",\n",
-          planned_bytes, digest);
-  fprintf(file, "  \"seed\": %" PRIu64 ",\n  \"threads\": %" PRId64 "\n}\n", seed, threads);
-  if (fclose(file) != 0) perror(path), exit(1);
+  number(file, "steps", (double)r->step);
+  number(file, "step_s_median", median(r->series[STEP_S], n));
+  number(file, "first_step_end_s", r->first_step_end_s);
+  number(file, "eval_before_s", r->eval_before_s);
+  number(file, "accuracy_before", r->accuracy_before);
+  number(file, "accuracy_after", r->accuracy_after);
+  number(file, "reward_first", mean(r->series[REWARD], edge));
+  number(file, "reward_last", mean(r->series[REWARD] + n - edge, edge));
+  number(file, "rollout_tokens_per_s", median(r->series[ROLLOUT_RATE], n));
+  number(file, "train_tokens_per_s", median(r->series[TRAIN_RATE], n));
+  number(file, "logprob_max_abs_diff", n > 0 ? r->logprob_diff : -1);
+  number(file, "peak_rss_bytes", 1024.0 * (double)usage.ru_maxrss);
+  number(file, "planned_bytes", (double)plan->total_bytes);
+  number(file, "wall_s", now_s() - r->start_s);
+  number(file, "threads", (double)plan->threads);
+  fprintf(file, "  \"weight_digest\": \"%016" PRIx64 "\",\n  \"seed\": %" PRIu64 "\n}\n", digest,
+          seed);
+  if (fclose(file) != 0) perror(a->out), exit(1);
 }
 
 /* ---- main ---- */
@@ -260,25 +243,18 @@ static void write_summary(run* r, const arguments* a, uint64_t planned_bytes, ui
 int main(int argc, char** argv) {
   struct sigaction action = {.sa_handler = on_interrupt};
   arguments a = {0};
-  run r = {.start_s = now_s(),
-           .first_step_end_s = NAN,
-           .eval_before_s = NAN,
-           .accuracy_before = NAN,
-           .accuracy_after = NAN};
+  static run r;
   rl_options* options = NULL;
   rl_runtime* runtime = NULL;
   rl_model* model = NULL;
   rl_plan* plan = NULL;
   rl_plan_info info;
   rl_pipeline_stats stats;
-  int64_t threads = 0;
   uint64_t digest = 0, total;
-  char path[4096];
-  int i;
-  if (!parse(argc, argv, &a)) {
-    fprintf(stderr, "usage: %s\n", usage);
-    return 2;
-  }
+  int good;
+  r.start_s = now_s();
+  r.first_step_end_s = r.accuracy_before = r.accuracy_after = -1;
+  if (!parse(argc, argv, &a)) return fputs(usage, stderr), 2;
   r.on_terminal = isatty(STDOUT_FILENO);
   sigaction(SIGINT, &action, NULL);
   mkdir(a.out, 0777);
@@ -287,7 +263,6 @@ int main(int argc, char** argv) {
   check(rl_options_create(&options, &err));
   configure(options, &a);
   check(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
-  check(rl_runtime_threads(runtime, &threads, &err));
   check(rl_model_open(runtime, options, RL_USE_PIPELINE, &model, &err));
   check(rl_pipeline_create(model, options, &r.pipeline, &err));
   rl_pipeline_stats_init(&stats, sizeof stats);
@@ -296,19 +271,23 @@ int main(int argc, char** argv) {
   check(rl_pipeline_plan(r.pipeline, &plan, &err));
   check(rl_plan_get_info(plan, &info, &err));
   total = get(options, "pipeline.total_steps");
+  if (total > MAX_STEPS) return fprintf(stderr, "4_grpo: too many steps\n"), 2;
   r.step = stats.step;
-  r.group_size =
-      get(options, "pipeline.prompts_per_step") * get(options, "pipeline.samples_per_prompt");
-  for (i = 0; i < NUM_SERIES; ++i) r.series[i] = calloc(total + 1, sizeof(double));
+  r.num_answers =
+      get(options, "pipeline.samples_per_prompt") * get(options, "pipeline.prompts_per_step");
 
   /* Work. */
   if (a.eval != NULL) check(rl_pipeline_evaluate(r.pipeline, &err));
   check(rl_pipeline_start(r.pipeline, &err));
   serve(&r);
-  snprintf(path, sizeof path, "%s/model", a.out);
-  check(rl_model_save(model, path, RL_NUL_TERMINATED, RL_DTYPE_BF16, RL_SAVE_REPLACE, &err));
+  check(rl_model_save(model, join(a.out, "model"), RL_NUL_TERMINATED, RL_DTYPE_BF16,
+                      RL_SAVE_REPLACE, &err));
   check(rl_model_digest(model, &digest, &err));
-  write_summary(&r, &a, info.total_bytes, digest, get(options, "runtime.seed"), threads);
+  write_summary(&r, &a, &info, digest, get(options, "runtime.seed"));
+
+  /* Check. */
+  good = (r.stopping || r.step == total) && r.logprob_diff == 0;
+  if (!good) fprintf(stderr, "4_grpo: steps are missing or log-probs differ\n");
 
   /* End. */
   rl_pipeline_destroy(r.pipeline);
@@ -316,10 +295,5 @@ int main(int argc, char** argv) {
   rl_model_destroy(model);
   rl_runtime_destroy(runtime);
   rl_options_destroy(options);
-  for (i = 0; i < NUM_SERIES; ++i) free(r.series[i]);
-
-  /* Check. */
-  if (!r.stopping && r.step != total) return fprintf(stderr, "4_grpo: steps are missing\n"), 1;
-  if (r.logprob_diff != 0) return fprintf(stderr, "4_grpo: log-probs differ\n"), 1;
-  return 0;
+  return good ? 0 : 1;
 }

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Runs 4_grpo on a tiny model and looks at everything it leaves behind.
+
+usage: run_grpo.py run|interrupt|arguments PROGRAM MODEL DIRECTORY
+"""
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+
+KEYS = {"steps", "step_s_median", "first_step_end_s", "eval_before_s", "accuracy_before", "accuracy_after",
+        "reward_first", "reward_last", "rollout_tokens_per_s", "train_tokens_per_s", "logprob_max_abs_diff",
+        "peak_rss_bytes", "planned_bytes", "weight_digest", "wall_s", "seed", "threads"}
+SMALL = ["pipeline.prompts_per_step=2", "pipeline.samples_per_prompt=4", "sampling.max_new_tokens=8",
+         "eval.max_new_tokens=4", "runtime.seed=7", "optimizer.lr=1e-3"]
+
+
+class Demo:
+    def __init__(self, program, model, directory):
+        self.program, self.model, self.directory = program, model, pathlib.Path(directory)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        self.data, self.eval = self.directory / "train.jsonl", self.directory / "eval.jsonl"
+        self.data.write_text(rows(12), encoding="utf-8")
+        self.eval.write_text(rows(5), encoding="utf-8")
+
+    def command(self, out, steps, *more):
+        settings = [word for setting in SMALL for word in ("--set", setting)]
+        return [self.program, "--model", self.model, "--data", self.data, "--eval", self.eval, "--steps", str(steps),
+                "--out", self.directory / out, *settings, *more]
+
+    def run(self, out, steps, *more):
+        done = subprocess.run(self.command(out, steps, *more), capture_output=True, text=True, timeout=120)
+        expect(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
+        expect("\r" not in done.stdout, "a file gets no progress bar")
+        return json.loads((self.directory / out / "summary.json").read_text())
+
+
+def rows(count):
+    return "".join(json.dumps({"prompt": f"{a} + 1?", "tag": str(a + 1)}) + "\n" for a in range(count))
+
+
+def expect(condition, text):
+    if not condition:
+        sys.exit(text)
+
+
+def run(demo):
+    summary = demo.run("one", 3)
+    out = demo.directory / "one"
+    expect(set(summary) == KEYS, f"keys {sorted(set(summary) ^ KEYS)} are missing or unknown")
+    expect(None not in summary.values(), f"null in {summary}")
+    expect(summary["steps"] == 3 and summary["seed"] == 7 and summary["logprob_max_abs_diff"] == 0, f"{summary}")
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    expect([line["training/global_step"] for line in lines] == [1, 2, 3], "one line of metrics a step")
+    trace = json.loads((out / "trace.json").read_text())
+    names = {event.get("name") for event in trace["traceEvents"]}
+    expect({"pipeline.step", "train.forward", "engine.decode"} <= names, f"the trace holds {sorted(map(str, names))}")
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        expect((out / "model" / name).is_file(), f"the saved model lacks {name}")
+    again = demo.run("two", 3)
+    for key in ("weight_digest", "reward_first", "reward_last", "accuracy_before", "accuracy_after"):
+        expect(again[key] == summary[key], f"{key} differs between two runs of one seed")
+    on_terminal(demo)
+
+
+def on_terminal(demo):
+    parent, child = pty.openpty()
+    process = subprocess.Popen(demo.command("terminal", 1), stdout=child)
+    os.close(child)
+    shown = b""
+    try:
+        while chunk := os.read(parent, 65536):
+            shown += chunk
+    except OSError:  # the other end is closed
+        pass
+    expect(process.wait(timeout=120) == 0, "the run on a terminal failed")
+    expect(b"\r" in shown and b"####" in shown, f"no progress bar in {shown!r}")
+
+
+def interrupt(demo):
+    process = subprocess.Popen(demo.command("cut", 10000), stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("step 2 "):
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    expect(process.wait(timeout=120) == 0, "Ctrl-C is a clean end")
+    expect("stopped after step" in rest, f"no word of the end in {rest!r}")
+    cut = json.loads((demo.directory / "cut/summary.json").read_text())
+    expect(cut["steps"] >= 2 and list((demo.directory / "cut/checkpoints").iterdir()), "there is no checkpoint")
+    expect(cut["accuracy_after"] is None, "a run that was cut has no accuracy after")
+    steps = cut["steps"] + 2
+    resumed = demo.run("cut", steps, "--resume")
+    whole = demo.run("whole", steps)
+    expect(resumed["steps"] == steps, f"resumed to step {resumed['steps']} instead of {steps}")
+    expect(resumed["weight_digest"] == whole["weight_digest"], "a resumed run differs from an uninterrupted one")
+
+
+def arguments(demo):
+    def fails(status, text, command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        expect(done.returncode == status, f"exit status {done.returncode} instead of {status}: {done.stderr}")
+        expect(text in done.stderr, f"{text!r} is not in {done.stderr!r}")
+
+    fails(2, "--model", [demo.program])
+    fails(2, "--model", demo.command("bad", 1, "--sett", "a=b"))
+    fails(1, "pipeline.samples_per_prompt", demo.command("bad", 1, "--set", "pipeline.samples_per_promt=4"))
+    fails(1, "optimizer.lr", demo.command("bad", 1, "--set", "optimizer.lr=fast"))
+    demo.data.write_text('{"prompt": "1?", "tagg": "1"}\n', encoding="utf-8")
+    fails(1, "tagg", demo.command("bad", 1))
+    fails(1, "nowhere.gguf", [demo.program, "--model", "nowhere.gguf", "--data", demo.data, "--steps", "1", "--out",
+                              demo.directory / "bad"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5 or sys.argv[1] not in ("run", "interrupt", "arguments"):
+        sys.exit(__doc__)
+    globals()[sys.argv[1]](Demo(*sys.argv[2:]))
