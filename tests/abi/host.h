@@ -1,0 +1,124 @@
+// A host of the library for the tests: objects on a tiny model, made through rl.h alone.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "rl.h"
+
+namespace abi_test {
+
+inline std::string text_of(rl_error* error, int32_t field) {
+  size_t len = 0;
+  const char* const text = rl_error_text(error, field, &len);
+  return {text, len};
+}
+
+// Expects RL_OK; releases the error.
+inline void expect_ok(rl_status status, rl_error* error) {
+  EXPECT_EQ(status, RL_OK) << text_of(error, RL_ERROR_SUMMARY);
+  rl_error_release(error);
+}
+#define EXPECT_RL_OK(call)               \
+  do {                                   \
+    rl_error* err = nullptr;             \
+    const rl_status status_ = (call);    \
+    ::abi_test::expect_ok(status_, err); \
+  } while (0)
+
+inline void set(rl_options* options, const char* key, const std::string& text) {
+  EXPECT_RL_OK(
+      rl_options_set_text(options, key, RL_NUL_TERMINATED, text.c_str(), text.size(), &err));
+}
+
+// One live object of every kind, by the name of its handle type.
+class Host {
+ public:
+  Host() {
+    EXPECT_RL_OK(rl_options_create(&options, &err));
+    set(options, "model.path", RL_FIXTURES "/models/llama");
+    set(options, "runtime.threads", "1");
+    set(options, "engine.max_num_seqs", "4");
+    set(options, "engine.max_model_len", "64");
+    set(options, "pipeline.samples_per_prompt", "2");
+    set(options, "pipeline.prompts_per_step", "1");
+    set(options, "sampling.max_new_tokens", "4");
+    EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
+    EXPECT_RL_OK(rl_plan_create(options, RL_USE_PIPELINE, &plan, &err));
+    EXPECT_RL_OK(rl_model_open(runtime, options, RL_USE_PIPELINE, &model, &err));
+    EXPECT_RL_OK(rl_engine_create(model, options, &engine, &err));
+    EXPECT_RL_OK(rl_trainer_create(model, options, &trainer, &err));
+    EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
+    EXPECT_RL_OK(rl_profiler_create(runtime, &profiler, &err));
+    EXPECT_RL_OK(rl_options_dump(options, 1, &bytes, &err));
+    EXPECT_EQ(rl_options_unset(options, "no", RL_NUL_TERMINATED, &error), RL_UNKNOWN_OPTION);
+    draw();
+    train();
+    EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
+    EXPECT_RL_OK(rl_pipeline_queue(pipeline, &queue, &err));
+  }
+  ~Host() {
+    rl_pipeline_destroy(pipeline);
+    rl_event_queue_release(queue);
+    rl_event_release(event);
+    rl_batch_release(batch);
+    rl_profiler_destroy(profiler);
+    rl_buffer_destroy(buffer);
+    rl_trainer_destroy(trainer);
+    rl_engine_destroy(engine);
+    rl_model_destroy(model);
+    rl_plan_release(plan);
+    rl_runtime_destroy(runtime);
+    rl_options_destroy(options);
+    rl_bytes_release(bytes);
+    rl_error_release(error);
+  }
+  Host(const Host&) = delete;
+
+  void* handle(const std::string& kind) const {
+    const std::map<std::string, void*> all = {
+        {"rl_error", error},       {"rl_bytes", bytes},      {"rl_options", options},
+        {"rl_runtime", runtime},   {"rl_plan", plan},        {"rl_model", model},
+        {"rl_pipeline", pipeline}, {"rl_event", event},      {"rl_event_queue", queue},
+        {"rl_batch", batch},       {"rl_engine", engine},    {"rl_buffer", buffer},
+        {"rl_trainer", trainer},   {"rl_profiler", profiler}};
+    return all.at(kind);
+  }
+
+  // Two scored samples of one prompt, in batch.
+  void draw() {
+    static const int32_t prompt[] = {1, 2, 3};
+    rl_request request;
+    rl_request_init(&request, sizeof request);
+    request.prompt = prompt;
+    request.num_prompt = 3;
+    request.num_samples = 2;
+    uint64_t first_id = 0;
+    EXPECT_RL_OK(rl_engine_submit(engine, &request, &first_id, &err));
+    EXPECT_RL_OK(rl_engine_run(engine, &err));
+    EXPECT_RL_OK(rl_engine_take(engine, &batch, &err));
+    EXPECT_RL_OK(rl_batch_set_reward(batch, 0, 1, &err));
+    EXPECT_RL_OK(rl_batch_set_reward(batch, 1, 0, &err));
+  }
+  void train() { EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &event, &err)); }
+
+  rl_error* error = nullptr;
+  rl_bytes* bytes = nullptr;
+  rl_options* options = nullptr;
+  rl_runtime* runtime = nullptr;
+  rl_plan* plan = nullptr;
+  rl_model* model = nullptr;
+  rl_pipeline* pipeline = nullptr;
+  rl_event* event = nullptr;
+  rl_event_queue* queue = nullptr;
+  rl_batch* batch = nullptr;
+  rl_engine* engine = nullptr;
+  rl_buffer* buffer = nullptr;
+  rl_trainer* trainer = nullptr;
+  rl_profiler* profiler = nullptr;
+};
+
+}  // namespace abi_test
