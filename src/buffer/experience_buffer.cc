@@ -18,8 +18,7 @@ void check_sample(const Sample& s, int64_t group_size) {
     throw Error(Code::kNonFinite, str("the reward of ", sample_name(s), " is ", s.reward));
   }
   if (s.slot >= group_size) {
-    throw Error(Code::kOutOfRange,
-                str(sample_name(s), " does not fit into groups of ", group_size))
+    throw Error(Code::kOutOfRange, str(sample_name(s), " does not fit into groups of ", group_size))
         .with_expected(str("slot 0..", group_size - 1));
   }
 }

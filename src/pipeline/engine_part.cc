@@ -15,10 +15,9 @@ EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& opti
   require_room(runtime, "the engine", bytes, plan.baseline_bytes);
   arena_ = Arena("engine workspace", bytes);
   const KvPool kv{model_->model().kv_shape(), arena_.data(), plan.engine.num_blocks};
-  engine_ = std::make_unique<Engine>(model_->model(), plan.engine, kv,
-                                     arena_.data() + plan.kv_bytes,
-                                     model_->has_tokenizer() ? &model_->tokenizer() : nullptr,
-                                     &runtime.tracer());
+  engine_ = std::make_unique<Engine>(
+      model_->model(), plan.engine, kv, arena_.data() + plan.kv_bytes,
+      model_->has_tokenizer() ? &model_->tokenizer() : nullptr, &runtime.tracer());
 }
 
 EnginePart::~EnginePart() {

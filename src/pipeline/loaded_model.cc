@@ -56,9 +56,9 @@ void LoadedModel::load_tokenizer(const WeightSource& source) {
     tokenizer_ = Tokenizer::from_directory(runtime_->fs(), path_);
   }
   if (!tokenizer_ || tokenizer_->vocab_size() <= source.config().vocab) return;
-  throw Error(Code::kIncompatible, str("the tokenizer of ", path_, " has ids up to ",
-                                       tokenizer_->vocab_size() - 1, " but the model's vocabulary ends at ",
-                                       source.config().vocab - 1))
+  throw Error(Code::kIncompatible,
+              str("the tokenizer of ", path_, " has ids up to ", tokenizer_->vocab_size() - 1,
+                  " but the model's vocabulary ends at ", source.config().vocab - 1))
       .with_location(path_);
 }
 
@@ -187,7 +187,8 @@ void require_same_model(const LoadedModel& model, const OptionSet& options) {
   for (const char* key : kModelKeys) {
     const std::string mine = model.options().get_text(key), theirs = options.get_text(key);
     if (mine == theirs) continue;
-    throw Error(Code::kConflict, str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
+    throw Error(Code::kConflict,
+                str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
         .with_key(key)
         .with_expected(mine);
   }
@@ -198,9 +199,8 @@ void require_room(const Runtime& runtime, const std::string& what, uint64_t byte
   const uint64_t budget = runtime.memory_budget_bytes();
   const uint64_t held = Arena::live_bytes() + baseline_bytes;
   if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
-  throw Error(Code::kResourceExhausted,
-              str(what, " needs ", bytes, " bytes beside the ", held,
-                  " in use, but runtime.memory_budget_bytes is ", budget))
+  throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes beside the ", held,
+                                            " in use, but runtime.memory_budget_bytes is ", budget))
       .with_key("runtime.memory_budget_bytes")
       .with_expected(str("at least ", held + bytes));
 }

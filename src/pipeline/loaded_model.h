@@ -99,10 +99,10 @@ class LoadedModel {
   SaveOptions save_options_;  // tokenizer and template, as they came
   mutable std::mutex use_mutex_;
   mutable std::condition_variable use_changed_;
-  int64_t users_ = 0;           // engines with requests
-  mutable int64_t readers_ = 0; // saves and digests under way
+  int64_t users_ = 0;            // engines with requests
+  mutable int64_t readers_ = 0;  // saves and digests under way
   bool writing_ = false;
-  const char* run_ = nullptr;   // what has the model to itself
+  const char* run_ = nullptr;  // what has the model to itself
 };
 
 // kConflict, naming the key, when options that shaped the loaded model differ.

@@ -99,8 +99,8 @@ void Pipeline::score_many(std::span<const Score> scores) {
     }
   }
   if (first == nullptr) return;
-  throw Error(first->code, str(refused, " of ", scores.size(), " scores were refused; the first: ",
-                               first->message))
+  throw Error(first->code, str(refused, " of ", scores.size(),
+                               " scores were refused; the first: ", first->message))
       .with_cause(*first);
 }
 

@@ -24,8 +24,18 @@ struct PromptRow;
 
 // Numbers are part of the ABI.
 enum class PipelineState : int32_t {
-  kIdle = 0, kDrawing = 1, kGenerating = 2, kScoring = 3, kTraining = 4, kPublishing = 5,
-  kEvaluating = 6, kCheckpointing = 7, kPaused = 8, kStopping = 9, kDone = 10, kFailed = 11
+  kIdle = 0,
+  kDrawing = 1,
+  kGenerating = 2,
+  kScoring = 3,
+  kTraining = 4,
+  kPublishing = 5,
+  kEvaluating = 6,
+  kCheckpointing = 7,
+  kPaused = 8,
+  kStopping = 9,
+  kDone = 10,
+  kFailed = 11
 };
 const char* pipeline_state_name(PipelineState state);
 

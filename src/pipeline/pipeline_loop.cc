@@ -10,9 +10,7 @@ namespace {
 
 constexpr int64_t kSliceNs = 1'000'000'000;  // longest sleep before the state is looked at again
 
-bool is_final(PipelineState s) {
-  return s == PipelineState::kDone || s == PipelineState::kFailed;
-}
+bool is_final(PipelineState s) { return s == PipelineState::kDone || s == PipelineState::kFailed; }
 
 // A stop in these states would lose a finished update or half a file.
 bool must_finish(PipelineState s) {
@@ -24,18 +22,30 @@ bool must_finish(PipelineState s) {
 
 const char* pipeline_state_name(PipelineState state) {
   switch (state) {
-    case PipelineState::kIdle: return "idle";
-    case PipelineState::kDrawing: return "drawing";
-    case PipelineState::kGenerating: return "generating";
-    case PipelineState::kScoring: return "scoring";
-    case PipelineState::kTraining: return "training";
-    case PipelineState::kPublishing: return "publishing";
-    case PipelineState::kEvaluating: return "evaluating";
-    case PipelineState::kCheckpointing: return "checkpointing";
-    case PipelineState::kPaused: return "paused";
-    case PipelineState::kStopping: return "stopping";
-    case PipelineState::kDone: return "done";
-    case PipelineState::kFailed: return "failed";
+    case PipelineState::kIdle:
+      return "idle";
+    case PipelineState::kDrawing:
+      return "drawing";
+    case PipelineState::kGenerating:
+      return "generating";
+    case PipelineState::kScoring:
+      return "scoring";
+    case PipelineState::kTraining:
+      return "training";
+    case PipelineState::kPublishing:
+      return "publishing";
+    case PipelineState::kEvaluating:
+      return "evaluating";
+    case PipelineState::kCheckpointing:
+      return "checkpointing";
+    case PipelineState::kPaused:
+      return "paused";
+    case PipelineState::kStopping:
+      return "stopping";
+    case PipelineState::kDone:
+      return "done";
+    case PipelineState::kFailed:
+      return "failed";
   }
   return "unknown";
 }
@@ -95,15 +105,24 @@ bool Pipeline::Impl::take_stop(PipelineState current) {
 
 PipelineState Pipeline::Impl::advance(PipelineState current) {
   switch (current) {
-    case PipelineState::kDrawing: return draw();
-    case PipelineState::kGenerating: return generate();
-    case PipelineState::kScoring: return wait_for_scores();
-    case PipelineState::kTraining: return train();
-    case PipelineState::kPublishing: return publish();
-    case PipelineState::kEvaluating: return evaluate();
-    case PipelineState::kCheckpointing: return write_checkpoint_state();
-    case PipelineState::kStopping: return abandon();
-    default: break;
+    case PipelineState::kDrawing:
+      return draw();
+    case PipelineState::kGenerating:
+      return generate();
+    case PipelineState::kScoring:
+      return wait_for_scores();
+    case PipelineState::kTraining:
+      return train();
+    case PipelineState::kPublishing:
+      return publish();
+    case PipelineState::kEvaluating:
+      return evaluate();
+    case PipelineState::kCheckpointing:
+      return write_checkpoint_state();
+    case PipelineState::kStopping:
+      return abandon();
+    default:
+      break;
   }
   RL_CHECK(!"a state without work");
   return PipelineState::kFailed;
@@ -156,7 +175,8 @@ PipelineState Pipeline::Impl::draw() {
   {
     const std::lock_guard lock(mutex);
     if (eval_due) return PipelineState::kEvaluating;
-    if (checkpoint_due || checkpoints_asked > checkpoints_done) return PipelineState::kCheckpointing;
+    if (checkpoint_due || checkpoints_asked > checkpoints_done)
+      return PipelineState::kCheckpointing;
     const auto total = static_cast<uint64_t>(settings.get_i64("pipeline.total_steps"));
     if (total != 0 && step >= total) return PipelineState::kDone;
   }
@@ -282,7 +302,8 @@ PipelineState Pipeline::Impl::wait_for_scores() {
   push_dropped();
   if (!decided) return PipelineState::kScoring;
   times.scored = now();
-  runtime.tracer().span({"reward.wait", TraceLane::kReward, times.generated, times.scored, nullptr, 0});
+  runtime.tracer().span(
+      {"reward.wait", TraceLane::kReward, times.generated, times.scored, nullptr, 0});
   return PipelineState::kTraining;
 }
 

@@ -30,11 +30,14 @@ constexpr PlanUse kUse = PlanUse::kPipeline;
 }  // namespace
 
 Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given)
-    : model(std::move(loaded)), runtime(model->runtime()),
-      plan(plan_memory(checked(*model, given), model->config(), kUse)), options(given),
+    : model(std::move(loaded)),
+      runtime(model->runtime()),
+      plan(plan_memory(checked(*model, given), model->config(), kUse)),
+      options(given),
       board(given.get_i64("pipeline.samples_per_prompt"), kFirstSampleId),
       eval_board(1, kFirstEvalSampleId),
-      feed(kFeedSteps * given.get_i64("pipeline.prompts_per_step"), 0), settings(given) {
+      feed(kFeedSteps * given.get_i64("pipeline.prompts_per_step"), 0),
+      settings(given) {
   require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
                plan.baseline_bytes);
   open_data();
@@ -49,7 +52,8 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given
 }
 
 void Pipeline::Impl::open_data() {
-  const std::string &path = options.get_string("data.path"), &eval = options.get_string("eval.path");
+  const std::string &path = options.get_string("data.path"),
+                    &eval = options.get_string("eval.path");
   if (!path.empty()) {
     const PromptFile::Order order{options.get_bool("data.shuffle"),
                                   options.get_u64("data.shuffle_seed")};
@@ -86,7 +90,8 @@ void Pipeline::Impl::refuse_old_checkpoints() {
   if (dir.empty() || options.get_string("checkpoint.resume") != "never") return;
   const auto found = latest_checkpoint(runtime.fs(), dir);
   if (!found) return;
-  throw Error(Code::kAlreadyExists, str("checkpoint.dir holds ", *found, " of an earlier run; set "
+  throw Error(Code::kAlreadyExists, str("checkpoint.dir holds ", *found,
+                                        " of an earlier run; set "
                                         "checkpoint.resume, or take another directory"))
       .with_key("checkpoint.dir")
       .with_location(*found);

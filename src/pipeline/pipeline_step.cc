@@ -82,7 +82,9 @@ PipelineState Pipeline::Impl::publish() {
 namespace {
 
 void set_ledger(MetricList& m, const LedgerCounts& c) {
-  const auto count = [&](const std::string& name, int64_t v) { m.set(name, static_cast<double>(v)); };
+  const auto count = [&](const std::string& name, int64_t v) {
+    m.set(name, static_cast<double>(v));
+  };
   count("pipeline/prompts_drawn", c.prompts_drawn);
   count("pipeline/prompts_trained", c.prompts_trained);
   count("pipeline/prompts_dropped", c.dropped());
@@ -119,11 +121,11 @@ MetricList Pipeline::Impl::step_metrics() {
   m.set("timing_s/reward", seconds(times.scored - times.generated));
   m.set("timing_s/train", seconds(times.trained - times.scored));
   m.set("timing_s/step", seconds(now() - times.begin));
-  const double generated = trained.get("response_length/mean").value_or(0) *
-                           trained.get("training/samples").value_or(0);
+  const double generated =
+      trained.get("response_length/mean").value_or(0) * trained.get("training/samples").value_or(0);
   m.set("perf/rollout_tokens_per_s", rate(generated, gen));
-  m.set("perf/train_tokens_per_s", rate(trained.get("training/tokens").value_or(0),
-                                        times.trained - times.scored));
+  m.set("perf/train_tokens_per_s",
+        rate(trained.get("training/tokens").value_or(0), times.trained - times.scored));
   return m;
 }
 

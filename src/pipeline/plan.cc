@@ -21,17 +21,18 @@ constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is
 void check_choices(const OptionSet& options, const Planner& p) {
   const int64_t samples = options.get_i64("pipeline.samples_per_prompt");
   if (p.has_engine() && p.has_trainer() && samples > p.engine().max_num_seqs) {
-    throw Error(Code::kConflict, str("pipeline.samples_per_prompt is ", samples,
-                                     " but engine.max_num_seqs is ", p.engine().max_num_seqs,
-                                     ": a group would not fit"))
+    throw Error(Code::kConflict,
+                str("pipeline.samples_per_prompt is ", samples, " but engine.max_num_seqs is ",
+                    p.engine().max_num_seqs, ": a group would not fit"))
         .with_key("engine.max_num_seqs")
         .with_expected(str("at least ", samples));
   }
   const int64_t tokens = options.get_i64("sampling.max_new_tokens");
   if (p.has_engine() && tokens >= p.max_model_len()) {
-    throw Error(Code::kConflict,
-                str("sampling.max_new_tokens is ", tokens, " and leaves no room for a prompt: "
-                    "the longest sequence has ", p.max_model_len(), " tokens"))
+    throw Error(Code::kConflict, str("sampling.max_new_tokens is ", tokens,
+                                     " and leaves no room for a prompt: "
+                                     "the longest sequence has ",
+                                     p.max_model_len(), " tokens"))
         .with_key("sampling.max_new_tokens")
         .with_expected(str("at most ", p.max_model_len() - 1));
   }
@@ -83,7 +84,9 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
                          uint64_t budget) {
   const Planner p(options, config, use);
   const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
-  const char* phase = std::max(train, rollout) == 0 ? "start-up" : train >= rollout ? "train" : "rollout";
+  const char* phase = std::max(train, rollout) == 0 ? "start-up"
+                      : train >= rollout            ? "train"
+                                                    : "rollout";
   std::string text =
       str("phase ", phase, " needs ", p.min_total(), " bytes (", p.always_bytes(),
           " held all the time, ", std::max(train, rollout), " of workspace, ", p.baseline_bytes(),
@@ -109,8 +112,10 @@ int64_t choose_tokens(const OptionSet& options, const ModelConfig& config, PlanU
   int64_t low = 0, high = (p.max_tokens() - least) / kTokenStep;  // steps above the least
   while (low < high) {
     const int64_t middle = (low + high + 1) / 2;
-    if (p.train_bytes(least + middle * kTokenStep) <= room) low = middle;
-    else high = middle - 1;
+    if (p.train_bytes(least + middle * kTokenStep) <= room)
+      low = middle;
+    else
+      high = middle - 1;
   }
   return least + low * kTokenStep;
 }
@@ -132,12 +137,13 @@ int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budge
 }
 
 void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
-  const uint64_t phase = std::max(plan.train_workspace_bytes,
-                                  plan.kv_bytes + plan.engine_workspace_bytes);
+  const uint64_t phase =
+      std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes);
   const char* name = use == PlanUse::kPipeline   ? "phase workspace"
                      : use == PlanUse::kGenerate ? "engine workspace"
                                                  : "training workspace";
-  if (phase != 0) plan.arenas.push_back({name, use == PlanUse::kPipeline ? "shared" : "always", phase});
+  if (phase != 0)
+    plan.arenas.push_back({name, use == PlanUse::kPipeline ? "shared" : "always", phase});
   if (p.has_engine()) {
     plan.parts.push_back({"KV pool", "rollout", plan.kv_bytes});
     plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes});

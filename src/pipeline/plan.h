@@ -50,8 +50,8 @@ struct MemoryPlan {
   Dtype compute = Dtype::kF32;
   int threads = 0;
   int64_t max_model_len = 0;
-  int64_t max_tokens = 0;         // rows of a training micro-batch; 0 without a trainer
-  EngineOptions engine;           // num_blocks chosen; all 0 without an engine
+  int64_t max_tokens = 0;  // rows of a training micro-batch; 0 without a trainer
+  EngineOptions engine;    // num_blocks chosen; all 0 without an engine
   uint64_t kv_bytes = 0;
   uint64_t engine_workspace_bytes = 0;
   uint64_t train_workspace_bytes = 0;

@@ -15,8 +15,8 @@ constexpr int64_t kTokenStep = 64;     // micro-batch sizes that the plan choose
 constexpr int64_t kMostTokens = 4096;  // larger micro-batches do not run faster
 
 // What a process holds beside the arenas: code and libraries, generated kernels, heaps of the
-// threads, and per vocabulary entry the tokenizer. Measured on SmolLM2-135M with two threads: 38 MiB
-// against an estimate of 75.
+// threads, and per vocabulary entry the tokenizer. Measured on SmolLM2-135M with two threads: 38
+// MiB against an estimate of 75.
 constexpr uint64_t kProcessBytes = uint64_t{48} << 20;
 constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 constexpr uint64_t kVocabularyBytes = 640;
@@ -27,7 +27,10 @@ int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kToke
 }  // namespace
 
 Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse use, int threads)
-    : options_(options), config_(config), use_(use), compute_(compute_dtype_of(options)),
+    : options_(options),
+      config_(config),
+      use_(use),
+      compute_(compute_dtype_of(options)),
       threads_(threads != 0 ? threads : thread_count_of(options)),
       max_model_len_(effective_model_len(options, config.max_position)),
       max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
@@ -63,8 +66,7 @@ bool Planner::has_reference() const {
 uint64_t Planner::baseline_bytes() const {
   const uint64_t models = has_reference() ? 2 : 1;
   const uint64_t rope = static_cast<uint64_t>(max_model_len_) * config_.head_dim * sizeof(float);
-  return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes +
-         models * rope;
+  return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + models * rope;
 }
 
 uint64_t Planner::always_bytes() const {
@@ -74,7 +76,8 @@ uint64_t Planner::always_bytes() const {
 }
 
 uint64_t Planner::kv_bytes(int64_t blocks) const {
-  const CheckedU64 bytes = CheckedU64(static_cast<uint64_t>(blocks)) * CheckedU64(kv_.block_bytes());
+  const CheckedU64 bytes =
+      CheckedU64(static_cast<uint64_t>(blocks)) * CheckedU64(kv_.block_bytes());
   return bytes.align_up(ArenaPlan::kAlignment).get();
 }
 
@@ -105,7 +108,8 @@ int64_t Planner::max_tokens() const {
   if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMostTokens);
   const CheckedI64 samples = CheckedI64(options_.get_i64("pipeline.prompts_per_step")) *
                              CheckedI64(options_.get_i64("pipeline.samples_per_prompt"));
-  const int64_t per_minibatch = ceil_div(samples.get(), options_.get_i64("trainer.num_minibatches"));
+  const int64_t per_minibatch =
+      ceil_div(samples.get(), options_.get_i64("trainer.num_minibatches"));
   const int64_t whole = (CheckedI64(per_minibatch) * CheckedI64(max_model_len_)).get();
   return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
 }
@@ -137,7 +141,8 @@ uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {
 
 uint64_t Planner::min_total() const {
   return (CheckedU64(always_bytes()) + CheckedU64(baseline_bytes()) +
-          CheckedU64(phase_bytes(min_tokens(), min_blocks()))).get();
+          CheckedU64(phase_bytes(min_tokens(), min_blocks())))
+      .get();
 }
 
 }  // namespace rl

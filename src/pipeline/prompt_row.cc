@@ -30,12 +30,14 @@ json parse_line(std::string_view text, const std::string& location) {
 
 const std::string& text_of(const json& value, const std::string& location,
                            const std::string& pointer) {
-  if (!value.is_string()) fail(location, str(pointer, " is ", value.type_name(), ", expected a string"));
+  if (!value.is_string())
+    fail(location, str(pointer, " is ", value.type_name(), ", expected a string"));
   return value.get_ref<const std::string&>();
 }
 
 ChatMessage parse_message(const json& value, const std::string& location, const std::string& at) {
-  if (!value.is_object()) fail(location, str(at, " is ", value.type_name(), ", expected an object"));
+  if (!value.is_object())
+    fail(location, str(at, " is ", value.type_name(), ", expected an object"));
   for (const auto& [key, ignored] : value.items()) {
     if (key != "role" && key != "content") fail(location, str("unknown key ", at, "/", key));
   }
@@ -86,8 +88,8 @@ std::vector<int32_t> check_ids(const std::vector<int64_t>& ids, int64_t vocab,
 
 std::vector<int32_t> take_encoded(EncodeResult&& encoded, const std::string& location) {
   if (encoded.num_unmapped_bytes != 0) {
-    fail(location, str("the tokenizer has no token for ", encoded.num_unmapped_bytes,
-                       " bytes of the text"));
+    fail(location,
+         str("the tokenizer has no token for ", encoded.num_unmapped_bytes, " bytes of the text"));
   }
   return std::move(encoded.ids);
 }
@@ -110,7 +112,8 @@ std::vector<int32_t> encode_row(const PromptRow& row, const LoadedModel& model,
 
 PromptRow parse_prompt_row(std::string_view text, const std::string& location) {
   const json object = parse_line(text, location);
-  if (!object.is_object()) fail(location, str("the row is ", object.type_name(), ", expected an object"));
+  if (!object.is_object())
+    fail(location, str("the row is ", object.type_name(), ", expected an object"));
   PromptRow row;
   int kinds = 0;
   for (const auto& [key, value] : object.items()) {

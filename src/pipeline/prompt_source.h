@@ -40,7 +40,8 @@ class PromptFile {
 // Rows that the host feeds, at most capacity of them waiting. Not thread-safe.
 class PromptFeed {
  public:
-  explicit PromptFeed(int64_t capacity, int64_t first_row) : capacity_(capacity), next_row_(first_row) {}
+  explicit PromptFeed(int64_t capacity, int64_t first_row)
+      : capacity_(capacity), next_row_(first_row) {}
   bool full() const { return static_cast<int64_t>(rows_.size()) >= capacity_; }
   int64_t size() const { return static_cast<int64_t>(rows_.size()); }
   int64_t capacity() const { return capacity_; }

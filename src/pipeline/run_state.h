@@ -9,12 +9,12 @@
 namespace rl {
 
 struct RunState {
-  uint64_t step = 0;               // steps done
-  uint64_t cursor = 0;             // ordinal of the next draw
+  uint64_t step = 0;    // steps done
+  uint64_t cursor = 0;  // ordinal of the next draw
   uint64_t next_eval_ordinal = 0;
   uint64_t seed = 0;
-  int64_t max_tokens = 0;          // rows of a training micro-batch
-  LedgerCounts ledger;             // nothing is open between two steps
+  int64_t max_tokens = 0;  // rows of a training micro-batch
+  LedgerCounts ledger;     // nothing is open between two steps
 
   bool operator==(const RunState&) const = default;
 };

@@ -11,8 +11,7 @@ namespace {
 constexpr const char* kRuntimeKeys[] = {"runtime.device", "runtime.memory_budget_bytes",
                                         "runtime.seed", "runtime.threads", "model.dtype"};
 
-std::unique_ptr<Executor> make_executor(const OptionSet& options,
-                                        std::unique_ptr<Executor> given) {
+std::unique_ptr<Executor> make_executor(const OptionSet& options, std::unique_ptr<Executor> given) {
   if (given != nullptr) return given;
   return make_tbb_executor(static_cast<int>(options.get_i64("runtime.threads")));
 }
@@ -36,17 +35,20 @@ int thread_count_of(const OptionSet& options) {
 }
 
 Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
-    : options_(validated(options)), seed_(options.get_u64("runtime.seed")),
+    : options_(validated(options)),
+      seed_(options.get_u64("runtime.seed")),
       budget_(options.get_u64("runtime.memory_budget_bytes")),
       fs_(seams.fs != nullptr ? *seams.fs : real_fs()),
-      clock_(seams.clock != nullptr ? *seams.clock : real_clock()), tracer_(clock_),
+      clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
+      tracer_(clock_),
       executor_(make_executor(options, std::move(seams.executor))) {
   logger_.set_level(parse_log_level(options.get_string("runtime.log_level")));
   matmul_ = std::make_unique<Matmul>(*executor_, compute_dtype_of(options));
   if (!matmul_->exact()) {
     throw Error(Code::kUnsupported,
-                str("the ", dtype_name(matmul_->compute_dtype()), " matrix product of this machine, ",
-                    matmul_->implementation(), ", failed the exactness self-check: a row's bits "
+                str("the ", dtype_name(matmul_->compute_dtype()),
+                    " matrix product of this machine, ", matmul_->implementation(),
+                    ", failed the exactness self-check: a row's bits "
                     "depend on its neighbours"))
         .with_key("model.dtype");
   }
@@ -56,8 +58,7 @@ void Runtime::require_same(const OptionSet& options) const {
   for (const char* key : kRuntimeKeys) {
     const std::string mine = options_.get_text(key), theirs = options.get_text(key);
     if (mine == theirs) continue;
-    throw Error(Code::kConflict,
-                str(key, " is ", theirs, " but the runtime was made with ", mine))
+    throw Error(Code::kConflict, str(key, " is ", theirs, " but the runtime was made with ", mine))
         .with_key(key)
         .with_expected(mine);
   }
@@ -66,8 +67,8 @@ void Runtime::require_same(const OptionSet& options) const {
 ComputeLease::ComputeLease(Runtime& runtime, const char* what) : runtime_(runtime) {
   const std::lock_guard lock(runtime.lease_mutex_);
   if (runtime.lease_holder_ != nullptr) {
-    throw Error(Code::kBusy, str(what, " cannot compute now: the runtime is busy with ",
-                                 runtime.lease_holder_));
+    throw Error(Code::kBusy,
+                str(what, " cannot compute now: the runtime is busy with ", runtime.lease_holder_));
   }
   runtime.lease_holder_ = what;
 }

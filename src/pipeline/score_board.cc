@@ -192,7 +192,8 @@ void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborte
     const DropReason why = g.doomed ? g.reason : reason;
     ledger_.drop(ordinal, why, running[ordinal]);
     if (g.doomed) continue;
-    dropped_.push_back({ordinal, g.data_row, reason, str("the step ended: ", drop_reason_name(reason))});
+    dropped_.push_back(
+        {ordinal, g.data_row, reason, str("the step ended: ", drop_reason_name(reason))});
     lost_.push_back(ordinal);
     if (lost_.size() > kLostRemembered) lost_.pop_front();
   }
@@ -201,9 +202,7 @@ void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborte
   ledger_.check();
 }
 
-std::vector<ScoreBoard::Dropped> ScoreBoard::take_dropped() {
-  return std::exchange(dropped_, {});
-}
+std::vector<ScoreBoard::Dropped> ScoreBoard::take_dropped() { return std::exchange(dropped_, {}); }
 
 void ScoreBoard::restore(const LedgerCounts& counts, uint64_t next_ordinal) {
   RL_CHECK(groups_.empty());

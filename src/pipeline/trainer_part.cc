@@ -25,7 +25,8 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
   require_same_model(*model_, options);
   const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kTrain);
   const uint64_t held = Model::master_bytes(model_->config()) +
-                        model_->model().packed().memory().size() + plan.bytes_of("matmul workspace");
+                        model_->model().packed().memory().size() +
+                        plan.bytes_of("matmul workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
   impl_->advantage = advantage_from(options);
@@ -33,8 +34,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
   impl_->workspace = Arena("training workspace", plan.train_workspace_bytes);
   impl_->trainer = std::make_unique<Trainer>(
       model_->model(), impl_->reference.get(),
-      trainer_options_from(options, plan.max_tokens, plan.max_model_len),
-      impl_->workspace.data(),
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
 }
 
@@ -108,7 +108,8 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
   Sample sample;
   sample.ids.assign(ids.begin(), ids.end());
   if (prompt_tokens < 1 || prompt_tokens > static_cast<int64_t>(ids.size())) {
-    throw Error(Code::kOutOfRange, str("prompt_tokens is ", prompt_tokens, " of ", ids.size(), " ids"))
+    throw Error(Code::kOutOfRange,
+                str("prompt_tokens is ", prompt_tokens, " of ", ids.size(), " ids"))
         .with_key("prompt_tokens")
         .with_expected(str("1..", ids.size()));
   }

@@ -1,6 +1,6 @@
 // A list of named numbers in a fixed order: the metrics of a step. Names follow verl's where it has
-// one ("actor/pg_loss"). Names under "timing_s/" and "perf/" hold measured times and vary from run to run; all
-// others are the same in every run of one configuration.
+// one ("actor/pg_loss"). Names under "timing_s/" and "perf/" hold measured times and vary from run
+// to run; all others are the same in every run of one configuration.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -10,7 +10,7 @@
 namespace rl {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   return nlohmann::json(std::string(text))
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -24,11 +24,11 @@ std::string micros(int64_t ns) {
 }
 
 std::string span_json(const TraceSpan& s, int64_t origin) {
-  std::string out = str("{\"name\":", quoted(s.name), ",\"ph\":\"X\",\"pid\":1,\"tid\":", s.lane,
+  std::string out = str("{\"name\":", json_text(s.name), ",\"ph\":\"X\",\"pid\":1,\"tid\":", s.lane,
                         ",\"ts\":", micros(s.start_ns - origin),
                         ",\"dur\":", micros(std::max<int64_t>(0, s.end_ns - s.start_ns)));
   if (s.arg_name != nullptr) {
-    out += str(",\"args\":{", quoted(s.arg_name), ":", s.arg_value, "}");
+    out += str(",\"args\":{", json_text(s.arg_name), ":", s.arg_value, "}");
   }
   return out + "}";
 }
@@ -91,18 +91,19 @@ std::string TraceRecorder::to_json() const {
     if (a.lane != b.lane) return a.lane < b.lane;
     return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
   });
-  std::string out = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_records\":" +
-                    std::to_string(dropped_) + "},\"traceEvents\":[\n";
+  std::string out =
+      "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_records\":" + std::to_string(dropped_) +
+      "},\"traceEvents\":[\n";
   out += "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"librl\"}}";
   for (const auto& [lane, name] : lanes_) {
     out += str(",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":", lane,
-               ",\"args\":{\"name\":", quoted(name), "}}");
+               ",\"args\":{\"name\":", json_text(name), "}}");
   }
   for (const TraceSpan& s : spans) out += ",\n" + span_json(s, start);
   for (const Counter& c : counters_) {
-    out += str(",\n{\"name\":", quoted(c.name), ",\"ph\":\"C\",\"pid\":1,\"tid\":", c.lane,
-               ",\"ts\":", micros(c.time_ns - start), ",\"args\":{\"value\":",
-               nlohmann::json(c.value).dump(), "}}");
+    out += str(",\n{\"name\":", json_text(c.name), ",\"ph\":\"C\",\"pid\":1,\"tid\":", c.lane,
+               ",\"ts\":", micros(c.time_ns - start),
+               ",\"args\":{\"value\":", nlohmann::json(c.value).dump(), "}}");
   }
   return out + "\n]}\n";
 }

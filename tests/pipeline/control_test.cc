@@ -202,7 +202,8 @@ TEST(Control, ACheckpointOnDemandComesAtTheStepBoundary) {
   std::jthread asker;
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
     if (s->id == 1) {
-      asker = std::jthread([&p] { EXPECT_TRUE(contains(p.checkpoint(30 * kSecond), "step_00000")); });
+      asker =
+          std::jthread([&p] { EXPECT_TRUE(contains(p.checkpoint(30 * kSecond), "step_00000")); });
     }
     p.score(s->id, low_id_reward(*s));
   };
@@ -228,8 +229,8 @@ TEST(Control, AFailureIsTheStickyResult) {
   EXPECT_EQ(rig.pipeline().status().state, PipelineState::kFailed);
 }
 
-// Every file operation of a run fails once: the run ends with that error, or it is refused before it
-// starts; the books balance and nothing hangs.
+// Every file operation of a run fails once: the run ends with that error, or it is refused before
+// it starts; the books balance and nothing hangs.
 TEST(Control, AnyFailingFileOperationEndsTheRunWithItsCause) {
   const TempDir dir;
   int failed = 0;

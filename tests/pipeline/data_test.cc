@@ -37,7 +37,8 @@ TEST(JsonlIndex, FindsEveryRow) {
 TEST(JsonlIndex, RowsMayCrossReadBoundaries) {
   const TempDir dir;
   std::vector<std::string> rows;
-  for (int i = 0; i < 50; ++i) rows.push_back(std::string(50'000 + i, static_cast<char>('a' + i % 26)));
+  for (int i = 0; i < 50; ++i)
+    rows.push_back(std::string(50'000 + i, static_cast<char>('a' + i % 26)));
   write_lines(dir.file("a.jsonl"), rows);
   const JsonlIndex index(real_fs(), dir.file("a.jsonl"));
   ASSERT_EQ(index.num_rows(), 50);
@@ -50,7 +51,8 @@ TEST(JsonlIndex, EmptyFilesAndLinesAndLongLinesAreNamed) {
   write_bytes(path, "");
   EXPECT_EQ(expect_error(Code::kDataLoss, [&] { JsonlIndex(real_fs(), path); }).location, path);
   write_bytes(path, "{}\n\n{}\n");
-  EXPECT_EQ(expect_error(Code::kDataLoss, [&] { JsonlIndex(real_fs(), path); }).location, path + ":2");
+  EXPECT_EQ(expect_error(Code::kDataLoss, [&] { JsonlIndex(real_fs(), path); }).location,
+            path + ":2");
   write_bytes(path, "{}\n" + std::string(kMaxLineBytes + 1, ' '));
   EXPECT_EQ(expect_error(Code::kResourceExhausted, [&] { JsonlIndex(real_fs(), path); }).location,
             path + ":2");
@@ -110,13 +112,15 @@ TEST(PromptRow, IdsAndLengthsAreCheckedAgainstTheModel) {
     return make_prompt(parse_prompt_row(json, "f:3"), *model, limits, "f:3");
   };
   EXPECT_EQ(make(R"({"ids": [0, 255, 1, 2]})").ids.size(), 4u);
-  EXPECT_TRUE(contains(expect_error(Code::kOutOfRange, [&] { make(R"({"ids": [0, 256]})"); }).message, "256"));
+  EXPECT_TRUE(contains(
+      expect_error(Code::kOutOfRange, [&] { make(R"({"ids": [0, 256]})"); }).message, "256"));
   expect_error(Code::kOutOfRange, [&] { make(R"({"ids": [-1]})"); });
   const Error e = expect_error(Code::kOutOfRange, [&] { make(R"({"ids": [1, 2, 3, 4, 5]})"); });
   EXPECT_TRUE(contains(e.message, "f:3: a prompt of 5 tokens and 8 new tokens"));
   EXPECT_TRUE(contains(e.message, "12"));
   // The fixture has no tokenizer.
-  EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { make(R"({"prompt": "x"})"); }).location, "f:3");
+  EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { make(R"({"prompt": "x"})"); }).location,
+            "f:3");
 }
 
 TEST(EpochOrder, IsAPermutationOfItsOwnPerEpoch) {
@@ -163,8 +167,8 @@ TEST(PromptFile, EveryTruncationAndMutationIsReadOrRefused) {
   for (size_t n = 0; n <= whole.size(); ++n) read_all(whole.substr(0, n));
   const int rounds = test::fuzz_rounds(1000);
   for (int seed = 0; seed < rounds; ++seed) read_all(test::mutate(whole, seed));
-  EXPECT_GT(rows, 100);
-  EXPECT_GT(refused, 500);
+  EXPECT_GT(rows, rounds / 10);
+  EXPECT_GT(refused, rounds / 2);
 }
 
 }  // namespace

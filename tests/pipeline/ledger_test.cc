@@ -44,14 +44,24 @@ class Simulation {
   void step() {
     now_ += static_cast<int64_t>(draws_.below(5));
     switch (draws_.below(8)) {
-      case 0: open(); break;
+      case 0:
+        open();
+        break;
       case 1:
       case 2:
-      case 3: finish(); break;
+      case 3:
+        finish();
+        break;
       case 4:
-      case 5: answer(); break;
-      case 6: board_.expire(now_); break;
-      default: end_step(); break;
+      case 5:
+        answer();
+        break;
+      case 6:
+        board_.expire(now_);
+        break;
+      default:
+        end_step();
+        break;
     }
     board_.ledger().check();
   }
@@ -83,8 +93,10 @@ class Simulation {
   void answer() {
     const uint64_t id = draws_.below(opened_ * size_ + 3);
     try {
-      if (draws_.below(10) == 0) board_.fail(id, "no", now_);
-      else board_.score(id, draws_.below(12) == 0 ? 0.0 / 0.0 : 1.0, now_);
+      if (draws_.below(10) == 0)
+        board_.fail(id, "no", now_);
+      else
+        board_.score(id, draws_.below(12) == 0 ? 0.0 / 0.0 : 1.0, now_);
     } catch (const Error& e) {
       const bool known = e.code == Code::kNotFound || e.code == Code::kDuplicate ||
                          e.code == Code::kLate || e.code == Code::kNonFinite;

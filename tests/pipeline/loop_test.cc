@@ -15,7 +15,8 @@ using testing::RunLog;
 using testing::tiny_options;
 
 double mean(const std::vector<double>& v, size_t first, size_t last) {
-  return std::accumulate(v.begin() + first, v.begin() + last, 0.0) / static_cast<double>(last - first);
+  return std::accumulate(v.begin() + first, v.begin() + last, 0.0) /
+         static_cast<double>(last - first);
 }
 
 TEST(Loop, MeanRewardRises) {

@@ -95,7 +95,8 @@ TEST(Plan, ARefusedBudgetReservesNothing) {
   o.set_u64("runtime.memory_budget_bytes", 1);
   const auto runtime = std::make_shared<Runtime>(o);
   const uint64_t before = Arena::live_bytes();
-  expect_error(Code::kResourceExhausted, [&] { LoadedModel::open(runtime, o, PlanUse::kPipeline); });
+  expect_error(Code::kResourceExhausted,
+               [&] { LoadedModel::open(runtime, o, PlanUse::kPipeline); });
   EXPECT_EQ(Arena::live_bytes(), before);
 }
 
@@ -156,8 +157,8 @@ TEST(Plan, EveryKnobSavesWhatItSays) {
   ASSERT_FALSE(plan.knobs.empty());
   const auto least = [](OptionSet options) {
     options.set_u64("runtime.memory_budget_bytes", 1);
-    const Error refused = expect_error(Code::kResourceExhausted,
-                                       [&] { plan_memory(options, smollm2(), PlanUse::kPipeline); });
+    const Error refused = expect_error(
+        Code::kResourceExhausted, [&] { plan_memory(options, smollm2(), PlanUse::kPipeline); });
     return std::stoull(refused.expected.substr(std::string("at least ").size()));
   };
   const uint64_t now = least(o);

@@ -19,8 +19,10 @@ TEST(Scores, AFailedRewardDropsItsGroupByNameAndTheStepGoesOn) {
   const TempDir dir;
   Rig rig(tiny_options(dir));
   rig.on_score = [](Pipeline& p, const SamplePtr& s) {
-    if (s->ordinal == 5 && s->slot == 2) p.fail(s->id, "the judge is away");
-    else if (s->ordinal != 5) p.score(s->id, low_id_reward(*s));
+    if (s->ordinal == 5 && s->slot == 2)
+      p.fail(s->id, "the judge is away");
+    else if (s->ordinal != 5)
+      p.score(s->id, low_id_reward(*s));
   };
   const RunLog log = rig.start_and_play();
   ASSERT_EQ(log.dropped.size(), 1u);
@@ -60,8 +62,10 @@ TEST(Scores, ALateRewardDropsItsGroupAndIsTold) {
   Rig rig(o);
   uint64_t silent = 0;
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
-    if (s->ordinal == 1 && s->slot == 3) silent = s->id;
-    else p.score(s->id, low_id_reward(*s));
+    if (s->ordinal == 1 && s->slot == 3)
+      silent = s->id;
+    else
+      p.score(s->id, low_id_reward(*s));
   };
   const RunLog log = rig.start_and_play();
   ASSERT_EQ(log.dropped.size(), 1u);
@@ -78,7 +82,8 @@ TEST(Scores, DoubleUnknownAndNonFiniteScoresAreRefusedAndCounted) {
   Rig rig(o);
   rig.on_score = [](Pipeline& p, const SamplePtr& s) {
     expect_error(Code::kNonFinite, [&] { p.score(s->id, std::nan("")); });
-    expect_error(Code::kNonFinite, [&] { p.score(s->id, std::numeric_limits<double>::infinity()); });
+    expect_error(Code::kNonFinite,
+                 [&] { p.score(s->id, std::numeric_limits<double>::infinity()); });
     p.score(s->id, low_id_reward(*s));
     if (s->slot == 0) expect_error(Code::kDuplicate, [&] { p.score(s->id, 1); });
     expect_error(Code::kNotFound, [&] { p.score(1'000'000, 1); });
@@ -133,8 +138,10 @@ TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
   Rig rig(o);
   rig.pipeline().request_eval();
   rig.on_score = [](Pipeline& p, const SamplePtr& s) {
-    if (s->purpose == Purpose::kEval && s->tag == "2") p.fail(s->id, "broken");
-    else p.score(s->id, 0.5);
+    if (s->purpose == Purpose::kEval && s->tag == "2")
+      p.fail(s->id, "broken");
+    else
+      p.score(s->id, 0.5);
   };
   const RunLog log = rig.start_and_play();
   ASSERT_EQ(log.evals.size(), 1u);
