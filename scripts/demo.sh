@@ -30,6 +30,7 @@ say "measuring the machine"
   --set optimizer.lr=1e-5 \
   --set algo.kl.where=none \
   --set engine.max_model_len=128 \
+  --set runtime.memory_budget_bytes=2990MiB \
   --set runtime.seed=1 \
   "$@"
 "$probe" >"$out/probe_after.json"
