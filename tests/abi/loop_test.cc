@@ -1,0 +1,283 @@
+// The three ways to use the library through rl.h: pieces, parts, and the pipeline's pull loop.
+#include <poll.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "abi/host.h"
+
+namespace abi_test {
+namespace {
+
+rl_sample_view sample_of(const rl_batch* batch, size_t index) {
+  rl_sample_view view;
+  rl_sample_view_init(&view, sizeof view);
+  EXPECT_RL_OK(rl_batch_sample(batch, index, &view, &err));
+  return view;
+}
+
+TEST(AbiParts, TrainerLogProbsEqualTheStoredOnesBitForBit) {
+  Host host;
+  rl_batch_release(host.batch);
+  host.draw();
+  for (size_t i = 0; i < rl_batch_count(host.batch); ++i) {
+    const rl_sample_view view = sample_of(host.batch, i);
+    const size_t count = view.num_ids - view.num_prompt;
+    std::vector<float> out(count);
+    EXPECT_RL_OK(rl_trainer_logprobs(host.trainer, view.ids, view.num_ids, view.num_prompt,
+                                     view.temperature, out.data(), count, &err));
+    EXPECT_EQ(std::memcmp(out.data(), view.logprobs, count * sizeof(float)), 0);
+    EXPECT_EQ(rl_trainer_logprobs(host.trainer, view.ids, view.num_ids, view.num_prompt,
+                                  view.temperature, out.data(), count - 1, nullptr),
+              RL_INVALID_ARGUMENT);
+    EXPECT_EQ(out[0], 0.0f) << "outs are zero after a failure";
+  }
+}
+
+TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
+  Host host;
+  std::vector<int32_t> ids = {1, 2, 3, 4, 5};
+  std::vector<float> logprobs = {-1.0f, -2.0f};
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    rl_sample_view sample;
+    rl_sample_view_init(&sample, sizeof sample);
+    sample.sample_id = 100 + slot;
+    sample.ordinal = 9;
+    sample.slot = slot;
+    sample.ids = ids.data();
+    sample.num_ids = ids.size();
+    sample.num_prompt = 3;
+    sample.logprobs = logprobs.data();
+    sample.reward = slot;
+    EXPECT_EQ(rl_buffer_put(host.buffer, &sample, nullptr), RL_FAILED_PRECONDITION) << "not scored";
+    sample.scored = 1;
+    EXPECT_RL_OK(rl_buffer_put(host.buffer, &sample, &err));
+    EXPECT_EQ(rl_buffer_put(host.buffer, &sample, nullptr), RL_DUPLICATE);
+  }
+  ids.assign(5, 0);
+  rl_batch* batch = nullptr;
+  EXPECT_RL_OK(rl_buffer_take(host.buffer, 4, &batch, &err));
+  ASSERT_EQ(rl_batch_count(batch), 2u);
+  EXPECT_EQ(sample_of(batch, 1).ids[4], 5) << "samples are copies";
+  EXPECT_EQ(sample_of(batch, 1).loss_mask[1], 1);
+  const double advantages[] = {1, -1};
+  rl_event* step = nullptr;
+  EXPECT_RL_OK(rl_trainer_step(host.trainer, batch, advantages, 2, &step, &err));
+  double compared = -1;
+  EXPECT_RL_OK(rl_event_metric_named(step, "training/logprob_compared_tokens", RL_NUL_TERMINATED,
+                                     &compared, &err));
+  EXPECT_EQ(compared, 0) << "nobody knows which weights drew them";
+  rl_event_release(step);
+  EXPECT_EQ(rl_trainer_step(host.trainer, batch, advantages, 1, &step, nullptr),
+            RL_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_buffer_take(host.buffer, 1, &batch, nullptr), RL_TIMEOUT);
+  EXPECT_EQ(batch, nullptr);
+}
+
+TEST(AbiParts, BadForeignSamplesNameTheField) {
+  Host host;
+  const int32_t ids[] = {1, 2};
+  float logprob = -1;
+  rl_sample_view good;
+  rl_sample_view_init(&good, sizeof good);
+  good.ids = ids;
+  good.num_ids = 2;
+  good.num_prompt = 1;
+  good.logprobs = &logprob;
+  good.scored = 1;
+  const auto refuse = [&](const char* field, rl_status status, auto&& spoil) {
+    rl_sample_view bad = good;
+    spoil(bad);
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_buffer_put(host.buffer, &bad, &err), status) << field;
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), field);
+    rl_error_release(err);
+  };
+  refuse("sample.ids", RL_INVALID_ARGUMENT, [](auto& s) { s.ids = nullptr; });
+  refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = 2; });
+  refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = 0; });
+  refuse("sample.logprobs", RL_INVALID_ARGUMENT, [](auto& s) { s.logprobs = nullptr; });
+  refuse("sample.temperature", RL_OUT_OF_RANGE, [](auto& s) { s.temperature = 0; });
+  refuse("sample.scored", RL_INVALID_ARGUMENT, [](auto& s) { s.scored = 2; });
+  refuse("sample.purpose", RL_INVALID_ARGUMENT, [](auto& s) { s.purpose = RL_PURPOSE_EVAL; });
+  refuse("sample.finish", RL_INVALID_ARGUMENT, [](auto& s) { s.finish = 77; });
+  logprob = NAN;
+  refuse("sample.logprobs", RL_NON_FINITE, [](auto&) {});
+}
+
+TEST(AbiParts, TheProfilerWritesWhatItSaw) {
+  Host host;
+  uint64_t records = 0, dropped = 1;
+  EXPECT_RL_OK(rl_profiler_count(host.profiler, &records, &dropped, &err));
+  EXPECT_GT(records, 0u);
+  EXPECT_EQ(dropped, 0u);
+  const std::string path = ::testing::TempDir() + "abi_profiler_trace.json";
+  EXPECT_RL_OK(rl_profiler_write_trace(host.profiler, path.c_str(), RL_NUL_TERMINATED, &err));
+  EXPECT_GT(std::filesystem::file_size(path), 2u);
+  std::filesystem::remove(path);
+  EXPECT_EQ(rl_profiler_write_trace(host.profiler, "", 0, nullptr), RL_INVALID_ARGUMENT);
+}
+
+TEST(AbiPlan, ArenasAddUpAndASmallBudgetIsRefused) {
+  Host host;
+  rl_plan_info info;
+  rl_plan_info_init(&info, sizeof info);
+  EXPECT_RL_OK(rl_plan_get_info(host.plan, &info, &err));
+  uint64_t sum = 0;
+  for (size_t i = 0; i < rl_plan_count(host.plan); ++i) {
+    rl_plan_item item;
+    rl_plan_item_init(&item, sizeof item);
+    EXPECT_RL_OK(rl_plan_at(host.plan, i, &item, &err));
+    if (item.kind == RL_PLAN_ARENA) sum += item.bytes;
+  }
+  EXPECT_EQ(sum, info.arena_bytes);
+  EXPECT_EQ(info.total_bytes, info.arena_bytes + info.baseline_bytes);
+  set(host.options, "runtime.memory_budget_bytes", "1MiB");
+  rl_plan* plan = nullptr;
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_plan_create(host.options, RL_USE_PIPELINE, &plan, &err), RL_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(plan, nullptr);
+  rl_error_release(err);
+  EXPECT_EQ(rl_plan_create(host.options, 9, &plan, nullptr), RL_INVALID_ARGUMENT);
+}
+
+// Feeds one prompt a step and scores every sample by its slot until `steps` steps are done.
+struct Loop {
+  rl_pipeline* pipeline;
+  uint64_t steps = 0, scored = 0;
+
+  void on(const rl_event* event) {
+    rl_sample_view sample;
+    rl_sample_view_init(&sample, sizeof sample);
+    if (rl_event_kind(event) == RL_EVENT_STEP) ++steps;
+    if (rl_event_kind(event) != RL_EVENT_SCORE) return;
+    EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+    EXPECT_STREQ(sample.tag, "tag");
+    EXPECT_RL_OK(rl_pipeline_score(pipeline, sample.sample_id, sample.slot, &err));
+    EXPECT_EQ(rl_pipeline_score(pipeline, sample.sample_id, 1, nullptr), RL_DUPLICATE);
+    ++scored;
+  }
+};
+
+void feed(const Host& host, int rows) {
+  for (int i = 0; i < rows; ++i) {
+    const std::string row = "{\"ids\": [1, 2, " + std::to_string(i + 3) + "], \"tag\": \"tag\"}";
+    EXPECT_RL_OK(rl_pipeline_feed(host.pipeline, row.c_str(), row.size(), &err));
+  }
+}
+
+TEST(AbiPipeline, ThePullLoopTrainsWhatIsFed) {
+  Host host;
+  feed(host, 2);
+  const int32_t ids[] = {4, 5};
+  EXPECT_RL_OK(rl_pipeline_feed_ids(host.pipeline, ids, 2, "tag", 3, &err));
+  EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
+  EXPECT_EQ(rl_pipeline_feed(host.pipeline, "{}", 2, nullptr), RL_FAILED_PRECONDITION);
+  Loop loop{host.pipeline};
+  rl_event* event = nullptr;
+  EXPECT_EQ(rl_pipeline_next(host.pipeline, 0, &event, nullptr), RL_TIMEOUT);
+  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+  EXPECT_EQ(rl_pipeline_start(host.pipeline, nullptr), RL_FAILED_PRECONDITION);
+  rl_status status;
+  while ((status = rl_pipeline_next(host.pipeline, 10'000'000'000, &event, nullptr)) == RL_OK) {
+    loop.on(event);
+    rl_event_release(event);
+  }
+  EXPECT_EQ(status, RL_DONE);
+  EXPECT_EQ(rl_pipeline_next(host.pipeline, -1, &event, nullptr), RL_DONE) << "sticky";
+  EXPECT_EQ(event, nullptr);
+  EXPECT_EQ(loop.steps, 3u);
+  rl_pipeline_stats stats;
+  rl_pipeline_stats_init(&stats, sizeof stats);
+  EXPECT_RL_OK(rl_pipeline_get_stats(host.pipeline, &stats, &err));
+  EXPECT_EQ(stats.state, RL_STATE_DONE);
+  EXPECT_EQ(stats.step, 3u);
+  EXPECT_EQ(stats.attempts_trained, loop.scored);
+  EXPECT_EQ(stats.duplicate_scores, loop.scored);
+}
+
+TEST(AbiPipeline, CallbacksGetTheSameEvents) {
+  Host host;
+  feed(host, 2);
+  EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
+  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+  Loop loop{host.pipeline};
+  const auto on_event = [](void* user_data, const rl_event* event) -> int32_t {
+    static_cast<Loop*>(user_data)->on(event);
+    return 0;
+  };
+  rl_status status;
+  do {
+    status = rl_pipeline_dispatch(host.pipeline, 10'000'000'000, on_event, &loop, nullptr);
+  } while (status == RL_OK);
+  EXPECT_EQ(status, RL_DONE);
+  EXPECT_EQ(loop.steps, 2u);
+  EXPECT_EQ(rl_pipeline_dispatch(host.pipeline, 0, nullptr, nullptr, nullptr), RL_INVALID_ARGUMENT);
+}
+
+TEST(AbiPipeline, AReturnValueStopsDispatching) {
+  Host host;
+  feed(host, 1);
+  EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
+  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+  int calls = 0;
+  const auto once = [](void* user_data, const rl_event*) -> int32_t {
+    return ++*static_cast<int*>(user_data);
+  };
+  EXPECT_EQ(rl_pipeline_dispatch(host.pipeline, 10'000'000'000, once, &calls, nullptr),
+            RL_INTERRUPTED);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(AbiPipeline, TheDescriptorTellsOfEventsAndInterrupts) {
+  Host host;
+  pollfd waiting = {rl_event_queue_fd(host.queue), POLLIN, 0};
+  rl_event* event = nullptr;
+  EXPECT_EQ(poll(&waiting, 1, 0), 0);
+  EXPECT_RL_OK(rl_pipeline_interrupt(host.pipeline, &err));
+  EXPECT_EQ(poll(&waiting, 1, 0), 1);
+  EXPECT_EQ(rl_pipeline_next(host.pipeline, -1, &event, nullptr), RL_INTERRUPTED);
+  EXPECT_EQ(rl_pipeline_next(host.pipeline, 0, &event, nullptr), RL_TIMEOUT);
+  EXPECT_EQ(poll(&waiting, 1, 0), 0) << "drained";
+  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+  feed(host, 1);
+  EXPECT_EQ(poll(&waiting, 1, 10000), 1);
+  EXPECT_GT(rl_event_queue_size(host.queue), 0u);
+}
+
+TEST(AbiPipeline, StopEndsAWaitForScoresAndEventsOutliveThePipeline) {
+  Host host;
+  feed(host, 1);
+  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+  rl_event* event = nullptr;
+  EXPECT_RL_OK(rl_pipeline_next(host.pipeline, 10'000'000'000, &event, &err));
+  EXPECT_RL_OK(rl_pipeline_stop(host.pipeline, 10'000'000'000, &err));
+  rl_pipeline_stats stats;
+  rl_pipeline_stats_init(&stats, sizeof stats);
+  EXPECT_RL_OK(rl_pipeline_get_stats(host.pipeline, &stats, &err));
+  EXPECT_EQ(stats.state, RL_STATE_DONE);
+  EXPECT_EQ(stats.attempts_discarded, 2u);
+  rl_pipeline_destroy(host.pipeline);
+  rl_sample_view sample;
+  rl_sample_view_init(&sample, sizeof sample);
+  EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+  EXPECT_GT(sample.num_ids, sample.num_prompt);
+  EXPECT_EQ(rl_pipeline_score(host.pipeline, sample.sample_id, 1, nullptr), RL_STALE_HANDLE);
+  rl_event_release(event);
+}
+
+TEST(AbiPipeline, OptionsThatShapedTheRunCannotChange) {
+  Host host;
+  rl_error* err = nullptr;
+  set(host.options, "optimizer.lr", "2e-6");
+  EXPECT_EQ(rl_pipeline_set_options(host.pipeline, host.options, &err), RL_OK)
+      << text_of(err, RL_ERROR_SUMMARY);
+  set(host.options, "pipeline.samples_per_prompt", "3");
+  EXPECT_EQ(rl_pipeline_set_options(host.pipeline, host.options, &err), RL_NOT_CHANGEABLE);
+  EXPECT_NE(text_of(err, RL_ERROR_SUMMARY).find("pipeline.samples_per_prompt"), std::string::npos);
+  rl_error_release(err);
+}
+
+}  // namespace
+}  // namespace abi_test
