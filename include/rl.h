@@ -692,7 +692,10 @@ RL_API rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl
 
 /* Metric `index` of the event, counted from 0; RL_OUT_OF_RANGE beyond num_metrics. Owner of the
  * name: the event. Names under "timing_s/" (seconds) and "perf/" vary from run to run, all others
- * do not. Thread: any; callback-safe. */
+ * do not. A step has "critic/rewards/mean", "actor/loss", "actor/grad_norm", "actor/entropy"
+ * (nats), "training/logprob_max_abs_diff" (nats, 0 while trainer and engine agree),
+ * "timing_s/step", "perf/rollout_tokens_per_s", "perf/train_tokens_per_s" and more, an evaluation
+ * "eval/rewards/mean" and "timing_s/eval". Thread: any; callback-safe. */
 RL_API rl_status rl_event_metric(const rl_event* event, size_t index, const char** name,
                                  double* value, rl_error** err);
 
@@ -899,7 +902,10 @@ RL_API void rl_batch_release(rl_batch* batch);
 /* ---- engine ---- */
 
 /* Draws samples by continuous batching on the caller's thread: submit requests, step until idle,
- * take what finished. */
+ * take what finished. A token is drawn from softmax(logits / temperature) cut down by top-k, then
+ * top-p, then min-p, with one Philox number per token; temperature 0 takes the lowest id with the
+ * largest logit. A sample ends with a token that stops it, which it keeps, a text of sampling.stop,
+ * or sampling.max_new_tokens. Weights cannot be trained while requests are running. */
 
 typedef struct rl_request {
   size_t struct_size;
@@ -995,7 +1001,20 @@ RL_API rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
 /* ---- trainer ---- */
 
 /* Optimizer steps on the model's fp32 weights. The trained weights are one version higher; samples
- * drawn afterwards name it. */
+ * drawn afterwards name it.
+ *
+ * The loss of a minibatch is its mean over trained tokens (algo.loss_agg = token_mean) of
+ *
+ *   max(-A r, -A min(max(r, 1 - algo.clip_low), 1 + algo.clip_high))   clipped policy loss
+ *   + algo.kl.coef (exp(d) - d - 1)                                    with algo.kl.where = loss
+ *   - algo.entropy_coef H
+ *
+ * with r = exp(log-prob - stored log-prob), d = reference log-prob - log-prob, H the entropy of the
+ * token's distribution in nats (arXiv 1707.06347; k3 estimator). A is the advantage of the sample,
+ * (reward - mean) / (std + algo.adv_eps) over its group, std with n - 1 and divided by only with
+ * algo.adv_norm_std (arXiv 2402.03300). Gradients are clipped to the global norm
+ * optimizer.grad_clip and go to AdamW with decoupled weight decay (arXiv 1711.05101). A step whose
+ * loss or norm is not finite leaves the weights and is counted in training/skipped_steps. */
 
 /* Reserves gradients, optimizer states and workspace. The model was opened with RL_USE_TRAIN.
  * options may be NULL: those of the model. Thread: any. */
