@@ -35,3 +35,10 @@ function(rl_test name)
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 900)
 endfunction()
+
+# rl_test_avx2(NAME): runs NAME_test once more with oneDNN's instruction set capped at AVX2, the path of older machines.
+# Outside the label "unit": sanitizers do not see into oneDNN's generated code, so the run tells them nothing new.
+function(rl_test_avx2 name)
+  add_test(NAME ${name}_avx2 COMMAND ${name}_test)
+  set_tests_properties(${name}_avx2 PROPERTIES LABELS isa TIMEOUT 900 ENVIRONMENT DNNL_MAX_CPU_ISA=AVX2)
+endfunction()

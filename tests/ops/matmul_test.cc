@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -135,6 +137,16 @@ TEST_P(Products, WeightGradientsAddToWhatIsThere) {
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, Products, ::testing::Values(Dtype::kF32, Dtype::kBf16),
                          [](const auto& info) { return dtype_name(info.param); });
+
+// The runs with oneDNN capped at AVX2 prove something only when the cap reaches the products.
+TEST(MatmulIsa, FollowsTheCapOfTheEnvironment) {
+  const char* cap = std::getenv("DNNL_MAX_CPU_ISA");
+  if (cap == nullptr || std::string_view(cap) != "AVX2") GTEST_SKIP() << "DNNL_MAX_CPU_ISA is not AVX2";
+  const auto executor = make_thread_executor(1);
+  const Matmul matmul(*executor, Dtype::kF32);
+  EXPECT_EQ(matmul.implementation().find("avx512"), std::string::npos) << matmul.implementation();
+  EXPECT_FALSE(cpu_has_bf16_dot());
+}
 
 TEST(ColumnSlices, CoverEveryColumnOnceInMultiplesOfSixteen) {
   for (const int64_t n : {16, 40, 64, 256, 576, 960, 3072, 49152, 49153}) {
