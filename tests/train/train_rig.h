@@ -12,7 +12,7 @@
 namespace rl::testing {
 
 struct RigOptions {
-  std::string model = "llama";
+  std::string model = "llama";  // a fixture, or the path of a model file
   Dtype compute = Dtype::kF32;
   int threads = 1;
   bool with_reference = false;  // a second, frozen copy of the model
@@ -20,10 +20,13 @@ struct RigOptions {
 
 class TrainRig {
  public:
+  static std::string path_of(const std::string& model) {
+    return model.starts_with('/') ? model : TinyModel::fixture(model);
+  }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
-      : tiny(TinyModel::fixture(rig.model), rig.compute, rig.threads) {
+      : tiny(path_of(rig.model), rig.compute, rig.threads) {
     if (rig.with_reference) {
-      const auto source = open_weight_source(real_fs(), TinyModel::fixture(rig.model));
+      const auto source = open_weight_source(real_fs(), path_of(rig.model));
       ModelOptions model_options;
       model_options.block_size = tiny.model->block_size();
       reference = std::make_unique<Model>(*source, tiny.matmul, model_options);
