@@ -13,7 +13,7 @@ constexpr const char* kRuntimeKeys[] = {"runtime.device", "runtime.memory_budget
 
 std::unique_ptr<Executor> make_executor(const OptionSet& options, std::unique_ptr<Executor> given) {
   if (given != nullptr) return given;
-  return make_tbb_executor(static_cast<int>(options.get_i64("runtime.threads")));
+  return make_default_executor(static_cast<int>(options.get_i64("runtime.threads")));
 }
 
 const OptionSet& validated(const OptionSet& options) {

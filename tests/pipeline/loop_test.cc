@@ -46,6 +46,9 @@ TEST(Loop, SampledLogprobsEqualTheTrainersInEveryStep) {
 }
 
 TEST(Loop, TbbGivesTheBitsOfPlainThreads) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer cannot see the synchronisation inside TBB";
+#endif
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_i64("runtime.threads", 2);
