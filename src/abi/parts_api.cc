@@ -1,6 +1,7 @@
 // The parts of a host's own loop: engine, buffer and batches between them.
 #include "abi/arguments.h"
 #include "abi/guard.h"
+#include "abi/model_parts.h"
 #include "abi/samples.h"
 
 using namespace rl;
@@ -92,13 +93,7 @@ void rl_engine_stats_init(rl_engine_stats* stats, size_t size) {
 
 rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                            rl_error** err) {
-  clear(out);
-  return guarded(err, model, [&] {
-    const auto owner = use(model, "model");
-    const OptionSet set = options_or(options, owner->options());
-    require(out, "out");
-    *out = issue<rl_engine>(std::make_shared<EngineBox>(owner, set));
-  });
+  return create_on_model<EngineBox>(model, options, out, err);
 }
 
 void rl_engine_destroy(rl_engine* engine) { drop(engine); }

@@ -2,6 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
+#include "abi/model_parts.h"
 
 using namespace rl;
 using namespace rl::abi;
@@ -31,13 +32,7 @@ extern "C" {
 
 rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipeline** out,
                              rl_error** err) {
-  clear(out);
-  return guarded(err, model, [&] {
-    const auto owner = use(model, "model");
-    const OptionSet set = options_or(options, owner->options());
-    require(out, "out");
-    *out = issue<rl_pipeline>(std::make_shared<Pipeline>(owner, set));
-  });
+  return create_on_model<Pipeline>(model, options, out, err);
 }
 
 void rl_pipeline_destroy(rl_pipeline* pipeline) { drop(pipeline); }

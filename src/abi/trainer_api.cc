@@ -2,6 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
+#include "abi/model_parts.h"
 
 using namespace rl;
 using namespace rl::abi;
@@ -31,13 +32,7 @@ extern "C" {
 
 rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_trainer** out,
                             rl_error** err) {
-  clear(out);
-  return guarded(err, model, [&] {
-    const auto owner = use(model, "model");
-    const OptionSet set = options_or(options, owner->options());
-    require(out, "out");
-    *out = issue<rl_trainer>(std::make_shared<TrainerPart>(owner, set));
-  });
+  return create_on_model<TrainerPart>(model, options, out, err);
 }
 
 void rl_trainer_destroy(rl_trainer* trainer) { drop(trainer); }

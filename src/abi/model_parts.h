@@ -1,0 +1,23 @@
+// What engine, trainer and pipeline share at the boundary: each is made from a model, and from the model's options
+// unless others are given.
+#pragma once
+#include <memory>
+
+#include "abi/arguments.h"
+#include "abi/guard.h"
+#include "abi/payloads.h"
+
+namespace rl::abi {
+
+template <typename Part, typename Handle>
+rl_status create_on_model(rl_model* model, const rl_options* options, Handle** out, rl_error** err) {
+  clear(out);
+  return guarded(err, model, [&] {
+    const auto owner = use(model, "model");
+    const OptionSet set = options_or(options, owner->options());
+    require(out, "out");
+    *out = issue<Handle>(std::make_shared<Part>(owner, set));
+  });
+}
+
+}  // namespace rl::abi
