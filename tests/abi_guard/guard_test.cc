@@ -19,8 +19,9 @@ void* operator new(size_t size) {
   if (void* const data = std::malloc(size)) return data;
   throw std::bad_alloc();
 }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, size_t) noexcept { std::free(data); }
+// Not inlined: the compiler would see free() beside a call of operator new and report a mismatch.
+[[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data, size_t) noexcept { std::free(data); }
 
 namespace rl::abi {
 namespace {
