@@ -1,9 +1,10 @@
-// One thread that asks the kernel to populate page tables chunk by chunk.
+// Threads that ask the kernel to populate page tables chunk by chunk.
 #include "core/prefault.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <utility>
@@ -28,33 +29,37 @@ std::span<std::byte> whole_pages(std::span<std::byte> memory) {
 
 }  // namespace
 
-Prefault::Prefault(std::vector<std::span<std::byte>> memory) : memory_(std::move(memory)) {
+Prefault::Prefault(std::vector<std::span<std::byte>> memory, int num_threads) {
+  for (const std::span<std::byte> piece : memory) {
+    for (std::span<std::byte> rest = whole_pages(piece); !rest.empty();) {
+      const size_t bytes = std::min(kChunk, rest.size());
+      chunks_.push_back(rest.first(bytes));
+      rest = rest.subspan(bytes);
+    }
+  }
   const ScopedSignalMask mask;
   try {
-    thread_ = std::thread(&Prefault::run, this);
+    for (int i = 0; i < num_threads; ++i) threads_.emplace_back(&Prefault::run, this);
   } catch (const std::exception&) {
-    return;  // no thread to be had: first use pays
+    return;  // no more threads to be had: those that run, or first use, pay
   }
 }
 
 Prefault::~Prefault() {
-  stop_ = true;
+  next_ = chunks_.size();
   wait();
 }
 
 void Prefault::wait() {
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_)
+    if (thread.joinable()) thread.join();
 }
 
 void Prefault::run() {
-  for (const std::span<std::byte> piece : memory_) {
-    std::span<std::byte> rest = whole_pages(piece);
-    while (!rest.empty()) {
-      if (stop_) return;
-      const size_t bytes = std::min(kChunk, rest.size());
-      if (madvise(rest.data(), bytes, kPopulateWrite) != 0) return;
-      rest = rest.subspan(bytes);
-    }
+  for (;;) {
+    const size_t mine = next_.fetch_add(1);
+    if (mine >= chunks_.size()) return;
+    if (madvise(chunks_[mine].data(), chunks_[mine].size(), kPopulateWrite) != 0) return;
   }
 }
 

@@ -13,8 +13,8 @@ namespace rl {
 class Prefault {
  public:
   // The memory must stay mapped while this object lives.
-  explicit Prefault(std::vector<std::span<std::byte>> memory);
-  // Stops within one chunk.
+  Prefault(std::vector<std::span<std::byte>> memory, int num_threads);
+  // Stops within one chunk a thread.
   ~Prefault();
   Prefault(const Prefault&) = delete;
   Prefault& operator=(const Prefault&) = delete;
@@ -23,9 +23,9 @@ class Prefault {
 
  private:
   void run();
-  std::vector<std::span<std::byte>> memory_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
+  std::vector<std::span<std::byte>> chunks_;
+  std::atomic<size_t> next_{0};  // chunk; past the end once stopped
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace rl

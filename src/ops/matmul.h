@@ -73,6 +73,8 @@ class Matmul {
  public:
   // Largest row tile; x must be readable up to padded_rows(m) rows (their content does not matter).
   static constexpr int64_t kMaxRows = 256;
+  // Largest width times k of a column slice that pack_rows joins from several ranges.
+  static constexpr int64_t kMaxJoinedFloats = (10 << 20) / 4;
 
   Matmul(Executor& executor, Dtype compute);
   ~Matmul();

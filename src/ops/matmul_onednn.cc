@@ -27,6 +27,7 @@ constexpr int64_t kFallbackRows = 48;
 constexpr uint64_t kTileBytes = Matmul::kMaxRows * 1024 * sizeof(float);
 constexpr uint64_t kPadBytes = 6ull << 20;
 constexpr uint64_t kStageBytes = 4ull << 20;
+static_assert(kPadBytes + kStageBytes == Matmul::kMaxJoinedFloats * sizeof(float));
 
 void check(dnnl_status_t status, const char* call) {
   if (status == dnnl_success) return;
@@ -328,7 +329,7 @@ void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
     const int64_t width = shape.slices.size(slice);
     const float* data = parts[0].w + parts[0].first * shape.k;
     if (parts.size() > 1) {
-      RL_CHECK(static_cast<uint64_t>(width * shape.k) * sizeof(float) <= kPadBytes + kStageBytes);
+      RL_CHECK(width * shape.k <= kMaxJoinedFloats);
       float* stage = reinterpret_cast<float*>(impl_->pad(worker));
       float* next = stage;
       for (const RowRange& p : parts) {

@@ -81,7 +81,7 @@ void Pipeline::Impl::make_workers() {
   // Rollout comes first: what only training writes gets its pages meanwhile.
   std::vector<std::span<std::byte>> memory = trainer->memory();
   memory.push_back(phase.span());
-  prefault = std::make_unique<Prefault>(std::move(memory));
+  prefault = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
 }
 
 // A fresh run among the checkpoints of another one would mix them up.

@@ -24,7 +24,7 @@ TEST(Prefault, MakesALaterArenaResidentAndKeepsItsContent) {
   Arena arena("later", kBytes, Touch::kLater);
   EXPECT_EQ(resident_pages(arena), 0u);
   arena.at<int>(0)[0] = 7;
-  Prefault prefault({arena.span()});
+  Prefault prefault({arena.span()}, 2);
   arena.at<int>(kBytes / 2)[0] = 9;
   prefault.wait();
   if (resident_pages(arena) < 1000) GTEST_SKIP() << "this kernel lacks MADV_POPULATE_WRITE";
@@ -37,7 +37,7 @@ TEST(Prefault, MakesALaterArenaResidentAndKeepsItsContent) {
 TEST(Prefault, StopsEarlyAndTakesOddSpans) {
   Arena arena("later", kBytes, Touch::kLater);
   for (const size_t offset : {size_t{0}, size_t{1}, size_t{4095}}) {
-    const Prefault prefault({arena.span().subspan(offset, 5000), {}, arena.span().subspan(offset)});
+    const Prefault prefault({arena.span().subspan(offset, 5000), {}, arena.span().subspan(offset)}, 2);
   }
   SUCCEED();
 }
