@@ -10,6 +10,7 @@ namespace rl {
 namespace {
 
 constexpr int64_t kLoadBytes = 1 << 20;  // of fp32 per load task
+constexpr int64_t kMaxRopeBytes = int64_t{1} << 30;
 
 struct LoadTask {
   int64_t tensor, first_row, rows;
@@ -42,6 +43,13 @@ void check_options(const ModelConfig& c, const ModelOptions& o) {
   if (o.max_positions < 0 || o.max_positions > c.max_position) {
     throw Error(Code::kOutOfRange, str("max_positions ", o.max_positions, " exceeds the model's ", c.max_position))
         .with_key("engine.max_model_len").with_expected(str("0..", c.max_position));
+  }
+  const int64_t positions = o.max_positions ? o.max_positions : c.max_position;
+  const int64_t row_bytes = c.head_dim * static_cast<int64_t>(sizeof(float));
+  if (positions > kMaxRopeBytes / row_bytes) {
+    throw Error(Code::kResourceExhausted, str("a rope table of ", positions, " positions needs more than ",
+                                              kMaxRopeBytes, " bytes; set engine.max_model_len"))
+        .with_key("engine.max_model_len").with_expected(str("1..", kMaxRopeBytes / row_bytes));
   }
 }
 

@@ -1,0 +1,58 @@
+// What a Model refuses before it reserves anything.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "support/tiny_model.h"
+
+namespace rl::testing {
+namespace {
+
+// A source whose configuration claims a long context.
+class LongContext final : public WeightSource {
+ public:
+  explicit LongContext(int64_t max_position) : inner_(open_weight_source(real_fs(), TinyModel::fixture("llama"))), config_(inner_->config()) {
+    config_.max_position = max_position;
+  }
+  const ModelConfig& config() const override { return config_; }
+  const std::vector<TensorInfo>& tensors() const override { return inner_->tensors(); }
+  int64_t find(std::string_view name) const override { return inner_->find(name); }
+  void read(int64_t index, int64_t first_row, std::span<float> out) const override { inner_->read(index, first_row, out); }
+  std::optional<TokenizerParts> tokenizer_parts() const override { return inner_->tokenizer_parts(); }
+  std::string tokenizer_json_path() const override { return inner_->tokenizer_json_path(); }
+  std::string chat_template() const override { return inner_->chat_template(); }
+  const std::string& path() const override { return inner_->path(); }
+
+ private:
+  std::unique_ptr<WeightSource> inner_;
+  ModelConfig config_;
+};
+
+TEST(ModelOptions, AnAbsurdContextIsRefusedUnlessBounded) {
+  const auto executor = make_thread_executor(1);
+  Matmul matmul(*executor, Dtype::kF32);
+  const LongContext source(int64_t{1} << 30);
+  ModelOptions options;
+  try {
+    Model model(source, matmul, options);
+    FAIL() << "a rope table of 2^30 positions was made";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::kResourceExhausted);
+    EXPECT_EQ(e.key, "engine.max_model_len");
+  }
+  options.max_positions = 64;
+  EXPECT_EQ(Model(source, matmul, options).max_positions(), 64);
+}
+
+TEST(ModelOptions, BlockSizesThatAreNoPowerOfTwoAreRefused) {
+  const auto executor = make_thread_executor(1);
+  Matmul matmul(*executor, Dtype::kF32);
+  const auto source = open_weight_source(real_fs(), TinyModel::fixture("llama"));
+  for (const int64_t block : {0, 8, 24, 256}) {
+    ModelOptions options;
+    options.block_size = block;
+    EXPECT_THROW(Model(*source, matmul, options), Error) << block;
+  }
+}
+
+}  // namespace
+}  // namespace rl::testing
