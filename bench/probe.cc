@@ -244,7 +244,10 @@ class ThreadMatmul {
 Probe probe_matmul(const MatmulShape& shape, dnnl_data_type_t type, double seconds, int threads) {
   std::atomic<int64_t> runs{0};
   std::vector<std::unique_ptr<ThreadMatmul>> work;
+  const int omp_threads = omp_get_max_threads();
+  omp_set_num_threads(1);  // blocking follows the thread count: each product runs on one
   for (int t = 0; t < threads; ++t) work.push_back(std::make_unique<ThreadMatmul>(shape, type));
+  omp_set_num_threads(omp_threads);
   const double elapsed = timed_threads(threads, [&](int t) {
     omp_set_num_threads(1);
     const Clock::time_point start = Clock::now();

@@ -1,5 +1,5 @@
 // Forward and backward of training, head included, every position carrying loss: 8 sequences of 512 tokens and 32 of
-// 64, cut into micro-batches of 1,024 rows as the trainer does. The gradients are checked to be finite and not zero.
+// 64, cut into micro-batches of 1,024 rows. The gradients are checked to be finite and not zero.
 #include <cmath>
 #include <cstdio>
 #include <exception>
