@@ -81,14 +81,14 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
 }
 
 [[noreturn]] void refuse(const OptionSet& options, const ModelConfig& config, PlanUse use,
-                         uint64_t budget) {
+                         uint64_t budget, uint64_t needed) {
   const Planner p(options, config, use);
   const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
   const char* phase = std::max(train, rollout) == 0 ? "start-up"
                       : train >= rollout            ? "train"
                                                     : "rollout";
   std::string text =
-      str("phase ", phase, " needs ", p.min_total(), " bytes (", p.always_bytes(),
+      str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(),
           " held all the time, ", std::max(train, rollout), " of workspace, ", p.baseline_bytes(),
           " outside arenas) but runtime.memory_budget_bytes is ", budget);
   std::string turn;
@@ -98,7 +98,7 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
   if (!turn.empty()) text += "; to fit: " + turn;
   throw Error(Code::kResourceExhausted, text)
       .with_key("runtime.memory_budget_bytes")
-      .with_expected(str("at least ", p.min_total()));
+      .with_expected(str("at least ", needed));
 }
 
 // The largest multiple of 64 rows that fits; sizes grow with the rows.
@@ -170,7 +170,7 @@ MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, Plan
   MemoryPlan plan;
   plan.budget_bytes = options.get_u64("runtime.memory_budget_bytes");
   if (plan.budget_bytes != 0 && p.min_total() > plan.budget_bytes) {
-    refuse(options, config, use, plan.budget_bytes);
+    refuse(options, config, use, plan.budget_bytes, p.min_total());
   }
   plan.compute = p.compute();
   plan.threads = p.threads();
@@ -192,7 +192,7 @@ MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, Plan
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
   plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
   if (plan.budget_bytes != 0 && plan.total_bytes > plan.budget_bytes) {
-    refuse(options, config, use, plan.budget_bytes);
+    refuse(options, config, use, plan.budget_bytes, plan.total_bytes);
   }
   plan.knobs = find_knobs(options, config, use);
   return plan;
