@@ -4,11 +4,13 @@
 usage: demo_summary.py OUT_DIRECTORY PROBE_JSON...
 
 The best figure of all probe files is the machine's limit: F multiply-adds counted as two FLOP, W bytes read a second.
-With P matmul parameters (head included), k bytes of keys and values a token, B sequences at mean context c, L layers
+With P matmul parameters (head included; H of them in the head), k bytes of keys and values a token, B sequences at mean context c, L layers
 and width a = heads x head size of attention:
 
     rollout limit = B / max((2 P + B c k) / W, B (2 P + 4 L a c) / F)    generated tokens a second
-    train limit   = F / (6 P + 6 S L a)                                  trained tokens a second, S tokens a sample
+    train limit   = F / (6 (P - H + s H) + 6 S L a)                      trained tokens a second, S tokens a sample
+
+s is the share of trained tokens that carry loss: the head runs at those alone.
 
 Exit status 1 when a fraction is above 1: then a probe or a count of tokens is wrong.
 """
@@ -34,17 +36,25 @@ def rollout_limit(flops, read_bytes):
     return SEQUENCES / max(step_bytes / read_bytes, step_flop / flops)
 
 
-def train_limit(flops):
-    return flops / (6 * PARAMETERS + 6 * MEAN_CONTEXT * LAYERS * ATTENTION)
+def loss_share(out):
+    """Loss-carrying tokens over trained tokens of the whole run, from metrics.jsonl."""
+    steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    trained = sum(step["training/tokens"] for step in steps)
+    return sum(step["training/loss_tokens"] for step in steps) / trained if trained else 1.0
 
 
-def merge(summary, probes):
+def train_limit(flops, share):
+    parameters = PARAMETERS - (1 - share) * VOCAB * HIDDEN
+    return flops / (6 * parameters + 6 * MEAN_CONTEXT * LAYERS * ATTENTION)
+
+
+def merge(summary, probes, share):
     flops = max(probe["matmul_flops"] for probe in probes)
     read_bytes = max(probe["read_bytes_per_s"] for probe in probes)
     summary["probe_matmul_flops"] = flops
     summary["probe_read_bytes_per_s"] = read_bytes
     summary["rollout_fraction"] = summary["rollout_tokens_per_s"] / rollout_limit(flops, read_bytes)
-    summary["train_fraction"] = summary["train_tokens_per_s"] / train_limit(flops)
+    summary["train_fraction"] = summary["train_tokens_per_s"] / train_limit(flops, share)
 
 
 def megabytes(count):
@@ -77,7 +87,7 @@ def main(directory, probe_paths):
     out = pathlib.Path(directory)
     path = out / "summary.json"
     summary = json.loads(path.read_text(encoding="utf-8"))
-    merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths])
+    merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths], loss_share(out))
     path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     print_summary(summary, out)
     over = [key for key in ("rollout_fraction", "train_fraction") if summary[key] > 1]
