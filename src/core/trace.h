@@ -2,6 +2,7 @@
 // emit point costs one branch. Only profile/ collects. Names are string literals: they are kept by
 // pointer. Thread-safe.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -38,12 +39,26 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  // Null ends tracing. Spans that are open go to the sink they began with, so every sink that was
-  // ever set lives as long as the tracer.
+  // The newest sink takes everything until it ends; then the one before it takes over again. Null
+  // ends them all. Spans that are open go to the sink they began with, so every sink that was ever
+  // set lives as long as the tracer: one that ends should free what it collected.
   void set_sink(std::shared_ptr<TraceSink> sink) {
     const std::lock_guard lock(mutex_);
-    sink_.store(sink.get(), std::memory_order_release);
-    if (sink != nullptr) kept_.push_back(std::move(sink));
+    if (sink == nullptr) {
+      active_.clear();
+    } else {
+      std::erase(active_, sink.get());
+      active_.push_back(sink.get());
+      if (std::find(kept_.begin(), kept_.end(), sink) == kept_.end()) {
+        kept_.push_back(std::move(sink));
+      }
+    }
+    store_newest();
+  }
+  void end_sink(const TraceSink* sink) {
+    const std::lock_guard lock(mutex_);
+    std::erase(active_, sink);
+    store_newest();
   }
 
   TraceSink* sink() const { return sink_.load(std::memory_order_acquire); }
@@ -61,9 +76,14 @@ class Tracer {
   }
 
  private:
+  void store_newest() {
+    sink_.store(active_.empty() ? nullptr : active_.back(), std::memory_order_release);
+  }
+
   const Clock& clock_;
   std::atomic<TraceSink*> sink_{nullptr};
   std::mutex mutex_;
+  std::vector<TraceSink*> active_;  // the newest is last
   std::vector<std::shared_ptr<TraceSink>> kept_;
 };
 

@@ -1,5 +1,6 @@
 // A trace as the host asks for it: records everything that the objects of one runtime do, from
-// construction to destruction. The runtime has one trace sink; the newest profiler is it.
+// construction to destruction. The newest profiler of a runtime records; when it ends, the one
+// before it goes on, and its own records are freed.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,7 +18,8 @@ class ProfilerPart {
     runtime_->tracer().set_sink(recorder_);
   }
   ~ProfilerPart() {
-    if (runtime_->tracer().sink() == recorder_.get()) runtime_->tracer().set_sink(nullptr);
+    runtime_->tracer().end_sink(recorder_.get());
+    recorder_->discard();
   }
   ProfilerPart(const ProfilerPart&) = delete;
   ProfilerPart& operator=(const ProfilerPart&) = delete;

@@ -36,6 +36,11 @@ std::string kept_lines(const std::string& text, const std::string& path, uint64_
 
 }  // namespace
 
+void MetricsWriter::check(FileSystem& fs, const std::string& path, uint64_t keep_steps) {
+  if (keep_steps == 0 || !fs.exists(path)) return;
+  kept_lines(read_text_file(fs, path, kMaxBytes), path, keep_steps);
+}
+
 MetricsWriter::MetricsWriter(FileSystem& fs, std::string path, uint64_t keep_steps)
     : path_(std::move(path)) {
   if (keep_steps == 0 || !fs.exists(path_)) {

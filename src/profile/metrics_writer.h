@@ -20,6 +20,8 @@ class MetricsWriter {
   // naming file and line.
   MetricsWriter(FileSystem& fs, std::string path, uint64_t keep_steps);
   ~MetricsWriter();
+  // The errors of the constructor's reading, without a change to the file.
+  static void check(FileSystem& fs, const std::string& path, uint64_t keep_steps);
 
   // Adds a line. metrics has kStepMetric.
   void write(const MetricList& metrics);

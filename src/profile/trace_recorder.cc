@@ -43,7 +43,7 @@ void TraceRecorder::span(const TraceSpan& span) noexcept {
     if (has_room()) return spans_.push_back(span);
   } catch (const std::bad_alloc&) {
   }
-  ++dropped_;
+  dropped_ += !discarded_;
 }
 
 void TraceRecorder::counter(const char* name, uint32_t lane, int64_t time_ns,
@@ -53,16 +53,25 @@ void TraceRecorder::counter(const char* name, uint32_t lane, int64_t time_ns,
     if (has_room()) return counters_.push_back({name, lane, time_ns, value});
   } catch (const std::bad_alloc&) {
   }
-  ++dropped_;
+  dropped_ += !discarded_;
 }
 
 void TraceRecorder::lane_name(uint32_t lane, std::string_view name) noexcept {
   const std::lock_guard lock(mutex_);
+  if (discarded_) return;
   try {
     lanes_[lane] = std::string(name);
   } catch (const std::bad_alloc&) {
     ++dropped_;
   }
+}
+
+void TraceRecorder::discard() noexcept {
+  const std::lock_guard lock(mutex_);
+  discarded_ = true;
+  std::vector<TraceSpan>().swap(spans_);
+  std::vector<Counter>().swap(counters_);
+  lanes_.clear();
 }
 
 size_t TraceRecorder::num_records() const {

@@ -27,6 +27,9 @@ class TraceRecorder final : public TraceSink {
   // Writes path by one rename.
   void write(FileSystem& fs, const std::string& path) const;
 
+  // Frees every record; later ones are dropped without being counted.
+  void discard() noexcept;
+
   struct SpanSummary {
     std::string name;
     int64_t count = 0;
@@ -43,7 +46,7 @@ class TraceRecorder final : public TraceSink {
     int64_t time_ns;
     double value;
   };
-  bool has_room() const { return spans_.size() + counters_.size() < max_records_; }
+  bool has_room() const { return !discarded_ && spans_.size() + counters_.size() < max_records_; }
   int64_t origin() const;
 
   const size_t max_records_;
@@ -52,6 +55,19 @@ class TraceRecorder final : public TraceSink {
   std::vector<Counter> counters_;
   std::map<uint32_t, std::string> lanes_;
   uint64_t dropped_ = 0;
+  bool discarded_ = false;
+};
+
+// Discards at the end of the scope, whatever ends it.
+class ScopedDiscard {
+ public:
+  explicit ScopedDiscard(TraceRecorder& recorder) : recorder_(recorder) {}
+  ~ScopedDiscard() { recorder_.discard(); }
+  ScopedDiscard(const ScopedDiscard&) = delete;
+  ScopedDiscard& operator=(const ScopedDiscard&) = delete;
+
+ private:
+  TraceRecorder& recorder_;
 };
 
 }  // namespace rl

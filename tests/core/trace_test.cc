@@ -98,6 +98,24 @@ TEST(Tracer, OpenSpanGoesToTheSinkItBeganWith) {
   EXPECT_EQ(watch.lock()->spans.size(), 1u);
 }
 
+TEST(Tracer, TheSinkBeforeTakesOverWhenTheNewestEnds) {
+  Tracer tracer;
+  const auto first = std::make_shared<Collect>(), second = std::make_shared<Collect>();
+  tracer.set_sink(first);
+  tracer.set_sink(second);
+  tracer.counter("a", 0, 1);
+  tracer.end_sink(second.get());
+  tracer.counter("b", 0, 2);
+  ASSERT_EQ(second->counters.size(), 1u);
+  ASSERT_EQ(first->counters.size(), 1u);
+  EXPECT_EQ(first->counters[0].name, "b");
+  tracer.set_sink(second);
+  tracer.end_sink(first.get());  // not the newest: nothing changes for that one
+  EXPECT_EQ(tracer.sink(), second.get());
+  tracer.end_sink(second.get());
+  EXPECT_EQ(tracer.sink(), nullptr);
+}
+
 TEST(Tracer, TakesSpansFromManyThreads) {
   Tracer tracer;
   const auto sink = std::make_shared<Collect>();

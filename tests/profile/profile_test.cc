@@ -26,10 +26,8 @@ MetricList line(uint64_t step, double value = 0.5) {
 TEST(MetricList, KeepsOrderAndReplacesByName) {
   MetricList m = line(3);
   m.set("critic/rewards/mean", 0.1);
-  EXPECT_EQ(
-      m.to_json(),
-      R"({"training/global_step":3,"critic/rewards/mean":0.1,)"
-            R"("timing_s/step":1.25,"perf/tokens":2})");
+  EXPECT_EQ(m.to_json(), R"({"training/global_step":3,"critic/rewards/mean":0.1,)"
+                         R"("timing_s/step":1.25,"perf/tokens":2})");
   EXPECT_EQ(m.without_times().size(), 2u);
   EXPECT_EQ(m.get("timing_s/step"), 1.25);
   EXPECT_EQ(m.get("none"), std::nullopt);
@@ -67,6 +65,18 @@ TEST(MetricsWriter, AResumeCutsOffLaterAndTornLines) {
   write_file_atomically(real_fs(), path, "{}\n");
   EXPECT_EQ(expect_error(Code::kDataLoss, [&] { MetricsWriter(real_fs(), path, 2); }).location,
             path + ":1");
+}
+
+TEST(MetricsWriter, CheckingFindsABrokenLineAndChangesNothing) {
+  const TempDir dir;
+  const std::string path = dir.file("m.jsonl"),
+                    good = line(1).to_json() + "\n" + line(5).to_json() + "\n";
+  write_file_atomically(real_fs(), path, good);
+  MetricsWriter::check(real_fs(), path, 1);
+  EXPECT_EQ(read_text_file(real_fs(), path, 1 << 20), good);
+  write_file_atomically(real_fs(), path, "{}\n" + good);
+  const Error e = expect_error(Code::kDataLoss, [&] { MetricsWriter::check(real_fs(), path, 1); });
+  EXPECT_EQ(e.location, path + ":1");
 }
 
 TEST(MetricsWriter, AFullDiskIsAnError) {
@@ -111,6 +121,17 @@ TEST(TraceRecorder, IsBoundedAndCountsWhatItDrops) {
   EXPECT_EQ(r.num_records(), 10u);
   EXPECT_EQ(r.num_dropped(), 390u);
   EXPECT_EQ(nlohmann::json::parse(r.to_json()).at("otherData").at("dropped_records"), 390);
+}
+
+TEST(TraceRecorder, ADiscardedOneTakesNothingMore) {
+  TraceRecorder r;
+  r.span({"a", 0, 1, 2, nullptr, 0});
+  r.counter("b", 0, 1, 1.0);
+  EXPECT_EQ(r.num_records(), 2u);
+  r.discard();
+  r.span({"a", 0, 3, 4, nullptr, 0});
+  EXPECT_EQ(r.num_records(), 0u);
+  EXPECT_EQ(r.num_dropped(), 0u);
 }
 
 TEST(TraceRecorder, SumsUpByName) {
