@@ -72,7 +72,7 @@ constexpr OptionChoice kChoices_schedule_name[] = {
 
 constexpr OptionInfo kOptions[] = {
     {"algo.adv_eps", OptionType::kF64, "1e-06",
-     {.present = true, .inclusive = true, .f64 = 0.0},
+     {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, nullptr, 0, "",
      "Added to the standard deviation before it divides.",
@@ -168,7 +168,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, nullptr, 0, "",
      "never starts afresh; auto takes the newest checkpoint of checkpoint.dir, if there is one; "
-     "anything else is the path of one.",
+     "anything else is the path of one. A run that starts from a path renames later checkpoints "
+     "of checkpoint.dir to step_N.abandoned, so that auto never takes them.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "verl resume_mode"},
     {"data.path", OptionType::kString, "",
@@ -472,7 +473,7 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 100.0},
      false, nullptr, 0, "",
-     "Divides the logits. 0 is greedy decoding.",
+     "Divides the logits. 0 is greedy decoding; the least other value is 1e-6.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
      "verl rollout.temperature"},
     {"sampling.top_k", OptionType::kI64, "0",
@@ -531,7 +532,7 @@ constexpr OptionInfo kOptions[] = {
      false, nullptr, 0, "tokens",
      "Head, log-probs and entropy are computed over this many tokens at a time. 0 takes a "
      "micro-batch as one chunk.",
-     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
      "Relax log-probs-chunk-size"},
     {"trainer.max_tokens_per_device", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
