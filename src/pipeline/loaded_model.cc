@@ -76,6 +76,19 @@ std::string LoadedModel::decode(std::span<const int32_t> ids, bool skip_special)
   return tokenizer().decode(ids, skip_special);
 }
 
+std::string LoadedModel::decode_sampled(std::span<const int32_t> ids, bool skip_special) const {
+  const Tokenizer& t = tokenizer();
+  std::string text;
+  size_t begin = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (t.has_token(ids[i])) continue;
+    text += t.decode(ids.subspan(begin, i - begin), skip_special);
+    text += "\xEF\xBF\xBD";
+    begin = i + 1;
+  }
+  return text + t.decode(ids.subspan(begin), skip_special);
+}
+
 void LoadedModel::check_chat() const {
   if (chat_template_.empty()) {
     throw Error(Code::kFailedPrecondition, str("the model ", path_, " has no chat template"));
@@ -171,8 +184,8 @@ LoadedModel::WriteLease::WriteLease(LoadedModel& model, int64_t wait_ns) : model
   }
   const auto free = [&] { return model.readers_ == 0 && !model.writing_; };
   if (!wait_until_ready(model.use_changed_, lock, wait_ns, free)) {
-    throw Error(Code::kTimeout, str("the weights cannot change: ", model.readers_,
-                                    " saves or digests are still reading them"));
+    throw Error(Code::kBusy, str("the weights cannot change: ", model.readers_,
+                                 " saves or digests are still reading them"));
   }
   model.writing_ = true;
 }

@@ -41,6 +41,9 @@ class LoadedModel {
   const Tokenizer& tokenizer() const;
   EncodeResult encode(std::string_view text, EncodeOptions options) const;
   std::string decode(std::span<const int32_t> ids, bool skip_special) const;
+  // The same with U+FFFD for an id without a token: a model draws from every row of its embedding,
+  // and a tokenizer may have fewer ids.
+  std::string decode_sampled(std::span<const int32_t> ids, bool skip_special) const;
   // kUnsupported when the model's chat template is not built in, kFailedPrecondition without one.
   EncodeResult encode_chat(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
   // Ids that end an assistant turn of the chat format, beside the model's own end ids.
@@ -71,7 +74,7 @@ class LoadedModel {
   };
 
   // Taken around every change of the weights: kBusy naming the number of engines with requests;
-  // waits for a running save or digest, and is kTimeout when that takes longer.
+  // waits for a running save or digest, and is kBusy when that takes longer.
   class WriteLease {
    public:
     explicit WriteLease(LoadedModel& model, int64_t wait_ns);
