@@ -51,6 +51,7 @@ struct CheckpointEvent final : Event {
 
 struct GroupDroppedEvent final : Event {
   GroupDroppedEvent() : Event(static_cast<int32_t>(EventKind::kGroupDropped)) {}
+  Purpose purpose = Purpose::kTrain;  // evaluations count their ordinals apart
   uint64_t ordinal = 0;
   int64_t data_row = -1;
   DropReason reason = DropReason::kNone;

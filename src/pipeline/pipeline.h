@@ -106,6 +106,9 @@ class Pipeline {
   PipelineStatus status() const;
   // Why the loop failed; null while it has not.
   std::shared_ptr<const Error> failure() const;
+  // The first thing that went wrong after the loop, in closing the metrics file or the trace; null
+  // when nothing did. The run itself did not fail by it.
+  std::shared_ptr<const Error> close_failure() const;
   const MemoryPlan& plan() const;
   LoadedModel& model();
   // Directory of the checkpoint this run was resumed from; empty for a fresh run.

@@ -16,21 +16,31 @@ PipelineState Pipeline::Impl::evaluate() {
   if (!engine->idle()) {
     engine->step();
     deliver(eval_board);
+    push_dropped();
     return PipelineState::kEvaluating;
   }
+  bool decided;
   {
     std::unique_lock lock(mutex);
     eval_board.expire(now());
-    if (!eval_board.decided()) {
-      if (!paused && !stop_requested) wait_for_change(lock, eval_board.next_deadline());
-      return PipelineState::kEvaluating;
+    decided = eval_board.decided();
+    if (!decided && !paused && !stop_requested) {
+      wait_for_change(lock, eval_board.next_deadline());
     }
   }
+  push_dropped();
+  if (!decided) return PipelineState::kEvaluating;
   end_eval();
   return PipelineState::kDrawing;
 }
 
+// A request that comes from here on asks for one more evaluation.
 void Pipeline::Impl::begin_eval() {
+  {
+    const std::lock_guard lock(mutex);
+    eval_due = false;
+  }
+  eval_failed = 0;
   eval_first_ns = now();
   const int64_t asked = settings.get_i64("eval.max_prompts");
   const int64_t rows = asked == 0 ? eval_data->num_rows() : std::min(asked, eval_data->num_rows());
@@ -69,10 +79,9 @@ void Pipeline::Impl::end_eval() {
       lengths.push_back(static_cast<double>(sample->generated()));
     }
     eval_board.commit();
-    event->num_failed = static_cast<int64_t>(eval_board.take_dropped().size());
+    event->num_failed = eval_failed;
     event->step = step;
     event->version = version;
-    eval_due = false;
     boundary.next_eval_ordinal = next_eval_ordinal;
   }
   prompts.clear();
@@ -80,6 +89,7 @@ void Pipeline::Impl::end_eval() {
   set_spread(event->metrics, "eval/response_length", lengths);
   event->num_scored = static_cast<int64_t>(rewards.size());
   event->mean_reward = event->metrics.get("eval/rewards/mean").value_or(0);
+  event->metrics.set("eval/failed", static_cast<double>(event->num_failed));
   event->metrics.set("timing_s/eval", static_cast<double>(now() - eval_first_ns) * 1e-9);
   runtime.tracer().span({"pipeline.eval", TraceLane::kPipeline, eval_first_ns, now(), "prompts",
                          event->num_scored + event->num_failed});

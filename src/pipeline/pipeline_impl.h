@@ -29,6 +29,7 @@ struct Pipeline::Impl {
   void open_data();
   void make_workers();
   void resume_from_checkpoint();
+  void begin_lineage();
   void refuse_old_checkpoints();
   std::string config_digest() const;
   RunState boundary_state() const;
@@ -38,6 +39,9 @@ struct Pipeline::Impl {
   void loop();
   void end_run(std::shared_ptr<const Error> cause) noexcept;
   void close_books() noexcept;
+  void close_trace();
+  template <typename Work>
+  void close_step(const char* what, Work work) noexcept;
   PipelineState advance(PipelineState state);
   PipelineState draw();
   bool take_prompts(std::vector<Prompt>& prompts, bool& ended);
@@ -52,6 +56,7 @@ struct Pipeline::Impl {
   void submit_group(const Prompt& prompt, uint64_t ordinal);
   void deliver(ScoreBoard& to);
   void push_dropped();
+  void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   MetricList step_metrics();
   void wait_for_change(std::unique_lock<std::mutex>& lock, std::optional<int64_t> deadline_ns);
 
@@ -95,7 +100,7 @@ struct Pipeline::Impl {
   bool started = false, ended = false, paused = false, stop_requested = false;
   bool eval_due = false;
   uint64_t checkpoints_asked = 0, checkpoints_done = 0;
-  std::shared_ptr<const Error> failure;
+  std::shared_ptr<const Error> failure, close_failure;
   ScoreBoard board, eval_board;
   PromptFeed feed;
   uint64_t step = 0;
@@ -107,12 +112,14 @@ struct Pipeline::Impl {
   // loop
   OptionSet settings;  // of this step
   bool checkpoint_due = false;
+  bool lineage_begins = false;  // resumed by name: later checkpoints are still to be set aside
   bool eval_open = false;
   uint64_t cursor = 0, next_eval_ordinal = 0;
   std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
   MetricList trained;                  // what this step measured
   std::vector<double> eval_rewards;
   int64_t eval_first_ns = 0;
+  int64_t eval_failed = 0;  // groups of this evaluation
   bool batch_applied = false;
   struct Times {
     int64_t begin = 0, drawn = 0, generated = 0, scored = 0, trained = 0;

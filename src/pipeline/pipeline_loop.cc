@@ -80,11 +80,14 @@ void Pipeline::Impl::run() noexcept {
     cause = std::make_shared<Error>(Code::kOutOfMemory, "the pipeline ran out of memory");
   } catch (const std::exception& e) {
     cause = std::make_shared<Error>(Code::kInternal, str("the pipeline failed: ", e.what()));
+  } catch (...) {
+    cause = std::make_shared<Error>(Code::kInternal, "the pipeline failed for no known reason");
   }
   end_run(std::move(cause));
 }
 
 void Pipeline::Impl::loop() {
+  begin_lineage();
   PipelineState current = PipelineState::kDrawing;
   while (!is_final(current)) {
     if (take_stop(current)) current = PipelineState::kStopping;
@@ -126,46 +129,6 @@ PipelineState Pipeline::Impl::advance(PipelineState current) {
   }
   RL_CHECK(!"a state without work");
   return PipelineState::kFailed;
-}
-
-void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
-  const auto keep = [&](Error error) {
-    if (cause == nullptr) cause = std::make_shared<Error>(std::move(error));
-  };
-  try {
-    if (writer != nullptr) writer->sync();
-    if (recorder != nullptr) {
-      if (runtime.tracer().sink() == recorder.get()) runtime.tracer().set_sink(nullptr);
-      recorder->write(runtime.fs(), settings.get_string("profiler.timeline.dir") + "/trace.json");
-    }
-  } catch (const Error& e) {
-    keep(e);
-  } catch (const std::exception& e) {
-    keep(Error(Code::kInternal, str("the run could not be closed: ", e.what())));
-  }
-  if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);
-  compute.reset();
-  run_lease.reset();
-  {
-    const std::lock_guard lock(mutex);
-    if (cause != nullptr) close_books();
-    failure = cause;
-    state = cause != nullptr ? PipelineState::kFailed : PipelineState::kDone;
-    ended = true;
-    queue->close();
-  }
-  changed.notify_all();
-}
-
-// After a failure nothing is open any more: later scores are told to be late. A broken law of the
-// ledger may be what failed, so a second complaint of it is not the cause.
-void Pipeline::Impl::close_books() noexcept {
-  try {
-    board.abandon(DropReason::kAborted, {});
-    eval_board.abandon(DropReason::kAborted, {});
-  } catch (const std::exception&) {
-    return;
-  }
 }
 
 // Between two steps: changed options, evaluations and checkpoints that are due, then the prompts of
@@ -256,8 +219,8 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
     if (model->has_tokenizer()) {
       const auto split = static_cast<size_t>(sample->prompt_tokens);
       const std::span<const int32_t> ids(sample->ids);
-      event->prompt_text = model->decode(ids.first(split), false);
-      event->text = model->decode(ids.subspan(split), true);
+      event->prompt_text = model->decode_sampled(ids.first(split), false);
+      event->text = model->decode_sampled(ids.subspan(split), true);
     }
     {
       const std::lock_guard lock(mutex);
@@ -274,13 +237,21 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
 }
 
 void Pipeline::Impl::push_dropped() {
-  std::vector<ScoreBoard::Dropped> dropped;
+  std::vector<ScoreBoard::Dropped> train, eval;
   {
     const std::lock_guard lock(mutex);
-    dropped = board.take_dropped();
+    train = board.take_dropped();
+    eval = eval_board.take_dropped();
+    eval_failed += static_cast<int64_t>(eval.size());
   }
+  push_dropped(train, Purpose::kTrain);
+  push_dropped(eval, Purpose::kEval);
+}
+
+void Pipeline::Impl::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose) {
   for (ScoreBoard::Dropped& d : dropped) {
     auto event = std::make_shared<GroupDroppedEvent>();
+    event->purpose = purpose;
     event->ordinal = d.ordinal;
     event->data_row = d.data_row;
     event->reason = d.reason;

@@ -16,6 +16,7 @@ const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
   options.validate();
   model.runtime().require_same(options);
   require_same_model(model, options);
+  check_run_options(options, model);
   return options;
 }
 
@@ -118,6 +119,21 @@ RunState Pipeline::Impl::boundary_state() const {
   return s;
 }
 
+namespace {
+
+RunState saved_run_state(FileSystem& fs, const std::string& path, const std::string& digest) {
+  const CheckpointMeta meta = read_checkpoint_meta(fs, path, digest);
+  RunState s = parse_run_state(meta.pipeline, path + "/manifest.json");
+  if (s.step == static_cast<uint64_t>(meta.step)) return s;
+  throw Error(Code::kDataLoss, str(path, " is the checkpoint of step ", meta.step,
+                                   " but its run state is of step ", s.step))
+      .with_location(path);
+}
+
+}  // namespace
+
+// The trainer's part comes last: it overwrites the host's model, so all else that can be wrong is
+// found before.
 void Pipeline::Impl::resume_from_checkpoint() {
   const std::string& resume = options.get_string("checkpoint.resume");
   if (resume == "never") return;
@@ -125,30 +141,39 @@ void Pipeline::Impl::resume_from_checkpoint() {
   std::string path = resume;
   if (resume == "auto") path = latest_checkpoint(runtime.fs(), dir).value_or("");
   if (path.empty()) return;
-  const ComputeLease lease(runtime, "resuming a run");
-  const LoadedModel::WriteLease write(*model, 0);
-  const CheckpointMeta meta = trainer->load(runtime.fs(), path, config_digest());
-  const RunState s = parse_run_state(meta.pipeline, path + "/manifest.json");
-  if (s.step != static_cast<uint64_t>(meta.step)) {
-    throw Error(Code::kDataLoss, str(path, " is the checkpoint of step ", meta.step,
-                                     " but its run state is of step ", s.step))
-        .with_location(path);
-  }
+  const std::string digest = config_digest();
+  const RunState s = saved_run_state(runtime.fs(), path, digest);
+  const std::string& metrics = options.get_string("metrics.jsonl");
+  if (!metrics.empty()) MetricsWriter::check(runtime.fs(), metrics, s.step);
   step = s.step;
   cursor = s.cursor;
   next_eval_ordinal = s.next_eval_ordinal;
   board.restore(s.ledger, s.cursor);
   LedgerCounts none;
   eval_board.restore(none, s.next_eval_ordinal);
+  const ComputeLease lease(runtime, "resuming a run");
+  const LoadedModel::WriteLease write(*model, 0);
+  trainer->load(runtime.fs(), path, digest);
   resumed_from = path;
-  if (!dir.empty() && path == checkpoint_path(dir, meta.step)) {
+  lineage_begins = resume != "auto" && !dir.empty();
+  if (!dir.empty() && path == checkpoint_path(dir, static_cast<int64_t>(step))) {
     last_checkpoint = path;
     last_checkpoint_step = step;
   }
   runtime.logger().log(LogLevel::kInfo, "pipeline", "resumed from ", path, " at step ", step);
 }
 
+// A run that was told where to go on makes checkpoints after that point history: none of them may
+// be taken for the newest of this run.
+void Pipeline::Impl::begin_lineage() {
+  if (!lineage_begins) return;
+  abandon_later_checkpoints(runtime.fs(), settings.get_string("checkpoint.dir"),
+                            static_cast<int64_t>(boundary.step));
+  lineage_begins = false;
+}
+
 std::string Pipeline::Impl::write_checkpoint() {
+  begin_lineage();
   if (last_checkpoint_step == boundary.step) return last_checkpoint;
   const ScopedSpan span(&runtime.tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
   CheckpointMeta meta;
@@ -156,11 +181,8 @@ std::string Pipeline::Impl::write_checkpoint() {
   meta.config_digest = config_digest();
   meta.pipeline = render_run_state(boundary);
   const std::string& dir = settings.get_string("checkpoint.dir");
-  // One of the same step is from before the checkpoint that this run was resumed from. Names with a
-  // suffix are leftovers: the next save removes them.
-  const std::string old = checkpoint_path(dir, meta.step);
-  if (runtime.fs().exists(old)) runtime.fs().rename(old, old + ".replaced");
-  const std::string path = trainer->save(runtime.fs(), dir, meta, 0);
+  // One of the same step can only be of a run before this one.
+  const std::string path = trainer->save(runtime.fs(), dir, meta, {.replace_existing = true});
   {
     const std::lock_guard lock(mutex);
     last_checkpoint = path;

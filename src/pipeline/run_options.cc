@@ -5,6 +5,8 @@
 #include "algo/loss_agg.h"
 #include "algo/schedule.h"
 #include "core/error.h"
+#include "pipeline/loaded_model.h"
+#include "rollout/request_check.h"
 
 namespace rl {
 
@@ -91,6 +93,22 @@ AdvantageParams advantage_from(const OptionSet& options) {
   p.eps = options.get_f64("algo.adv_eps");
   validate(p);
   return p;
+}
+
+void check_run_options(const OptionSet& options, const LoadedModel& model) {
+  advantage_from(options);
+  trainer_options_from(options, 1, 0);
+  // The shortest request stands for all: lengths depend on the prompts.
+  Request r = request_from(options);
+  r.prompt = {0};
+  r.max_new_tokens = 1;
+  const int64_t block = model.model().block_size();
+  check_request(r, {.vocab = model.config().vocab,
+                    .max_model_len = 2,
+                    .max_num_seqs = 1,
+                    .block_size = block,
+                    .num_blocks = 2,
+                    .has_tokenizer = model.has_tokenizer()});
 }
 
 int64_t effective_model_len(const OptionSet& options, int64_t model_limit) {

@@ -9,6 +9,8 @@
 
 namespace rl {
 
+class LoadedModel;
+
 SamplingParams sampling_from(const OptionSet& options);
 // Everything of a request but prompt, keys and number of samples.
 Request request_from(const OptionSet& options);
@@ -17,6 +19,9 @@ EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_le
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence);
 AdvantageParams advantage_from(const OptionSet& options);
+// Everything that a run would refuse later, in a step: what the records themselves check, and stops
+// that the model or its tokenizer does not know. Errors name the key.
+void check_run_options(const OptionSet& options, const LoadedModel& model);
 // engine.max_model_len, or the model's own limit; kOutOfRange when it exceeds that.
 int64_t effective_model_len(const OptionSet& options, int64_t model_limit);
 

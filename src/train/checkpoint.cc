@@ -45,7 +45,7 @@ std::vector<int64_t> steps_in(FileSystem& fs, const std::string& dir) {
   return steps;
 }
 
-constexpr std::array<std::string_view, 2> kLeftoverSuffixes = {".partial", ".removed"};
+constexpr std::array<std::string_view, 3> kLeftoverSuffixes = {".partial", ".removed", ".replaced"};
 
 void remove_leftovers(FileSystem& fs, const std::string& dir) {
   for (const std::string& name : fs.list(dir)) {
@@ -86,6 +86,29 @@ void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& 
   fs.sync_directory(dir);
 }
 
+// The replaced one comes back when its successor cannot take the name.
+void take_place(FileSystem& fs, const std::string& path, const std::string& partial,
+                bool replaces) {
+  if (!replaces) return fs.rename(partial, path);
+  fs.rename(path, path + ".replaced");
+  try {
+    fs.rename(partial, path);
+  } catch (const Error&) {
+    fs.rename(path + ".replaced", path);
+    throw;
+  }
+}
+
+void require_config(const CheckpointMeta& meta, const std::string& path,
+                    const std::string& config_digest) {
+  if (meta.config_digest == config_digest) return;
+  throw Error(Code::kIncompatible,
+              str(path, " is of a run with configuration digest '", meta.config_digest,
+                  "', but this run's is '", config_digest, "'"))
+      .with_expected(config_digest)
+      .with_location(path);
+}
+
 void check_arguments(const CheckpointMeta& meta, int64_t keep_last) {
   const auto require = [](const char* key, int64_t value) {
     if (value >= 0) return;
@@ -111,16 +134,17 @@ std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& 
 }
 
 std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
-                            const CheckpointArrays& arrays, int64_t keep_last) {
-  check_arguments(state.meta, keep_last);
+                            const CheckpointArrays& arrays, const CheckpointRules& rules) {
+  check_arguments(state.meta, rules.keep_last);
   fs.make_directories(dir);
   const std::string path = checkpoint_path(dir, state.meta.step), partial = path + ".partial";
-  if (fs.exists(path))
+  const bool replaces = fs.exists(path);
+  if (replaces && !rules.replace_existing)
     throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
   remove_leftovers(fs, dir);
   try {
     write_files(fs, partial, state, arrays);
-    fs.rename(partial, path);
+    take_place(fs, path, partial, replaces);
   } catch (...) {
     try {
       fs.remove_all(partial);
@@ -130,20 +154,32 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
     throw;
   }
   fs.sync_directory(dir);
-  if (keep_last > 0) prune(fs, dir, state.meta.step, keep_last);
+  if (replaces) fs.remove_all(path + ".replaced");
+  if (rules.keep_last > 0) prune(fs, dir, state.meta.step, rules.keep_last);
   return path;
+}
+
+CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
+                                    const std::string& config_digest) {
+  CheckpointMeta meta = read_manifest(fs, path).state.meta;
+  require_config(meta, path, config_digest);
+  return meta;
+}
+
+void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t step) {
+  if (!fs.is_directory(dir)) return;
+  for (const int64_t later : steps_in(fs, dir)) {
+    if (later <= step) continue;
+    const std::string path = checkpoint_path(dir, later), aside = path + ".abandoned";
+    if (fs.exists(aside)) fs.remove_all(aside);
+    fs.rename(path, aside);
+  }
 }
 
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, const CheckpointArrays& arrays) {
   const CheckpointManifest manifest = read_manifest(fs, path);
-  const std::string& seen = manifest.state.meta.config_digest;
-  if (seen != config_digest) {
-    throw Error(Code::kIncompatible, str(path, " is of a run with configuration digest '", seen,
-                                         "', but this run's is '", config_digest, "'"))
-        .with_expected(config_digest)
-        .with_location(path);
-  }
+  require_config(manifest.state.meta, path, config_digest);
   for (const auto& [name, flat] : named(arrays)) {
     verify_file(fs, join(path, name), manifest.files.at(name));
     check_array_file(fs, join(path, name), *arrays.layout);

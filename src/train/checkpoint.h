@@ -3,7 +3,8 @@
 // tensors under their Hugging Face names).
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by one
-//    rename. Names with a suffix are leftovers: never loaded, and removed by the next save.
+//    rename. The suffixes .partial, .removed and .replaced mark leftovers: never loaded, and
+//    removed by the next save. One marked .abandoned is never loaded and stays.
 // 2. The manifest holds the XXH64 digest and size of every file and manifest.xxh64 the manifest's,
 //    so any changed, missing or added byte is Error(kDataLoss) naming the file. All digests are
 //    checked before anything is taken over.
@@ -43,17 +44,30 @@ struct CheckpointState {
   TrainerCounters counters;
 };
 
-// Returns the path of the new checkpoint; one of the same step is Error(kAlreadyExists). keep_last
-// above 0 then removes all but that many of the newest, this one counted. An error before the
-// rename leaves the directory's checkpoints as they were, one after it leaves the new one in place.
+struct CheckpointRules {
+  int64_t keep_last = 0;  // above 0 the others but so many of the newest go, the new one counted
+  bool replace_existing = false;  // one of the same step: replaced, or Error(kAlreadyExists)
+};
+
+// Returns the path of the new checkpoint. One that it replaces keeps its name until the new one is
+// whole. An error before the last rename leaves the directory's checkpoints as they were, one after
+// it leaves the new one in place.
 std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
-                            const CheckpointArrays& arrays, int64_t keep_last);
+                            const CheckpointArrays& arrays, const CheckpointRules& rules);
 
 // Fills the arrays. Errors leave them untouched, but for a file that changes while it is read:
 // kNotFound or kDataLoss naming the file, kIncompatible when the checkpoint is of another config
 // digest (both are named) or its tensors are not those of the layout.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, const CheckpointArrays& arrays);
+
+// What the manifest says, with its own digest and config_digest checked; errors as above.
+CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
+                                    const std::string& config_digest);
+
+// Renames every checkpoint of a step above this one to "step_000123.abandoned"; an older one of
+// that name is removed. For a run that goes on from an earlier step than the newest.
+void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t step);
 
 // "DIR/step_000123".
 std::string checkpoint_path(const std::string& dir, int64_t step);

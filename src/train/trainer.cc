@@ -131,13 +131,13 @@ TrainerCounters Trainer::counters() const {
 std::span<const float> Trainer::gradients() const { return impl_->optimizer.gradients(); }
 
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                          int64_t keep_last) {
+                          const CheckpointRules& rules) {
   if (impl_->unpublished) {
     throw Error(Code::kFailedPrecondition,
                 "a checkpoint holds published weights, but optimizer steps came after the last "
                 "publication");
   }
-  return save_checkpoint(fs, dir, {meta, counters()}, impl_->arrays(), keep_last);
+  return save_checkpoint(fs, dir, {meta, counters()}, impl_->arrays(), rules);
 }
 
 CheckpointMeta Trainer::load(FileSystem& fs, const std::string& path,

@@ -78,7 +78,8 @@ class Trainer {
                 std::span<const std::span<float>> out);
 
   const TrainerOptions& options() const;
-  // What the trainer reserved and first writes in step(): gradients, moments, packed backward forms.
+  // What the trainer reserved and first writes in step(): gradients, moments, packed backward
+  // forms.
   std::vector<std::span<std::byte>> memory() const;
   // Changes what may change between steps: coefficients, rates, clips. Sizes (max_tokens,
   // max_sequence, logprob_chunk_tokens) must stay, else Error(kNotChangeable).
@@ -90,7 +91,7 @@ class Trainer {
 
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                   int64_t keep_last = 0);
+                   const CheckpointRules& rules = {});
   CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest);
 
  private:

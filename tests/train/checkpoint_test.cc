@@ -79,8 +79,9 @@ class CheckpointTest : public ::testing::Test {
     path_ = save(1);
   }
   std::string save(int64_t step, FileSystem& fs = real_fs(), int64_t keep_last = 0) {
-    return rig_.trainer->save(
-        fs, dir_.path(), {.step = step, .config_digest = kConfig, .pipeline = "{}"}, keep_last);
+    return rig_.trainer->save(fs, dir_.path(),
+                              {.step = step, .config_digest = kConfig, .pipeline = "{}"},
+                              {.keep_last = keep_last});
   }
   // Loading must fail, name the file, and change nothing.
   void expect_refused(const std::string& file, Code code = Code::kDataLoss) {
@@ -192,6 +193,51 @@ TEST_F(CheckpointTest, AStepIsSavedOnce) {
   rig_.trainer->load(real_fs(), path_, kConfig);
 }
 
+std::string bytes_of(const std::string& path) {
+  return read_text_file(real_fs(), path + "/masters.safetensors", 1 << 26);
+}
+
+TEST_F(CheckpointTest, AReplacementKeepsTheOldOneUntilItIsWhole) {
+  const CheckpointMeta meta{.step = 1, .config_digest = kConfig, .pipeline = "{}"};
+  const std::string first = bytes_of(path_);
+  run_step(rig_, 1);
+  FaultFs counting;
+  counting.arm({});
+  rig_.trainer->save(counting, dir_.path(), meta, {.replace_existing = true});
+  const std::string second = bytes_of(path_);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(real_fs().list(dir_.path()), std::vector<std::string>{"step_000001"});
+  const int64_t operations = counting.operations();
+  for (int64_t at = 1; at <= operations; ++at) {
+    SCOPED_TRACE(at);
+    FaultFs faulty;
+    faulty.arm({.at = at});
+    expect_error(Code::kIo, [&] {
+      rig_.trainer->save(faulty, dir_.path(), meta, {.replace_existing = true});
+    });
+    ASSERT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
+    EXPECT_EQ(bytes_of(path_), second);
+  }
+  rig_.trainer->save(real_fs(), dir_.path(), meta, {.replace_existing = true});
+  EXPECT_EQ(real_fs().list(dir_.path()), std::vector<std::string>{"step_000001"});
+  rig_.trainer->load(real_fs(), path_, kConfig);
+}
+
+TEST_F(CheckpointTest, LaterStepsAreSetAsideAndNeverTheLatest) {
+  for (int round = 0; round < 2; ++round) {
+    save(2);
+    save(3);
+    abandon_later_checkpoints(real_fs(), dir_.path(), 1);
+    EXPECT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
+  }
+  save(4);
+  EXPECT_EQ(real_fs().list(dir_.path()),
+            (std::vector<std::string>{"step_000001", "step_000002.abandoned",
+                                      "step_000003.abandoned", "step_000004"}));
+  EXPECT_EQ(read_checkpoint_meta(real_fs(), path_, kConfig).step, 1);
+  expect_error(Code::kIncompatible, [&] { read_checkpoint_meta(real_fs(), path_, "other"); });
+}
+
 TEST_F(CheckpointTest, KeepLastRemovesTheOldest) {
   save(2);
   save(10);
@@ -200,8 +246,9 @@ TEST_F(CheckpointTest, KeepLastRemovesTheOldest) {
 }
 
 TEST_F(CheckpointTest, LatestPassesOverForeignNames) {
-  for (const char* name : {"step_000009.partial", "step_000009.removed", "step_9", "step_00000a",
-                           "step_-00001", "notes", "step_"}) {
+  for (const char* name :
+       {"step_000009.partial", "step_000009.removed", "step_000009.replaced",
+        "step_000009.abandoned", "step_9", "step_00000a", "step_-00001", "notes", "step_"}) {
     real_fs().make_directories(dir_.file(name));
   }
   EXPECT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);

@@ -161,7 +161,7 @@ TEST(Trainer, TrainLeavesPublicationToTheCaller) {
       rig.trainer->train(with_advantages(samples));
       EXPECT_EQ(rig.model().version(), 0u);
       expect_error(Code::kFailedPrecondition,
-                   [&] { rig.trainer->save(real_fs(), "/nonexistent", {}, 0); });
+                   [&] { rig.trainer->save(real_fs(), "/nonexistent", {}); });
     }
     EXPECT_EQ(rig.trainer->publish(), split ? 1u : 2u);
     EXPECT_EQ(rig.trainer->publish(), split ? 1u : 2u);
