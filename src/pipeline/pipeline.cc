@@ -240,6 +240,7 @@ void Pipeline::set_options(const OptionSet& options) {
   Impl& p = *impl_;
   options.validate();
   p.runtime.require_same(options);
+  check_run_options(options, *p.model);
   const std::lock_guard lock(p.mutex);
   for (const std::string& key : p.options.diff(options)) {
     require_changeable(require_option(key), OptionWhen::kBetweenSteps);
