@@ -1,5 +1,6 @@
-// rl_error: records made from exceptions, and their getters. When there is no memory for a record
-// the host gets a fixed token, which no table lookup is needed for.
+// rl_error: records made from exceptions, and their getters. When no record can be made (no memory,
+// a forked child, a full handle table) the host gets a fixed token that carries the status itself,
+// so the status is never another one than without an rl_error.
 #include <new>
 
 #include "abi/guard.h"
@@ -7,13 +8,22 @@
 namespace rl::abi {
 namespace {
 
-// Generations start at 1, so the table never issues this token.
-constexpr uint64_t kOutOfMemoryToken = uint64_t{static_cast<uint8_t>(Kind::kError)} << 56;
-constexpr const char* kOutOfMemoryText = "the system gave no memory";
-constexpr const char* kOutOfMemorySummary = "RL_OUT_OF_MEMORY: the system gave no memory";
+// A fixed token is this with the status in the low bits. Generations start at 1, so the table never
+// issues it.
+constexpr uint64_t kFixedToken = uint64_t{static_cast<uint8_t>(Kind::kError)} << 56;
+constexpr uint64_t kFixedStatusMask = 0xffff;
 
-bool is_out_of_memory(const rl_error* error) {
-  return reinterpret_cast<uintptr_t>(error) == kOutOfMemoryToken;
+rl_error* fixed_error(rl_status status) {
+  const uint64_t token = kFixedToken | (static_cast<uint64_t>(status) & kFixedStatusMask);
+  return reinterpret_cast<rl_error*>(static_cast<uintptr_t>(token));
+}
+
+bool is_fixed(const rl_error* error) {
+  return (reinterpret_cast<uintptr_t>(error) & ~kFixedStatusMask) == kFixedToken;
+}
+
+rl_status fixed_status(const rl_error* error) {
+  return static_cast<rl_status>(reinterpret_cast<uintptr_t>(error) & kFixedStatusMask);
 }
 
 std::string summarise(const Error& error) {
@@ -36,14 +46,19 @@ rl_error* make_record(Error error) {
       std::make_shared<const ErrorRecord>(ErrorRecord{std::move(error), std::move(summary)}));
 }
 
-rl_status deliver(rl_error** err, Error error) {
+rl_status deliver(rl_error** err, const Error& error) noexcept {
   const auto status = static_cast<rl_status>(error.code);
-  if (err != nullptr && status >= RL_INVALID_ARGUMENT) *err = make_record(std::move(error));
+  if (err == nullptr || status < RL_INVALID_ARGUMENT) return status;
+  try {
+    *err = make_record(error);
+  } catch (...) {
+    *err = fixed_error(status);
+  }
   return status;
 }
 
 rl_status deliver_out_of_memory(rl_error** err) noexcept {
-  if (err != nullptr) *err = reinterpret_cast<rl_error*>(static_cast<uintptr_t>(kOutOfMemoryToken));
+  if (err != nullptr) *err = fixed_error(RL_OUT_OF_MEMORY);
   return RL_OUT_OF_MEMORY;
 }
 
@@ -74,9 +89,19 @@ const char* choose(const char* text, size_t* len) {
   return text;
 }
 
-const char* out_of_memory_text(int32_t field, size_t* len) {
-  if (field == RL_ERROR_MESSAGE) return choose(kOutOfMemoryText, len);
-  return choose(field == RL_ERROR_SUMMARY ? kOutOfMemorySummary : "", len);
+const char* fixed_text(rl_status status, int32_t field, size_t* len) {
+  const bool summary = field == RL_ERROR_SUMMARY;
+  if (!summary && field != RL_ERROR_MESSAGE) return choose("", len);
+  if (status == RL_OUT_OF_MEMORY) {
+    return choose(
+        summary ? "RL_OUT_OF_MEMORY: the system gave no memory" : "the system gave no memory", len);
+  }
+  if (status == RL_FORKED) {
+    return choose(summary ? "RL_FORKED: handles live in the process that made them"
+                          : "handles live in the process that made them",
+                  len);
+  }
+  return choose("there was no room for the details of this error", len);
 }
 
 }  // namespace
@@ -97,13 +122,13 @@ extern "C" {
 
 rl_status rl_error_code(const rl_error* error) {
   if (error == nullptr) return RL_OK;
-  if (is_out_of_memory(error)) return RL_OUT_OF_MEMORY;
+  if (is_fixed(error)) return fixed_status(error);
   const auto record = use_if_live(error);
   return record != nullptr ? static_cast<rl_status>(record->error.code) : RL_STALE_HANDLE;
 }
 
 const char* rl_error_text(const rl_error* error, int32_t field, size_t* len) {
-  if (is_out_of_memory(error)) return out_of_memory_text(field, len);
+  if (is_fixed(error)) return fixed_text(fixed_status(error), field, len);
   const auto record = use_if_live(error);
   if (record == nullptr) return choose("", len);
   switch (field) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <exception>
 #include <new>
 #include <stdexcept>
 
@@ -13,13 +14,14 @@ namespace {
 thread_local long allocations_left = -1;
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined, all three: the compiler would see malloc() beside a call of operator delete, or
+// free() beside one of operator new, and report a mismatch.
+[[gnu::noinline]] void* operator new(size_t size) {
   if (allocations_left == 0) throw std::bad_alloc();
   if (allocations_left > 0) --allocations_left;
   if (void* const data = std::malloc(size)) return data;
   throw std::bad_alloc();
 }
-// Not inlined: the compiler would see free() beside a call of operator new and report a mismatch.
 [[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
 [[gnu::noinline]] void operator delete(void* data, size_t) noexcept { std::free(data); }
 
@@ -118,6 +120,22 @@ TEST(Guard, OutOfMemoryNeedsNoMemory) {
   rl_error_release(err);
 }
 
+TEST(Guard, AnErrorWithoutRoomForItsRecordKeepsItsStatus) {
+  const std::exception_ptr error = std::make_exception_ptr(
+      Error(Code::kIo, "cannot read this file, whose name is too long to be held in place"));
+  const auto unreadable = [&] { std::rethrow_exception(error); };  // allocates nothing
+  rl_error* err = nullptr;
+  allocations_left = 0;
+  const rl_status status = run(&err, nullptr, unreadable);
+  allocations_left = -1;
+  EXPECT_EQ(status, run(nullptr, nullptr, unreadable));
+  EXPECT_EQ(status, RL_IO);
+  EXPECT_EQ(rl_error_code(err), RL_IO);
+  EXPECT_NE(text_of(err, RL_ERROR_MESSAGE), "");
+  EXPECT_EQ(rl_error_cause(err), nullptr);
+  rl_error_release(err);
+}
+
 // The n-th allocation of a failing call fails, for every n: it ends as itself or as out of memory.
 TEST(Guard, SurvivesTheFailureOfEachAllocation) {
   bool done = false;
@@ -130,6 +148,7 @@ TEST(Guard, SurvivesTheFailureOfEachAllocation) {
     allocations_left = -1;
     EXPECT_TRUE(status == RL_STALE_HANDLE || status == RL_OUT_OF_MEMORY) << status;
     EXPECT_EQ(rl_error_code(err), status);
+    EXPECT_NE(text_of(err, RL_ERROR_SUMMARY), "");
     rl_error_release(err);
   }
   EXPECT_TRUE(done);
