@@ -31,4 +31,4 @@ printf '{"lib_stripped_bytes": {"value": %d, "unit": "bytes", "limit": %d}}\n' \
 "$programs/train_bench" --model "$model" --out "$out/train.json" "$@"
 "$programs/rl_probe" >"$out/probe_after.json"
 python3 tools/bench_report.py out/bench.json --probe "$out"/probe_{before,after}.json \
-  --measured "$out"/{train,decode,library}.json
+  --measured "$out"/{train,decode,library}.json --floors bench/floors.json

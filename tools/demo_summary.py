@@ -4,14 +4,15 @@
 usage: demo_summary.py OUT_DIRECTORY PROBE_JSON...
 
 The best figure of all probe files is the machine's limit: F multiply-adds counted as two FLOP, W bytes read a second.
-With P matmul parameters (head included; H of them in the head), k bytes of keys and values a token, B sequences at mean context c, L layers
-and width a = heads x head size of attention:
+With P matmul parameters (head included; H of them in the head), k bytes of keys and values a token, B sequences at
+mean context c, L layers and width a = heads x head size of attention:
 
     rollout limit = B / max((2 P + B c k) / W, B (2 P + 4 L a c) / F)    generated tokens a second
     train limit   = F / (6 (P - H + s H) + 6 S L a)                      trained tokens a second, S tokens a sample
 
 s is the share of trained tokens that carry loss: the head runs at those alone.
 
+A run that was interrupted or too short has figures that are null; they and what follows from them are "not known".
 Exit status 1 when a fraction is above 1: then a probe or a count of tokens is wrong.
 """
 import json
@@ -38,7 +39,10 @@ def rollout_limit(flops, read_bytes):
 
 def loss_share(out):
     """Loss-carrying tokens over trained tokens of the whole run, from metrics.jsonl."""
-    steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    path = out / "metrics.jsonl"
+    if not path.is_file():
+        return 1.0
+    steps = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     trained = sum(step["training/tokens"] for step in steps)
     return sum(step["training/loss_tokens"] for step in steps) / trained if trained else 1.0
 
@@ -53,26 +57,43 @@ def merge(summary, probes, share):
     read_bytes = max(probe["read_bytes_per_s"] for probe in probes)
     summary["probe_matmul_flops"] = flops
     summary["probe_read_bytes_per_s"] = read_bytes
-    summary["rollout_fraction"] = summary["rollout_tokens_per_s"] / rollout_limit(flops, read_bytes)
-    summary["train_fraction"] = summary["train_tokens_per_s"] / train_limit(flops, share)
+    limits = {"rollout": rollout_limit(flops, read_bytes), "train": train_limit(flops, share)}
+    for name, limit in limits.items():
+        rate = summary[f"{name}_tokens_per_s"]
+        summary[f"{name}_fraction"] = None if rate is None else rate / limit
 
 
-def megabytes(count):
-    return f"{count / 2**20:,.0f} MiB"
+class Figures(dict):
+    """The summary's figures as text: figures["key", ".2f"] formats a number, a null is "not known"."""
+
+    def __getitem__(self, key_and_form):
+        key, form = key_and_form
+        value = self.get(key)
+        return "not known" if value is None else format(value, form)
+
+    def mebibytes(self, key):
+        value = self.get(key)
+        return "not known" if value is None else f"{value / 2**20:,.0f} MiB"
 
 
-def print_summary(s, out):
+def print_summary(summary, out):
+    s = Figures(summary)
+    accuracy = f"{s['accuracy_before', '.3f']} -> {s['accuracy_after', '.3f']}"
     lines = [
-        ("held-out accuracy", f"{s['accuracy_before']:.3f} -> {s['accuracy_after']:.3f} (greedy, all held-out questions)"),
-        ("mean reward", f"{s['reward_first']:.3f} -> {s['reward_last']:.3f} (first and last five steps)"),
-        ("seconds a step", f"{s['step_s_median']:.2f} (median of {s['steps']}); first step done after {s['first_step_end_s']:.1f}"),
-        ("rollout", f"{s['rollout_tokens_per_s']:.0f} tokens/s = {s['rollout_fraction']:.2f} of the machine's limit"),
-        ("training", f"{s['train_tokens_per_s']:.0f} tokens/s = {s['train_fraction']:.2f} of the machine's limit"),
-        ("limits measured", f"{s['probe_matmul_flops'] / 1e9:.0f} GFLOP/s, {s['probe_read_bytes_per_s'] / 1e9:.1f} GB/s read"),
-        ("log-prob difference", f"{s['logprob_max_abs_diff']:g} (largest, rollout against trainer)"),
-        ("peak memory", f"{megabytes(s['peak_rss_bytes'])}, planned {megabytes(s['planned_bytes'])}"),
-        ("weight digest", f"{s['weight_digest']} (seed {s['seed']}, {s['threads']} threads)"),
-        ("wall time", f"{s['wall_s']:.0f} s"),
+        ("held-out accuracy", f"{accuracy} (greedy, all held-out questions)"),
+        ("mean reward", f"{s['reward_first', '.3f']} -> {s['reward_last', '.3f']} (first and last five steps)"),
+        ("seconds a step", f"{s['step_s_median', '.2f']} (median of {s['steps', '']}); "
+                           f"first step done after {s['first_step_end_s', '.1f']}"),
+        ("rollout", f"{s['rollout_tokens_per_s', '.0f']} tokens/s = "
+                    f"{s['rollout_fraction', '.2f']} of the machine's limit"),
+        ("training", f"{s['train_tokens_per_s', '.0f']} tokens/s = "
+                     f"{s['train_fraction', '.2f']} of the machine's limit"),
+        ("limits measured", f"{summary['probe_matmul_flops'] / 1e9:.0f} GFLOP/s, "
+                            f"{summary['probe_read_bytes_per_s'] / 1e9:.1f} GB/s read"),
+        ("log-prob difference", f"{s['logprob_max_abs_diff', 'g']} (largest, rollout against trainer)"),
+        ("peak memory", f"{s.mebibytes('peak_rss_bytes')}, planned {s.mebibytes('planned_bytes')}"),
+        ("weight digest", f"{s['weight_digest', '']} (seed {s['seed', '']}, {s['threads', '']} threads)"),
+        ("wall time", f"{s['wall_s', '.0f']} s"),
         ("metrics", out / "metrics.jsonl"),
         ("trace", out / "trace.json"),
         ("model", out / "model"),
@@ -90,7 +111,7 @@ def main(directory, probe_paths):
     merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths], loss_share(out))
     path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     print_summary(summary, out)
-    over = [key for key in ("rollout_fraction", "train_fraction") if summary[key] > 1]
+    over = [key for key in ("rollout_fraction", "train_fraction") if (summary[key] or 0) > 1]
     for key in over:
         print(f"{key} is {summary[key]:.3f}: above the measured limit, so a probe or a count is wrong", file=sys.stderr)
     return 1 if over else 0
