@@ -79,13 +79,13 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
 }
 Model::~Model() = default;
 
-void Model::publish() { publish_as(version_ + 1); }
+void Model::publish() { publish_as(version() + 1); }
 
 void Model::repack() { packed_.pack(matmul_, master()); }
 
 void Model::publish_as(uint64_t version) {
   repack();
-  version_ = version;
+  version_.store(version, std::memory_order_release);
 }
 
 uint64_t Model::weight_digest() const {

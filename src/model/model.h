@@ -4,6 +4,7 @@
 // Versions (synchronous mode): there is one compute copy. The trainer updates the masters in place and calls
 // publish(), which repacks and adds one to version(); nobody may be reading meanwhile (the pipeline drains first).
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -75,7 +76,8 @@ class Model {
   const PackedWeights& packed() const { return packed_; }
   float* master() const { return master_.data() ? master_.at<float>(0) : nullptr; }
 
-  uint64_t version() const { return version_; }
+  // Any thread, at any time.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
   // Repacks the masters and makes them version() + 1. Not while anything reads the model.
   void publish();
   // Repacks the masters of an optimizer step that another one follows; version() stays. Not while anything reads.
@@ -100,7 +102,7 @@ class Model {
   Arena master_;
   PackedWeights packed_;
   RopeTable rope_;
-  uint64_t version_ = 0;
+  std::atomic<uint64_t> version_{0};
 };
 
 }  // namespace rl
