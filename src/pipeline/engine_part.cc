@@ -66,8 +66,11 @@ bool EnginePart::step() {
 }
 
 void EnginePart::run() {
-  const std::lock_guard lock(mutex_);
-  while (!engine_->idle()) step_locked();
+  for (;;) {
+    const std::lock_guard lock(mutex_);
+    if (engine_->idle()) return;
+    step_locked();
+  }
 }
 
 std::vector<SamplePtr> EnginePart::take_finished() {

@@ -1,6 +1,8 @@
 // The engine as the host drives it: submit, step, take, on an arena of its own. Calls from several
-// threads take turns. While requests are in flight the model's weights cannot change.
+// threads take turns, a run() after every step. While requests are in flight the model's weights
+// cannot change.
 #pragma once
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,6 +15,29 @@
 
 namespace rl {
 
+// A mutex that serves its callers in the order they came, so that a thread which locks it again and
+// again keeps nobody out.
+class TurnMutex {
+ public:
+  void lock() {
+    std::unique_lock hold(mutex_);
+    const uint64_t mine = next_++;
+    changed_.wait(hold, [&] { return serving_ == mine; });
+  }
+  void unlock() {
+    {
+      const std::lock_guard hold(mutex_);
+      ++serving_;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t next_ = 0, serving_ = 0;
+};
+
 class EnginePart {
  public:
   EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options);
@@ -24,7 +49,7 @@ class EnginePart {
   uint64_t submit(Request request);
   // One forward; false when there is nothing to do.
   bool step();
-  // Steps until every request is finished.
+  // Steps until every request is finished or aborted. Others may act between two steps.
   void run();
   // Samples finished since the last call, in order of completion.
   std::vector<SamplePtr> take_finished();
@@ -39,7 +64,7 @@ class EnginePart {
   void note_use();
   std::shared_ptr<LoadedModel> model_;
   OptionSet options_;
-  mutable std::mutex mutex_;
+  mutable TurnMutex mutex_;
   Arena arena_;
   std::unique_ptr<Engine> engine_;
   bool in_use_ = false;

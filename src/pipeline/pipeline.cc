@@ -23,6 +23,12 @@ Pipeline::~Pipeline() {
 
 namespace {
 
+void refuse_second_start(bool started, PipelineState state) {
+  if (!started) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the pipeline was started before; it is ", pipeline_state_name(state)));
+}
+
 void name_lanes(const Tracer& tracer) {
   tracer.lane_name(TraceLane::kPipeline, "pipeline");
   tracer.lane_name(TraceLane::kEngine, "engine");
@@ -38,20 +44,20 @@ void Pipeline::start() {
   const std::lock_guard control(p.control_mutex);
   {
     const std::lock_guard lock(p.mutex);
-    if (p.started || p.ended) {
-      throw Error(Code::kFailedPrecondition,
-                  str("the pipeline was started before; it is ", pipeline_state_name(p.state)));
-    }
+    refuse_second_start(p.started || p.ended, p.state);
   }
   auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
+  std::shared_ptr<TraceRecorder> recorder;
   if (p.settings.get_bool("profiler.timeline.enable")) {
     p.runtime.fs().make_directories(p.settings.get_string("profiler.timeline.dir"));
-    p.recorder = std::make_shared<TraceRecorder>();
-    p.runtime.tracer().set_sink(p.recorder);
+    recorder = std::make_shared<TraceRecorder>();
   }
-  name_lanes(p.runtime.tracer());
   const std::lock_guard lock(p.mutex);
+  refuse_second_start(p.ended, p.state);  // a stop came in between
+  if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
+  name_lanes(p.runtime.tracer());
+  p.recorder = recorder;
   p.run_lease = std::move(run_lease);
   p.compute = std::move(compute);
   try {
@@ -60,6 +66,8 @@ void Pipeline::start() {
   } catch (const std::system_error& e) {
     p.compute.reset();
     p.run_lease.reset();
+    p.recorder.reset();
+    if (recorder != nullptr) p.runtime.tracer().end_sink(recorder.get());
     throw Error(Code::kResourceExhausted, str("cannot start a thread: ", e.what()))
         .with_system_code(e.code().value());
   }
@@ -123,6 +131,11 @@ void check_feed(const PromptFile* data, const PromptFeed& feed) {
   if (feed.ended()) throw Error(Code::kFailedPrecondition, "the feed has ended");
 }
 
+void refuse_after_end(bool ended) {
+  if (ended)
+    throw Error(Code::kFailedPrecondition, "the pipeline has ended: it takes no more rows");
+}
+
 }  // namespace
 
 bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
@@ -136,6 +149,7 @@ bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
   {
     const std::lock_guard lock(p.mutex);
     check_feed(p.data.get(), p.feed);
+    refuse_after_end(p.ended);
     if (p.feed.full()) return false;
     p.feed.push(std::move(prompt));
   }
@@ -146,6 +160,7 @@ bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
 std::string Pipeline::feed_location() const {
   const std::lock_guard lock(impl_->mutex);
   check_feed(impl_->data.get(), impl_->feed);
+  refuse_after_end(impl_->ended);
   return impl_->feed.next_location();
 }
 
@@ -201,20 +216,26 @@ bool Pipeline::stop(int64_t timeout_ns) {
 
 std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;
-  const std::lock_guard control(p.control_mutex);
+  std::unique_lock control(p.control_mutex, std::defer_lock);  // for a direct write alone
   std::unique_lock lock(p.mutex);
   if (p.options.get_string("checkpoint.dir").empty()) {
     throw Error(Code::kFailedPrecondition, "checkpoint.dir is empty: no place for a checkpoint")
         .with_key("checkpoint.dir");
   }
-  if (p.running()) {
-    const uint64_t mine = ++p.checkpoints_asked;
-    p.changed.notify_all();
-    const auto over = [&] { return p.checkpoints_done >= mine || p.ended; };
-    if (!wait_until_ready(p.changed, lock, timeout_ns, over)) {
-      throw Error(Code::kTimeout, "the checkpoint is still to be written");
+  while (!control.owns_lock()) {
+    if (p.running()) {
+      const uint64_t mine = ++p.checkpoints_asked;
+      p.changed.notify_all();
+      const auto over = [&] { return p.checkpoints_done >= mine || p.ended; };
+      if (!wait_until_ready(p.changed, lock, timeout_ns, over)) {
+        throw Error(Code::kTimeout, "the checkpoint is still to be written");
+      }
+      if (p.checkpoints_done >= mine) return p.last_checkpoint;
     }
-    if (p.checkpoints_done >= mine) return p.last_checkpoint;
+    lock.unlock();
+    control.lock();
+    lock.lock();
+    if (p.running()) control.unlock();  // a start came first
   }
   if (p.failure != nullptr) {
     throw Error(Code::kFailedPrecondition, "the pipeline failed: its state is not saved")

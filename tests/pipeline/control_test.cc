@@ -1,4 +1,5 @@
 // Stop, pause, interrupt and checkpoints, from every state of the loop. Nothing may hang.
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -210,6 +211,85 @@ TEST(Control, ACheckpointOnDemandComesAtTheStepBoundary) {
   const RunLog log = rig.start_and_play();
   asker.join();
   EXPECT_GE(rig.pipeline().checkpoint(0).size(), 1u);
+}
+
+// A long wait for a checkpoint keeps no other call with a shorter one waiting.
+TEST(Control, ACheckpointWithoutPatienceDoesNotWaitForAPatientOne) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  Rig rig(o);
+  rig.pipeline().pause();
+  rig.pipeline().start();
+  EXPECT_EQ(wait_for_state(rig.pipeline(), PipelineState::kPaused), PipelineState::kPaused);
+  std::atomic<bool> patient_is_done{false};
+  std::jthread patient([&] {
+    EXPECT_TRUE(contains(rig.pipeline().checkpoint(-1), "step_000000"));
+    patient_is_done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  expect_error(Code::kTimeout, [&] { rig.pipeline().checkpoint(0); });
+  expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().start(); });
+  EXPECT_FALSE(patient_is_done);
+  rig.pipeline().stop(0);
+  EXPECT_EQ(drain(rig.pipeline()), Code::kDone);
+  patient.join();
+  EXPECT_TRUE(patient_is_done);
+}
+
+TEST(Control, AStopBesideTheStartEndsTheRunOrRefusesTheStart) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("data.path", "");
+  for (int i = 0; i < 8; ++i) {
+    Rig rig(o);
+    std::atomic<bool> go{false};
+    std::jthread stopper([&] {
+      while (!go) std::this_thread::yield();
+      rig.pipeline().stop(0);
+    });
+    go = true;
+    try {
+      rig.pipeline().start();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::kFailedPrecondition) << e.message;
+    }
+    stopper.join();
+    EXPECT_EQ(drain(rig.pipeline()), Code::kDone);
+    EXPECT_TRUE(rig.pipeline().stop(10 * kSecond));
+    EXPECT_EQ(rig.pipeline().status().state, PipelineState::kDone);
+  }
+}
+
+TEST(Control, AnEndedPipelineTakesNoMoreRows) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("data.path", "");
+  Rig rig(o);
+  rig.pipeline().start();
+  EXPECT_TRUE(rig.pipeline().feed_ids({1, 2}, "before"));
+  EXPECT_TRUE(rig.pipeline().stop(10 * kSecond));
+  expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().feed_ids({1, 2}, "after"); });
+  expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().feed_line(R"({"ids": [1]})"); });
+}
+
+TEST(Control, OthersActBetweenTheStepsOfARunningEngine) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const auto runtime = std::make_shared<Runtime>(o);
+  const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
+  EnginePart engine(model, o);
+  Request r = request_from(o);
+  r.prompt = {1, 2, 3};
+  r.num_samples = 16;
+  for (int i = 0; i < 300; ++i) engine.submit(r);
+  std::jthread runner([&] { engine.run(); });
+  while (engine.stats().forwards == 0) std::this_thread::yield();
+  EXPECT_FALSE(engine.idle());
+  engine.abort_all();
+  EXPECT_TRUE(engine.idle());
+  runner.join();
+  EXPECT_EQ(engine.take_finished().size(), 300u * 16u);
 }
 
 TEST(Control, AFailureIsTheStickyResult) {
