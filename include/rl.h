@@ -783,7 +783,8 @@ RL_API rl_status rl_pipeline_create(rl_model* model, const rl_options* options, 
                                     rl_error** err);
 
 /* Stops the loop and ends the handle; waits for a training step in progress. Unscored groups end as
- * RL_DROP_SHUTDOWN. Thread: any. */
+ * RL_DROP_SHUTDOWN. A wait of another thread returns: rl_pipeline_next gives the events left, then
+ * RL_DONE or, called anew, RL_STALE_HANDLE. Thread: any. */
 RL_API void rl_pipeline_destroy(rl_pipeline* pipeline);
 
 /* Starts the loop; RL_FAILED_PRECONDITION when it was started before. Thread: any. */
@@ -830,8 +831,8 @@ RL_API rl_status rl_pipeline_fail(rl_pipeline* pipeline, uint64_t sample_id, con
 
 /* Adds one row, written as a line of the data file. RL_TIMEOUT when the feed is full: try again
  * after a step event. A row that cannot be used is RL_INVALID_ARGUMENT or another failure that
- * names its place, and is not added. RL_FAILED_PRECONDITION with data.path or after
- * rl_pipeline_finish_feed. Thread: any. */
+ * names its place, and is not added. RL_FAILED_PRECONDITION with data.path, after
+ * rl_pipeline_finish_feed, or once the loop ended. Thread: any. */
 RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const char* row, size_t row_len,
                                   rl_error** err);
 
@@ -938,7 +939,8 @@ RL_API void rl_engine_stats_init(rl_engine_stats* stats, size_t size);
 RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                                   rl_error** err);
 
-/* Ends the engine with all its requests. Thread: any. */
+/* Ends the engine with all its requests; an rl_engine_run of another thread returns.
+ * Thread: any. */
 RL_API void rl_engine_destroy(rl_engine* engine);
 
 /* Queues a request; *first_sample_id is the sample_id of slot 0, slot i has that plus i. The draws

@@ -45,12 +45,12 @@ std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* par
   }
 }
 
-void drop_handle(const void* handle, Kind kind) noexcept {
-  std::shared_ptr<void> payload;  // ends after the table's lock
+std::shared_ptr<void> take_handle(const void* handle, Kind kind) noexcept {
+  if (handle == nullptr) return nullptr;
   try {
-    if (handle != nullptr) payload = table().remove(token_of(handle), static_cast<uint8_t>(kind));
+    return table().remove(token_of(handle), static_cast<uint8_t>(kind));
   } catch (...) {
-    // NULL, stale, of another kind, or made before fork: ending it is without effect.
+    return nullptr;
   }
 }
 

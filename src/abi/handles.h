@@ -62,7 +62,9 @@ using PayloadPtr = std::shared_ptr<typename HandleOf<Handle>::Payload>;
 uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload);
 // Errors of HandleTable::get with the parameter's name in key and message.
 std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* parameter);
-void drop_handle(const void* handle, Kind kind) noexcept;
+// Ends the handle and returns its object. Null, without effect, for one that is NULL, stale, of
+// another kind, or made before fork.
+std::shared_ptr<void> take_handle(const void* handle, Kind kind) noexcept;
 void poison_handle(const void* handle, const char* message) noexcept;
 
 template <typename Handle>
@@ -89,9 +91,15 @@ PayloadPtr<Handle> use_if_live(const Handle* handle) noexcept {
   }
 }
 
+// Ends the handle; its object ends with the result and the calls that still use it.
+template <typename Handle>
+PayloadPtr<Handle> take(const Handle* handle) noexcept {
+  return std::static_pointer_cast<typename HandleOf<Handle>::Payload>(
+      take_handle(handle, HandleOf<Handle>::kKind));
+}
 template <typename Handle>
 void drop(const Handle* handle) noexcept {
-  drop_handle(handle, HandleOf<Handle>::kKind);
+  take(handle);
 }
 
 }  // namespace rl::abi

@@ -96,7 +96,13 @@ rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine
   return create_on_model<EngineBox>(model, options, out, err);
 }
 
-void rl_engine_destroy(rl_engine* engine) { drop(engine); }
+void rl_engine_destroy(rl_engine* engine) {
+  const auto target = take(engine);
+  if (target == nullptr) return;
+  // An rl_engine_run of another thread may still use it and returns without requests. Nobody is
+  // left to tell of a failure, and the engine ends in any case.
+  guarded(nullptr, nullptr, [&] { target->abort_all(); });
+}
 
 rl_status rl_engine_submit(rl_engine* engine, const rl_request* request, uint64_t* first_sample_id,
                            rl_error** err) {

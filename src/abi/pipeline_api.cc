@@ -35,7 +35,11 @@ rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipe
   return create_on_model<Pipeline>(model, options, out, err);
 }
 
-void rl_pipeline_destroy(rl_pipeline* pipeline) { drop(pipeline); }
+void rl_pipeline_destroy(rl_pipeline* pipeline) {
+  const auto target = take(pipeline);
+  // Calls of other threads may still use it: the end of the loop lets them return.
+  if (target != nullptr) target->stop(-1);
+}
 
 rl_status rl_pipeline_start(rl_pipeline* pipeline, rl_error** err) {
   return with_pipeline(pipeline, err, [&](Pipeline& p) { p.start(); });

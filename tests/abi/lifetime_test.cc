@@ -2,6 +2,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -74,11 +76,16 @@ TEST(AbiLifetime, OldAndNewHeadersAreRefusedWithBothNumbers) {
 int look_from_child(const Host& host) {
   int wrong = 0;
   uint64_t version = 0;
-  if (rl_model_version(host.model, &version, nullptr) != RL_FORKED) wrong |= 1;
+  rl_error* err = nullptr;
+  if (rl_model_version(host.model, &version, &err) != RL_FORKED) wrong |= 1;
+  if (rl_error_code(err) != RL_FORKED) wrong |= 16;
+  if (text_of(err, RL_ERROR_SUMMARY).find("RL_FORKED: ") != 0) wrong |= 32;
+  rl_error_release(err);
   if (rl_options_validate(host.options, nullptr) != RL_FORKED) wrong |= 2;
   if (rl_bytes_data(host.bytes) != nullptr) wrong |= 4;
   rl_options* fresh = nullptr;
-  if (rl_options_create(&fresh, nullptr) != RL_FORKED || fresh != nullptr) wrong |= 8;
+  if (rl_options_create(&fresh, &err) != RL_FORKED || fresh != nullptr) wrong |= 8;
+  if (rl_error_code(err) != RL_FORKED) wrong |= 64;
   rl_pipeline_destroy(host.pipeline);
   rl_runtime_destroy(host.runtime);
   return wrong;
@@ -93,6 +100,72 @@ TEST(AbiLifetime, AForkedChildGetsForkedAndEndsNothing) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_RL_OK(rl_options_validate(host.options, &err));
+}
+
+TEST(AbiLifetime, DestroyingAPipelineEndsTheWaitOfAnotherThread) {
+  Host host;
+  rl_status ended = RL_OK;
+  std::atomic<bool> waits{false};
+  std::thread waiter([&] {
+    rl_event* event = nullptr;
+    waits = true;
+    ended = rl_pipeline_next(host.pipeline, -1, &event, nullptr);
+    rl_event_release(event);
+  });
+  while (!waits) std::this_thread::yield();
+  // Destroyed before the call of next began, the handle would be stale: give it time to begin.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  rl_pipeline_destroy(host.pipeline);
+  waiter.join();
+  EXPECT_EQ(ended, RL_DONE);
+}
+
+TEST(AbiLifetime, DestroyingARunningPipelineEndsTheWaitOfAnotherThread) {
+  Host host;
+  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));  // without prompts it waits for a feed
+  rl_status ended = RL_OK;
+  std::thread waiter([&] {
+    rl_event* event = nullptr;
+    ended = rl_pipeline_next(host.pipeline, -1, &event, nullptr);
+    rl_event_release(event);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  rl_pipeline_destroy(host.pipeline);
+  waiter.join();
+  EXPECT_EQ(ended, RL_DONE);
+  // The model is free again.
+  uint64_t version = 0;
+  EXPECT_RL_OK(rl_trainer_publish(host.trainer, &version, &err));
+}
+
+TEST(AbiLifetime, DestroyingAnEngineEndsTheRunOfAnotherThread) {
+  Host host;
+  set(host.options, "sampling.ignore_eos", "true");
+  set(host.options, "sampling.max_new_tokens", "60");
+  rl_request request;
+  rl_request_init(&request, sizeof request);
+  const int32_t prompt[] = {1, 2, 3};
+  request.prompt = prompt;
+  request.num_prompt = 3;
+  request.num_samples = 4;
+  request.sampling = host.options;
+  uint64_t id = 0;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_RL_OK(rl_engine_submit(host.engine, &request, &id, &err));
+  }
+  rl_engine_stats stats;
+  rl_engine_stats_init(&stats, sizeof stats);
+  EXPECT_RL_OK(rl_engine_get_stats(host.engine, &stats, &err));
+  const uint64_t before = stats.forwards;
+  rl_status ended = RL_INTERNAL;
+  std::thread runner([&] { ended = rl_engine_run(host.engine, nullptr); });
+  do {
+    EXPECT_RL_OK(rl_engine_get_stats(host.engine, &stats, &err));
+  } while (stats.forwards == before);
+  EXPECT_GT(stats.running + stats.waiting, 0u) << "stats are served while the engine runs";
+  rl_engine_destroy(host.engine);
+  runner.join();
+  EXPECT_EQ(ended, RL_OK);
 }
 
 TEST(AbiLifetime, OneHandleServesManyThreads) {
