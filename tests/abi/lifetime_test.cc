@@ -164,6 +164,9 @@ TEST(AbiLifetime, DestroyingAnEngineEndsTheRunOfAnotherThread) {
   } while (stats.forwards == before);
   EXPECT_GT(stats.running + stats.waiting, 0u) << "stats are served while the engine runs";
   rl_engine_destroy(host.engine);
+  // Its requests are gone with the call: the model may be trained again.
+  rl_event_release(host.event);
+  host.train();
   runner.join();
   EXPECT_EQ(ended, RL_OK);
 }
