@@ -1,6 +1,7 @@
 // Floors of work as functions of the model's shape, and the JSON file of a bench program.
 #include "bench/report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
@@ -38,9 +39,25 @@ Work decode_work(const ModelConfig& c, int64_t sequences, double context, double
   return {static_cast<double>(sequences), flop, bytes};
 }
 
+Report::Report(bool quick) {
+  if (quick) options_ = {.read_bytes = uint64_t{16} << 20, .read_passes = 1, .matmul_seconds = 0.01};
+  before_ = probe();
+}
+
+Report::Limits Report::probe() const {
+  const ProbeReport now = run_probes(options_);
+  return {now.matmul_flops(), now.read_bytes_per_s()};
+}
+
 void Report::add(Measurement m) {
   std::fprintf(stderr, "%-18s %14.4g %s\n", m.name.c_str(), m.value, m.unit.c_str());
-  measurements_.push_back(std::move(m));
+  Limits best = before_;
+  if (m.work.units > 0) {
+    before_ = probe();
+    best = {std::max(best.matmul_flops, before_.matmul_flops),
+            std::max(best.read_bytes_per_s, before_.read_bytes_per_s)};
+  }
+  entries_.push_back({std::move(m), best});
 }
 
 void Report::write(const std::string& path) const {
@@ -48,10 +65,12 @@ void Report::write(const std::string& path) const {
   out.precision(9);
   out << "{";
   const char* separator = "\n";
-  for (const Measurement& m : measurements_) {
+  for (const auto& [m, limits] : entries_) {
     out << separator << "  \"" << m.name << "\": {\"value\": " << m.value << ", \"unit\": \"" << m.unit << "\", ";
     if (m.work.units > 0) {
-      out << "\"units\": " << m.work.units << ", \"flop\": " << m.work.flop << ", \"bytes\": " << m.work.bytes << "}";
+      out << "\"units\": " << m.work.units << ", \"flop\": " << m.work.flop << ", \"bytes\": " << m.work.bytes;
+      out << ", \"matmul_flops\": " << limits.matmul_flops << ", \"read_bytes_per_s\": " << limits.read_bytes_per_s
+          << "}";
     } else {
       out << "\"limit\": " << m.limit << "}";
     }

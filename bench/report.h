@@ -1,10 +1,12 @@
-// What a bench program measured, and the work that any machine must do for it. The limit is not known here: it is
-// units / max(bytes / W, flop / F) with the probes' W and F, and tools/bench_report.py joins the two. A metric that
+// What a bench program measured, the work that any machine must do for it, and the machine's limits at that moment: W
+// and F are the best of the probes that this process ran just before and just after, since shared machines change speed
+// from minute to minute. tools/bench_report.py makes the limit units / max(bytes / W, flop / F) of them. A metric that
 // has a fixed goal instead (a time, a size) carries it as `limit`.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "bench/probe.h"
 #include "model/model_config.h"
 
 namespace rl::bench {
@@ -35,12 +37,25 @@ struct Measurement {
 
 class Report {
  public:
+  // Probes once now; quick probes only prove that they run.
+  explicit Report(bool quick);
+  // A measurement with work was just taken: probes again.
   void add(Measurement m);
   // Writes one JSON object, metric name to measurement; throws when the file cannot be written.
   void write(const std::string& path) const;
 
  private:
-  std::vector<Measurement> measurements_;
+  struct Limits {
+    double matmul_flops = 0, read_bytes_per_s = 0;
+  };
+  struct Entry {
+    Measurement measured;
+    Limits limits;
+  };
+  Limits probe() const;
+  ProbeOptions options_;
+  Limits before_;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace rl::bench

@@ -112,7 +112,7 @@ void run(const BenchArgs& args) {
   const Model& model = *bench.model;
   PackedWeights packed(model.config(), model.layout(), model.compute_dtype(), PackedWeights::Direction::kBackward);
   packed.pack(bench.matmul, model.master());
-  Report report;
+  Report report(args.quick);
   if (args.quick) {
     run_case({"train_quick", 16, 64}, args, bench, packed, report);
   } else {
