@@ -112,8 +112,7 @@ class BackwardPass {
   void product(const PackedMatrix& w, const void* dy, float* out) {
     const int64_t stride = w.shape().slices.n;
     model_.matmul().run(w, dy, n_, [&](const MatmulTile& t) {
-      for (int64_t r = 0; r < t.rows; ++r)
-        std::copy_n(t.data + r * t.cols, t.cols, out + (t.row0 + r) * stride + t.col0);
+      store_tile(t, out, stride);
     });
   }
 

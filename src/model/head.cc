@@ -9,10 +9,8 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kHeadTile = 512;
-
 uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_backward, std::byte* data) {
-  const ColumnSlices slices = cut_columns(c.vocab, kHeadTile);
+  const ColumnSlices slices = cut_columns(c.vocab, kVocabularyTile);
   b.vocab = c.vocab;
   b.tile_width = slices.width;
   b.num_tiles = slices.count();
@@ -82,8 +80,7 @@ void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers
   matmul.accumulate_weight_grad(
       {b.d_logits, b.vocab, b.hidden, rows, b.vocab, hidden, args.grads + model.layout().head()});
   matmul.run(args.packed.head(), b.d_logits, rows, [&](const MatmulTile& t) {
-    for (int64_t r = 0; r < t.rows; ++r)
-      std::copy_n(t.data + r * t.cols, t.cols, b.d_hidden + (t.row0 + r) * hidden + t.col0);
+    store_tile(t, b.d_hidden, hidden);
   });
 }
 

@@ -11,7 +11,6 @@ constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
 constexpr int64_t kWideWidth = 512;  // of the widest product, whose slices are many
 constexpr int64_t kHiddenWidth = 320;  // of products into the hidden size: packed columns come in 64s, so few slices
                                        // waste less
-constexpr int64_t kHeadWidth = 512;  // vocabulary tile: part of the log-prob contract
 // Width of the gate and up slices, which are joined while packing.
 int64_t gate_up_width(const ModelConfig& c) {
   return std::clamp<int64_t>(Matmul::kMaxJoinedFloats / c.hidden / 64 * 64, 32, kWideWidth);
@@ -22,7 +21,7 @@ PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
   return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kHiddenWidth, t),
           plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t), plan_packed(c.ffn, c.hidden, kHiddenWidth, t),
-          plan_packed(c.hidden, c.vocab, kHeadWidth, t)};
+          plan_packed(c.hidden, c.vocab, kVocabularyTile, t)};
 }
 
 PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t) {

@@ -88,11 +88,6 @@ void add_tile(const MatmulTile& t, const float* from, float* to, int64_t stride)
   }
 }
 
-void store_tile(const MatmulTile& t, float* to, int64_t stride) {
-  for (int64_t r = 0; r < t.rows; ++r)
-    std::copy_n(t.data + r * t.cols, t.cols, to + (t.row0 + r) * stride + t.col0);
-}
-
 class Pass {
  public:
   Pass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,

@@ -29,6 +29,8 @@ struct MatmulTile {
   const float* data;
   int worker;
 };
+// Copies a tile to its place in y, whose rows are `stride` floats apart.
+void store_tile(const MatmulTile& tile, float* y, int64_t stride);
 using MatmulEpilogue = FunctionRef<void(const MatmulTile&)>;
 
 // How the n output columns of a packed matrix are cut; a pure function of n and the preferred width.

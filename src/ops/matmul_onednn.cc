@@ -154,6 +154,11 @@ PackedMatrix::~PackedMatrix() = default;
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 
+void store_tile(const MatmulTile& t, float* y, int64_t stride) {
+  for (int64_t r = 0; r < t.rows; ++r)
+    std::copy_n(t.data + r * t.cols, t.cols, y + (t.row0 + r) * stride + t.col0);
+}
+
 ColumnSlices cut_columns(int64_t n, int64_t preferred_width) {
   // Several slices come in pairs, so that two threads share a single row evenly.
   const int64_t fewest = std::max<int64_t>(1, (n + preferred_width - 1) / preferred_width);

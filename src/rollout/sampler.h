@@ -14,7 +14,7 @@ namespace rl {
 
 // What the head multiplies a row with. Greedy rows are measured at temperature 1.
 inline float inv_temperature(const SamplingParams& params) {
-  return params.temperature == 0 ? 1.0f : 1.0f / params.temperature;
+  return params.temperature == 0 ? 1.0f : inverse_temperature(params.temperature);
 }
 
 struct TokenChoice {
