@@ -19,6 +19,22 @@ function(rl_layer name)
   target_link_libraries(rl_${name} ${scope} ${ARG_DEPS} ${ARG_LIBS} Threads::Threads)
 endfunction()
 
+# rl_schemas(NAME schema...): C++ accessors of abi/schemas/schema.fbs, included by layer NAME (and by what links it) as
+# <schemas/schema_generated.h>. They are made at build time, so they cannot differ from the schema.
+function(rl_schemas name)
+  set(out ${PROJECT_BINARY_DIR}/generated/schemas)
+  foreach(schema IN LISTS ARGN)
+    set(source ${PROJECT_SOURCE_DIR}/abi/schemas/${schema}.fbs)
+    add_custom_command(OUTPUT ${out}/${schema}_generated.h
+      COMMAND ${RL_FLATC} --cpp --cpp-std c++17 --scoped-enums --warnings-as-errors -o ${out} ${source}
+      DEPENDS ${source} VERBATIM)
+    list(APPEND headers ${out}/${schema}_generated.h)
+  endforeach()
+  add_custom_target(rl_${name}_schemas DEPENDS ${headers})
+  add_dependencies(rl_${name} rl_${name}_schemas)
+  target_include_directories(rl_${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated ${RL_FLATBUFFERS_INCLUDE})
+endfunction()
+
 # rl_test(NAME DEPS folder... [LIBS target...]): one GoogleTest binary NAME_test from every *_test.cc of the folder.
 function(rl_test name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})

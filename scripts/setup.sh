@@ -36,11 +36,11 @@ compiles() {  # compiles HEADER: true when the C++ compiler finds it.
 report_missing() {
   local -a missing=()
   local name
-  for name in cmake ninja c++ make pkg-config python3 unzip; do
+  for name in cmake ninja c++ flatc make pkg-config python3 unzip; do
     command -v "$name" >/dev/null || missing+=("program $name")
   done
   if command -v c++ >/dev/null; then
-    for name in dnnl.h hwy/highway.h tbb/task_arena.h zstd.h utf8proc.h nlohmann/json.hpp \
+    for name in dnnl.h hwy/highway.h tbb/task_arena.h zstd.h utf8proc.h flatbuffers/flatbuffers.h nlohmann/json.hpp \
                 gtest/gtest.h benchmark/benchmark.h; do
       compiles "$name" || missing+=("header $name")
     done
