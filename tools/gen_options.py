@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes src/core/option_table.gen.cc and docs/options.md from abi/options.yml.
+"""Writes src/core/option_table.gen.cc, src/core/option_rules.gen.cc and docs/options.md.
 
+Sources are abi/options.yml, abi/option_rules.yml and abi/option_presets.yml, each described at its top.
 With --check nothing is written; the exit status is 1 and the stale files are named when they differ.
 Exit status 77 means that python3-yaml is missing.
 """
 import argparse
 import pathlib
+import re
 import sys
 
 try:
@@ -23,9 +25,12 @@ TYPES = {
 BOUND_FIELD = {"i64": "i64", "duration_ns": "i64", "i64_list": "i64", "u64": "u64", "bytes": "u64", "f64": "f64"}
 WHEN = {"create": "kCreate", "between_steps": "kBetweenSteps", "any_time": "kAnyTime"}
 WHEN_TEXT = {"create": "at creation", "between_steps": "between steps", "any_time": "any time"}
-FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two", "choices",
+FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two", "not_empty", "choices",
           "unit", "doc", "since", "when", "flags", "unsupported_reason", "source"}
 FLAGS = {"determinism", "needs_gpu"}
+CONDITION = re.compile(r"^(\S+) (changed|is not|is|above|at least)(?: (.+))?$")
+CONDITION_KIND = {"changed": "kChanged", "is": "kIs", "is not": "kIsNot", "above": "kAbove", "at least": "kAtLeast"}
+PLACEHOLDER = re.compile(r"\{([^}]*)\}")
 SINCE = "0.1.0"
 
 
@@ -63,6 +68,58 @@ def load_entries():
     if len(set(names)) != len(names):
         raise Bad("a name occurs twice")
     return sorted(entries, key=lambda e: e["name"])
+
+
+def load_list(name, entries):
+    """The entries of another table, which may name only keys of this one."""
+    table = yaml.safe_load((ROOT / "abi" / name).read_text()) or []
+    keys = {e["name"] for e in entries}
+    return table, keys
+
+
+def parse_condition(text, keys):
+    """A condition as (key, kind, value, other key, factor key)."""
+    match = CONDITION.match(text)
+    if not match:
+        raise Bad(f'"{text}" is no condition')
+    key, kind, rest = match.groups()
+    if (kind == "changed") != (rest is None):
+        raise Bad(f'"{text}" is no condition')
+    others = rest.split(" * ") if kind in ("above", "at least") else []
+    for name in [key] + others:
+        if name not in keys:
+            raise Bad(f'"{text}" names {name}, which is no option')
+    if len(others) > 2:
+        raise Bad(f'"{text}" has too many factors')
+    value = "" if rest is None or others or rest == "empty" else rest
+    return key, kind, value, *(others + ["", ""])[:2]
+
+
+def load_rules(entries):
+    table, keys = load_list("option_rules.yml", entries)
+    rules = []
+    for entry in table:
+        if set(entry) - {"source"} == {"inert", "while"}:
+            causes = entry["while"] if isinstance(entry["while"], list) else [entry["while"]]
+            entry = dict(entry, key=entry["inert"], refused_when=[entry["inert"] + " changed"] + causes)
+            entry["other"] = parse_condition(causes[0], keys)[0]
+            entry["message"] = "{key} = {{{key}}} has no effect while {other} is {{{other}}}".format(**entry)
+        elif set(entry) - {"source"} != {"key", "other", "refused_when", "message"}:
+            raise Bad(f"option_rules.yml: unknown form {sorted(entry)}")
+        entry["conditions"] = [parse_condition(c, keys) for c in entry["refused_when"]]
+        read = {name for c in entry["conditions"] for name in (c[0], c[3], c[4])}
+        if not {entry["key"], entry["other"]} <= read or not set(PLACEHOLDER.findall(entry["message"])) <= keys:
+            raise Bad(f"option_rules.yml: {entry['key']}: a key of the message is not of its conditions")
+        rules.append(entry)
+    return sorted(rules, key=lambda r: (r["key"], r["other"]))
+
+
+def load_presets(entries):
+    table, keys = load_list("option_presets.yml", entries)
+    for preset in table:
+        if set(preset) != {"name", "doc", "settings"} or not set(preset["settings"]) <= keys:
+            raise Bad(f"option_presets.yml: {preset.get('name', '?')}: unknown fields or options")
+    return sorted(table, key=lambda p: p["name"])
 
 
 def number_text(value):
@@ -134,7 +191,8 @@ def cpp_row(entry):
     return (
         f"    {{{quote(entry['name'])}, OptionType::{TYPES[entry['type']]}, {quote(text_of(entry))},\n"
         f"     {bound(entry, 'min')},\n     {bound(entry, 'max')},\n"
-        f"     {boolean(entry.get('power_of_two'))}, {choices}, {count}, {quote(entry.get('unit', ''))},\n"
+        f"     {boolean(entry.get('power_of_two'))}, {boolean(entry.get('not_empty'))}, {choices}, {count}, "
+        f"{quote(entry.get('unit', ''))},\n"
         f"     {wrapped(entry['doc'], 5)},\n"
         f"     {quote(entry.get('since', SINCE))}, OptionWhen::{WHEN[entry['when']]}, "
         f"{boolean('determinism' in flags)}, {boolean('needs_gpu' in flags)}, "
@@ -150,6 +208,41 @@ def cpp_file(entries):
             "OptionTable option_table() { return {kOptions, std::size(kOptions)}; }\n\n}  // namespace rl\n")
 
 
+def cpp_condition(condition):
+    key, kind, value, other, factor = condition
+    texts = ", ".join(quote(t) for t in (value, other, factor))
+    return f"    {{{quote(key)}, OptionCondition::{CONDITION_KIND[kind]},\n     {texts}}},\n"
+
+
+def cpp_rules(rules):
+    conditions, rows = "", ""
+    for i, rule in enumerate(rules):
+        conditions += (f"constexpr OptionCondition kConditions_{i}[] = {{\n" +
+                       "".join(cpp_condition(c) for c in rule["conditions"]) + "};\n")
+        rows += (f"    {{{quote(rule['key'])}, {quote(rule['other'])}, kConditions_{i}, "
+                 f"{len(rule['conditions'])},\n     {wrapped(rule['message'], 5)}}},\n")
+    return conditions + "\nconstexpr OptionRule kRules[] = {\n" + rows + "};\n"
+
+
+def cpp_presets(presets):
+    settings, rows = "", ""
+    for preset in presets:
+        name = "kSettings_" + preset["name"]
+        pairs = "".join(f"    {{{quote(k)}, {quote(v)}}},\n" for k, v in sorted(preset["settings"].items()))
+        settings += f"constexpr PresetSetting {name}[] = {{\n{pairs}}};\n"
+        rows += (f"    {{{quote(preset['name'])},\n     {wrapped(preset['doc'], 5)},\n"
+                 f"     {name}, {len(preset['settings'])}}},\n")
+    return settings + "\nconstexpr OptionPreset kPresets[] = {\n" + rows + "};\n"
+
+
+def cpp_rules_file(rules, presets):
+    return ("// Generated from abi/option_rules.yml and abi/option_presets.yml by tools/gen_options.py; edit the\n"
+            '// former and run the latter.\n#include "core/option_rules.h"\n\n#include <iterator>\n\n'
+            "namespace rl {\nnamespace {\n\n" + cpp_rules(rules) + "\n" + cpp_presets(presets) +
+            "\n}  // namespace\n\nOptionRules option_rules() { return {kRules, std::size(kRules)}; }\n"
+            "OptionPresets option_presets() { return {kPresets, std::size(kPresets)}; }\n\n}  // namespace rl\n")
+
+
 def range_text(entry):
     parts = []
     if "min" in entry:
@@ -158,6 +251,8 @@ def range_text(entry):
         parts.append(("< " if entry.get("max_open") else "<= ") + number_text(entry["max"]))
     if entry.get("power_of_two"):
         parts.append("a power of two")
+    if entry.get("not_empty"):
+        parts.append("not empty")
     return ", ".join(parts)
 
 
@@ -182,8 +277,26 @@ def doc_entry(entry):
     return "\n".join(lines)
 
 
-def doc_file(entries):
-    head = ("# Options of librl\n\nGenerated from `abi/options.yml` by `tools/gen_options.py`.\n\n"
+def doc_rules(rules):
+    out = ("## Combinations that are refused\n\nChecked when an object is created or options are changed; every "
+           "violated row is reported, each with both\nnames.\n\n| refused when | message |\n|---|---|\n")
+    for rule in rules:
+        out += "| " + " and ".join(f"`{c}`" for c in rule["refused_when"]) + f" | {rule['message']} |\n"
+    return out + "\n"
+
+
+def doc_presets(presets):
+    out = ("## Presets\n\n`rl_options_apply_preset` sets all values of a preset; what a host sets afterwards stays. "
+           "A later version of\nthe library may add settings to a preset.\n\n")
+    for preset in presets:
+        out += f"### Preset `{preset['name']}`\n\n{preset['doc']}\n\n"
+        out += "".join(f"- `{k} = {v}`\n" for k, v in sorted(preset["settings"].items())) + "\n"
+    return out
+
+
+def doc_file(entries, rules, presets):
+    head = ("# Options of librl\n\nGenerated from `abi/options.yml`, `abi/option_rules.yml` and "
+            "`abi/option_presets.yml` by\n`tools/gen_options.py`.\n\n"
             "An unknown key is an error that names the nearest keys; a value of the wrong type or out of range is an\n"
             "error that names the range; nothing is converted or clamped. As text, durations take `ns`, `us`, `ms`,\n"
             "`s`, `min` and `h`, sizes take `KiB`, `MiB`, `GiB` and `TiB`, and list elements are separated by commas\n"
@@ -195,6 +308,7 @@ def doc_file(entries):
             out += f"## {first}\n\n"
             group = first
         out += doc_entry(entry) + "\n"
+    out += doc_rules(rules) + doc_presets(presets)
     return out.rstrip("\n") + "\n"
 
 
@@ -204,11 +318,14 @@ def main():
     check = parser.parse_args().check
     try:
         entries = load_entries()
+        rules, presets = load_rules(entries), load_presets(entries)
     except (Bad, yaml.YAMLError) as error:
-        print(f"abi/options.yml: {error}")
+        print(f"abi: {error}")
         return 1
     stale = []
-    for path, text in (("src/core/option_table.gen.cc", cpp_file(entries)), ("docs/options.md", doc_file(entries))):
+    for path, text in (("src/core/option_table.gen.cc", cpp_file(entries)),
+                       ("src/core/option_rules.gen.cc", cpp_rules_file(rules, presets)),
+                       ("docs/options.md", doc_file(entries, rules, presets))):
         target = ROOT / path
         if target.exists() and target.read_text() == text:
             continue

@@ -2,6 +2,7 @@
 #include "abi/arguments.h"
 
 #include "abi/handles.h"
+#include "core/utf8.h"
 
 namespace rl::abi {
 namespace {
@@ -9,32 +10,9 @@ namespace {
 // No struct of rl.h will come near this; a larger size is an uninitialised one.
 constexpr size_t kMaxStructSize = 65536;
 
-// Length of the well-formed UTF-8 sequence at the front, 0 when there is none.
-size_t sequence_length(std::string_view s) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
-  const auto follows = [&](size_t i, uint8_t low, uint8_t high) {
-    return i < s.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const uint8_t b = byte(0);
-  if (b < 0x80) return 1;
-  if (b >= 0xC2 && b <= 0xDF) return follows(1, 0x80, 0xBF) ? 2 : 0;
-  if (b >= 0xE0 && b <= 0xEF) {
-    const uint8_t low = b == 0xE0 ? 0xA0 : 0x80, high = b == 0xED ? 0x9F : 0xBF;
-    return follows(1, low, high) && follows(2, 0x80, 0xBF) ? 3 : 0;
-  }
-  if (b >= 0xF0 && b <= 0xF4) {
-    const uint8_t low = b == 0xF0 ? 0x90 : 0x80, high = b == 0xF4 ? 0x8F : 0xBF;
-    return follows(1, low, high) && follows(2, 0x80, 0xBF) && follows(3, 0x80, 0xBF) ? 4 : 0;
-  }
-  return 0;
-}
-
 void check_utf8(std::string_view text, const char* parameter) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = sequence_length(text.substr(at));
-    if (length == 0) refuse(parameter, str("is not UTF-8 at byte ", at));
-    at += length;
-  }
+  const auto broken = find_broken_utf8(text);
+  if (broken) refuse(parameter, str("is not UTF-8 at byte ", *broken));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Errors of the library. An operating failure is thrown as rl::Error and becomes an owned rl_error at the ABI; it
 // carries everything a person needs: code, message, the key or tensor concerned, what was expected, the nearest valid
-// names, where in the input it was found, and the system's code. A broken internal invariant is RL_CHECK.
+// names, where in the input it was found, and the system's code. One error may stand for several, its parts. A broken internal invariant is RL_CHECK.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -55,6 +55,7 @@ class Error : public std::exception {
 
   // Fluent details: throw Error(...).with_key("engine.block_size").with_expected("1..1024").
   Error&& with_key(std::string v) && { key = std::move(v); return std::move(*this); }
+  Error&& with_other_key(std::string v) && { other_key = std::move(v); return std::move(*this); }
   Error&& with_expected(std::string v) && { expected = std::move(v); return std::move(*this); }
   Error&& with_nearest(std::vector<std::string> v) && { nearest = std::move(v); return std::move(*this); }
   Error&& with_location(std::string v) && { location = std::move(v); return std::move(*this); }
@@ -64,11 +65,13 @@ class Error : public std::exception {
   Code code;
   std::string message;               // one sentence, names the thing, the limit and the value seen
   std::string key;                   // option key, tensor name, parameter name; empty when none applies
+  std::string other_key;             // the second option of a conflict
   std::string expected;              // type, range or choices that would have been right
   std::vector<std::string> nearest;  // up to three valid names near an unknown one
   std::string location;              // file and byte offset, line and column, or JSON pointer
   int32_t system_code = 0;           // errno or a backend's code; 0 when none
   std::shared_ptr<const Error> cause;
+  std::vector<Error> parts;          // of an error that reports several at once: each of them
 };
 
 // Joins its arguments as text: str("block ", 3, " of ", n). Numbers print in full precision.

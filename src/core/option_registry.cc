@@ -64,6 +64,7 @@ std::string range_text(const OptionInfo& info) {
                bound_text(info, info.max));
   }
   if (info.power_of_two) out += ", a power of two";
+  if (info.not_empty) out += ", not empty";
   return out;
 }
 
@@ -98,20 +99,25 @@ const OptionInfo& require_option(std::string_view key) {
 }
 
 std::vector<std::string> nearest_options(std::string_view key) {
-  constexpr size_t kLongestKey = 200;
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < option_count(); ++i) keys.emplace_back(option_at(i).key);
+  return nearest_names(key, std::move(keys));
+}
+
+std::vector<std::string> nearest_names(std::string_view wrong, std::vector<std::string> names) {
+  constexpr size_t kLongest = 200;
   constexpr size_t kMost = 3;
-  if (key.size() > kLongestKey) return {};
+  if (wrong.size() > kLongest) return {};
   std::vector<std::pair<size_t, std::string>> found;
-  for (size_t i = 0; i < option_count(); ++i) {
-    const char* const candidate = option_at(i).key;
-    const size_t distance = nearness(key, candidate);
-    if (distance < kFar) found.emplace_back(distance, candidate);
+  for (std::string& name : names) {
+    const size_t distance = nearness(wrong, name);
+    if (distance < kFar) found.emplace_back(distance, std::move(name));
   }
   std::sort(found.begin(), found.end());
   if (found.size() > kMost) found.resize(kMost);
-  std::vector<std::string> names;
-  for (auto& [distance, name] : found) names.push_back(std::move(name));
-  return names;
+  std::vector<std::string> nearest;
+  for (auto& [distance, name] : found) nearest.push_back(std::move(name));
+  return nearest;
 }
 
 const char* option_type_name(OptionType type) {

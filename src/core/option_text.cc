@@ -7,11 +7,14 @@
 #include <cmath>
 #include <optional>
 
+#include "core/utf8.h"
+
 namespace rl {
 namespace {
 
 constexpr size_t kMaxTextBytes = 65536;
 constexpr size_t kMaxListItems = 4096;
+constexpr size_t kMaxListBytes = size_t{1} << 20;  // of all texts of a list
 
 Error wrong_type(const OptionInfo& info, std::string_view text) {
   return Error(Code::kWrongType,
@@ -125,6 +128,13 @@ void check_i64(const OptionInfo& info, int64_t value) {
   if (!power || !inside(info, value, &OptionBound::i64)) throw out_of_range(info, str(value));
 }
 
+void check_utf8(const OptionInfo& info, const std::string& value) {
+  const auto broken = find_broken_utf8(value);
+  if (!broken) return;
+  throw Error(Code::kInvalidArgument, str(info.key, " is not UTF-8 at byte ", *broken))
+      .with_key(info.key);
+}
+
 void check_string(const OptionInfo& info, const std::string& value) {
   if (value.size() > kMaxTextBytes) {
     throw out_of_range(info, str("a text of ", value.size(), " bytes"));
@@ -135,6 +145,8 @@ void check_string(const OptionInfo& info, const std::string& value) {
     if (std::none_of(info.choices, end, same)) throw out_of_range(info, str("\"", value, "\""));
     return;
   }
+  if (info.not_empty && value.empty()) throw out_of_range(info, "an empty text");
+  check_utf8(info, value);
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (std::any_of(value.begin(), value.end(), control)) {
     throw Error(Code::kInvalidArgument, str(info.key, " holds a control character"))
@@ -144,12 +156,16 @@ void check_string(const OptionInfo& info, const std::string& value) {
 
 void check_items(const OptionInfo& info, const std::vector<std::string>& items) {
   if (items.size() > kMaxListItems) throw out_of_range(info, str("a list of ", items.size()));
+  size_t bytes = 0;
   for (const std::string& item : items) {
     if (item.empty()) throw out_of_range(info, "a list with an empty element");
     if (item.size() > kMaxTextBytes) {
       throw out_of_range(info, str("a list with a text of ", item.size(), " bytes"));
     }
+    check_utf8(info, item);
+    bytes += item.size();
   }
+  if (bytes > kMaxListBytes) throw out_of_range(info, str("a list of ", bytes, " bytes of text"));
 }
 
 void check_supported(const OptionInfo& info, const OptionValue& value) {

@@ -30,9 +30,13 @@ Error given_wrong_type(const OptionInfo& info, const char* given) {
       .with_expected(option_expectation(info));
 }
 
-// The value replaces the old one only when it is valid.
+// The value replaces the old one only when it is valid. There is one zero, so that equal sets have
+// one text.
 void store(OptionValue& target, const OptionInfo& info, OptionValue value) {
   check_option(info, value);
+  if (double* const number = std::get_if<double>(&value); number != nullptr && *number == 0) {
+    *number = 0;
+  }
   target = std::move(value);
 }
 
@@ -52,6 +56,10 @@ OptionSet::OptionSet() : values_(default_values()) {}
 
 OptionValue& OptionSet::slot(std::string_view key, const OptionInfo** info) {
   *info = &require_option(key);
+  if (frozen_) {
+    throw Error(Code::kNotChangeable, str((*info)->key, " cannot change: the option set is frozen"))
+        .with_key((*info)->key);
+  }
   return values_[index_of(**info)];
 }
 
@@ -140,6 +148,19 @@ void OptionSet::set_assignment(std::string_view assignment) {
   set_text(assignment.substr(0, equals), assignment.substr(equals + 1));
 }
 
+void OptionSet::set_value(std::string_view key, OptionValue value) {
+  const OptionInfo* info;
+  OptionValue& target = slot(key, &info);
+  if (value.index() != target.index()) throw given_wrong_type(*info, "a value of another type");
+  store(target, *info, std::move(value));
+}
+
+OptionSet OptionSet::clone() const {
+  OptionSet copy = *this;
+  copy.frozen_ = false;
+  return copy;
+}
+
 bool OptionSet::get_bool(std::string_view key) const {
   return typed<bool>(key, slot(key), "a bool");
 }
@@ -181,8 +202,9 @@ bool OptionSet::is_default(std::string_view key) const {
 }
 
 void OptionSet::unset(std::string_view key) {
-  const size_t index = index_of(require_option(key));
-  values_[index] = default_values()[index];
+  const OptionInfo* info;
+  OptionValue& target = slot(key, &info);
+  target = default_values()[index_of(*info)];
 }
 
 std::vector<std::string> OptionSet::diff(const OptionSet& other) const {
@@ -191,6 +213,12 @@ std::vector<std::string> OptionSet::diff(const OptionSet& other) const {
     if (values_[i] != other.values_[i]) keys.emplace_back(option_at(i).key);
   }
   return keys;
+}
+
+std::string OptionSet::diff_text(const OptionSet& other) const {
+  std::string out;
+  for (const std::string& key : diff(other)) out += str(key, "=", other.get_text(key), "\n");
+  return out;
 }
 
 std::string OptionSet::dump(bool only_changed) const {
@@ -202,14 +230,17 @@ std::string OptionSet::dump(bool only_changed) const {
   return out;
 }
 
-uint64_t OptionSet::identity() const {
+uint64_t OptionSet::digest(bool determinism_only) const {
   Digest64 digest;
   for (size_t i = 0; i < values_.size(); ++i) {
     const OptionInfo& info = option_at(i);
-    if (!info.affects_determinism) continue;
+    if (determinism_only && !info.affects_determinism) continue;
     digest.update(str(info.key, "=", format_option(values_[i]), "\n"));
   }
   return digest.value();
 }
+
+uint64_t OptionSet::identity() const { return digest(true); }
+uint64_t OptionSet::hash() const { return digest(false); }
 
 }  // namespace rl

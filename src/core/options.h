@@ -1,6 +1,7 @@
 // The option registry. Every option of the library is one row of a table generated from
 // abi/options.yml; an OptionSet holds one value per row. Setters check key, type and range at once
-// and never coerce or clamp; validate_all checks the combinations. Not thread-safe: one owner.
+// and never coerce or clamp; validate_all checks the combinations by the table of option_rules.h.
+// Not thread-safe: one owner.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -51,6 +52,7 @@ struct OptionInfo {
   OptionBound min;
   OptionBound max;
   bool power_of_two;
+  bool not_empty;
   const OptionChoice* choices;
   size_t num_choices;
   const char* unit;
@@ -72,6 +74,8 @@ const OptionInfo* find_option(std::string_view key);
 const OptionInfo& require_option(std::string_view key);
 // Up to three valid keys near a wrong one, nearest first.
 std::vector<std::string> nearest_options(std::string_view key);
+// The same among any names.
+std::vector<std::string> nearest_names(std::string_view wrong, std::vector<std::string> names);
 // "integer 16..128, a power of two": what a setter accepts.
 std::string option_expectation(const OptionInfo& info);
 const char* option_type_name(OptionType type);
@@ -97,6 +101,10 @@ class OptionSet {
   void set_text(std::string_view key, std::string_view text);
   // "key=value".
   void set_assignment(std::string_view assignment);
+  // A value of the option's own type in this representation.
+  void set_value(std::string_view key, OptionValue value);
+  // All settings of a preset, or none: an unknown name is kNotFound with the nearest ones.
+  void apply_preset(std::string_view name);
 
   bool get_bool(std::string_view key) const;
   int64_t get_i64(std::string_view key) const;  // kOutOfRange when a u64 does not fit
@@ -106,27 +114,39 @@ class OptionSet {
   const std::vector<std::string>& get_string_list(std::string_view key) const;
   const std::vector<int64_t>& get_i64_list(std::string_view key) const;
   std::string get_text(std::string_view key) const;
+  const OptionValue& get_value(std::string_view key) const { return slot(key); }
 
   bool is_default(std::string_view key) const;
   void unset(std::string_view key);
-  OptionSet clone() const { return *this; }
+  // From now on every change is kNotChangeable naming the key. Copies stay frozen, clones are not.
+  void freeze() { frozen_ = true; }
+  bool frozen() const { return frozen_; }
+  OptionSet clone() const;
   // Keys whose values differ, in key order.
   std::vector<std::string> diff(const OptionSet& other) const;
+  // Lines "key=value" with the values of other where they differ: applied to this set they give
+  // other.
+  std::string diff_text(const OptionSet& other) const;
 
-  // Every violated combination as Error(kConflict) naming the keys concerned; empty when valid.
+  // Every violated combination as Error(kConflict) naming both keys; empty when valid.
   std::vector<Error> validate_all() const;
-  // Throws the only violation, or one error that lists them all.
+  // Throws them as one error.
   void validate() const;
 
   // Lines "key=value" in key order: all options, or those that differ from their default.
   std::string dump(bool only_changed) const;
   // Digest of the options on which the bits of a run depend.
   uint64_t identity() const;
+  // Digest of all values: equal sets have equal ones, however they were filled.
+  uint64_t hash() const;
 
  private:
+  // A slot to write to.
   OptionValue& slot(std::string_view key, const OptionInfo** info);
   const OptionValue& slot(std::string_view key) const;
+  uint64_t digest(bool determinism_only) const;
   std::vector<OptionValue> values_;  // one per table row
+  bool frozen_ = false;
 };
 
 // kNotChangeable unless the option may change at this moment.

@@ -14,38 +14,6 @@
 namespace rl {
 namespace {
 
-bool in(unsigned char byte, unsigned char low, unsigned char high) {
-  return byte >= low && byte <= high;
-}
-
-// The second byte's range depends on the first: no overlong forms, no surrogates, nothing above
-// U+10FFFF.
-bool second_byte_fits(unsigned char first, unsigned char second) {
-  if (first == 0xe0) return in(second, 0xa0, 0xbf);
-  if (first == 0xed) return in(second, 0x80, 0x9f);
-  if (first == 0xf0) return in(second, 0x90, 0xbf);
-  if (first == 0xf4) return in(second, 0x80, 0x8f);
-  return in(second, 0x80, 0xbf);
-}
-
-size_t length_by_first_byte(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (in(first, 0xc2, 0xdf)) return 2;
-  if (in(first, 0xe0, 0xef)) return 3;
-  if (in(first, 0xf0, 0xf4)) return 4;
-  return 0;
-}
-
-// Bytes from `at` that form a prefix of some well-formed sequence (at least one byte is counted).
-size_t broken_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const size_t want = length_by_first_byte(byte(at));
-  if (want < 2 || at + 1 >= text.size() || !second_byte_fits(byte(at), byte(at + 1))) return 1;
-  size_t length = 2;
-  while (length < want && at + length < text.size() && in(byte(at + length), 0x80, 0xbf)) ++length;
-  return length;
-}
-
 bool is_white_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13);
   return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
@@ -89,22 +57,6 @@ std::vector<utf8proc_int32_t> decompose(std::string_view utf8) {
 
 }  // namespace
 
-size_t utf8_sequence_length(std::string_view text, size_t at) {
-  if (at >= text.size()) return 0;
-  const size_t want = length_by_first_byte(static_cast<unsigned char>(text[at]));
-  if (want < 2) return want;
-  return at + want <= text.size() && broken_length(text, at) == want ? want : 0;
-}
-
-std::optional<size_t> find_broken_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = utf8_sequence_length(text, at);
-    if (length == 0) return at;
-    at += length;
-  }
-  return std::nullopt;
-}
-
 char32_t decode_utf8(std::string_view text, size_t at, size_t length) {
   const auto bits = [&](size_t i, unsigned mask) {
     return static_cast<char32_t>(static_cast<unsigned char>(text[at + i]) & mask);
@@ -133,7 +85,7 @@ std::string replace_broken_utf8(std::string_view bytes) {
       at += length;
     } else {
       out.append("\xef\xbf\xbd");
-      at += broken_length(bytes, at);
+      at += utf8_broken_length(bytes, at);
     }
   }
   return out;

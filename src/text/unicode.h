@@ -5,17 +5,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/utf8.h"
+
 namespace rl {
-
-// Length of the well-formed sequence that starts at text[at] (1..4), or 0 when there is none.
-size_t utf8_sequence_length(std::string_view text, size_t at);
-
-// Offset of the first byte that is not part of well-formed UTF-8.
-std::optional<size_t> find_broken_utf8(std::string_view text);
 
 // Code point of the well-formed sequence of `length` bytes at text[at].
 char32_t decode_utf8(std::string_view text, size_t at, size_t length);

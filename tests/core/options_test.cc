@@ -289,6 +289,96 @@ TEST(OptionSet, CloneAndDiffAreIndependent) {
   EXPECT_TRUE(set.diff(copy).empty());
 }
 
+TEST(OptionSet, TheDifferenceAsTextTurnsOneSetIntoTheOther) {
+  OptionSet a, b;
+  a.set_i64("engine.max_num_seqs", 8);
+  a.set_text("sampling.stop", "x\\ny");
+  b.set_f64("optimizer.lr", 1e-5);
+  const std::string text = a.diff_text(b);
+  EXPECT_EQ(text, "engine.max_num_seqs=64\noptimizer.lr=1e-05\nsampling.stop=\n");
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    a.set_assignment(text.substr(at, end - at));
+    at = end + 1;
+  }
+  EXPECT_TRUE(a.diff(b).empty());
+  EXPECT_EQ(a.diff_text(b), "");
+}
+
+TEST(OptionSet, AFrozenSetRefusesEveryChangeByName) {
+  OptionSet set;
+  set.set_f64("optimizer.lr", 0.5);
+  set.freeze();
+  for (const OptionInfo* row : rows()) {
+    const std::string key = row->key, text = set.get_text(key);
+    const auto refused = [&](auto change) {
+      const Error error = expect_error(Code::kNotChangeable, change);
+      EXPECT_EQ(error.key, key);
+      EXPECT_TRUE(contains(error.message, key));
+      EXPECT_TRUE(contains(error.message, "frozen"));
+    };
+    refused([&] { set.set_text(key, text); });
+    refused([&] { set.unset(key); });
+    refused([&] { set.set_value(key, set.get_value(key)); });
+  }
+  expect_error(Code::kNotChangeable, [&] { set.apply_preset("low_memory"); });
+  expect_error(Code::kUnknownOption, [&] { set.set_text("no.such", "1"); });
+  EXPECT_EQ(set.dump(true), "optimizer.lr=0.5\n");
+  const OptionSet copy = set;
+  EXPECT_TRUE(copy.frozen());
+  OptionSet clone = set.clone();
+  clone.unset("optimizer.lr");
+  EXPECT_TRUE(clone.is_default("optimizer.lr"));
+}
+
+TEST(OptionSet, TheHashIsThatOfTheValuesAndNotOfTheirHistory) {
+  OptionSet a, b;
+  a.set_f64("optimizer.lr", 1e-5);
+  a.set_text("pipeline.reward_timeout_ns", "2s");
+  a.set_u64("engine.max_num_seqs", 16);
+  b.set_i64("engine.max_num_seqs", 7);
+  b.set_i64("pipeline.reward_timeout_ns", 2'000'000'000);
+  b.set_text("engine.max_num_seqs", "16");
+  b.set_text("optimizer.lr", "0.00001");
+  EXPECT_EQ(a.hash(), b.hash());
+  a.set_f64("algo.entropy_coef", -0.0);
+  EXPECT_EQ(a.hash(), b.hash());
+  EXPECT_EQ(a.get_text("algo.entropy_coef"), "0");
+  std::set<uint64_t> seen = {OptionSet().hash()};
+  for (const char* change : {"runtime.threads=1", "metrics.jsonl=m", "sampling.stop=a,b"}) {
+    OptionSet set;
+    set.set_assignment(change);
+    EXPECT_TRUE(seen.insert(set.hash()).second) << change;
+  }
+}
+
+TEST(OptionSet, TextsAreUtf8) {
+  OptionSet set;
+  const Error error =
+      expect_error(Code::kInvalidArgument, [&] { set.set_string("model.path", "ab\xff"); });
+  EXPECT_TRUE(contains(error.message, "model.path is not UTF-8 at byte 2"));
+  expect_error(Code::kInvalidArgument, [&] { set.set_string_list("sampling.stop", {"\xc3"}); });
+  const std::vector<std::string> many(17, std::string(65536, 'a'));
+  expect_error(Code::kOutOfRange, [&] { set.set_string_list("sampling.stop", many); });
+  EXPECT_EQ(set.dump(true), "");
+}
+
+TEST(OptionSet, AnEmptyTextIsRefusedWhereTheTableSaysSo) {
+  OptionSet set;
+  const Error error =
+      expect_error(Code::kOutOfRange, [&] { set.set_text("checkpoint.resume", ""); });
+  EXPECT_EQ(error.expected, "text, not empty");
+}
+
+TEST(OptionSet, ValuesMoveBetweenSetsInTheirOwnType) {
+  OptionSet a, b;
+  a.set_text("sampling.stop_token_ids", "1,2");
+  for (const OptionInfo* row : rows()) b.set_value(row->key, a.get_value(row->key));
+  EXPECT_TRUE(a.diff(b).empty());
+  expect_error(Code::kWrongType, [&] { b.set_value("optimizer.lr", int64_t{1}); });
+  expect_error(Code::kOutOfRange, [&] { b.set_value("optimizer.lr", -1.0); });
+}
+
 TEST(OptionSet, IdentityFollowsWhatMovesBitsOnly) {
   OptionSet set;
   const uint64_t before = set.identity();
@@ -301,64 +391,6 @@ TEST(OptionSet, IdentityFollowsWhatMovesBitsOnly) {
     set.set_assignment(change);
     EXPECT_TRUE(seen.insert(set.identity()).second) << change;
   }
-}
-
-struct Violation {
-  std::vector<const char*> assignments;
-  const char* key;
-};
-
-TEST(OptionSet, EveryConflictIsFoundAndNamed) {
-  const std::vector<Violation> violations = {
-      {{"algo.adv_norm_std=false", "algo.adv_eps=0.5"}, "algo.adv_eps"},
-      {{"algo.policy_loss=none", "algo.clip_low=0.1"}, "algo.clip_low"},
-      {{"algo.policy_loss=none", "algo.clip_high=0.3"}, "algo.clip_high"},
-      {{"algo.kl.coef=0.1"}, "algo.kl.coef"},
-      {{"model.reference_path=x"}, "model.reference_path"},
-      {{"checkpoint.every_steps=1"}, "checkpoint.every_steps"},
-      {{"checkpoint.resume=auto"}, "checkpoint.resume"},
-      {{"checkpoint.resume="}, "checkpoint.resume"},
-      {{"data.shuffle=false", "data.shuffle_seed=1"}, "data.shuffle_seed"},
-      {{"engine.memory_fraction=0.5"}, "engine.memory_fraction"},
-      {{"engine.max_num_seqs=2000"}, "engine.max_num_seqs"},
-      {{"engine.max_model_len=256"}, "sampling.max_new_tokens"},
-      {{"eval.every_steps=1"}, "eval.every_steps"},
-      {{"eval.max_prompts=1"}, "eval.max_prompts"},
-      {{"eval.max_new_tokens=1"}, "eval.max_new_tokens"},
-      {{"pipeline.samples_per_prompt=1"}, "algo.advantage"},
-      {{"profiler.timeline.dir=x"}, "profiler.timeline.dir"},
-      {{"profiler.timeline.enable=true"}, "profiler.timeline.dir"},
-      {{"sampling.temperature=0", "sampling.top_p=0.5"}, "sampling.top_p"},
-      {{"sampling.temperature=0", "sampling.top_k=5"}, "sampling.top_k"},
-      {{"sampling.temperature=0", "sampling.min_p=0.5"}, "sampling.min_p"},
-      {{"schedule.total_steps=10"}, "schedule.total_steps"},
-      {{"schedule.min_lr=1e-7"}, "schedule.min_lr"},
-      {{"schedule.name=cosine"}, "schedule.total_steps"},
-      {{"schedule.name=cosine", "schedule.total_steps=5", "schedule.warmup_steps=6"},
-       "schedule.warmup_steps"},
-      {{"schedule.name=linear", "schedule.total_steps=5", "schedule.min_lr=1"}, "schedule.min_lr"},
-      {{"trainer.num_minibatches=65"}, "trainer.num_minibatches"},
-  };
-  for (const Violation& violation : violations) {
-    OptionSet set;
-    for (const char* assignment : violation.assignments) set.set_assignment(assignment);
-    const std::vector<Error> errors = set.validate_all();
-    ASSERT_EQ(errors.size(), 1u) << violation.key;
-    EXPECT_EQ(errors[0].code, Code::kConflict);
-    EXPECT_EQ(errors[0].key, violation.key);
-    EXPECT_TRUE(contains(errors[0].message, violation.key));
-    expect_error(Code::kConflict, [&] { set.validate(); });
-  }
-}
-
-TEST(OptionSet, AllConflictsAreReportedTogether) {
-  OptionSet set;
-  set.set_f64("algo.kl.coef", 0.1);
-  set.set_i64("eval.every_steps", 5);
-  EXPECT_EQ(set.validate_all().size(), 2u);
-  const Error error = expect_error(Code::kConflict, [&] { set.validate(); });
-  EXPECT_TRUE(contains(error.message, "algo.kl.coef"));
-  EXPECT_TRUE(contains(error.message, "eval.every_steps"));
 }
 
 TEST(RequireChangeable, FollowsTheRow) {

@@ -1,0 +1,290 @@
+// Generated from abi/option_rules.yml and abi/option_presets.yml by tools/gen_options.py; edit the
+// former and run the latter.
+#include "core/option_rules.h"
+
+#include <iterator>
+
+namespace rl {
+namespace {
+
+constexpr OptionCondition kConditions_0[] = {
+    {"algo.adv_eps", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.adv_norm_std", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_1[] = {
+    {"algo.advantage", OptionCondition::kIs,
+     "grpo", "", ""},
+    {"pipeline.samples_per_prompt", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_2[] = {
+    {"algo.clip_high", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "ppo_clip", "", ""},
+};
+constexpr OptionCondition kConditions_3[] = {
+    {"algo.clip_low", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "ppo_clip", "", ""},
+};
+constexpr OptionCondition kConditions_4[] = {
+    {"algo.kl.coef", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "none", "", ""},
+};
+constexpr OptionCondition kConditions_5[] = {
+    {"algo.kl.estimator", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "none", "", ""},
+};
+constexpr OptionCondition kConditions_6[] = {
+    {"checkpoint.every_steps", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_7[] = {
+    {"checkpoint.resume", OptionCondition::kIs,
+     "auto", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_8[] = {
+    {"data.shuffle_seed", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_9[] = {
+    {"data.shuffle_seed", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.shuffle", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_10[] = {
+    {"engine.max_num_seqs", OptionCondition::kAbove,
+     "", "engine.max_num_batched_tokens", ""},
+};
+constexpr OptionCondition kConditions_11[] = {
+    {"engine.memory_fraction", OptionCondition::kChanged,
+     "", "", ""},
+    {"runtime.memory_budget_bytes", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_12[] = {
+    {"eval.every_steps", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_13[] = {
+    {"engine.max_model_len", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"eval.max_new_tokens", OptionCondition::kAtLeast,
+     "", "engine.max_model_len", ""},
+};
+constexpr OptionCondition kConditions_14[] = {
+    {"eval.max_new_tokens", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_15[] = {
+    {"eval.max_prompts", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_16[] = {
+    {"model.reference_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "none", "", ""},
+};
+constexpr OptionCondition kConditions_17[] = {
+    {"profiler.timeline.dir", OptionCondition::kChanged,
+     "", "", ""},
+    {"profiler.timeline.enable", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_18[] = {
+    {"profiler.timeline.enable", OptionCondition::kIs,
+     "true", "", ""},
+    {"profiler.timeline.dir", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_19[] = {
+    {"engine.max_model_len", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"sampling.max_new_tokens", OptionCondition::kAtLeast,
+     "", "engine.max_model_len", ""},
+};
+constexpr OptionCondition kConditions_20[] = {
+    {"sampling.min_p", OptionCondition::kChanged,
+     "", "", ""},
+    {"sampling.temperature", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_21[] = {
+    {"sampling.top_k", OptionCondition::kChanged,
+     "", "", ""},
+    {"sampling.temperature", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_22[] = {
+    {"sampling.top_p", OptionCondition::kChanged,
+     "", "", ""},
+    {"sampling.temperature", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_23[] = {
+    {"schedule.min_lr", OptionCondition::kAbove,
+     "", "optimizer.lr", ""},
+};
+constexpr OptionCondition kConditions_24[] = {
+    {"schedule.min_lr", OptionCondition::kChanged,
+     "", "", ""},
+    {"schedule.name", OptionCondition::kIs,
+     "constant", "", ""},
+};
+constexpr OptionCondition kConditions_25[] = {
+    {"schedule.name", OptionCondition::kIsNot,
+     "constant", "", ""},
+    {"schedule.total_steps", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_26[] = {
+    {"schedule.total_steps", OptionCondition::kChanged,
+     "", "", ""},
+    {"schedule.name", OptionCondition::kIs,
+     "constant", "", ""},
+};
+constexpr OptionCondition kConditions_27[] = {
+    {"schedule.total_steps", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"schedule.warmup_steps", OptionCondition::kAbove,
+     "", "schedule.total_steps", ""},
+};
+constexpr OptionCondition kConditions_28[] = {
+    {"trainer.num_minibatches", OptionCondition::kAbove,
+     "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
+};
+
+constexpr OptionRule kRules[] = {
+    {"algo.adv_eps", "algo.adv_norm_std", kConditions_0, 2,
+     "algo.adv_eps = {algo.adv_eps} has no effect while algo.adv_norm_std is {algo.adv_norm_std}"},
+    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_1, 2,
+     "algo.advantage = grpo compares the samples of a prompt, but pipeline.samples_per_prompt is "
+     "1: every advantage would be 0"},
+    {"algo.clip_high", "algo.policy_loss", kConditions_2, 2,
+     "algo.clip_high = {algo.clip_high} has no effect while algo.policy_loss is "
+     "{algo.policy_loss}"},
+    {"algo.clip_low", "algo.policy_loss", kConditions_3, 2,
+     "algo.clip_low = {algo.clip_low} has no effect while algo.policy_loss is {algo.policy_loss}"},
+    {"algo.kl.coef", "algo.kl.where", kConditions_4, 2,
+     "algo.kl.coef = {algo.kl.coef} has no effect while algo.kl.where is {algo.kl.where}"},
+    {"algo.kl.estimator", "algo.kl.where", kConditions_5, 2,
+     "algo.kl.estimator = {algo.kl.estimator} has no effect while algo.kl.where is "
+     "{algo.kl.where}"},
+    {"checkpoint.every_steps", "checkpoint.dir", kConditions_6, 2,
+     "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
+    {"checkpoint.resume", "checkpoint.dir", kConditions_7, 2,
+     "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
+    {"data.shuffle_seed", "data.path", kConditions_8, 2,
+     "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
+    {"data.shuffle_seed", "data.shuffle", kConditions_9, 2,
+     "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_10, 1,
+     "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
+     "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_11, 2,
+     "engine.memory_fraction = {engine.memory_fraction} has no effect while "
+     "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
+    {"eval.every_steps", "eval.path", kConditions_12, 2,
+     "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_13, 2,
+     "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
+     "engine.max_model_len is {engine.max_model_len}"},
+    {"eval.max_new_tokens", "eval.path", kConditions_14, 2,
+     "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
+    {"eval.max_prompts", "eval.path", kConditions_15, 2,
+     "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
+    {"model.reference_path", "algo.kl.where", kConditions_16, 2,
+     "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
+     "{algo.kl.where}"},
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_17, 2,
+     "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
+     "profiler.timeline.enable is {profiler.timeline.enable}"},
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_18, 2,
+     "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_19, 2,
+     "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
+     "engine.max_model_len is {engine.max_model_len}"},
+    {"sampling.min_p", "sampling.temperature", kConditions_20, 2,
+     "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
+     "{sampling.temperature}"},
+    {"sampling.top_k", "sampling.temperature", kConditions_21, 2,
+     "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
+     "{sampling.temperature}"},
+    {"sampling.top_p", "sampling.temperature", kConditions_22, 2,
+     "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
+     "{sampling.temperature}"},
+    {"schedule.min_lr", "optimizer.lr", kConditions_23, 1,
+     "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
+    {"schedule.min_lr", "schedule.name", kConditions_24, 2,
+     "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
+    {"schedule.name", "schedule.total_steps", kConditions_25, 2,
+     "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
+    {"schedule.total_steps", "schedule.name", kConditions_26, 2,
+     "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
+     "{schedule.name}"},
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_27, 2,
+     "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
+     "which is {schedule.total_steps}"},
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_28, 1,
+     "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
+     "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
+     "= {pipeline.samples_per_prompt} samples"},
+};
+
+constexpr PresetSetting kSettings_long_context[] = {
+    {"engine.block_size", "64"},
+    {"engine.max_num_batched_tokens", "2048"},
+    {"engine.max_num_seqs", "16"},
+    {"sampling.max_new_tokens", "1024"},
+    {"trainer.logprob_chunk_tokens", "128"},
+    {"trainer.max_tokens_per_device", "0"},
+};
+constexpr PresetSetting kSettings_low_memory[] = {
+    {"engine.max_num_batched_tokens", "128"},
+    {"engine.max_num_seqs", "8"},
+    {"trainer.logprob_chunk_tokens", "64"},
+    {"trainer.max_tokens_per_device", "0"},
+};
+
+constexpr OptionPreset kPresets[] = {
+    {"long_context",
+     "Long answers. Fewer sequences run at once, so that the KV pool of each can be long; "
+     "prompts are read in larger chunks; the head of the training pass works on fewer tokens at "
+     "a time. The longest sequence remains that of the model, or engine.max_model_len.",
+     kSettings_long_context, 6},
+    {"low_memory",
+     "The least memory at the cost of speed. Small forwards and few sequences in the engine, the "
+     "head of the training pass in small chunks, and a micro-batch that the plan fits into "
+     "runtime.memory_budget_bytes.",
+     kSettings_low_memory, 4},
+};
+
+}  // namespace
+
+OptionRules option_rules() { return {kRules, std::size(kRules)}; }
+OptionPresets option_presets() { return {kPresets, std::size(kPresets)}; }
+
+}  // namespace rl

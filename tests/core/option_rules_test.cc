@@ -1,0 +1,201 @@
+// The tables of combinations and presets: each rule has an example that violates it alone, any mix
+// of violations is reported at once with both names, and every preset is a valid set of its own.
+#include "core/option_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/options.h"
+#include "core/violations.h"
+#include "support/expect_error.h"
+#include "support/mutate.h"
+
+namespace rl {
+namespace {
+
+using Names = std::pair<std::string, std::string>;  // of a violation: key and other key
+
+struct Example {
+  std::vector<const char*> assignments;
+  Names names;
+};
+
+// One for each rule of abi/option_rules.yml.
+const std::vector<Example>& examples() {
+  static const auto* const kExamples = new std::vector<Example>{
+      {{"algo.adv_norm_std=false", "algo.adv_eps=0.5"}, {"algo.adv_eps", "algo.adv_norm_std"}},
+      {{"pipeline.samples_per_prompt=1"}, {"algo.advantage", "pipeline.samples_per_prompt"}},
+      {{"algo.policy_loss=none", "algo.clip_high=0.3"}, {"algo.clip_high", "algo.policy_loss"}},
+      {{"algo.policy_loss=none", "algo.clip_low=0.1"}, {"algo.clip_low", "algo.policy_loss"}},
+      {{"algo.kl.coef=0.1"}, {"algo.kl.coef", "algo.kl.where"}},
+      {{"checkpoint.every_steps=1"}, {"checkpoint.every_steps", "checkpoint.dir"}},
+      {{"checkpoint.resume=auto"}, {"checkpoint.resume", "checkpoint.dir"}},
+      {{"data.shuffle_seed=1"}, {"data.shuffle_seed", "data.path"}},
+      {{"data.path=x", "data.shuffle=false", "data.shuffle_seed=1"},
+       {"data.shuffle_seed", "data.shuffle"}},
+      {{"engine.max_num_seqs=2000"}, {"engine.max_num_seqs", "engine.max_num_batched_tokens"}},
+      {{"engine.memory_fraction=0.5"}, {"engine.memory_fraction", "runtime.memory_budget_bytes"}},
+      {{"eval.every_steps=1"}, {"eval.every_steps", "eval.path"}},
+      {{"eval.max_new_tokens=1"}, {"eval.max_new_tokens", "eval.path"}},
+      {{"eval.path=x", "eval.max_new_tokens=1000", "engine.max_model_len=1000"},
+       {"eval.max_new_tokens", "engine.max_model_len"}},
+      {{"eval.max_prompts=1"}, {"eval.max_prompts", "eval.path"}},
+      {{"model.reference_path=x"}, {"model.reference_path", "algo.kl.where"}},
+      {{"profiler.timeline.dir=x"}, {"profiler.timeline.dir", "profiler.timeline.enable"}},
+      {{"profiler.timeline.enable=true"}, {"profiler.timeline.enable", "profiler.timeline.dir"}},
+      {{"engine.max_model_len=256"}, {"sampling.max_new_tokens", "engine.max_model_len"}},
+      {{"sampling.temperature=0", "sampling.min_p=0.5"}, {"sampling.min_p", "sampling.temperature"}},
+      {{"sampling.temperature=0", "sampling.top_k=5"}, {"sampling.top_k", "sampling.temperature"}},
+      {{"sampling.temperature=0", "sampling.top_p=0.5"}, {"sampling.top_p", "sampling.temperature"}},
+      {{"schedule.min_lr=1e-7"}, {"schedule.min_lr", "schedule.name"}},
+      {{"schedule.name=linear", "schedule.total_steps=5", "schedule.min_lr=1"},
+       {"schedule.min_lr", "optimizer.lr"}},
+      {{"schedule.name=cosine"}, {"schedule.name", "schedule.total_steps"}},
+      {{"schedule.total_steps=10"}, {"schedule.total_steps", "schedule.name"}},
+      {{"schedule.name=cosine", "schedule.total_steps=5", "schedule.warmup_steps=6"},
+       {"schedule.warmup_steps", "schedule.total_steps"}},
+      {{"trainer.num_minibatches=65"}, {"trainer.num_minibatches", "pipeline.samples_per_prompt"}},
+  };
+  return *kExamples;
+}
+
+std::vector<Names> names_of(const std::vector<Error>& errors) {
+  std::vector<Names> names;
+  for (const Error& error : errors) names.emplace_back(error.key, error.other_key);
+  return names;
+}
+
+// An option with a single choice cannot violate anything yet.
+bool can_hold(const OptionCondition& condition) {
+  const OptionInfo& info = require_option(condition.key);
+  return condition.kind != OptionCondition::kChanged || info.num_choices != 1;
+}
+
+TEST(OptionRules, EveryRuleHasAnExampleThatViolatesItAlone) {
+  std::set<Names> shown;
+  for (const Example& example : examples()) {
+    OptionSet set;
+    for (const char* assignment : example.assignments) set.set_assignment(assignment);
+    const std::vector<Error> errors = set.validate_all();
+    ASSERT_EQ(names_of(errors), std::vector<Names>{example.names});
+    EXPECT_EQ(errors[0].code, Code::kConflict);
+    EXPECT_TRUE(contains(errors[0].message, example.names.first)) << errors[0].message;
+    EXPECT_TRUE(contains(errors[0].message, example.names.second)) << errors[0].message;
+    EXPECT_FALSE(contains(errors[0].message, "{")) << errors[0].message;
+    const Error thrown = expect_error(Code::kConflict, [&] { set.validate(); });
+    EXPECT_EQ(thrown.message, errors[0].message);
+    EXPECT_TRUE(thrown.parts.empty());
+    shown.insert(example.names);
+  }
+  const OptionRules rules = option_rules();
+  for (size_t i = 0; i < rules.count; ++i) {
+    const OptionRule& rule = rules.rows[i];
+    bool possible = true;
+    for (size_t c = 0; c < rule.num_conditions; ++c) possible &= can_hold(rule.conditions[c]);
+    EXPECT_EQ(shown.count({rule.key, rule.other}), possible ? 1u : 0u)
+        << rule.key << ", " << rule.other;
+  }
+}
+
+// The conditions read once more, over texts and double.
+bool holds(const OptionSet& set, const OptionCondition& c) {
+  const auto number = [&](const char* key) { return std::stod(set.get_text(key)); };
+  const std::string text = set.get_text(c.key);
+  if (c.kind == OptionCondition::kChanged) return text != OptionSet().get_text(c.key);
+  if (c.kind == OptionCondition::kIs) return text == c.value;
+  if (c.kind == OptionCondition::kIsNot) return text != c.value;
+  const double limit = number(c.other) * (*c.factor != '\0' ? number(c.factor) : 1);
+  return c.kind == OptionCondition::kAbove ? number(c.key) > limit : number(c.key) >= limit;
+}
+
+std::vector<Names> violated(const OptionSet& set) {
+  std::vector<Names> names;
+  const OptionRules rules = option_rules();
+  for (size_t i = 0; i < rules.count; ++i) {
+    const OptionRule& rule = rules.rows[i];
+    size_t met = 0;
+    while (met < rule.num_conditions && holds(set, rule.conditions[met])) ++met;
+    if (met == rule.num_conditions) names.emplace_back(rule.key, rule.other);
+  }
+  return names;
+}
+
+TEST(OptionRules, TwoHundredContradictoryConfigurationsGiveAllTheirViolationsAtOnce) {
+  size_t most = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    test::MutationRng rng(seed);
+    OptionSet set;
+    std::map<std::string, std::string> values;
+    for (size_t count = 2 + rng.below(8); count > 0; --count) {
+      for (const std::string text : examples()[rng.below(examples().size())].assignments) {
+        const size_t equals = text.find('=');
+        values[text.substr(0, equals)] = text.substr(equals + 1);
+      }
+    }
+    for (const auto& [key, value] : values) set.set_text(key, value);
+    const std::vector<Names> expected = violated(set);
+    EXPECT_EQ(names_of(set.validate_all()), expected) << "seed " << seed;
+    most = std::max(most, expected.size());
+    if (expected.size() < 2) continue;
+    const Error thrown = expect_error(Code::kConflict, [&] { set.validate(); });
+    EXPECT_EQ(names_of(thrown.parts), expected) << "seed " << seed;
+    for (const Error& part : thrown.parts) {
+      EXPECT_TRUE(contains(thrown.message, part.message)) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(most, 6u);
+}
+
+TEST(Violations, KeepTheirOrderAndShareACodeOnlyWhenTheyAgree) {
+  Violations violations;
+  violations.throw_any();
+  violations.collect([] { throw Error(Code::kOutOfRange, "a is 1").with_key("a"); });
+  violations.collect([] {});
+  const Error one = expect_error(Code::kOutOfRange, [&] { Violations(violations).throw_any(); });
+  EXPECT_EQ(one.message, "a is 1");
+  violations.collect([] {
+    throw joined_error({Error(Code::kConflict, "b").with_key("b"), Error(Code::kConflict, "c")});
+  });
+  const Error all = expect_error(Code::kInvalidArgument, [&] { violations.throw_any(); });
+  EXPECT_EQ(all.message, "3 values are refused; a is 1; b; c");
+  EXPECT_EQ(all.key, "a");
+  ASSERT_EQ(all.parts.size(), 3u);
+  EXPECT_EQ(all.parts[1].key, "b");
+}
+
+TEST(OptionPresets, EveryOneIsAValidSetThatOverwritesItsKeysOnly) {
+  const OptionPresets presets = option_presets();
+  ASSERT_GT(presets.count, 0u);
+  for (size_t i = 0; i < presets.count; ++i) {
+    const OptionPreset& preset = presets.rows[i];
+    SCOPED_TRACE(preset.name);
+    EXPECT_NE(std::string(preset.doc), "");
+    OptionSet set;
+    set.set_f64("optimizer.lr", 0.5);
+    set.apply_preset(preset.name);
+    set.validate();
+    std::set<std::string> named = {"optimizer.lr"};
+    for (size_t s = 0; s < preset.num_settings; ++s) {
+      const PresetSetting& setting = preset.settings[s];
+      EXPECT_EQ(set.get_text(setting.key), setting.value);
+      named.insert(setting.key);
+    }
+    for (const std::string& key : OptionSet().diff(set)) EXPECT_TRUE(named.count(key)) << key;
+    EXPECT_GT(OptionSet().diff(set).size(), 1u);
+  }
+}
+
+TEST(OptionPresets, AnUnknownNameSuggestsTheNearest) {
+  OptionSet set;
+  const Error error = expect_error(Code::kNotFound, [&] { set.apply_preset("low_memry"); });
+  EXPECT_EQ(error.nearest, std::vector<std::string>{"low_memory"});
+  EXPECT_TRUE(contains(error.message, "low_memory"));
+  EXPECT_EQ(set.dump(true), "");
+}
+
+}  // namespace
+}  // namespace rl
