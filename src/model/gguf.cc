@@ -9,40 +9,11 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "model/gguf_formats.h"
 #include "model/gguf_reader.h"
 
 namespace rl {
 namespace {
-
-struct TensorFormat {
-  uint32_t id;
-  std::string_view name;
-  int64_t elements;  // per block
-  int64_t bytes;     // per block
-  std::optional<StoredType> type;
-};
-constexpr TensorFormat kFormats[] = {
-    {0, "F32", 1, 4, StoredType::kF32},
-    {1, "F16", 1, 2, StoredType::kF16},
-    {2, "Q4_0", 32, 18, StoredType::kQ4_0},
-    {3, "Q4_1", 32, 20, StoredType::kQ4_1},
-    {6, "Q5_0", 32, 22, {}},
-    {7, "Q5_1", 32, 24, {}},
-    {8, "Q8_0", 32, 34, StoredType::kQ8_0},
-    {9, "Q8_1", 32, 36, {}},
-    {10, "Q2_K", 256, 84, {}},
-    {11, "Q3_K", 256, 110, {}},
-    {12, "Q4_K", 256, 144, {}},
-    {13, "Q5_K", 256, 176, {}},
-    {14, "Q6_K", 256, 210, {}},
-    {15, "Q8_K", 256, 292, {}},
-    {24, "I8", 1, 1, {}},
-    {25, "I16", 1, 2, {}},
-    {26, "I32", 1, 4, {}},
-    {27, "I64", 1, 8, {}},
-    {28, "F64", 1, 8, {}},
-    {30, "BF16", 1, 2, StoredType::kBf16},
-};
 
 constexpr const char* kTypeNames[] = {"U8",   "I8",     "U16",   "I16", "U32", "I32", "F32",
                                       "BOOL", "STRING", "ARRAY", "U64", "I64", "F64"};
@@ -135,14 +106,12 @@ GgufValue read_value(HeaderReader& in) {
   return v;
 }
 
-const TensorFormat& read_format(HeaderReader& in, const std::string& name) {
+const GgufFormat& read_format(HeaderReader& in, const std::string& name) {
   const uint64_t start = in.offset();
-  const auto id = in.scalar<uint32_t>("tensor type");
-  for (const TensorFormat& f : kFormats) {
-    if (f.id == id) return f;
-  }
+  const auto number = in.scalar<uint32_t>("tensor type");
+  if (const GgufFormat* format = find_gguf_format(number)) return *format;
   in.fail_at(start, Code::kUnsupported,
-             str("tensor ", name, " has element format number ", id, ", which is not supported"));
+             str("tensor ", name, " has element format number ", number, ", which is not known"));
 }
 
 void read_shape(HeaderReader& in, GgufTensor& t) {
@@ -170,16 +139,16 @@ GgufTensor read_tensor(HeaderReader& in, uint64_t file_bytes) {
   GgufTensor t;
   t.name = in.text(kGgufCaps.name_bytes, "tensor name");
   read_shape(in, t);
-  const TensorFormat& format = read_format(in, t.name);
+  const GgufFormat& format = read_format(in, t.name);
   t.type = format.type;
-  t.type_name = format.name;
+  t.type_name = format.layout.name;
   t.offset = in.scalar<uint64_t>("tensor offset");
-  if (t.shape.back() % format.elements != 0) {
+  if (t.shape.back() % format.layout.elements != 0) {
     in.fail(Code::kDataLoss, str("tensor ", t.name, " has rows of ", t.shape.back(), " elements, ",
-                                 format.name, " comes in blocks of ", format.elements));
+                                 t.type_name, " comes in blocks of ", format.layout.elements));
   }
-  CheckedU64 bytes(t.shape.back() / format.elements);
-  bytes = bytes * CheckedU64(format.bytes);
+  CheckedU64 bytes(t.shape.back() / format.layout.elements);
+  bytes = bytes * CheckedU64(format.layout.bytes);
   for (size_t i = 0; i + 1 < t.shape.size() && bytes.get() <= file_bytes; ++i)
     bytes = bytes * CheckedU64(t.shape[i]);
   if (bytes.get() > file_bytes || t.offset > file_bytes - bytes.get()) {
@@ -394,7 +363,7 @@ StoredRows GgufFile::rows(int64_t index) const {
   throw Error(Code::kUnsupported, str(path(), ": tensor ", t.name, " of format ", t.type_name,
                                       " and rank ", t.shape.size(), " cannot be read"))
       .with_key(t.name)
-      .with_expected("F32, F16, BF16, Q8_0, Q4_0 or Q4_1 of rank 1 or 2")
+      .with_expected(str(readable_gguf_formats(), "; rank 1 or 2"))
       .with_location(str(path(), " offset ", t.offset));
 }
 

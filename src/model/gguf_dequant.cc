@@ -3,39 +3,19 @@
 #include "model/gguf_dequant.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <memory>
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "model/gguf_block.h"
+#include "model/gguf_k_quants.h"
 
 namespace rl {
 namespace {
 
 constexpr int kBlock = 32;
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
-
-static_assert(std::endian::native == std::endian::little, "tensor files are little endian");
-
-// Exact for every input. A subnormal is rebuilt as a difference of two normals, which avoids slow
-// subnormal operands.
-inline float half_to_float(uint16_t h) {
-  const uint32_t magnitude = h & 0x7fffu;
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  const uint32_t rebias = magnitude >= 0x7c00u ? uint32_t{224} << 23 : uint32_t{112} << 23;
-  const uint32_t normal = (magnitude << 13) + rebias;
-  const float small = std::bit_cast<float>(0x3f000000u | magnitude) - 0.5f;
-  const uint32_t bits = magnitude < 0x400u ? std::bit_cast<uint32_t>(small) : normal;
-  return std::bit_cast<float>(bits | sign);
-}
-
-template <typename T>
-T load(const std::byte* p) {
-  T v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
 
 template <int N>
 void half_block(const std::byte* in, float* out) {
@@ -52,7 +32,7 @@ void bf16_block(const std::byte* in, float* out) {
 }
 
 void q8_0_block(const std::byte* in, float* out) {
-  const float d = half_to_float(load<uint16_t>(in));
+  const float d = load_half(in);
   int8_t q[kBlock];
   std::memcpy(q, in + 2, sizeof q);
   for (int i = 0; i < kBlock; ++i) out[i] = static_cast<float>(q[i]) * d;
@@ -60,7 +40,7 @@ void q8_0_block(const std::byte* in, float* out) {
 
 // Low nibbles are the first half of the block, high nibbles the second.
 void q4_0_block(const std::byte* in, float* out) {
-  const float d = half_to_float(load<uint16_t>(in));
+  const float d = load_half(in);
   uint8_t q[kBlock / 2];
   std::memcpy(q, in + 2, sizeof q);
   for (int i = 0; i < kBlock / 2; ++i) out[i] = d * static_cast<float>(int{q[i] & 15} - 8);
@@ -69,74 +49,101 @@ void q4_0_block(const std::byte* in, float* out) {
 }
 
 void q4_1_block(const std::byte* in, float* out) {
-  const float d = half_to_float(load<uint16_t>(in));
-  const float m = half_to_float(load<uint16_t>(in + 2));
+  const float d = load_half(in);
+  const float m = load_half(in + 2);
   uint8_t q[kBlock / 2];
   std::memcpy(q, in + 4, sizeof q);
   for (int i = 0; i < kBlock / 2; ++i) out[i] = d * static_cast<float>(q[i] & 15) + m;
   for (int i = 0; i < kBlock / 2; ++i) out[i + kBlock / 2] = d * static_cast<float>(q[i] >> 4) + m;
 }
 
+// The fifth bits of a block, element i at bit i.
+void add_fifth_bits(const std::byte* in, const uint8_t* nibbles, int8_t offset, int8_t* out) {
+  const auto fifth = load<uint32_t>(in);
+  for (int i = 0; i < kBlock; ++i) {
+    const int low = nibbles[i % (kBlock / 2)] >> (i / (kBlock / 2) * 4) & 15;
+    out[i] = static_cast<int8_t>((low | static_cast<int>(fifth >> i & 1) << 4) - offset);
+  }
+}
+
+void q5_0_block(const std::byte* in, float* out) {
+  const float d = load_half(in);
+  uint8_t nibbles[kBlock / 2];
+  int8_t q[kBlock];
+  std::memcpy(nibbles, in + 6, sizeof nibbles);
+  add_fifth_bits(in + 2, nibbles, 16, q);
+  for (int i = 0; i < kBlock; ++i) out[i] = d * static_cast<float>(q[i]);
+}
+
+void q5_1_block(const std::byte* in, float* out) {
+  const float d = load_half(in);
+  const float m = load_half(in + 2);
+  uint8_t nibbles[kBlock / 2];
+  int8_t q[kBlock];
+  std::memcpy(nibbles, in + 8, sizeof nibbles);
+  add_fifth_bits(in + 4, nibbles, 0, q);
+  for (int i = 0; i < kBlock; ++i) out[i] = d * static_cast<float>(q[i]) + m;
+}
+
 using BlockFunction = void (*)(const std::byte*, float*);
 
-// Whole blocks of 32 elements, then single elements where the format allows a remainder.
-template <BlockFunction whole, BlockFunction single>
+// Whole runs of `elements` in block_bytes, then single elements where the format allows a
+// remainder.
+template <int elements, BlockFunction whole, BlockFunction single = nullptr>
 void run(const std::byte* in, std::span<float> out, size_t block_bytes) {
-  const size_t blocks = out.size() / kBlock;
-  for (size_t b = 0; b < blocks; ++b) whole(in + b * block_bytes, out.data() + b * kBlock);
+  const size_t blocks = out.size() / elements;
+  for (size_t b = 0; b < blocks; ++b) whole(in + b * block_bytes, out.data() + b * elements);
   if constexpr (single != nullptr) {
-    for (size_t i = blocks * kBlock; i < out.size(); ++i)
-      single(in + i * block_bytes / kBlock, &out[i]);
+    for (size_t i = blocks * elements; i < out.size(); ++i)
+      single(in + i * block_bytes / elements, &out[i]);
   }
 }
 
 }  // namespace
 
-const char* stored_type_name(StoredType type) {
-  switch (type) {
-    case StoredType::kF32:
-      return "F32";
-    case StoredType::kF16:
-      return "F16";
-    case StoredType::kBf16:
-      return "BF16";
-    case StoredType::kQ8_0:
-      return "Q8_0";
-    case StoredType::kQ4_0:
-      return "Q4_0";
-    case StoredType::kQ4_1:
-      return "Q4_1";
-  }
-  return "?";
-}
-
 void dequantize(StoredType type, std::span<const std::byte> blocks, std::span<float> out) {
-  const BlockLayout layout = block_layout(type);
+  const BlockLayout& layout = block_layout(type);
   const size_t count = out.size() / static_cast<size_t>(layout.elements);
+  const auto bytes = static_cast<size_t>(layout.bytes);
   RL_CHECK(count * static_cast<size_t>(layout.elements) == out.size());
-  RL_CHECK(count * static_cast<size_t>(layout.bytes) == blocks.size());
+  RL_CHECK(count * bytes == blocks.size());
   if (out.empty()) return;
+  const std::byte* const in = blocks.data();
   switch (type) {
     case StoredType::kF32:
-      std::memcpy(out.data(), blocks.data(), blocks.size());
+      std::memcpy(out.data(), in, blocks.size());
       return;
     case StoredType::kF16:
-      return run<half_block<kBlock>, half_block<1>>(blocks.data(), out, 64);
+      return run<kBlock, half_block<kBlock>, half_block<1>>(in, out, bytes * kBlock);
     case StoredType::kBf16:
-      return run<bf16_block<kBlock>, bf16_block<1>>(blocks.data(), out, 64);
+      return run<kBlock, bf16_block<kBlock>, bf16_block<1>>(in, out, bytes * kBlock);
     case StoredType::kQ8_0:
-      return run<q8_0_block, nullptr>(blocks.data(), out, 34);
+      return run<kBlock, q8_0_block>(in, out, bytes);
     case StoredType::kQ4_0:
-      return run<q4_0_block, nullptr>(blocks.data(), out, 18);
+      return run<kBlock, q4_0_block>(in, out, bytes);
     case StoredType::kQ4_1:
-      return run<q4_1_block, nullptr>(blocks.data(), out, 20);
+      return run<kBlock, q4_1_block>(in, out, bytes);
+    case StoredType::kQ5_0:
+      return run<kBlock, q5_0_block>(in, out, bytes);
+    case StoredType::kQ5_1:
+      return run<kBlock, q5_1_block>(in, out, bytes);
+    case StoredType::kQ2K:
+      return run<kKBlock, q2_k_block>(in, out, bytes);
+    case StoredType::kQ3K:
+      return run<kKBlock, q3_k_block>(in, out, bytes);
+    case StoredType::kQ4K:
+      return run<kKBlock, q4_k_block>(in, out, bytes);
+    case StoredType::kQ5K:
+      return run<kKBlock, q5_k_block>(in, out, bytes);
+    case StoredType::kQ6K:
+      return run<kKBlock, q6_k_block>(in, out, bytes);
   }
 }
 
 void StoredRows::read(int64_t first_row, std::span<float> out) const {
   uint64_t at = offset + static_cast<uint64_t>(first_row) * row_bytes();
   if (type == StoredType::kF32) return file->read_at(at, std::as_writable_bytes(out));
-  const BlockLayout layout = block_layout(type);
+  const BlockLayout& layout = block_layout(type);
   const uint64_t total = out.size() / static_cast<uint64_t>(layout.elements);
   const uint64_t per_chunk = std::min(total, kChunkBytes / static_cast<uint64_t>(layout.bytes));
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(per_chunk * layout.bytes);

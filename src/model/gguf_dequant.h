@@ -1,44 +1,14 @@
-// The element formats of stored tensors and their conversion to fp32. Each value is computed in
-// fp32 with the operation order of the format's reference (one product, then one sum), so results
-// are equal bit for bit.
+// The conversion of stored tensors to fp32. Each value is computed in fp32 with the operation order
+// of the format's reference (products, then one sum), so results are equal bit for bit.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "core/fs.h"
+#include "model/stored_type.h"
 
 namespace rl {
-
-// Formats that can be read. Formats that exist but cannot be read are known by their sizes only
-// (gguf.cc).
-enum class StoredType : uint8_t { kF32 = 0, kF16, kBf16, kQ8_0, kQ4_0, kQ4_1 };
-
-struct BlockLayout {
-  int64_t elements;  // per block
-  int64_t bytes;     // per block
-};
-
-constexpr BlockLayout block_layout(StoredType type) {
-  switch (type) {
-    case StoredType::kF32:
-      return {1, 4};
-    case StoredType::kF16:
-      return {1, 2};
-    case StoredType::kBf16:
-      return {1, 2};
-    case StoredType::kQ8_0:
-      return {32, 34};
-    case StoredType::kQ4_0:
-      return {32, 18};
-    case StoredType::kQ4_1:
-      return {32, 20};
-  }
-  return {1, 4};
-}
-
-// "F32", "BF16", "Q4_1".
-const char* stored_type_name(StoredType type);
 
 // Converts out.size() elements, a whole number of blocks; blocks holds exactly their bytes, at any
 // alignment.
@@ -52,7 +22,7 @@ struct StoredRows {
   int64_t cols = 0;     // a whole number of blocks
 
   uint64_t row_bytes() const {
-    const BlockLayout b = block_layout(type);
+    const BlockLayout& b = block_layout(type);
     return static_cast<uint64_t>(cols / b.elements) * static_cast<uint64_t>(b.bytes);
   }
   // Fills out with whole rows from first_row on. Reads about 1 MiB at a time; thread-safe.

@@ -35,22 +35,34 @@ std::vector<float> whole(const WeightSource& source, const std::string& name) {
   return out;
 }
 
-TEST(GgufSource, GivesTheTinyModelInHuggingFaceLayout) {
-  const auto source = open_weight_source(real_fs(), kGguf + "tiny_llama_half.gguf");
-  const GgufFile file(real_fs(), kGguf + "tiny_llama_half.gguf");
-  const auto want = golden("tiny_llama_half.golden.json");
+class GgufSourceGolden : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GgufSourceGolden, GivesEveryTensorInHuggingFaceLayout) {
+  const std::string name = GetParam();
+  const auto source = open_weight_source(real_fs(), kGguf + name + ".gguf");
+  const GgufFile file(real_fs(), kGguf + name + ".gguf");
+  const auto want = golden(name + ".golden.json");
   EXPECT_EQ(source->tensors().size(), want["tensors"].size());
-  for (const auto& [name, t] : want["tensors"].items()) {
+  for (const auto& [stored_name, t] : want["tensors"].items()) {
     const std::string hf_name = t["hf_name"];
     const std::vector<float> values = whole(*source, hf_name);
-    EXPECT_EQ(test::sha256(std::as_bytes(std::span(values))), t["hf_layout_sha256"]) << name;
+    EXPECT_EQ(test::sha256(std::as_bytes(std::span(values))), t["hf_layout_sha256"]) << hf_name;
     std::vector<float> stored(values.size());
-    file.rows(file.find_tensor(name)).read(0, stored);
-    EXPECT_EQ(test::sha256(std::as_bytes(std::span(stored))), t["dequantised_sha256"]) << name;
+    file.rows(file.find_tensor(stored_name)).read(0, stored);
+    EXPECT_EQ(test::sha256(std::as_bytes(std::span(stored))), t["dequantised_sha256"]) << hf_name;
     const TensorInfo& info = source->tensors()[static_cast<size_t>(source->find(hf_name))];
     EXPECT_EQ(info.stored_type, t["type"]);
     EXPECT_EQ(info.shape, t["shape"].get<std::vector<int64_t>>());
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, GgufSourceGolden,
+                         ::testing::Values("tiny_llama_half", "tiny_llama_mixed",
+                                           "tiny_qwen2_mixed"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(GgufSource, GivesTheConfiguration) {
+  const auto source = open_weight_source(real_fs(), kGguf + "tiny_llama_half.gguf");
   const ModelConfig& c = source->config();
   EXPECT_EQ(c.family, Family::kLlama);
   EXPECT_EQ(c.vocab, 289);
@@ -98,11 +110,15 @@ TEST(GgufSource, GivesTokenizerParts) {
 }
 
 TEST(GgufSource, NamesATensorWithAFormatItCannotRead) {
-  const Error e = expect_error(
-      Code::kUnsupported, [] { open_weight_source(real_fs(), kGguf + "tiny_qwen2_mixed.gguf"); });
-  EXPECT_TRUE(contains(e.message, "Q4_K") || contains(e.message, "Q5_1") ||
-              contains(e.message, "Q6_K"));
-  EXPECT_FALSE(e.key.empty());
+  test::MemoryFs fs;
+  std::string bytes = test::tiny_gguf();
+  const size_t type = bytes.find("blk.0.ffn_up.weight") + 19 + 4 + 2 * 8;
+  ASSERT_EQ(bytes.substr(type, 4), test::bytes_of(uint32_t{2}));
+  bytes.replace(type, 4, test::bytes_of(uint32_t{20}));  // IQ4_NL has Q4_0's block size
+  fs.files["t.gguf"] = bytes;
+  const Error e = expect_error(Code::kUnsupported, [&] { open_weight_source(fs, "t.gguf"); });
+  EXPECT_EQ(e.key, "blk.0.ffn_up.weight");
+  EXPECT_TRUE(contains(e.message, "IQ4_NL")) << e.message;
 }
 
 TEST(GgufSource, ReadsQwen2WithBiasesInStoredOrder) {

@@ -8,9 +8,11 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <set>
 
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
+#include "model/gguf_formats.h"
 #include "model/safetensors.h"
 #include "support/expect_error.h"
 
@@ -28,28 +30,60 @@ GgufFile open_bytes(const std::string& bytes) {
   return GgufFile(fs, "f");
 }
 
-TEST(Gguf, DequantisesSupportedFormatsBitForBit) {
+TEST(Gguf, DequantisesEveryReadableFormatBitForBit) {
   const GgufFile file(real_fs(), kGguf + "quant_types.gguf");
   const SafetensorsFile golden(real_fs(), kGguf + "quant_types.golden.safetensors");
-  int compared = 0, refused = 0;
+  std::set<StoredType> compared;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     const GgufTensor& t = file.tensors()[i];
-    if (!t.type) {
-      EXPECT_EQ(expect_error(Code::kUnsupported, [&] { file.rows(static_cast<int64_t>(i)); }).key,
-                t.name);
-      ++refused;
-      continue;
-    }
+    ASSERT_TRUE(t.type) << t.name;
     std::vector<float> want(4 * 512), have(4 * 512);
     golden.rows(golden.find(t.name)).read(0, want);
     file.rows(static_cast<int64_t>(i)).read(0, have);
     EXPECT_EQ(std::memcmp(want.data(), have.data(), want.size() * 4), 0) << t.name;
     file.rows(static_cast<int64_t>(i)).read(3, std::span(have).first(512));
     EXPECT_EQ(std::memcmp(want.data() + 3 * 512, have.data(), 512 * 4), 0) << t.name;
-    ++compared;
+    compared.insert(*t.type);
   }
-  EXPECT_EQ(compared, 6);
-  EXPECT_EQ(refused, 7);
+  EXPECT_EQ(compared.size(), std::size(kBlockLayouts));
+}
+
+// One tensor of two rows of two blocks each, or of as many bytes as given.
+GgufBuilder two_rows(const GgufFormat& f, int64_t more_columns = 0, int64_t more_bytes = 0) {
+  GgufBuilder b;
+  b.add_tensor("t", {static_cast<uint64_t>(2 * f.layout.elements + more_columns), 2}, f.number,
+               std::string(static_cast<size_t>(4 * f.layout.bytes + more_bytes), '\1'));
+  return b;
+}
+
+TEST(Gguf, ChecksRowsAndBytesOfEveryFormat) {
+  int readable = 0, named = 0;
+  for (uint32_t number = 0; number < 64; ++number) {
+    const GgufFormat* f = find_gguf_format(number);
+    if (f == nullptr) continue;
+    const GgufFile file = open_bytes(two_rows(*f).build());
+    if (f->type) {
+      EXPECT_EQ(file.rows(0).row_bytes(), static_cast<uint64_t>(2 * f->layout.bytes));
+      ++readable;
+    } else {
+      const Error e = expect_error(Code::kUnsupported, [&] { file.rows(0); });
+      EXPECT_TRUE(contains(e.message, f->layout.name)) << e.message;
+      EXPECT_TRUE(contains(e.expected, "Q6_K")) << e.expected;
+      ++named;
+    }
+    std::string cut = two_rows(*f, 0, 32).build();
+    cut.resize(file.tensors()[0].offset + static_cast<size_t>(4 * f->layout.bytes) - 1);
+    EXPECT_TRUE(
+        contains(expect_error(Code::kDataLoss, [&] { open_bytes(cut); }).message, "tensor t"));
+    if (f->layout.elements == 1) continue;
+    for (int64_t columns : {-1, 1}) {
+      const GgufBuilder uneven = two_rows(*f, columns, f->layout.bytes);
+      const Error e = expect_error(Code::kDataLoss, [&] { open_bytes(uneven.build()); });
+      EXPECT_TRUE(contains(e.message, str("blocks of ", f->layout.elements))) << e.message;
+    }
+  }
+  EXPECT_EQ(readable, 13);
+  EXPECT_GT(named, 10);
 }
 
 // Reference by the definition of the format: sign, exponent, fraction.
@@ -167,10 +201,12 @@ TEST(Gguf, RefusesBrokenTensorRecords) {
     return g;
   };
   EXPECT_EQ(open_bytes(with({32, 2}, 8, 68).build()).tensors().size(), 1u);
-  open_error(Code::kDataLoss, with({32, 4}, 8, 68));     // more than there is
-  open_error(Code::kDataLoss, with({32, 2}, 8, 200));    // trailing bytes
-  open_error(Code::kDataLoss, with({33, 2}, 8, 68));     // half a block
-  open_error(Code::kUnsupported, with({32, 2}, 5, 68));  // a removed format
+  open_error(Code::kDataLoss, with({32, 4}, 8, 68));   // more than there is
+  open_error(Code::kDataLoss, with({32, 2}, 8, 200));  // trailing bytes
+  open_error(Code::kDataLoss, with({33, 2}, 8, 68));   // half a block
+  const Error removed = open_error(Code::kUnsupported, with({32, 2}, 5, 68));
+  EXPECT_TRUE(contains(removed.message, "tensor t has element format number 5")) << removed.message;
+  open_error(Code::kUnsupported, with({32, 2}, ~0u, 68));
   open_error(Code::kOutOfRange, with({0, 2}, 0, 0));
   open_error(Code::kOutOfRange, with({~uint64_t{0}}, 0, 0));
   open_error(Code::kDataLoss, with({uint64_t{1} << 40, uint64_t{1} << 40}, 0, 0));

@@ -142,10 +142,16 @@ TEST(LoaderFuzz, GgufLoadsOrNamesTheFault) {
   fuzz(fs, {"m.gguf", "m.gguf"});
 }
 
+TEST(LoaderFuzz, GgufOfKFormatsLoadsOrNamesTheFault) {
+  test::MemoryFs fs;
+  fs.files["m.gguf"] = test::tiny_k_gguf();
+  fuzz(fs, {"m.gguf", "m.gguf"});
+}
+
 // Mutations spread over data bytes hardly touch a header; these stay inside it.
 TEST(LoaderFuzz, HeadersLoadOrNameTheFault) {
   test::MemoryFs fs = tiny_directory();
-  const std::string gguf = test::tiny_gguf();
+  const std::string gguf = test::tiny_k_gguf();
   const std::string tensors = fs.files["m/model.safetensors"];
   uint64_t length = 0;
   std::memcpy(&length, tensors.data(), 8);

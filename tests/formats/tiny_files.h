@@ -111,15 +111,15 @@ class GgufBuilder {
   std::string data_;
 };
 
-inline void add_tiny_metadata(GgufBuilder& b) {
+inline void add_tiny_metadata(GgufBuilder& b, uint32_t hidden = 32, uint32_t head_dim = 4) {
   b.add_text("general.architecture", "llama");
-  b.add_u32("llama.embedding_length", 32);
+  b.add_u32("llama.embedding_length", hidden);
   b.add_u32("llama.block_count", 1);
   b.add_u32("llama.feed_forward_length", 32);
   b.add_u32("llama.context_length", 16);
   b.add_u32("llama.attention.head_count", 2);
   b.add_u32("llama.attention.head_count_kv", 1);
-  b.add_u32("llama.attention.key_length", 4);
+  b.add_u32("llama.attention.key_length", head_dim);
   b.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
   b.add_f32("llama.rope.freq_base", 10000.0f);
   b.add_text("tokenizer.ggml.model", "gpt2");
@@ -135,15 +135,18 @@ inline void add_tiny_metadata(GgufBuilder& b) {
   b.add("tokenizer.ggml.add_bos_token", 7, std::string(1, '\0'));
 }
 
+// n bytes below 60: a scale made of them is finite.
+inline std::string pattern_bytes(size_t n) {
+  std::string s(n, '\0');
+  for (size_t i = 0; i < n; ++i) s[i] = static_cast<char>(i * 7 % 60);
+  return s;
+}
+
 // The model of tiny_config() with Q8_0, Q4_0, Q4_1, F16 and F32 tensors.
 inline std::string tiny_gguf() {
   GgufBuilder b;
   add_tiny_metadata(b);
-  const auto fill = [](size_t n) {
-    std::string s(n, '\0');
-    for (size_t i = 0; i < n; ++i) s[i] = static_cast<char>(i * 7 % 60);
-    return s;
-  };
+  const auto fill = pattern_bytes;
   b.add_tensor("token_embd.weight", {32, 5}, 8, fill(5 * 34));
   b.add_tensor("blk.0.attn_norm.weight", {32}, 0, fill(128));
   b.add_tensor("blk.0.attn_q.weight", {32, 8}, 3, fill(8 * 20));
@@ -155,6 +158,25 @@ inline std::string tiny_gguf() {
   b.add_tensor("blk.0.ffn_up.weight", {32, 32}, 2, fill(32 * 18));
   b.add_tensor("blk.0.ffn_down.weight", {32, 32}, 3, fill(32 * 20));
   b.add_tensor("output_norm.weight", {32}, 0, fill(128));
+  return b.build();
+}
+
+// A model with a tensor of each K format, Q5_0 and Q5_1. Its rows are as long as a K block.
+inline std::string tiny_k_gguf() {
+  GgufBuilder b;
+  add_tiny_metadata(b, 256, 16);
+  const auto fill = pattern_bytes;
+  b.add_tensor("token_embd.weight", {256, 5}, 14, fill(5 * 210));
+  b.add_tensor("blk.0.attn_norm.weight", {256}, 0, fill(1024));
+  b.add_tensor("blk.0.attn_q.weight", {256, 32}, 12, fill(32 * 144));
+  b.add_tensor("blk.0.attn_k.weight", {256, 16}, 13, fill(16 * 176));
+  b.add_tensor("blk.0.attn_v.weight", {256, 16}, 14, fill(16 * 210));
+  b.add_tensor("blk.0.attn_output.weight", {32, 256}, 7, fill(256 * 24));
+  b.add_tensor("blk.0.ffn_norm.weight", {256}, 0, fill(1024));
+  b.add_tensor("blk.0.ffn_gate.weight", {256, 32}, 10, fill(32 * 84));
+  b.add_tensor("blk.0.ffn_up.weight", {256, 32}, 11, fill(32 * 110));
+  b.add_tensor("blk.0.ffn_down.weight", {32, 256}, 6, fill(256 * 22));
+  b.add_tensor("output_norm.weight", {256}, 0, fill(1024));
   return b.build();
 }
 

@@ -1,4 +1,5 @@
-// Logits of a GGUF model in half and single precision types against float64 goldens, in fp32.
+// Logits of GGUF models, in half precision and in mixtures of block formats, against float64 goldens, in fp32. The
+// goldens use the dequantised weights, so a quantised model has the tolerance of any other.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -9,11 +10,13 @@
 namespace rl::testing {
 namespace {
 
-TEST(GgufGolden, TinyLlamaHalfGivesTheGoldenLogits) {
+class GgufGolden : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GgufGolden, LogitsMatch) {
   constexpr double kTolerance = 5e-5;  // four times what torch's own fp32 run is off by
-  const std::string dir = std::string(RL_FIXTURES) + "/gguf/";
-  const TinyModel tiny(dir + "tiny_llama_half.gguf", Dtype::kF32, 2);
-  const GoldenTensors golden(dir + "tiny_llama_half.golden.safetensors");
+  const std::string stem = std::string(RL_FIXTURES) + "/gguf/" + GetParam();
+  const TinyModel tiny(stem + ".gguf", Dtype::kF32, 2);
+  const GoldenTensors golden(stem + ".golden.safetensors");
   for (const std::string seq : {"seq0", "seq1"}) {
     const std::vector<int32_t> ids = golden.ids(seq + ".input_ids");
     TrainingBatch batch(tiny, {ids});
@@ -30,6 +33,10 @@ TEST(GgufGolden, TinyLlamaHalfGivesTheGoldenLogits) {
     for (size_t i = 0; i < want.values.size(); ++i) ASSERT_NEAR(head.z[i], want.values[i], kTolerance) << seq << " " << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, GgufGolden,
+                         ::testing::Values("tiny_llama_half", "tiny_llama_mixed", "tiny_qwen2_mixed"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace rl::testing
