@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "model/hf_config.h"
-#include "model/safetensors.h"
+#include "model/safetensors_set.h"
 #include "model/tensor_table.h"
 #include "text/strict_json.h"
 
@@ -32,21 +32,6 @@ ModelConfig read_config(FileSystem& fs, const std::string& dir) {
     merge_generation_config(read_text_file(fs, generation, kMaxConfigBytes), generation, c);
   }
   return c;
-}
-
-std::string weights_path(FileSystem& fs, const std::string& dir) {
-  const std::string path = join(dir, "model.safetensors");
-  if (fs.exists(path)) return path;
-  const std::string index = join(dir, "model.safetensors.index.json");
-  if (fs.exists(index)) {
-    throw Error(Code::kUnsupported,
-                str(index, ": a checkpoint split over several files is not supported"))
-        .with_expected("one file model.safetensors")
-        .with_location(index);
-  }
-  throw Error(Code::kNotFound, str(path, " does not exist"))
-      .with_expected("model.safetensors")
-      .with_location(path);
 }
 
 // The template inside tokenizer_config.json: a string, or a list of named ones with one called
@@ -83,11 +68,10 @@ std::string read_chat_template(FileSystem& fs, const std::string& dir) {
 class HfDirectory final : public WeightSource {
  public:
   HfDirectory(FileSystem& fs, const std::string& dir)
-      : path_(dir), config_(read_config(fs, dir)), file_(fs, weights_path(fs, dir)) {
-    for (size_t i : match_tensors(config_, Listing(*this), file_.path())) {
-      const SafetensorsEntry& e = file_.entries()[i];
-      table_.add(TensorInfo{e.name, e.shape, std::string(e.dtype)},
-                 file_.rows(static_cast<int64_t>(i)), 0);
+      : path_(dir), config_(read_config(fs, dir)), files_(fs, dir) {
+    for (size_t i : match_tensors(config_, Listing(*this), files_.path())) {
+      const SafetensorsEntry& e = files_.entry(i);
+      table_.add(TensorInfo{e.name, e.shape, std::string(e.dtype)}, files_.rows(i), 0);
     }
     if (config_.tied_head) check_stored_head();
     config_.file_dtype = table_.exact_dtype();
@@ -112,11 +96,11 @@ class HfDirectory final : public WeightSource {
   class Listing final : public TensorListing {
    public:
     explicit Listing(const HfDirectory& self) : self_(self) {}
-    size_t size() const override { return self_.file_.entries().size(); }
-    int64_t find(const std::string& hf_name) const override { return self_.file_.find(hf_name); }
-    std::string_view name(size_t i) const override { return self_.file_.entries()[i].name; }
+    size_t size() const override { return self_.files_.size(); }
+    int64_t find(const std::string& hf_name) const override { return self_.files_.find(hf_name); }
+    std::string_view name(size_t i) const override { return self_.files_.entry(i).name; }
     const std::vector<int64_t>& shape(size_t i) const override {
-      return self_.file_.entries()[i].shape;
+      return self_.files_.entry(i).shape;
     }
     bool may_be_extra(size_t i) const override {
       return name(i).ends_with("rotary_emb.inv_freq") ||
@@ -130,32 +114,36 @@ class HfDirectory final : public WeightSource {
 
   std::string path_;
   ModelConfig config_;
-  SafetensorsFile file_;
+  SafetensorsSet files_;
   TensorTable table_;
   std::string tokenizer_json_path_;
   std::string chat_template_;
 };
 
 void HfDirectory::check_stored_head() const {
-  const int64_t index = file_.find(kHead);
+  const int64_t index = files_.find(kHead);
   if (index < 0) return;
-  const SafetensorsEntry& head = file_.entries()[static_cast<size_t>(index)];
-  const SafetensorsEntry& embedding = file_.entries()[static_cast<size_t>(file_.find(kEmbedding))];
+  const auto head_index = static_cast<size_t>(index);
+  const auto embedding_index = static_cast<size_t>(files_.find(kEmbedding));
+  const SafetensorsEntry& head = files_.entry(head_index);
+  const SafetensorsEntry& embedding = files_.entry(embedding_index);
+  const InputFile& head_file = files_.file_of(head_index).file();
+  const InputFile& embedding_file = files_.file_of(embedding_index).file();
   bool equal = head.dtype == embedding.dtype && head.shape == embedding.shape;
   constexpr uint64_t kChunk = uint64_t{1} << 20;
   std::vector<std::byte> a(std::min(kChunk, head.bytes)), b(a.size());
   for (uint64_t at = 0; equal && at < head.bytes; at += kChunk) {
     const size_t n = std::min(kChunk, head.bytes - at);
-    file_.file().read_at(head.offset + at, std::span(a).first(n));
-    file_.file().read_at(embedding.offset + at, std::span(b).first(n));
+    head_file.read_at(head.offset + at, std::span(a).first(n));
+    embedding_file.read_at(embedding.offset + at, std::span(b).first(n));
     equal = std::memcmp(a.data(), b.data(), n) == 0;
   }
   if (equal) return;
-  throw Error(Code::kConflict, str(file_.path(), ": tie_word_embeddings is true, but tensor ",
+  throw Error(Code::kConflict, str(head_file.path(), ": tie_word_embeddings is true, but tensor ",
                                    kHead, " differs from ", kEmbedding))
       .with_key(std::string(kHead))
       .with_expected(str("no such tensor, or one equal to ", kEmbedding))
-      .with_location(str(file_.path(), " offset ", head.offset));
+      .with_location(str(head_file.path(), " offset ", head.offset));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A Hugging Face directory seen as a model: config.json, model.safetensors, and, when present,
-// generation_config.json, tokenizer.json and a chat template (chat_template.jinja, else the one
-// inside tokenizer_config.json).
+// A Hugging Face directory seen as a model: config.json, model.safetensors or the files of
+// model.safetensors.index.json, and, when present, generation_config.json, tokenizer.json and a
+// chat template (chat_template.jinja, else the one inside tokenizer_config.json).
 #pragma once
 #include <memory>
 #include <string>

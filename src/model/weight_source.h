@@ -36,7 +36,7 @@ class WeightSource {
   virtual const std::string& path() const = 0;
 };
 
-// path is a Hugging Face directory (config.json and model.safetensors) or a .gguf file. Errors name
+// path is a Hugging Face directory (config.json and safetensors files) or a .gguf file. Errors name
 // file, byte offset or JSON pointer, tensor, limit and value seen.
 std::unique_ptr<WeightSource> open_weight_source(FileSystem& fs, const std::string& path);
 

@@ -17,6 +17,7 @@
 #include "model/gguf.h"
 #include "support/expect_error.h"
 #include "support/sha256.h"
+#include "text/tokenizer.h"
 
 namespace rl {
 namespace {
@@ -53,6 +54,20 @@ TEST_P(GgufSourceGolden, GivesEveryTensorInHuggingFaceLayout) {
     const TensorInfo& info = source->tensors()[static_cast<size_t>(source->find(hf_name))];
     EXPECT_EQ(info.stored_type, t["type"]);
     EXPECT_EQ(info.shape, t["shape"].get<std::vector<int64_t>>());
+  }
+}
+
+TEST_P(GgufSourceGolden, ItsTokenizerGivesTheGoldenIds) {
+  const std::string name = GetParam();
+  const auto source = open_weight_source(real_fs(), kGguf + name + ".gguf");
+  const Tokenizer tokenizer = Tokenizer::from_parts(source->tokenizer_parts().value());
+  const auto cases = golden(name + ".golden.json").at("tokenizer");
+  EXPECT_GT(cases.size(), 5u);
+  for (const auto& c : cases) {
+    const auto text = c.at("text").get<std::string>();
+    EXPECT_EQ(tokenizer.encode(text, {.allow_special = true}).ids,
+              c.at("ids").get<std::vector<int32_t>>())
+        << text;
   }
 }
 
