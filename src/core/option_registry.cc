@@ -31,15 +31,20 @@ std::string_view last_part(std::string_view key) {
 
 constexpr size_t kFar = 1000;
 
+// kFar above the limit. Lengths alone rule out most pairs.
+size_t distance_within(std::string_view a, std::string_view b, size_t limit) {
+  const size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  const size_t distance = gap > limit ? kFar : edit_distance(a, b);
+  return distance <= limit ? distance : kFar;
+}
+
 // A wrong key is near a valid one when few edits part them, or when its last part is nearly right
 // under a wrong group. kFar when neither holds.
 size_t nearness(std::string_view wrong, std::string_view key) {
-  const size_t whole = edit_distance(wrong, key);
   const std::string_view last = last_part(wrong);
-  const size_t part = edit_distance(last, last_part(key));
-  const bool near_whole = whole <= std::max<size_t>(2, wrong.size() / 4);
-  const bool near_part = part <= std::max<size_t>(1, last.size() / 4);
-  return std::min(near_whole ? whole : kFar, near_part ? part + 1 : kFar);
+  const size_t whole = distance_within(wrong, key, std::max<size_t>(2, wrong.size() / 4));
+  const size_t part = distance_within(last, last_part(key), std::max<size_t>(1, last.size() / 4));
+  return std::min(whole, part == kFar ? kFar : part + 1);
 }
 
 std::string bound_text(const OptionInfo& info, const OptionBound& bound) {
