@@ -18,9 +18,9 @@ bool is_printable(std::string_view key) {
 
 void check_option_document_size(size_t bytes, size_t least, const char* format) {
   if (bytes > kMaxOptionDocumentBytes) {
-    throw Error(Code::kResourceExhausted, str("the ", format, " document of options has ", bytes,
-                                              " bytes; at most ", kMaxOptionDocumentBytes,
-                                              " are read"));
+    throw Error(Code::kResourceExhausted,
+                str("the ", format, " document of options has ", bytes, " bytes; at most ",
+                    kMaxOptionDocumentBytes, " are read"));
   }
   if (bytes < least) {
     throw Error(Code::kDataLoss, str("the ", format, " document of options has ", bytes,

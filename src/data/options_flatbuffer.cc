@@ -77,9 +77,9 @@ const fb::OptionSet& verified(const std::vector<uint64_t>& aligned, size_t bytes
 
 void check_kind(const fb::Option& option) {
   using O = fb::Option;
-  constexpr flatbuffers::voffset_t kFields[] = {O::VT_TRUTH,  O::VT_INTEGER, O::VT_NATURAL,
-                                                O::VT_NUMBER, O::VT_TEXT,    O::VT_TEXTS,
-                                                O::VT_INTEGERS};
+  constexpr O::FlatBuffersVTableOffset kFields[] = {O::VT_TRUTH,   O::VT_INTEGER, O::VT_NATURAL,
+                                                    O::VT_NUMBER,  O::VT_TEXT,    O::VT_TEXTS,
+                                                    O::VT_INTEGERS};
   const auto kind = static_cast<uint32_t>(option.kind());
   if (kind < 1 || kind > std::size(kFields)) {
     throw Error(Code::kWrongType,
@@ -88,13 +88,13 @@ void check_kind(const fb::Option& option) {
         .with_expected(str("1..", std::size(kFields)));
   }
   for (uint32_t other = 1; other <= std::size(kFields); ++other) {
-    const bool present = option.CheckField(kFields[other - 1]);
+    const bool present = flatbuffers::IsFieldPresent(&option, kFields[other - 1]);
     // A scalar that equals the default of the schema takes no place.
     const bool absent_is_zero = kFields[other - 1] < O::VT_TEXT;
     if (present == (other == kind) || (!present && absent_is_zero)) continue;
-    throw Error(Code::kWrongType, str(option.key()->string_view(), " is of kind ", kind,
-                                      present ? " but has also" : " but has no",
-                                      " value of kind ", other))
+    throw Error(Code::kWrongType,
+                str(option.key()->string_view(), " is of kind ", kind,
+                    present ? " but has also" : " but has no", " value of kind ", other))
         .with_key(option.key()->str());
   }
 }
@@ -152,19 +152,20 @@ OptionSet options_from_flatbuffer(std::span<const std::byte> document, const Opt
   std::memcpy(aligned.data(), document.data(), document.size());
   const fb::OptionSet& root = verified(aligned, document.size());
   if (root.format_version() != kFormatVersion) {
-    throw Error(Code::kIncompatible, str("the document of options has format ",
-                                         root.format_version(), "; this library reads format ",
-                                         kFormatVersion));
+    throw Error(Code::kIncompatible,
+                str("the document of options has format ", root.format_version(),
+                    "; this library reads format ", kFormatVersion));
   }
   OptionImport import(base);
   if (root.options() != nullptr) {
     for (flatbuffers::uoffset_t i = 0; i < root.options()->size(); ++i) {
       const fb::Option& option = *root.options()->Get(i);
       import.take(option.key()->string_view(), str("options[", i, "]"),
-                  [&](OptionSet& set) { set_from(set, option); });
-    }
+                  [&](OptionSet& set) { set_from(set, option);
+    });
   }
-  return import.finish();
 }
+return import.finish();
+}  // namespace rl
 
 }  // namespace rl

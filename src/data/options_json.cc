@@ -68,8 +68,9 @@ class Reader final : public nlohmann::json_sax<Json> {
       member_ = name;
     } else if (depth_ == 2 && known_ == 2) {
       if (entries_.size() == kMaxOptionEntries) {
-        throw Error(Code::kResourceExhausted, str("the JSON document has too many options; at most ",
-                                                  kMaxOptionEntries, " are read"));
+        throw Error(Code::kResourceExhausted,
+                    str("the JSON document has too many options; at most ", kMaxOptionEntries,
+                        " are read"));
       }
       entries_.push_back({name, {}});
     }
@@ -78,7 +79,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& e) override {
     constexpr int kNumberOverflow = 406;
-    const std::string where = str("byte ", position);
+    const std::string where = str("byte ", position == 0 ? 0 : position - 1);  // counted from 1
     throw Error(Code::kDataLoss, str("the options are not valid JSON at ", where,
                                      e.id == kNumberOverflow ? ": a number is out of range" : ""))
         .with_location(where);
@@ -115,16 +116,15 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
   void add_member(const Value& value) {
     if (member_ != "library_version") {
-      refuse("/" + shown(member_), member_ == "options" ? "is no object" : "is no known member");
+      refuse(str("/", shown(member_)),
+             member_ == "options" ? "is no object" : "is no known member");
     } else if (value.kind != Kind::kText) {
       refuse("/library_version", "is no text");
     } else if (std::exchange(found_version_, true)) {
       refuse("/library_version", "occurs twice");
     }
   }
-  static std::string shown(const std::string& name) {
-    return name.size() <= 100 ? name : "...";
-  }
+  static std::string shown(const std::string& name) { return name.size() <= 100 ? name : "..."; }
 
   OptionImport& import_;
   int depth_ = 0;
@@ -173,7 +173,8 @@ void set_from(OptionSet& set, const Entry& entry) {
     case Kind::kBool:
       return set.set_bool(info.key, value.text == "true");
     case Kind::kNumber:
-      if (text || list || type == OptionType::kBool) refuse_type(info, "the number " + value.text);
+      if (text || list || type == OptionType::kBool)
+        refuse_type(info, str("the number ", value.text));
       return set.set_text(info.key, value.text);
     case Kind::kText:
       return set.set_string(info.key, value.text);
@@ -242,9 +243,10 @@ OptionSet options_from_json(std::string_view document, const OptionSet& base) {
   RL_CHECK(Json::sax_parse(document.begin(), document.end(), &reader));
   for (const Entry& entry : reader.take()) {
     import.take(entry.key, pointer_of(entry.key),
-                [&](OptionSet& set) { set_from(set, entry); });
-  }
-  return import.finish();
+                [&](OptionSet& set) { set_from(set, entry);
+  });
 }
+return import.finish();
+}  // namespace rl
 
 }  // namespace rl
