@@ -193,7 +193,8 @@ enum {
   RL_ERROR_KEY = 2,      /* option key, parameter or tensor concerned */
   RL_ERROR_EXPECTED = 3, /* type, range or choices that would have been right */
   RL_ERROR_LOCATION = 4, /* file and byte offset, line and column, or JSON pointer */
-  RL_ERROR_SUMMARY = 5   /* all of it with status name, nearest names and causes, for a log */
+  RL_ERROR_SUMMARY = 5,  /* all of it with status name, nearest names and causes, for a log */
+  RL_ERROR_OTHER_KEY = 6 /* the second option of a conflict */
 };
 
 /* The failure's status; RL_OK for NULL, RL_STALE_HANDLE for a handle that is not live. Thread: any;
@@ -215,6 +216,11 @@ RL_API int32_t rl_error_system_code(const rl_error* error);
 /* The error that led to this one, as a handle of its own that the caller releases; NULL when there
  * is none. Thread: any; callback-safe. */
 RL_API rl_error* rl_error_cause(const rl_error* error);
+
+/* An error that reports several at once, as checks of options do, has each of them as a part: a
+ * handle of its own that the caller releases. `index` counts from 0; NULL beyond the last, and for
+ * an error that stands for itself alone. Thread: any; callback-safe. */
+RL_API rl_error* rl_error_part(const rl_error* error, size_t index);
 
 /* Ends the handle and its texts. Thread: any; callback-safe. */
 RL_API void rl_error_release(rl_error* error);
@@ -256,6 +262,7 @@ enum {
 #define RL_OPTION_POWER_OF_TWO UINT64_C(16) /* only powers of two are valid */
 #define RL_OPTION_DETERMINISM UINT64_C(32)  /* the bits of a run depend on it */
 #define RL_OPTION_NEEDS_GPU UINT64_C(64)
+#define RL_OPTION_NOT_EMPTY UINT64_C(128) /* an empty text is not valid */
 
 /* A row of the option table. Owner of all texts: the library. */
 typedef struct rl_option_info {
@@ -345,6 +352,15 @@ RL_API rl_status rl_options_get_f64(const rl_options* options, const char* key, 
 RL_API rl_status rl_options_get_string(const rl_options* options, const char* key, size_t key_len,
                                        rl_bytes** out, rl_error** err);
 
+/* Elements of a list option, and one of them; RL_OUT_OF_RANGE beyond the last. Thread: any. */
+RL_API rl_status rl_options_get_list_size(const rl_options* options, const char* key,
+                                          size_t key_len, size_t* out, rl_error** err);
+RL_API rl_status rl_options_get_list_string(const rl_options* options, const char* key,
+                                            size_t key_len, size_t index, rl_bytes** out,
+                                            rl_error** err);
+RL_API rl_status rl_options_get_list_i64(const rl_options* options, const char* key, size_t key_len,
+                                         size_t index, int64_t* out, rl_error** err);
+
 /* A value of any type as the text that rl_options_set_text reads back to the same value. Thread:
  * any. */
 RL_API rl_status rl_options_get_text(const rl_options* options, const char* key, size_t key_len,
@@ -358,14 +374,66 @@ RL_API rl_status rl_options_is_default(const rl_options* options, const char* ke
 RL_API rl_status rl_options_unset(rl_options* options, const char* key, size_t key_len,
                                   rl_error** err);
 
-/* Checks combinations of options, which setters cannot see. RL_CONFLICT lists every violation with
- * its keys. Creating an object checks the same. Thread: any. */
+/* From now on every change of this set is RL_NOT_CHANGEABLE naming the key. Clones are not frozen.
+ * Thread: any. */
+RL_API rl_status rl_options_freeze(rl_options* options, rl_error** err);
+RL_API rl_status rl_options_is_frozen(const rl_options* options, uint32_t* out, rl_error** err);
+
+/* Sets all values of a preset, or none. RL_NOT_FOUND with the nearest names for an unknown one.
+ * Thread: any. */
+RL_API rl_status rl_options_apply_preset(rl_options* options, const char* name, size_t name_len,
+                                         rl_error** err);
+
+/* Number of presets. Thread: any; callback-safe. */
+RL_API size_t rl_preset_count(void);
+
+/* Preset `index` in name order, what it is for and how many settings it has; RL_OUT_OF_RANGE beyond
+ * the last. Owner of the texts: the library. Thread: any. */
+RL_API rl_status rl_preset_at(size_t index, const char** name, const char** doc,
+                              size_t* num_settings, rl_error** err);
+
+/* Setting `index` of a preset in key order, the value as rl_options_set_text reads it. Owner of the
+ * texts: the library. Thread: any. */
+RL_API rl_status rl_preset_setting(const char* name, size_t name_len, size_t index,
+                                   const char** key, const char** value, rl_error** err);
+
+/* Checks combinations of options, which setters cannot see. RL_CONFLICT names both options of each;
+ * several violations are the parts of one error (rl_error_part). Creating an object checks the same
+ * and what depends on runtime, model and plan, and reports all of it at once. Thread: any. */
 RL_API rl_status rl_options_validate(const rl_options* options, rl_error** err);
 
 /* Lines "key=value" in key order: all options, or with only_changed 1 those that differ from their
  * default. Thread: any. */
 RL_API rl_status rl_options_dump(const rl_options* options, uint32_t only_changed, rl_bytes** out,
                                  rl_error** err);
+
+/* Lines "key=value" for the options in which the sets differ, with the values of `other`, as
+ * rl_options_set_assignment takes them. Empty for equal sets. Thread: any. */
+RL_API rl_status rl_options_diff(const rl_options* options, const rl_options* other, rl_bytes** out,
+                                 rl_error** err);
+
+/* The set as a JSON document, {"library_version": "...", "options": {KEY: VALUE, ...}}, or as a
+ * FlatBuffers document (abi/schemas/options.fbs): all options, or with only_changed 1 those that
+ * differ from their default. Durations are nanoseconds, sizes bytes, enums texts, lists arrays.
+ * Equal sets give equal bytes. Thread: any. */
+RL_API rl_status rl_options_export_json(const rl_options* options, uint32_t only_changed,
+                                        rl_bytes** out, rl_error** err);
+RL_API rl_status rl_options_export_flatbuffer(const rl_options* options, uint32_t only_changed,
+                                              rl_bytes** out, rl_error** err);
+
+/* Takes the values of such a document over into the set; options that it does not name keep theirs.
+ * All or nothing: every violation (unknown key with the nearest, type, range, key given twice) is a
+ * part of the error, located by JSON pointer or as options[INDEX], and the set is as before. What
+ * is no such document is RL_DATA_LOSS, as are more than 1,024 options in a FlatBuffers document;
+ * otherwise those and more than 16 MiB are RL_RESOURCE_EXHAUSTED. Combinations are checked when an
+ * object is created. Thread: any. */
+RL_API rl_status rl_options_import_json(rl_options* options, const char* text, size_t text_len,
+                                        rl_error** err);
+RL_API rl_status rl_options_import_flatbuffer(rl_options* options, const void* data, size_t size,
+                                              rl_error** err);
+
+/* A digest of all values, the same however the set was filled. Thread: any. */
+RL_API rl_status rl_options_hash(const rl_options* options, uint64_t* out, rl_error** err);
 
 /* A digest of the options on which the bits of a run depend: equal sets give equal runs on one
  * build and machine. Thread: any. */

@@ -29,6 +29,7 @@ rl_status fixed_status(const rl_error* error) {
 std::string summarise(const Error& error) {
   std::string out = str(code_name(error.code), ": ", error.message);
   if (!error.key.empty()) out += str(" [key: ", error.key, "]");
+  if (!error.other_key.empty()) out += str(" [other key: ", error.other_key, "]");
   if (!error.expected.empty()) out += str(" [expected: ", error.expected, "]");
   if (!error.location.empty()) out += str(" [at: ", error.location, "]");
   if (error.system_code != 0) out += str(" [system code: ", error.system_code, "]");
@@ -44,6 +45,15 @@ rl_error* make_record(Error error) {
   std::string summary = summarise(error);
   return issue<rl_error>(
       std::make_shared<const ErrorRecord>(ErrorRecord{std::move(error), std::move(summary)}));
+}
+
+// Without memory the caller sees an error without this detail.
+rl_error* record_or_null(const Error& error) noexcept {
+  try {
+    return make_record(error);
+  } catch (...) {
+    return nullptr;
+  }
 }
 
 rl_status deliver(rl_error** err, const Error& error) noexcept {
@@ -142,6 +152,8 @@ const char* rl_error_text(const rl_error* error, int32_t field, size_t* len) {
       return choose(record->error.location, len);
     case RL_ERROR_SUMMARY:
       return choose(record->summary, len);
+    case RL_ERROR_OTHER_KEY:
+      return choose(record->error.other_key, len);
     default:
       return choose("", len);
   }
@@ -161,13 +173,13 @@ int32_t rl_error_system_code(const rl_error* error) {
 rl_error* rl_error_cause(const rl_error* error) {
   const auto record = use_if_live(error);
   if (record == nullptr || record->error.cause == nullptr) return nullptr;
-  rl_error* cause = nullptr;
-  try {
-    cause = make_record(*record->error.cause);
-  } catch (...) {
-    // The caller sees an error without cause.
-  }
-  return cause;
+  return record_or_null(*record->error.cause);
+}
+
+rl_error* rl_error_part(const rl_error* error, size_t index) {
+  const auto record = use_if_live(error);
+  if (record == nullptr || index >= record->error.parts.size()) return nullptr;
+  return record_or_null(record->error.parts[index]);
 }
 
 void rl_error_release(rl_error* error) { drop(error); }

@@ -1,4 +1,4 @@
-// Option sets.
+// Option sets: single values. The whole set is in option_set_api.cc.
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
@@ -31,32 +31,16 @@ rl_status read(const rl_options* options, const char* key, size_t key_len, T* ou
   });
 }
 
-rl_options* make_options(OptionSet set) {
-  return issue<rl_options>(std::make_shared<OptionsBox>(std::move(set)));
+// Element `index` of a list option.
+template <typename List>
+const auto& element(const List& list, size_t index) {
+  check_index(index, list.size());
+  return list[index];
 }
 
 }  // namespace
 
 extern "C" {
-
-rl_status rl_options_create(rl_options** out, rl_error** err) {
-  clear(out);
-  return guarded(err, nullptr, [&] {
-    require(out, "out");
-    *out = make_options(OptionSet());
-  });
-}
-
-rl_status rl_options_clone(const rl_options* options, rl_options** out, rl_error** err) {
-  clear(out);
-  return guarded(err, options, [&] {
-    const auto box = use(options, "options");
-    require(out, "out");
-    *out = make_options(box->copy());
-  });
-}
-
-void rl_options_destroy(rl_options* options) { drop(options); }
 
 rl_status rl_options_set_bool(rl_options* options, const char* key, size_t key_len, uint32_t value,
                               rl_error** err) {
@@ -156,6 +140,28 @@ rl_status rl_options_get_string(const rl_options* options, const char* key, size
   });
 }
 
+rl_status rl_options_get_list_size(const rl_options* options, const char* key, size_t key_len,
+                                   size_t* out, rl_error** err) {
+  return read(options, key, key_len, out, err, [](OptionSet& set, std::string_view name) {
+    const bool texts = require_option(name).type == OptionType::kStringList;
+    return texts ? set.get_string_list(name).size() : set.get_i64_list(name).size();
+  });
+}
+
+rl_status rl_options_get_list_string(const rl_options* options, const char* key, size_t key_len,
+                                     size_t index, rl_bytes** out, rl_error** err) {
+  return read(options, key, key_len, out, err, [&](OptionSet& set, std::string_view name) {
+    return make_bytes(element(set.get_string_list(name), index));
+  });
+}
+
+rl_status rl_options_get_list_i64(const rl_options* options, const char* key, size_t key_len,
+                                  size_t index, int64_t* out, rl_error** err) {
+  return read(options, key, key_len, out, err, [&](OptionSet& set, std::string_view name) {
+    return element(set.get_i64_list(name), index);
+  });
+}
+
 rl_status rl_options_get_text(const rl_options* options, const char* key, size_t key_len,
                               rl_bytes** out, rl_error** err) {
   return read(options, key, key_len, out, err,
@@ -171,30 +177,6 @@ rl_status rl_options_is_default(const rl_options* options, const char* key, size
 rl_status rl_options_unset(rl_options* options, const char* key, size_t key_len, rl_error** err) {
   return change(options, key, key_len, err,
                 [](OptionSet& set, std::string_view name) { set.unset(name); });
-}
-
-rl_status rl_options_validate(const rl_options* options, rl_error** err) {
-  return guarded(err, options, [&] { use(options, "options")->copy().validate(); });
-}
-
-rl_status rl_options_dump(const rl_options* options, uint32_t only_changed, rl_bytes** out,
-                          rl_error** err) {
-  clear(out);
-  return guarded(err, options, [&] {
-    const auto box = use(options, "options");
-    const bool changed = bool_arg(only_changed, "only_changed");
-    require(out, "out");
-    *out = make_bytes(box->copy().dump(changed));
-  });
-}
-
-rl_status rl_options_identity(const rl_options* options, uint64_t* out, rl_error** err) {
-  clear(out);
-  return guarded(err, options, [&] {
-    const auto box = use(options, "options");
-    require(out, "out");
-    *out = box->copy().identity();
-  });
 }
 
 }  // extern "C"

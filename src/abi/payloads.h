@@ -28,9 +28,10 @@ struct ErrorRecord {
 class OptionsBox {
  public:
   explicit OptionsBox(OptionSet set) : set_(std::move(set)) {}
+  // Never frozen.
   OptionSet copy() const {
     const std::lock_guard lock(mutex_);
-    return set_;
+    return set_.clone();
   }
   template <typename F>
   auto with(F&& f) {

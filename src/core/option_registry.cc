@@ -1,5 +1,6 @@
 // Look-ups in the generated table and what is said about a row in errors.
 #include <algorithm>
+#include <tuple>
 
 #include "core/option_text.h"
 
@@ -113,15 +114,18 @@ std::vector<std::string> nearest_names(std::string_view wrong, std::vector<std::
   constexpr size_t kLongest = 200;
   constexpr size_t kMost = 3;
   if (wrong.size() > kLongest) return {};
-  std::vector<std::pair<size_t, std::string>> found;
+  std::vector<std::tuple<size_t, size_t, std::string>>
+      found;  // of equally near ones the more alike
   for (std::string& name : names) {
     const size_t distance = nearness(wrong, name);
-    if (distance < kFar) found.emplace_back(distance, std::move(name));
+    if (distance == kFar) continue;
+    const size_t whole = edit_distance(wrong, name);
+    found.emplace_back(distance, whole, std::move(name));
   }
   std::sort(found.begin(), found.end());
   if (found.size() > kMost) found.resize(kMost);
   std::vector<std::string> nearest;
-  for (auto& [distance, name] : found) nearest.push_back(std::move(name));
+  for (auto& [distance, whole, name] : found) nearest.push_back(std::move(name));
   return nearest;
 }
 

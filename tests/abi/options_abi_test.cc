@@ -79,6 +79,138 @@ TEST(AbiOptions, TypedSettersReadBack) {
   EXPECT_EQ(text.find("optimizer.beta1"), std::string::npos) << text;
 }
 
+TEST(AbiOptions, ListsReadBackElementByElement) {
+  const Options o;
+  set(o.handle, "sampling.stop", "a\\,b,c");
+  set(o.handle, "sampling.stop_token_ids", "7,8,9");
+  size_t size = 0;
+  rl_bytes* text = nullptr;
+  int64_t id = 0;
+  const auto nul = RL_NUL_TERMINATED;
+  EXPECT_RL_OK(rl_options_get_list_size(o.handle, "sampling.stop", nul, &size, &err));
+  EXPECT_EQ(size, 2u);
+  EXPECT_RL_OK(rl_options_get_list_string(o.handle, "sampling.stop", nul, 0, &text, &err));
+  EXPECT_EQ(take(text), "a,b");
+  EXPECT_RL_OK(rl_options_get_list_size(o.handle, "sampling.stop_token_ids", nul, &size, &err));
+  EXPECT_EQ(size, 3u);
+  EXPECT_RL_OK(rl_options_get_list_i64(o.handle, "sampling.stop_token_ids", nul, 2, &id, &err));
+  EXPECT_EQ(id, 9);
+  EXPECT_EQ(rl_options_get_list_i64(o.handle, "sampling.stop_token_ids", nul, 3, &id, nullptr),
+            RL_OUT_OF_RANGE);
+  EXPECT_EQ(id, 0);
+  EXPECT_EQ(rl_options_get_list_i64(o.handle, "sampling.stop", nul, 0, &id, nullptr),
+            RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_get_list_size(o.handle, "optimizer.lr", nul, &size, nullptr), RL_WRONG_TYPE);
+}
+
+TEST(AbiOptions, DocumentsCarryASetAndRefuseAsAWhole) {
+  const Options a, b, c;
+  set(a.handle, "runtime.seed", "18446744073709551615");
+  set(a.handle, "optimizer.lr", "1e-5");
+  rl_bytes *json = nullptr, *binary = nullptr, *lines = nullptr;
+  EXPECT_RL_OK(rl_options_export_json(a.handle, 1, &json, &err));
+  EXPECT_RL_OK(rl_options_export_flatbuffer(a.handle, 0, &binary, &err));
+  EXPECT_RL_OK(
+      rl_options_import_flatbuffer(c.handle, rl_bytes_data(binary), rl_bytes_size(binary), &err));
+  const std::string text = take(json);
+  EXPECT_RL_OK(rl_options_import_json(b.handle, text.data(), text.size(), &err));
+  uint64_t hashes[3] = {};
+  EXPECT_RL_OK(rl_options_hash(a.handle, &hashes[0], &err));
+  EXPECT_RL_OK(rl_options_hash(b.handle, &hashes[1], &err));
+  EXPECT_RL_OK(rl_options_hash(c.handle, &hashes[2], &err));
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], hashes[2]);
+  EXPECT_RL_OK(rl_options_diff(a.handle, b.handle, &lines, &err));
+  EXPECT_EQ(take(lines), "");
+  rl_bytes_release(binary);
+
+  rl_error* err = nullptr;
+  const char bad[] = R"({"options": {"optimizer.lr": 1, "optimizer.beta1": 1, "modl.path": ""}})";
+  EXPECT_EQ(rl_options_import_json(b.handle, bad, RL_NUL_TERMINATED, &err), RL_INVALID_ARGUMENT);
+  rl_error* const first = rl_error_part(err, 0);
+  rl_error* const second = rl_error_part(err, 1);
+  EXPECT_EQ(rl_error_part(err, 2), nullptr);
+  EXPECT_EQ(rl_error_code(first), RL_OUT_OF_RANGE);
+  EXPECT_EQ(text_of(first, RL_ERROR_LOCATION), "/options/optimizer.beta1");
+  EXPECT_EQ(rl_error_code(second), RL_UNKNOWN_OPTION);
+  EXPECT_STREQ(rl_error_nearest(second, 0), "model.path");
+  EXPECT_EQ(rl_error_part(second, 0), nullptr);
+  rl_error_release(second);
+  rl_error_release(first);
+  rl_error_release(err);
+  EXPECT_RL_OK(rl_options_diff(b.handle, a.handle, &lines, &err));
+  EXPECT_EQ(take(lines), "");
+  EXPECT_EQ(rl_options_import_flatbuffer(b.handle, bad, sizeof bad, nullptr), RL_DATA_LOSS);
+}
+
+TEST(AbiOptions, AFrozenSetIsReadOnlyAndItsCloneIsNot) {
+  const Options o;
+  uint32_t frozen = 1;
+  EXPECT_RL_OK(rl_options_is_frozen(o.handle, &frozen, &err));
+  EXPECT_EQ(frozen, 0u);
+  EXPECT_RL_OK(rl_options_freeze(o.handle, &err));
+  EXPECT_RL_OK(rl_options_is_frozen(o.handle, &frozen, &err));
+  EXPECT_EQ(frozen, 1u);
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_options_set_f64(o.handle, "optimizer.lr", RL_NUL_TERMINATED, 1, &err),
+            RL_NOT_CHANGEABLE);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "optimizer.lr");
+  rl_error_release(err);
+  const char json[] = R"({"options": {"optimizer.lr": 1}})";
+  EXPECT_EQ(rl_options_import_json(o.handle, json, RL_NUL_TERMINATED, nullptr), RL_NOT_CHANGEABLE);
+  EXPECT_EQ(rl_options_apply_preset(o.handle, "low_memory", RL_NUL_TERMINATED, nullptr),
+            RL_NOT_CHANGEABLE);
+  rl_options* copy = nullptr;
+  EXPECT_RL_OK(rl_options_clone(o.handle, &copy, &err));
+  set(copy, "optimizer.lr", "1");
+  rl_options_destroy(copy);
+}
+
+TEST(AbiOptions, ConflictsNameBothOptionsAndComeTogether) {
+  const Options o;
+  set(o.handle, "algo.kl.coef", "0.1");
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_options_validate(o.handle, &err), RL_CONFLICT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "algo.kl.coef");
+  EXPECT_EQ(text_of(err, RL_ERROR_OTHER_KEY), "algo.kl.where");
+  rl_error_release(err);
+  set(o.handle, "schedule.name", "linear");
+  rl_runtime* runtime = nullptr;
+  EXPECT_EQ(rl_runtime_create(RL_ABI_VERSION, o.handle, &runtime, &err), RL_CONFLICT);
+  rl_error* const part = rl_error_part(err, 1);
+  EXPECT_EQ(text_of(part, RL_ERROR_KEY), "schedule.name");
+  EXPECT_EQ(text_of(part, RL_ERROR_OTHER_KEY), "schedule.total_steps");
+  rl_error_release(part);
+  rl_error_release(err);
+}
+
+TEST(AbiOptions, PresetsAreListedAndApplied) {
+  ASSERT_GT(rl_preset_count(), 0u);
+  for (size_t i = 0; i < rl_preset_count(); ++i) {
+    const char *name = nullptr, *doc = nullptr, *key = nullptr, *value = nullptr;
+    size_t count = 0;
+    EXPECT_RL_OK(rl_preset_at(i, &name, &doc, &count, &err));
+    SCOPED_TRACE(name);
+    EXPECT_STRNE(doc, "");
+    const Options o;
+    EXPECT_RL_OK(rl_options_apply_preset(o.handle, name, RL_NUL_TERMINATED, &err));
+    for (size_t s = 0; s < count; ++s) {
+      EXPECT_RL_OK(rl_preset_setting(name, RL_NUL_TERMINATED, s, &key, &value, &err));
+      rl_bytes* text = nullptr;
+      EXPECT_RL_OK(rl_options_get_text(o.handle, key, RL_NUL_TERMINATED, &text, &err));
+      EXPECT_EQ(take(text), value) << key;
+    }
+    EXPECT_EQ(rl_preset_setting(name, RL_NUL_TERMINATED, count, &key, &value, nullptr),
+              RL_OUT_OF_RANGE);
+    EXPECT_EQ(key, nullptr);
+  }
+  rl_error* err = nullptr;
+  const Options o;
+  EXPECT_EQ(rl_options_apply_preset(o.handle, "low-memory", RL_NUL_TERMINATED, &err), RL_NOT_FOUND);
+  EXPECT_STREQ(rl_error_nearest(err, 0), "low_memory");
+  rl_error_release(err);
+}
+
 TEST(AbiOptions, ClonesAreIndependentAndUnsetGoesBack) {
   const Options o;
   set(o.handle, "optimizer.lr", "0.5");
