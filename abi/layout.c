@@ -73,6 +73,7 @@ RL_AT(rl_event_view, value, 48);
 RL_AT(rl_event_view, num_metrics, 64);
 RL_AT(rl_event_view, text_len, 80);
 RL_AT_LEAST(rl_event_view, 88);
+RL_AT(rl_event_view, purpose, 88);
 
 RL_AT(rl_pipeline_stats, struct_size, 0);
 RL_AT(rl_pipeline_stats, state, 8);

@@ -36,22 +36,30 @@
  * value is an error, as are flag bits that a function does not know. A timeout of 0 polls, a
  * negative one waits for ever.
  *
+ * Pointers. A pointer parameter may be NULL where its comment says so, and user_data always; else
+ * NULL is RL_INVALID_ARGUMENT naming the parameter. Functions without a status have a neutral
+ * result.
+ *
  * Structs. Each begins with struct_size. rl_xxx_init fills one with its defaults; pass it sizeof
- * your struct. A struct smaller than the first release's is RL_INVALID_ARGUMENT. Of a larger result
- * struct librl fills what it knows and zeroes the rest; a larger input struct must have zeros
- * there, else RL_UNSUPPORTED. Reserved fields are zero.
+ * your struct. A struct smaller than the first release's is RL_INVALID_ARGUMENT. librl fills as
+ * much of a result struct as the caller has, and zeroes what it does not know itself; an input
+ * struct must have zeros there, else RL_UNSUPPORTED. No byte beyond struct_size is read or
+ * written. Reserved fields are zero.
  *
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
  * handle; calls that change one object take turns. "callback-safe": also from inside the log
- * callback, from which no other function may be called. librl blocks every signal in its own
- * threads and installs no handler.
+ * callback. There every other function is RL_WRONG_THREAD, and destroying is without effect. librl
+ * blocks every signal in its own threads and installs no handler.
  *
  * Callbacks. (fn, user_data, destroy): destroy, which may be NULL, is called exactly once with
- * user_data, also when the call that took it failed. A callback must return; no exception and no
- * longjmp may leave it.
+ * user_data, also when the call that took it failed. It may call every function. A callback must
+ * return; no exception and no longjmp may leave it.
  *
- * Fork. In a child process every call with a handle is RL_FORKED and destroying is without effect.
- * Start processes with spawn, or fork before the first call.
+ * Fork. In a child of a process that has used librl every call that can fail is RL_FORKED,
+ * destroying is without effect, and functions without a status answer as for a dead handle. The
+ * parent goes on undisturbed. The child is recognised by a page that the kernel wipes on fork;
+ * before Linux 4.14 by its process id, at a system call for each call. Start processes with spawn,
+ * or fork before the first call.
  *
  * Side effects. librl never prints, aborts, exits, reads the environment or changes the locale. It
  * opens no files but those named by options and arguments, and no network connections.
@@ -201,7 +209,7 @@ enum {
  * callback-safe. */
 RL_API rl_status rl_error_code(const rl_error* error);
 
-/* One of the texts; *len, when len is not NULL, is its length. An empty text for NULL, a handle
+/* One of the texts and, in *len, its length; len may be NULL. An empty text for NULL, a handle
  * that is not live and an unknown field; never NULL. Owner: the error. Thread: any; callback-safe.
  */
 RL_API const char* rl_error_text(const rl_error* error, int32_t field, size_t* len);
@@ -465,9 +473,9 @@ RL_API rl_status rl_runtime_create(uint32_t header_abi, const rl_options* option
 /* Ends the handle. The runtime itself ends with the last object made from it. Thread: any. */
 RL_API void rl_runtime_destroy(rl_runtime* runtime);
 
-/* Sets the one sink of the log; fn NULL silences it, as it is at first. runtime.log_level says how
- * much comes. user_data is consumed, also on failure. When this returns, the previous sink is not
- * called any more. Thread: any. */
+/* Sets the one sink of the log. fn may be NULL: that silences it, as it is at first.
+ * runtime.log_level says how much comes. user_data is consumed, also on failure. When this returns,
+ * the previous sink is not called any more. Thread: any. */
 RL_API rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* user_data,
                                     rl_destroy_fn destroy, rl_error** err);
 
@@ -538,7 +546,7 @@ RL_API void rl_plan_item_init(rl_plan_item* item, size_t size);
 RL_API rl_status rl_plan_create(const rl_options* options, int32_t use, rl_plan** out,
                                 rl_error** err);
 
-/* Ends the handle and the texts of its items. Thread: any. */
+/* Ends the handle and the texts of its items. Thread: any; callback-safe. */
 RL_API void rl_plan_release(rl_plan* plan);
 
 /* Totals and the sizes that the plan chose. Thread: any. */
@@ -547,7 +555,7 @@ RL_API rl_status rl_plan_get_info(const rl_plan* plan, rl_plan_info* info, rl_er
 /* Item `index`, arenas first, counted from 0; RL_OUT_OF_RANGE beyond the last. Thread: any. */
 RL_API rl_status rl_plan_at(const rl_plan* plan, size_t index, rl_plan_item* item, rl_error** err);
 
-/* Number of items; 0 for a handle that is not live. Thread: any. */
+/* Number of items; 0 for a handle that is not live. Thread: any; callback-safe. */
 RL_API size_t rl_plan_count(const rl_plan* plan);
 
 /* The plan as a table for people. Thread: any. */
@@ -709,7 +717,7 @@ enum {
   RL_EVENT_EVAL = 4, /* an evaluation ended: step, version, value = mean reward, count = samples
                         scored, metrics */
   RL_EVENT_CHECKPOINT = 5,   /* a checkpoint is on disk: step, text = its path */
-  RL_EVENT_GROUP_DROPPED = 6 /* a group ended untrained: ordinal, reason, text = why */
+  RL_EVENT_GROUP_DROPPED = 6 /* a group ended untrained: ordinal, purpose, reason, text = why */
 };
 
 /* Why a group was dropped. */
@@ -742,6 +750,8 @@ typedef struct rl_event_view {
   size_t num_metrics; /* rl_event_metric */
   const char* text;   /* owner: the event */
   size_t text_len;
+  int32_t purpose; /* RL_PURPOSE_TRAIN ...; evaluations count their ordinals apart */
+  int32_t reserved;
 } rl_event_view;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
@@ -778,13 +788,14 @@ RL_API void rl_event_release(rl_event* event);
 
 /* A descriptor for poll and epoll, readable when rl_pipeline_next with timeout 0 has something to
  * say; written at every event, so edge-triggered waiting is safe. Never read or close it. It ends
- * with the last handle of its pipeline and queue. -1 for a handle that is not live. Thread: any. */
+ * with the last handle of its pipeline and queue. -1 for a handle that is not live. Thread: any;
+ * callback-safe. */
 RL_API int32_t rl_event_queue_fd(const rl_event_queue* queue);
 
-/* Events waiting now; 0 for a handle that is not live. Thread: any. */
+/* Events waiting now; 0 for a handle that is not live. Thread: any; callback-safe. */
 RL_API size_t rl_event_queue_size(const rl_event_queue* queue);
 
-/* Ends the handle. Thread: any. */
+/* Ends the handle. Thread: any; callback-safe. */
 RL_API void rl_event_queue_release(rl_event_queue* queue);
 
 /* ---- pipeline ---- */
@@ -865,8 +876,8 @@ RL_API rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_
                                   rl_error** err);
 
 /* Handles an event: called on the thread inside rl_pipeline_dispatch, with no lock held; it may
- * call every function but those that destroy the pipeline. The event ends with the call. A return
- * value other than 0 stops dispatching. */
+ * call every function. Once it destroyed the pipeline, the events left are still handed over. The
+ * event ends with the call. A return value other than 0 stops dispatching. */
 typedef int32_t (*rl_event_fn)(void* user_data, const rl_event* event);
 
 /* The same as a callback: waits as rl_pipeline_next for the first event, then hands it and all that
@@ -948,13 +959,19 @@ RL_API rl_status rl_pipeline_get_stats(const rl_pipeline* pipeline, rl_pipeline_
 /* The memory plan that the pipeline runs by. Thread: any. */
 RL_API rl_status rl_pipeline_plan(const rl_pipeline* pipeline, rl_plan** out, rl_error** err);
 
+/* Whether the metrics file and the trace were written to their end, which follows the loop and is
+ * no part of its success. RL_OK: they were, or there are none. Else the first failure, again and
+ * again; its message names the file. RL_FAILED_PRECONDITION before the loop ended: ask after
+ * RL_DONE. Thread: any. */
+RL_API rl_status rl_pipeline_close_result(const rl_pipeline* pipeline, rl_error** err);
+
 /* The checkpoint that the run was resumed from; empty for a fresh one. Thread: any. */
 RL_API rl_status rl_pipeline_resumed_from(const rl_pipeline* pipeline, rl_bytes** path,
                                           rl_error** err);
 
 /* ---- batch ---- */
 
-/* Number of samples; 0 for a handle that is not live. Thread: any. */
+/* Number of samples; 0 for a handle that is not live. Thread: any; callback-safe. */
 RL_API size_t rl_batch_count(const rl_batch* batch);
 
 /* Sample `index`, counted from 0; RL_OUT_OF_RANGE beyond the last. Its texts are empty:
@@ -965,7 +982,7 @@ RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_
 /* Sets the reward of sample `index`, replacing an earlier one. Thread: any. */
 RL_API rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err);
 
-/* Ends the handle and all views of it. Thread: any. */
+/* Ends the handle and all views of it. Thread: any; callback-safe. */
 RL_API void rl_batch_release(rl_batch* batch);
 
 /* ---- engine ---- */
@@ -1095,7 +1112,7 @@ RL_API rl_status rl_trainer_create(rl_model* model, const rl_options* options, r
 RL_API void rl_trainer_destroy(rl_trainer* trainer);
 
 /* One training step: trainer.epochs passes of trainer.num_minibatches optimizer steps over the
- * batch, ordered by (ordinal, slot). advantages is NULL: they follow from the rewards as
+ * batch, ordered by (ordinal, slot). advantages may be NULL: they follow from the rewards as
  * algo.advantage says, samples of one ordinal being a group. Else it has num_advantages =
  * rl_batch_count entries, one per sample in the batch's order. *out is an event of RL_EVENT_STEP
  * with the step's metrics. RL_BUSY while requests of the model run. Thread: any. */

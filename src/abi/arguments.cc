@@ -86,9 +86,9 @@ OptionSet options_or(const rl_options* options, const OptionSet& fallback) {
   return options != nullptr ? use(options, "options")->copy() : fallback;
 }
 
-void check_struct_size(size_t struct_size, size_t known, const char* parameter) {
-  if (struct_size >= known && struct_size <= kMaxStructSize) return;
-  refuse(parameter, str("has struct_size ", struct_size, "; this library needs ", known, " to ",
+void check_struct_size(size_t struct_size, size_t first, const char* parameter) {
+  if (struct_size >= first && struct_size <= kMaxStructSize) return;
+  refuse(parameter, str("has struct_size ", struct_size, "; this library needs ", first, " to ",
                         kMaxStructSize));
 }
 
@@ -103,15 +103,15 @@ void check_unknown_tail(const void* data, size_t struct_size, size_t known, cons
   }
 }
 
-void clear_struct(void* out, size_t known) {
+void clear_struct(void* out, size_t first) {
   size_t size;
   std::memcpy(&size, out, sizeof(size));
-  if (size < known || size > kMaxStructSize) return;
+  if (size < first || size > kMaxStructSize) return;
   std::memset(static_cast<char*>(out) + sizeof(size), 0, size - sizeof(size));
 }
 
-bool init_struct(void* data, size_t size, size_t known) noexcept {
-  if (data == nullptr || size < known || size > kMaxStructSize) return false;
+bool init_struct(void* data, size_t size, size_t first) noexcept {
+  if (data == nullptr || size < first || size > kMaxStructSize) return false;
   std::memset(data, 0, size);
   std::memcpy(data, &size, sizeof(size));
   return true;

@@ -2,6 +2,8 @@
 // error names the parameter. Outs are cleared before anything else and written last, so that a
 // failed call leaves them zero.
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -52,36 +54,53 @@ std::string_view text_at(const char* const* texts, const size_t* lens, size_t in
 // The options behind a handle; a null one takes fallback.
 OptionSet options_or(const rl_options* options, const OptionSet& fallback);
 
-// Struct sizes. A public struct grows at its end only; `known` is its size in this library, which
-// is also that of the first release.
-void check_struct_size(size_t struct_size, size_t known, const char* parameter);
+// Struct sizes. A public struct grows at its end only: a host may have any size from that of the
+// first release on. One that grew has a line here, and results go to it through write_result.
+template <typename T>
+inline constexpr size_t kFirstSize = sizeof(T);
+template <>
+inline constexpr size_t kFirstSize<rl_event_view> = offsetof(rl_event_view, purpose);
+
+void check_struct_size(size_t struct_size, size_t first, const char* parameter);
 void check_unknown_tail(const void* data, size_t struct_size, size_t known, const char* parameter);
 
 // Zeroes all of a result struct but struct_size, as far as its size is plausible.
-void clear_struct(void* out, size_t known);
+void clear_struct(void* out, size_t first);
 
 template <typename T>
 void clear_result(T* out) {
-  if (out != nullptr) clear_struct(out, sizeof(T));
+  if (out != nullptr) clear_struct(out, kFirstSize<T>);
 }
-// A result struct, checked and clear.
+// A result struct that never grew, checked and clear.
 template <typename T>
 T& result_struct(T* out, const char* parameter) {
+  static_assert(kFirstSize<T> == sizeof(T), "the host's struct may be smaller: use write_result");
   require(out, parameter);
   check_struct_size(out->struct_size, sizeof(T), parameter);
   return *out;
 }
-// A copy of the known part of an input struct.
+// Writes what fill(T&) makes to a clear result struct, as much of it as the host has.
+template <typename T, typename F>
+void write_result(T* out, const char* parameter, F&& fill) {
+  require(out, parameter);
+  check_struct_size(out->struct_size, kFirstSize<T>, parameter);
+  T made{};
+  fill(made);
+  made.struct_size = out->struct_size;
+  std::memcpy(out, &made, std::min(made.struct_size, sizeof(T)));
+}
+// A copy of the known part of an input struct; what the host does not have is zero.
 template <typename T>
 T input_struct(const T* in, const char* parameter) {
   require(in, parameter);
-  check_struct_size(in->struct_size, sizeof(T), parameter);
-  check_unknown_tail(in, in->struct_size, sizeof(T), parameter);
-  T copy;
-  std::memcpy(&copy, in, sizeof(T));
+  const size_t size = in->struct_size;
+  check_struct_size(size, kFirstSize<T>, parameter);
+  check_unknown_tail(in, size, sizeof(T), parameter);
+  T copy{};
+  std::memcpy(&copy, in, std::min(size, sizeof(T)));
   return copy;
 }
 // rl_xxx_init: zeros and the size; false when nothing was done.
-bool init_struct(void* data, size_t size, size_t known) noexcept;
+bool init_struct(void* data, size_t size, size_t first) noexcept;
 
 }  // namespace rl::abi

@@ -107,8 +107,8 @@ const char* fixed_text(rl_status status, int32_t field, size_t* len) {
         summary ? "RL_OUT_OF_MEMORY: the system gave no memory" : "the system gave no memory", len);
   }
   if (status == RL_FORKED) {
-    return choose(summary ? "RL_FORKED: handles live in the process that made them"
-                          : "handles live in the process that made them",
+    return choose(summary ? "RL_FORKED: this process is a child of the one that uses librl"
+                          : "this process is a child of the one that uses librl",
                   len);
   }
   return choose("there was no room for the details of this error", len);

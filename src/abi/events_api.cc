@@ -38,6 +38,7 @@ void fill_kind(rl_event_view& view, const CheckpointEvent& event) {
 
 void fill_kind(rl_event_view& view, const GroupDroppedEvent& event) {
   view.reason = static_cast<int32_t>(event.reason);
+  view.purpose = static_cast<int32_t>(event.purpose);
   view.ordinal = event.ordinal;
   view.data_row = event.data_row;
   set_text(view, event.message);
@@ -45,6 +46,7 @@ void fill_kind(rl_event_view& view, const GroupDroppedEvent& event) {
 
 void fill_kind(rl_event_view& view, const ScoreEvent& event) {
   view.ordinal = event.sample->ordinal;
+  view.purpose = static_cast<int32_t>(event.sample->purpose);
   view.data_row = event.sample->data_row;
 }
 
@@ -78,7 +80,7 @@ void rl_sample_view_init(rl_sample_view* view, size_t size) {
 }
 
 void rl_event_view_init(rl_event_view* view, size_t size) {
-  init_struct(view, size, sizeof(*view));
+  init_struct(view, size, kFirstSize<rl_event_view>);
 }
 
 int32_t rl_event_kind(const rl_event* event) {
@@ -88,15 +90,15 @@ int32_t rl_event_kind(const rl_event* event) {
 
 rl_status rl_event_get_view(const rl_event* event, rl_event_view* view, rl_error** err) {
   clear_result(view);
-  return guarded(err, event, [&] {
+  return guarded_callback_safe(err, event, [&] {
     const auto source = use(event, "event");
-    fill(result_struct(view, "view"), *source);
+    write_result(view, "view", [&](rl_event_view& out) { fill(out, *source); });
   });
 }
 
 rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl_error** err) {
   clear_result(view);
-  return guarded(err, event, [&] {
+  return guarded_callback_safe(err, event, [&] {
     const auto source = use(event, "event");
     rl_sample_view& out = result_struct(view, "view");
     const auto* const score = dynamic_cast<const ScoreEvent*>(source.get());
@@ -117,7 +119,7 @@ rl_status rl_event_metric(const rl_event* event, size_t index, const char** name
                           rl_error** err) {
   clear(name);
   clear(value);
-  return guarded(err, event, [&] {
+  return guarded_callback_safe(err, event, [&] {
     const auto source = use(event, "event");
     require(name, "name");
     require(value, "value");
@@ -131,7 +133,7 @@ rl_status rl_event_metric(const rl_event* event, size_t index, const char** name
 rl_status rl_event_metric_named(const rl_event* event, const char* name, size_t name_len,
                                 double* value, rl_error** err) {
   clear(value);
-  return guarded(err, event, [&] {
+  return guarded_callback_safe(err, event, [&] {
     const auto source = use(event, "event");
     const std::string_view wanted = name_arg(name, name_len, "name");
     require(value, "value");

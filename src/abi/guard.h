@@ -1,8 +1,10 @@
-// The one wrapper around every call that can fail: whatever is thrown becomes a status and an owned
+// The wrappers around every call that can fail: whatever is thrown becomes a status and an owned
 // rl_error, and nothing leaves the library. A broken invariant also poisons the handle concerned.
+// guarded is for all functions but those marked callback-safe in rl.h.
 #pragma once
 #include <utility>
 
+#include "abi/callbacks.h"
 #include "abi/handles.h"
 
 namespace rl::abi {
@@ -11,11 +13,12 @@ namespace rl::abi {
 // (timeout, done, interrupted) have no record.
 rl_status report_exception(rl_error** err, const void* handle) noexcept;
 
-// Runs body, which returns nothing (RL_OK) or an rl_status.
+// Runs body, which returns nothing (RL_OK) or an rl_status, also inside the log callback.
 template <typename Body>
-rl_status guarded(rl_error** err, const void* handle, Body&& body) noexcept {
+rl_status guarded_callback_safe(rl_error** err, const void* handle, Body&& body) noexcept {
   if (err != nullptr) *err = nullptr;
   try {
+    refuse_in_child();
     if constexpr (std::is_void_v<decltype(body())>) {
       body();
       return RL_OK;
@@ -25,6 +28,14 @@ rl_status guarded(rl_error** err, const void* handle, Body&& body) noexcept {
   } catch (...) {
     return report_exception(err, handle);
   }
+}
+
+template <typename Body>
+rl_status guarded(rl_error** err, const void* handle, Body&& body) noexcept {
+  return guarded_callback_safe(err, handle, [&] {
+    refuse_in_log_callback();
+    return body();
+  });
 }
 
 }  // namespace rl::abi

@@ -2,6 +2,8 @@
 // during exit.
 #include "abi/handles.h"
 
+#include <atomic>
+
 namespace rl::abi {
 namespace {
 
@@ -13,8 +15,15 @@ constexpr size_t kNumKinds = sizeof(kKindNames) / sizeof(kKindNames[0]);
 static_assert(kNumKinds == static_cast<size_t>(Kind::kProfiler) + 1);
 static_assert(sizeof(void*) == sizeof(uint64_t), "a handle holds a 64-bit token");
 
+// Null until the first handle: a child forked before that has a table of its own.
+std::atomic<const HandleTable*> made_table = nullptr;
+
 HandleTable& table() {
-  static HandleTable* const instance = new HandleTable;
+  static HandleTable* const instance = [] {
+    auto* const made = new HandleTable;
+    made_table.store(made, std::memory_order_release);
+    return made;
+  }();
   return *instance;
 }
 
@@ -29,6 +38,11 @@ std::string describe(const Error& error, uint64_t token, Kind kind) {
 }  // namespace
 
 const char* kind_name(uint8_t kind) { return kKindNames[kind < kNumKinds ? kind : 0]; }
+
+bool handles_forked() noexcept {
+  const HandleTable* const made = made_table.load(std::memory_order_acquire);
+  return made != nullptr && made->forked();
+}
 
 uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload) {
   return table().insert(static_cast<uint8_t>(kind), std::move(payload));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "abi/callbacks.h"
 #include "abi/payloads.h"
 #include "core/handle_table.h"
 #include "rl.h"
@@ -59,6 +60,8 @@ RL_HANDLE(rl_profiler, kProfiler, ProfilerPart);
 template <typename Handle>
 using PayloadPtr = std::shared_ptr<typename HandleOf<Handle>::Payload>;
 
+// True in a child of the process that made the first handle.
+bool handles_forked() noexcept;
 uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload);
 // Errors of HandleTable::get with the parameter's name in key and message.
 std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* parameter);
@@ -97,9 +100,16 @@ PayloadPtr<Handle> take(const Handle* handle) noexcept {
   return std::static_pointer_cast<typename HandleOf<Handle>::Payload>(
       take_handle(handle, HandleOf<Handle>::kKind));
 }
+// For xxx_release, which never waits.
 template <typename Handle>
 void drop(const Handle* handle) noexcept {
   take(handle);
+}
+// For xxx_destroy, which may wait for a thread: without effect inside the log callback, which that
+// thread may be in.
+template <typename Handle>
+PayloadPtr<Handle> destroy(const Handle* handle) noexcept {
+  return inside_log_callback() ? nullptr : take(handle);
 }
 
 }  // namespace rl::abi

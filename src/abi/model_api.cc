@@ -64,7 +64,7 @@ rl_status rl_model_open(rl_runtime* runtime, const rl_options* options, int32_t 
   });
 }
 
-void rl_model_destroy(rl_model* model) { drop(model); }
+void rl_model_destroy(rl_model* model) { destroy(model); }
 
 rl_status rl_model_save(const rl_model* model, const char* dir, size_t dir_len, int32_t dtype,
                         uint64_t flags, rl_error** err) {

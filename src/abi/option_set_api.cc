@@ -61,7 +61,7 @@ rl_status rl_options_clone(const rl_options* options, rl_options** out, rl_error
   });
 }
 
-void rl_options_destroy(rl_options* options) { drop(options); }
+void rl_options_destroy(rl_options* options) { destroy(options); }
 
 rl_status rl_options_freeze(rl_options* options, rl_error** err) {
   return change(options, err, [](OptionSet& set) { set.freeze(); });

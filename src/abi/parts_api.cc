@@ -97,7 +97,7 @@ rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine
 }
 
 void rl_engine_destroy(rl_engine* engine) {
-  const auto target = take(engine);
+  const auto target = destroy(engine);
   if (target == nullptr) return;
   // An rl_engine_run of another thread may still use it and returns without requests. Nobody is
   // left to tell of a failure, and the engine ends in any case.
@@ -159,7 +159,7 @@ rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_b
   });
 }
 
-void rl_buffer_destroy(rl_buffer* buffer) { drop(buffer); }
+void rl_buffer_destroy(rl_buffer* buffer) { destroy(buffer); }
 
 rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err) {
   return guarded(err, buffer, [&] {

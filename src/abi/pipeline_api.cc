@@ -36,7 +36,7 @@ rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipe
 }
 
 void rl_pipeline_destroy(rl_pipeline* pipeline) {
-  const auto target = take(pipeline);
+  const auto target = destroy(pipeline);
   // Calls of other threads may still use it: the end of the loop lets them return.
   if (target != nullptr) target->stop(-1);
 }
@@ -171,6 +171,10 @@ rl_status rl_pipeline_plan(const rl_pipeline* pipeline, rl_plan** out, rl_error*
     require(out, "out");
     *out = issue<rl_plan>(std::make_shared<const MemoryPlan>(p.plan()));
   });
+}
+
+rl_status rl_pipeline_close_result(const rl_pipeline* pipeline, rl_error** err) {
+  return with_pipeline(pipeline, err, [&](Pipeline& p) { p.require_closed(); });
 }
 
 rl_status rl_pipeline_resumed_from(const rl_pipeline* pipeline, rl_bytes** path, rl_error** err) {

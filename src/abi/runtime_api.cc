@@ -30,6 +30,7 @@ class HostLog final : public LogSink {
   HostLog(rl_log_fn fn, UserData user) : fn_(fn), user_(std::move(user)) {}
   void write(LogLevel level, std::string_view component, std::string_view message) override {
     const std::string component_text(component), message_text(message);
+    const LogCallbackScope scope;
     fn_(user_.data(), static_cast<int32_t>(level), component_text.c_str(), component_text.size(),
         message_text.c_str(), message_text.size());
   }
@@ -64,7 +65,7 @@ rl_status rl_runtime_create(uint32_t header_abi, const rl_options* options, rl_r
   });
 }
 
-void rl_runtime_destroy(rl_runtime* runtime) { drop(runtime); }
+void rl_runtime_destroy(rl_runtime* runtime) { destroy(runtime); }
 
 rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* user_data,
                              rl_destroy_fn destroy, rl_error** err) {

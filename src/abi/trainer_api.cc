@@ -35,7 +35,7 @@ rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_train
   return create_on_model<TrainerPart>(model, options, out, err);
 }
 
-void rl_trainer_destroy(rl_trainer* trainer) { drop(trainer); }
+void rl_trainer_destroy(rl_trainer* trainer) { destroy(trainer); }
 
 rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch, const double* advantages,
                           size_t num_advantages, rl_event** out, rl_error** err) {
@@ -91,7 +91,7 @@ rl_status rl_profiler_create(rl_runtime* runtime, rl_profiler** out, rl_error** 
   });
 }
 
-void rl_profiler_destroy(rl_profiler* profiler) { drop(profiler); }
+void rl_profiler_destroy(rl_profiler* profiler) { destroy(profiler); }
 
 rl_status rl_profiler_write_trace(const rl_profiler* profiler, const char* path, size_t path_len,
                                   rl_error** err) {

@@ -24,7 +24,8 @@ uint8_t kind_of(uint64_t token) { return static_cast<uint8_t>(token >> 56); }
 
 }  // namespace
 
-ForkGuard::ForkGuard() : pid_(getpid()) {
+ForkGuard::ForkGuard(bool wipe_on_fork) : pid_(getpid()) {
+  if (!wipe_on_fork) return;
   const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* const page =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -16,17 +16,19 @@
 namespace rl {
 
 // True in a child process that fork made from the one that owns this object. The flag lies in a
-// page that the kernel wipes on fork, so the test is one load.
+// page that the kernel wipes on fork (MADV_WIPEONFORK, Linux 4.14), so the test is one load. Where
+// the kernel refuses that, it compares process ids, which costs a system call each time.
 class ForkGuard {
  public:
-  ForkGuard();
+  // wipe_on_fork false: as on a kernel without it.
+  explicit ForkGuard(bool wipe_on_fork = true);
   ~ForkGuard();
   ForkGuard(const ForkGuard&) = delete;
   ForkGuard& operator=(const ForkGuard&) = delete;
   bool forked() const;
 
  private:
-  volatile uint32_t* page_ = nullptr;  // null when the kernel cannot wipe pages: then by pid_
+  volatile uint32_t* page_ = nullptr;  // null: by pid_
   pid_t pid_;
 };
 

@@ -109,6 +109,8 @@ class Pipeline {
   // The first thing that went wrong after the loop, in closing the metrics file or the trace; null
   // when nothing did. The run itself did not fail by it.
   std::shared_ptr<const Error> close_failure() const;
+  // Throws close_failure(), and kFailedPrecondition while the loop has not ended.
+  void require_closed() const;
   const MemoryPlan& plan() const;
   LoadedModel& model();
   // Directory of the checkpoint this run was resumed from; empty for a fresh run.

@@ -53,6 +53,16 @@ std::shared_ptr<const Error> Pipeline::close_failure() const {
   return impl_->close_failure;
 }
 
+void Pipeline::require_closed() const {
+  const std::lock_guard lock(impl_->mutex);
+  if (!impl_->ended) {
+    throw Error(Code::kFailedPrecondition,
+                str("the pipeline closes its files when its loop ends; it is ",
+                    pipeline_state_name(impl_->state)));
+  }
+  if (impl_->close_failure != nullptr) throw Error(*impl_->close_failure);
+}
+
 // The outcome is known when the queue closes: whoever takes its last event finds the failure.
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   close_step("the metrics file", [&] {

@@ -5,9 +5,9 @@ usage: header.py COMMAND [ARGUMENT]
   check             abi/symbols.txt, abi/functions.yml and abi/errors.yml say what rl.h declares
   write             writes abi/symbols.txt, abi/functions.yml and abi/errors.yml
   references OUT.c  writes a C program that refers to every function and checks every constant
-  misuse OUT.inc    writes a table of calls of every function, for misuse_test.cc
   exported LIBRARY  the library defines the symbols of abi/symbols.txt, with their version, and no other
   needed LIBRARY    the library needs the libraries of the list below and no other
+  imports LIBRARY   the library imports nothing that prints, ends the process or changes what belongs to the host
 """
 import pathlib
 import re
@@ -20,7 +20,20 @@ NODE = "RL_0.1"
 SINCE = "0.1.0"
 # What librl.so may be linked with: the C and C++ run time, and the libraries of cmake/RlDependencies.cmake.
 NEEDED = re.compile(r"^(libc|libm|libgcc_s|libstdc\+\+|libpthread|ld-linux-x86-64|libdnnl|libgomp|libtbb|libhwy|"
-                    r"libzstd|libpcre2-8|libutf8proc|lib[atlu]+san)\.so(\.[0-9.]+)?$")
+                    r"libzstd|libpcre2-8|libutf8proc)\.so(\.[0-9.]+)?$")
+# What librl.so may not call, by what it would break. The standard streams of C++ print too.
+FORBIDDEN = {
+    "prints": "printf vprintf fprintf vfprintf dprintf vdprintf puts fputs fputc putc putchar fwrite perror psignal "
+              "stdout stderr __printf_chk __fprintf_chk __vfprintf_chk _ZSt4cout _ZSt4cerr _ZSt4clog syslog",
+    "ends the process": "abort exit _exit _Exit quick_exit __assert_fail raise kill pthread_kill",
+    "reads or changes the environment": "getenv secure_getenv setenv unsetenv putenv clearenv environ __environ",
+    "changes what belongs to the host": "signal sigaction sigaltstack setlocale uselocale umask chdir fchdir setrlimit "
+                                        "setrlimit64 prctl personality fesetround fesetenv atexit on_exit alarm "
+                                        "setitimer nice setpriority sched_setaffinity",
+    "starts a process": "fork vfork execve execv execvp posix_spawn posix_spawnp system popen",
+    "opens a connection": "socket connect bind listen accept getaddrinfo",
+}
+SKIPPED = 77  # of a test that does not apply; SKIP_RETURN_CODE of ctest
 
 
 def header_text():
@@ -41,34 +54,31 @@ class Function:
         match = re.match(r"^(.*?)(\w+)$", " ".join(text.split()))
         return match.group(1).replace(" *", "*").strip(), match.group(2)
 
-    def handle(self):
-        """The type behind the first parameter when that is a handle, else None."""
-        if not self.parameters:
-            return None
-        match = re.match(r"^(?:const )?(rl_\w+)\*$", self.parameters[0][0])
-        return match.group(1) if match and match.group(1) in handle_types() else None
-
-    def outs(self):
-        """Names of the result parameters."""
-        return [n for t, n in self.parameters
-                if n != "err" and t.endswith("*") and (not t.startswith("const") or t.endswith("**")) and
-                not re.match(r"^(const )?(rl_\w+)\*$", t) and t != "void*" and "* const*" not in t and
-                "*const*" not in t] + [n for t, n in self.parameters
-                                       if re.match(r"^rl_\w+\*$", t) and t[:-1] not in handle_types()]
+    def may_be_null(self):
+        """Names of the pointer parameters that the comment allows to be NULL."""
+        said = re.findall(r"((?:\w+(?:, | and ))*\w+) may be NULL", " ".join(self.comment.split()))
+        names = {name for words in said for name in re.split(r", | and ", words)}
+        return [name for _, name in self.parameters if name in names]
 
 
 def handle_types():
     return set(re.findall(r"^typedef struct (rl_\w+) \1;", header_text(), re.M))
 
 
+def structs():
+    """Public structs, by name, with their bodies."""
+    return dict(re.findall(r"^typedef struct (rl_\w+) \{(.*?)^\} \1;", header_text(), re.M | re.S))
+
+
 def functions():
-    """Every function. One comment may stand before several declarations; it holds for all of them."""
+    """Every function. One comment may stand before several declarations; it holds for all of them, and one without a
+    thread tag adds to it."""
     found, comment = [], ""
     pattern = re.compile(r"/\*(?P<comment>.*?)\*/|RL_API (?P<result>[^;(]*?)(?P<name>rl_\w+)\((?P<args>[^;]*)\);", re.S)
     for match in pattern.finditer(header_text()):
         if match.group("comment") is not None:
             text = re.sub(r"\n \*", "\n", match.group("comment"))
-            comment = text if "Thread:" in text else comment
+            comment = text if "Thread:" in text else text + comment
         else:
             found.append(Function(match.group("result"), match.group("name"), match.group("args"), comment))
     return found
@@ -107,12 +117,15 @@ def ending(handle):
 
 
 def functions_text():
-    lines = ["# Every function of rl.h, in its order: who may call it, since when, and what changes hands.\n",
+    lines = ["# Every function of rl.h, in its order: who may call it, since when, what changes hands, which pointers may be\n",
+             "# NULL.\n",
              "# Written by tests/abi/header.py from the comments of rl.h, and compared with them.\n"]
     since = dict(re.findall(r"- name: (\w+)\n  since: (\S+)", read("abi/functions.yml")))
     for f in functions():
         lines.append(f"- name: {f.name}\n  since: {since.get(f.name, SINCE)}\n  thread: {f.thread}\n"
                      f"  ownership: \"{ownership(f)}\"\n")
+        if f.may_be_null():
+            lines.append(f"  may_be_null: [{', '.join(f.may_be_null())}]\n")
     return "".join(lines)
 
 
@@ -139,6 +152,13 @@ def check():
     problems += [f"{n} is declared twice" for n in sorted(set(names)) if names.count(n) > 1]
     problems += [f"{f.name}: unknown thread tag \"{f.thread}\"" for f in functions()
                  if f.thread not in ("any", "any; callback-safe")]
+    problems += [f"{f.name} has no status, so it must be callback-safe or end an exclusive object" for f in functions()
+                 if f.result != "rl_status" and f.thread == "any" and not f.name.endswith("_destroy")]
+    problems += [f"{f.name} returns a status but does not end with rl_error** err" for f in functions()
+                 if f.result == "rl_status" and f.name != "rl_error_code" and f.parameters[-1] != ("rl_error**", "err")]
+    problems += [f"{name} does not begin with size_t struct_size" for name, body in structs().items()
+                 if not body.split(";")[0].strip() == "size_t struct_size"]
+    problems += [f"{name} has no {name}_init" for name in structs() if f"{name}_init" not in names]
     numbers = re.findall(r"value: (\d+)", errors_text())
     problems += [f"status {n} has two names" for n in sorted(set(numbers)) if numbers.count(n) > 1]
     return problems
@@ -154,7 +174,7 @@ def references(path):
     names = [f.name for f in functions()]
     calls = ",\n".join(f"    (rl_any_fn){n}" for n in names)
     rows = ",\n".join(f'    {{"{n}", (int64_t){n}}}' for n in constants())
-    pathlib.Path(path).write_text(f"""/* Written by header.py: every function of rl.h is linked, every constant is known by name. */
+    pathlib.Path(path).write_text(f"""/* Every function of rl.h is linked, every constant is known by name. By header.py. */
 #include "rl.h"
 
 typedef void (*rl_any_fn)(void);
@@ -182,32 +202,6 @@ int main(void) {{
     return []
 
 
-def argument(kind, name, position, function):
-    if position == 0 and function.handle():
-        return f"static_cast<{kind}>(handle)"
-    if name == "err":
-        return "err"
-    return "nullptr" if kind.endswith("*") or kind.endswith("_fn") else "0"
-
-
-def misuse(path):
-    rows = []
-    for f in functions():
-        arguments = ", ".join(argument(k, n, i, f) for i, (k, n) in enumerate(f.parameters))
-        call = f"{f.name}({arguments})"
-        body = f"return {call};" if f.result == "rl_status" else f"(void){call}; (void)err; return RL_OK;"
-        if f.result == "void":
-            body = f"{call}; (void)err; return RL_OK;"
-        unused = "" if f.handle() else "(void)handle; "
-        first = f.parameters[0][1] if f.handle() else ""
-        flag = "true" if f.result == "rl_status" and ("rl_error**", "err") in f.parameters else "false"
-        outs = "true" if f.outs() else "false"
-        rows.append(f'{{"{f.name}", "{f.handle() or ""}", "{first}", {flag}, {outs},\n'
-                    f' [](void* handle, rl_error** err) -> rl_status {{ {unused}(void)err; {body} }}}},\n')
-    pathlib.Path(path).write_text("".join(rows), encoding="utf-8")
-    return []
-
-
 def exported(library):
     out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     seen = {line.split()[-1] for line in out.splitlines() if line.split()[-1] != NODE}
@@ -217,8 +211,25 @@ def exported(library):
            [f"{n} is in abi/symbols.txt but not exported" for n in sorted(wanted - seen)]
 
 
-def needed(library):
+def skip_if_sanitized(library):
     out = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+    sanitizers = re.findall(r"\(NEEDED\).*\[(lib\w+san)\.so", out)
+    if sanitizers:
+        print(f"skipped: {', '.join(sanitizers)} of this build need libraries and calls of their own")
+        sys.exit(SKIPPED)
+    return out
+
+
+def imports(library):
+    skip_if_sanitized(library)
+    out = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
+    seen = {line.split()[-1].split("@")[0] for line in out.splitlines()}
+    return [f"{library} imports {n}, which {what}" for what, names in FORBIDDEN.items() for n in names.split()
+            if n in seen] if seen else ["nm names no imported symbol at all"]
+
+
+def needed(library):
+    out = skip_if_sanitized(library)
     names = re.findall(r"\(NEEDED\).*\[(.*)\]", out)
     problems = [f"{library} needs {n}, which is not on the list" for n in names if not NEEDED.match(n)]
     if not re.search(r"\(SONAME\).*\[librl\.so\.0\]", out):
@@ -228,8 +239,8 @@ def needed(library):
     return problems if names else problems + ["readelf names no needed library at all"]
 
 
-COMMANDS = {"check": check, "write": write, "references": references, "misuse": misuse, "exported": exported,
-            "needed": needed}
+COMMANDS = {"check": check, "write": write, "references": references, "exported": exported, "needed": needed,
+            "imports": imports}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:

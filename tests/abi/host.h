@@ -60,7 +60,11 @@ class Host {
     EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
     EXPECT_RL_OK(rl_pipeline_queue(pipeline, &queue, &err));
   }
-  ~Host() {
+  ~Host() { end(); }
+  Host(const Host&) = delete;
+
+  // Ends every handle; their values stay.
+  void end() {
     rl_pipeline_destroy(pipeline);
     rl_event_queue_release(queue);
     rl_event_release(event);
@@ -76,7 +80,6 @@ class Host {
     rl_bytes_release(bytes);
     rl_error_release(error);
   }
-  Host(const Host&) = delete;
 
   void* handle(const std::string& kind) const {
     const std::map<std::string, void*> all = {

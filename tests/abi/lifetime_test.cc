@@ -1,7 +1,4 @@
-// Lifetimes: callbacks and their data, order of ending, fork, and headers the library cannot serve.
-#include <sys/wait.h>
-#include <unistd.h>
-
+// Lifetimes: callbacks and their data, order of ending, and headers the library cannot serve.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -70,36 +67,6 @@ TEST(AbiLifetime, OldAndNewHeadersAreRefusedWithBothNumbers) {
     EXPECT_NE(text_of(err, RL_ERROR_MESSAGE).find("0.1"), std::string::npos);
     rl_error_release(err);
   }
-}
-
-// What a forked child finds, as bits of its exit status: 0 when all is as promised.
-int look_from_child(const Host& host) {
-  int wrong = 0;
-  uint64_t version = 0;
-  rl_error* err = nullptr;
-  if (rl_model_version(host.model, &version, &err) != RL_FORKED) wrong |= 1;
-  if (rl_error_code(err) != RL_FORKED) wrong |= 16;
-  if (text_of(err, RL_ERROR_SUMMARY).find("RL_FORKED: ") != 0) wrong |= 32;
-  rl_error_release(err);
-  if (rl_options_validate(host.options, nullptr) != RL_FORKED) wrong |= 2;
-  if (rl_bytes_data(host.bytes) != nullptr) wrong |= 4;
-  rl_options* fresh = nullptr;
-  if (rl_options_create(&fresh, &err) != RL_FORKED || fresh != nullptr) wrong |= 8;
-  if (rl_error_code(err) != RL_FORKED) wrong |= 64;
-  rl_pipeline_destroy(host.pipeline);
-  rl_runtime_destroy(host.runtime);
-  return wrong;
-}
-
-TEST(AbiLifetime, AForkedChildGetsForkedAndEndsNothing) {
-  const Host host;
-  const pid_t child = fork();
-  if (child == 0) _exit(look_from_child(host));
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_RL_OK(rl_options_validate(host.options, &err));
 }
 
 TEST(AbiLifetime, DestroyingAPipelineEndsTheWaitOfAnotherThread) {

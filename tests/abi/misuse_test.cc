@@ -1,28 +1,17 @@
-// Every function of rl.h with NULL, with a handle that ended, with a handle of another kind, and
-// without result parameters. The table of calls is generated from the header, so no function can be
-// left out. Nothing may be printed meanwhile.
+// Every parameter of every function of rl.h: NULL, a handle that ended, one of another kind, one
+// never issued, and all handles after the host ended everything. One argument is spoiled at a
+// time, so the answer must name it. Nothing may be printed meanwhile.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <set>
+#include <functional>
+#include <memory>
 
-#include "abi/host.h"
+#include "abi/valid_arguments.h"
 
 namespace abi_test {
 namespace {
-
-struct Row {
-  const char* name;
-  const char* handle;  // type of the first parameter, empty when that is no handle
-  const char* parameter;
-  bool has_error;  // takes rl_error **err
-  bool has_outs;
-  rl_status (*call)(void* handle, rl_error** err);  // every other argument is NULL or 0
-};
-const Row kRows[] = {
-#include "misuse_table.inc"
-};
 
 // Everything written to a descriptor while it lives.
 class Capture {
@@ -61,99 +50,153 @@ class Misuse : public ::testing::Test {
   }
   static Host* host_;
 
-  // A live handle of another kind than the row's.
-  static void* other(const Row& row) {
-    return std::string(row.handle) == "rl_options" ? host_->handle("rl_buffer")
-                                                   : host_->handle("rl_options");
-  }
-  static void expect_status(const Row& row, void* handle, rl_status expected) {
-    SCOPED_TRACE(row.name);
-    rl_error* err = nullptr;
-    EXPECT_EQ(row.call(handle, &err), expected) << text_of(err, RL_ERROR_SUMMARY);
-    EXPECT_EQ(rl_error_code(err), expected);
-    EXPECT_EQ(text_of(err, RL_ERROR_KEY), row.parameter);
-    EXPECT_NE(text_of(err, RL_ERROR_MESSAGE).find(row.parameter), std::string::npos);
-    rl_error_release(err);
-    EXPECT_EQ(row.call(handle, nullptr), expected) << "without err";
+  // A live handle of another kind.
+  static void* other(const std::string& type) {
+    return host_->handle(type == "rl_options" ? "rl_buffer" : "rl_options");
   }
 };
 Host* Misuse::host_ = nullptr;
 
-bool takes_checked_handle(const Row& row) { return row.has_error && *row.handle != '\0'; }
+// Calls with parameter i spoiled and expects the status, an error that names the parameter and
+// clear results.
+void expect_refused(const Row& row, const Host& host, size_t i, rl_status expected,
+                    const std::function<void(Arguments&)>& spoil) {
+  const Parameter& p = row.parameters[i];
+  SCOPED_TRACE(std::string(row.name) + "(" + p.name + ")");
+  Arguments arguments(row, host);
+  spoil(arguments);
+  EXPECT_EQ(arguments.status(), expected) << arguments.complaint();
+  EXPECT_EQ(rl_error_code(arguments.error()), expected);
+  EXPECT_EQ(text_of(arguments.error(), RL_ERROR_KEY), p.name);
+  EXPECT_NE(text_of(arguments.error(), RL_ERROR_MESSAGE).find(p.name), std::string::npos);
+  EXPECT_TRUE(arguments.results_are_clear(i)) << "a result was left as it was";
+  Arguments silent(row, host);
+  spoil(silent);
+  silent.set_null(row.parameters.size() - 1);
+  EXPECT_EQ(silent.status(), expected) << "without err";
+}
 
-// These take NULL in place of their first handle and mean the defaults by it.
-bool may_be_null(const Row& row) { return std::string(row.name) == "rl_buffer_create"; }
-
-TEST_F(Misuse, NullHandleIsAnInvalidArgument) {
-  for (const Row& row : kRows) {
-    if (takes_checked_handle(row) && !may_be_null(row)) {
-      expect_status(row, nullptr, RL_INVALID_ARGUMENT);
+template <typename F>
+void for_each_handle(F&& f) {
+  size_t count = 0;
+  for (const Row& row : rows()) {
+    for (size_t i = 0; i < row.parameters.size(); ++i) {
+      if (!row.has_status || row.parameters[i].is != Is::kHandle) continue;
+      f(row, i);
+      ++count;
     }
   }
+  EXPECT_GT(count, rows().size() / 2);
+}
+
+TEST_F(Misuse, EveryFunctionWorksWithItsArguments) {
+  std::filesystem::create_directories(RL_TEST_OUTPUT);
+  for (const Row& row : rows()) {
+    if (row.ends_a_handle()) continue;
+    SCOPED_TRACE(row.name);
+    // Functions that change nothing share their host.
+    const bool changes = !row.parameters.empty() && row.parameters[0].is == Is::kHandle &&
+                         !std::string(row.parameters[0].c_type).starts_with("const");
+    const auto own = changes ? std::make_unique<Host>() : nullptr;
+    Arguments arguments(row, own != nullptr ? *own : *host_);
+    const uint64_t result = arguments.call();
+    if (row.has_status) {
+      EXPECT_EQ(static_cast<rl_status>(result), valid_status(row))
+          << arguments.complaint() << "; are its arguments in valid_arguments.cc?";
+      EXPECT_EQ(rl_error_code(arguments.error()),
+                valid_status(row) < RL_INVALID_ARGUMENT ? RL_OK : valid_status(row));
+    }
+    arguments.release_results();
+  }
+  std::filesystem::remove_all(RL_TEST_OUTPUT);
+}
+
+TEST_F(Misuse, NullIsNamedWhereItIsNotAllowed) {
+  for (const Row& row : rows()) {
+    for (size_t i = 0; i < row.parameters.size(); ++i) {
+      if (!row.has_status || !row.is_pointer(i) || row.parameters[i].may_be_null) continue;
+      expect_refused(row, *host_, i, RL_INVALID_ARGUMENT, [&](auto& a) { a.set_null(i); });
+    }
+  }
+}
+
+TEST_F(Misuse, NullIsTakenWhereTheHeaderSaysSo) {
+  size_t count = 0;
+  for (const Row& row : rows()) {
+    for (size_t i = 0; i < row.parameters.size(); ++i) {
+      if (!row.is_pointer(i) || !row.parameters[i].may_be_null) continue;
+      if (row.parameters[i].is == Is::kError) continue;  // tried with each refusal
+      SCOPED_TRACE(std::string(row.name) + "(" + row.parameters[i].name + ")");
+      const Host host;
+      Arguments arguments(row, host);
+      arguments.set_null(i);
+      const uint64_t result = arguments.call();
+      if (row.has_status) {
+        EXPECT_EQ(static_cast<rl_status>(result), valid_status(row)) << arguments.complaint();
+      }
+      arguments.release_results();
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 0u);
 }
 
 TEST_F(Misuse, HandleOfAnotherKindIsNamed) {
-  for (const Row& row : kRows) {
-    if (!takes_checked_handle(row)) continue;
-    expect_status(row, other(row), RL_WRONG_HANDLE);
-    rl_error* err = nullptr;
-    row.call(other(row), &err);
-    EXPECT_EQ(text_of(err, RL_ERROR_EXPECTED), row.handle);
-    rl_error_release(err);
-  }
+  for_each_handle([](const Row& row, size_t i) {
+    const std::string type = row.parameters[i].type;
+    expect_refused(row, *host_, i, RL_WRONG_HANDLE, [&](auto& a) { a.set_handle(i, other(type)); });
+    Arguments arguments(row, *host_);
+    arguments.set_handle(i, other(type));
+    arguments.status();
+    EXPECT_EQ(text_of(arguments.error(), RL_ERROR_EXPECTED), type) << row.name;
+  });
 }
 
-TEST_F(Misuse, EndedHandleIsStale) {
+TEST_F(Misuse, HandlesThatEndedOrNeverWereAreStale) {
   rl_options* ended = nullptr;
   EXPECT_RL_OK(rl_options_create(&ended, &err));
   rl_options_destroy(ended);
-  for (const Row& row : kRows) {
-    if (takes_checked_handle(row)) expect_status(row, ended, RL_STALE_HANDLE);
+  int on_stack = 0;
+  for (void* const stale :
+       {static_cast<void*>(ended), static_cast<void*>(&on_stack), reinterpret_cast<void*>(~0ull)}) {
+    for_each_handle([&](const Row& row, size_t i) {
+      expect_refused(row, *host_, i, RL_STALE_HANDLE, [&](auto& a) { a.set_handle(i, stale); });
+    });
   }
 }
 
-TEST_F(Misuse, TokensNeverIssuedAreStale) {
-  int on_stack = 0;
-  for (const Row& row : kRows) {
-    if (!takes_checked_handle(row)) continue;
-    expect_status(row, &on_stack, RL_STALE_HANDLE);
-    expect_status(row, reinterpret_cast<void*>(~uintptr_t{0}), RL_STALE_HANDLE);
+TEST_F(Misuse, EveryHandleIsStaleAfterTheHostEndedEverything) {
+  Host dead;
+  dead.end();
+  for_each_handle([&](const Row& row, size_t i) {
+    expect_refused(row, *host_, i, RL_STALE_HANDLE,
+                   [&](auto& a) { a.set_handle(i, dead.handle(row.parameters[i].type)); });
+  });
+  for (const Row& row : rows()) {
+    if (!row.has_status) Arguments(row, dead).call();
   }
+  EXPECT_EQ(rl_error_code(dead.error), RL_STALE_HANDLE);
 }
 
 TEST_F(Misuse, NothingButZerosFailsWithoutACrash) {
-  for (const Row& row : kRows) {
+  for (const Row& row : rows()) {
     SCOPED_TRACE(row.name);
-    rl_error* err = nullptr;
-    const rl_status status = row.call(nullptr, &err);
-    if (row.has_error) {
-      EXPECT_GE(status, RL_INVALID_ARGUMENT);
-      EXPECT_EQ(rl_error_code(err), status);
-      EXPECT_NE(text_of(err, RL_ERROR_KEY), "");
+    const std::vector<Word> zero(row.parameters.size() + 1, Word{nullptr});
+    const uint64_t result = row.call(zero.data());
+    if (row.has_status) {
+      EXPECT_GE(static_cast<rl_status>(result), RL_INVALID_ARGUMENT);
     }
-    rl_error_release(err);
-  }
-}
-
-TEST_F(Misuse, MissingResultParametersAreNamed) {
-  for (const Row& row : kRows) {
-    if (!takes_checked_handle(row) || !row.has_outs) continue;
-    SCOPED_TRACE(row.name);
-    rl_error* err = nullptr;
-    const rl_status status = row.call(host_->handle(row.handle), &err);
-    EXPECT_GE(status, RL_INVALID_ARGUMENT);
-    EXPECT_NE(text_of(err, RL_ERROR_KEY), "") << text_of(err, RL_ERROR_SUMMARY);
-    rl_error_release(err);
   }
 }
 
 TEST_F(Misuse, EndingAHandleOfAnotherKindEndsNothing) {
-  for (const Row& row : kRows) {
-    const std::string name = row.name;
-    if (!name.ends_with("_destroy") && !name.ends_with("_release")) continue;
-    SCOPED_TRACE(name);
-    row.call(other(row), nullptr);
-    row.call(nullptr, nullptr);
+  for (const Row& row : rows()) {
+    if (!row.ends_a_handle()) continue;
+    Arguments arguments(row, *host_);
+    arguments.set_handle(0, other(row.parameters[0].type));
+    arguments.call();
+    arguments.set_null(0);
+    arguments.call();
   }
   EXPECT_GT(rl_bytes_size(host_->bytes), 0u);
   EXPECT_RL_OK(rl_options_validate(host_->options, &err));
@@ -182,24 +225,33 @@ TEST_F(Misuse, GettersWithoutStatusAreNeutralOnDeadHandles) {
   EXPECT_EQ(rl_plan_count(nullptr), 0u);
 }
 
-TEST_F(Misuse, TheTableHoldsEveryKindOfHandle) {
-  std::set<std::string> kinds;
-  for (const Row& row : kRows) kinds.insert(row.handle);
-  kinds.erase("");
-  EXPECT_EQ(kinds.size(), 14u);
-  for (const std::string& kind : kinds) EXPECT_NE(host_->handle(kind), nullptr) << kind;
-}
-
 TEST_F(Misuse, NothingIsPrinted) {
   Capture out(STDOUT_FILENO), err(STDERR_FILENO);
-  for (const Row& row : kRows) {
-    if (!takes_checked_handle(row)) continue;
-    row.call(nullptr, nullptr);
-    row.call(other(row), nullptr);
+  for (const Row& row : rows()) {
+    const std::vector<Word> zero(row.parameters.size() + 1, Word{nullptr});
+    row.call(zero.data());
   }
   { const Host another; }
   EXPECT_EQ(out.restore(), 0);
   EXPECT_EQ(err.restore(), 0);
+}
+
+struct Status {
+  const char* name;
+  rl_status value;
+};
+
+TEST(Statuses, EachCodeOfTheRegistryHasItsNameAndNoOtherNumberHasOne) {
+  const Status registry[] = {
+#include "statuses.inc"
+  };
+  std::map<rl_status, std::string> names;
+  for (const Status& s : registry) names[s.value] = s.name;
+  EXPECT_EQ(names.size(), std::size(registry));
+  for (rl_status code = -10; code < 1000; ++code) {
+    const auto found = names.find(code);
+    EXPECT_EQ(rl_status_name(code), found != names.end() ? found->second : "RL_UNKNOWN_CODE");
+  }
 }
 
 }  // namespace

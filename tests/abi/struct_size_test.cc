@@ -1,190 +1,192 @@
 // Public structs of every size from 0 to twice their own, at the end of a page whose successor
-// cannot be touched: the library reads and writes no byte beyond struct_size.
+// cannot be touched, through every function that takes one: the library reads and writes no byte
+// beyond struct_size. The functions and the first released sizes are those of calls.inc.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <functional>
+#include <memory>
 
-#include "abi/host.h"
+#include "abi/valid_arguments.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace abi_test {
 namespace {
 
-// `size` bytes that end where the readable memory ends.
+constexpr char kPoison = 0x5a;
+
+// `size` bytes, at least 8, that end where the readable memory ends. Structs are 8-byte aligned, so
+// up to 7 bytes lie between: they keep their poison, and AddressSanitizer refuses to read them.
 class Guarded {
  public:
-  explicit Guarded(size_t size) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), size_(size) {
+  explicit Guarded(size_t size)
+      : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), size_(std::max(size, sizeof(size_t))) {
     base_ = static_cast<char*>(
         mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base_ + page_, page_, PROT_NONE);
+    std::memset(base_, kPoison, page_);
+    std::memcpy(data(), &size, sizeof size);
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_poison_memory_region(data() + size_, slack());
+#endif
   }
-  ~Guarded() { munmap(base_, 2 * page_); }
-  // Structs are 8-byte aligned, so sizes that are not leave up to 7 bytes before the guard.
+  ~Guarded() {
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(data() + size_, slack());
+#endif
+    munmap(base_, 2 * page_);
+  }
   char* data() const { return base_ + page_ - (size_ + 7) / 8 * 8; }
+  bool is(char value, size_t from, size_t to) const {
+    for (size_t i = from; i < to; ++i) {
+      if (data()[i] != value) return false;
+    }
+    return true;
+  }
+  // Nothing before or behind the struct was written.
+  bool surroundings_are_whole() const {
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(data() + size_, slack());
+#endif
+    for (const char* p = base_; p < data(); ++p) {
+      if (*p != kPoison) return false;
+    }
+    return is(kPoison, size_, size_ + slack());
+  }
+  size_t struct_size() const {
+    size_t size = 0;
+    std::memcpy(&size, data(), sizeof size);
+    return size;
+  }
 
  private:
+  size_t slack() const { return (size_ + 7) / 8 * 8 - size_; }
   size_t page_, size_;
   char* base_;
 };
 
-template <typename T>
-using Init = void (*)(T*, size_t);
-template <typename T>
-using Get = std::function<rl_status(T*, rl_error**)>;
-
-bool all_zero(const char* data, size_t from, size_t to) {
-  for (size_t i = from; i < to; ++i) {
-    if (data[i] != 0) return false;
-  }
-  return true;
-}
-
-template <typename T>
-void check_init(Init<T> init) {
-  for (size_t size = 0; size <= 2 * sizeof(T); ++size) {
-    SCOPED_TRACE(size);
-    const Guarded memory(size < 8 ? 8 : size);
-    std::memset(memory.data(), 0x5a, size);
-    init(reinterpret_cast<T*>(memory.data()), size);
-    size_t written = 0;
-    std::memcpy(&written, memory.data(), sizeof written);
-    if (size < sizeof(T)) {
-      if (size >= 8) {
-        EXPECT_EQ(written, 0x5a5a5a5a5a5a5a5a);
-      }
-    } else {
-      EXPECT_EQ(written, size);
-      EXPECT_TRUE(all_zero(memory.data(), sizeof(T), size));
-    }
-  }
-  init(nullptr, sizeof(T));
-}
-
-template <typename T>
-void check_result(Get<T> get) {
-  for (size_t size = 0; size <= 2 * sizeof(T); ++size) {
-    SCOPED_TRACE(size);
-    const Guarded memory(size < 8 ? 8 : size);
-    if (size > 8) std::memset(memory.data(), 0x5a, size);
-    std::memcpy(memory.data(), &size, sizeof size);
-    rl_error* err = nullptr;
-    const rl_status status = get(reinterpret_cast<T*>(memory.data()), &err);
-    EXPECT_EQ(status, size < sizeof(T) ? RL_INVALID_ARGUMENT : RL_OK)
-        << text_of(err, RL_ERROR_SUMMARY);
-    rl_error_release(err);
-    size_t kept = 0;
-    std::memcpy(&kept, memory.data(), sizeof kept);
-    EXPECT_EQ(kept, size);
-    if (size >= sizeof(T)) {
-      EXPECT_TRUE(all_zero(memory.data(), sizeof(T), size));
-    }
-  }
-  T huge;
-  huge.struct_size = static_cast<size_t>(-1);
-  EXPECT_EQ(get(&huge, nullptr), RL_INVALID_ARGUMENT);
-}
-
 class StructSize : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { host_ = new Host; }
-  static void TearDownTestSuite() {
-    delete host_;
-    host_ = nullptr;
+  // Runs check(row, i, size) for each parameter of the kind and each size.
+  static void for_each_size(Is is, bool init,
+                            const std::function<void(const Row&, size_t, size_t)>& check) {
+    size_t functions = 0;
+    for (const Row& row : rows()) {
+      for (size_t i = 0; i < row.parameters.size(); ++i) {
+        if (row.parameters[i].is != is || row.ends_with("_init") != init) continue;
+        ++functions;
+        for (size_t size = 0; size <= 2 * row.parameters[i].bytes; ++size) {
+          SCOPED_TRACE(std::string(row.name) + " of size " + std::to_string(size));
+          check(row, i, size);
+        }
+      }
+    }
+    EXPECT_GT(functions, 0u);
   }
-  static Host* host_;
 };
-Host* StructSize::host_ = nullptr;
 
 TEST_F(StructSize, InitFillsTheWholeStructOrNothing) {
-  check_init<rl_option_info>(rl_option_info_init);
-  check_init<rl_plan_info>(rl_plan_info_init);
-  check_init<rl_plan_item>(rl_plan_item_init);
-  check_init<rl_model_info>(rl_model_info_init);
-  check_init<rl_sample_view>(rl_sample_view_init);
-  check_init<rl_event_view>(rl_event_view_init);
-  check_init<rl_pipeline_stats>(rl_pipeline_stats_init);
-  check_init<rl_request>(rl_request_init);
-  check_init<rl_engine_stats>(rl_engine_stats_init);
-}
-
-TEST_F(StructSize, ResultsFillWhatTheCallerHas) {
-  const Host& h = *host_;
-  check_result<rl_option_info>(
-      [](rl_option_info* s, rl_error** e) { return rl_option_at(0, s, e); });
-  check_result<rl_option_info>([](rl_option_info* s, rl_error** e) {
-    return rl_option_find("model.path", RL_NUL_TERMINATED, s, e);
+  for_each_size(Is::kStructOut, true, [](const Row& row, size_t i, size_t size) {
+    const Parameter& p = row.parameters[i];
+    const Guarded memory(size);
+    std::memset(memory.data(), kPoison, std::max(size, sizeof(size_t)));
+    Word words[2] = {};
+    words[0].pointer = memory.data();
+    words[1].integer = size;
+    row.call(words);
+    if (size < p.first_bytes) {
+      EXPECT_TRUE(memory.is(kPoison, 0, size));
+    } else {
+      EXPECT_EQ(memory.struct_size(), size);
+      EXPECT_TRUE(memory.is(0, std::min(p.bytes, size), size));
+    }
+    EXPECT_TRUE(memory.surroundings_are_whole());
+    words[0].pointer = nullptr;
+    row.call(words);
   });
-  check_result<rl_plan_info>(
-      [&](rl_plan_info* s, rl_error** e) { return rl_plan_get_info(h.plan, s, e); });
-  check_result<rl_plan_item>(
-      [&](rl_plan_item* s, rl_error** e) { return rl_plan_at(h.plan, 0, s, e); });
-  check_result<rl_model_info>(
-      [&](rl_model_info* s, rl_error** e) { return rl_model_get_info(h.model, s, e); });
-  check_result<rl_sample_view>(
-      [&](rl_sample_view* s, rl_error** e) { return rl_batch_sample(h.batch, 0, s, e); });
-  check_result<rl_event_view>(
-      [&](rl_event_view* s, rl_error** e) { return rl_event_get_view(h.event, s, e); });
-  check_result<rl_pipeline_stats>(
-      [&](rl_pipeline_stats* s, rl_error** e) { return rl_pipeline_get_stats(h.pipeline, s, e); });
-  check_result<rl_engine_stats>(
-      [&](rl_engine_stats* s, rl_error** e) { return rl_engine_get_stats(h.engine, s, e); });
 }
 
-// The known part of a valid input in a struct of another size; byte `dirty` of the rest is set.
-template <typename T>
-rl_status give(const T& valid, size_t size, size_t dirty, const Get<const T>& call) {
-  const Guarded memory(size < 8 ? 8 : size);
-  std::memcpy(memory.data(), &valid, size < sizeof(T) ? size : sizeof(T));
-  std::memcpy(memory.data(), &size, sizeof size);
-  if (dirty >= sizeof(T) && dirty < size) memory.data()[dirty] = 1;
-  return call(reinterpret_cast<const T*>(memory.data()), nullptr);
+// rl_event_sample gets an event without a sample, which it says after the size.
+TEST_F(StructSize, ResultsFillWhatTheCallerHas) {
+  const Host host;
+  for_each_size(Is::kStructOut, false, [&](const Row& row, size_t i, size_t size) {
+    const Parameter& p = row.parameters[i];
+    const Guarded memory(size), again(p.bytes);
+    Arguments arguments(row, host), whole(row, host);
+    arguments.set_pointer(i, memory.data());
+    const bool enough = size >= p.first_bytes;
+    EXPECT_EQ(arguments.status(), enough ? valid_status(row) : RL_INVALID_ARGUMENT)
+        << arguments.complaint();
+    if (!enough) {
+      EXPECT_EQ(text_of(arguments.error(), RL_ERROR_KEY), p.name);
+    }
+    EXPECT_EQ(memory.struct_size(), size);
+    EXPECT_TRUE(memory.surroundings_are_whole());
+    if (!enough) return;
+    EXPECT_TRUE(memory.is(0, std::min(p.bytes, size), size));
+    whole.set_pointer(i, again.data());
+    EXPECT_EQ(whole.status(), valid_status(row));
+    const size_t both = std::min(p.bytes, size) - sizeof size;
+    EXPECT_EQ(std::memcmp(memory.data() + sizeof size, again.data() + sizeof size, both), 0);
+  });
 }
 
-template <typename T>
-void check_input(const T& valid, const Get<const T>& call, const std::function<void()>& undo) {
-  for (size_t size = 0; size <= 2 * sizeof(T); ++size) {
-    SCOPED_TRACE(size);
-    EXPECT_EQ(give(valid, size, 0, call), size < sizeof(T) ? RL_INVALID_ARGUMENT : RL_OK);
-    undo();
-    if (size > sizeof(T)) {
-      EXPECT_EQ(give(valid, size, size - 1, call), RL_UNSUPPORTED) << "the last byte is unknown";
-      EXPECT_EQ(give(valid, size, sizeof(T), call), RL_UNSUPPORTED) << "the first is";
+TEST_F(StructSize, AnImpossibleSizeIsRefused) {
+  const Host host;
+  for (const Row& row : rows()) {
+    for (size_t i = 0; i < row.parameters.size(); ++i) {
+      const Is is = row.parameters[i].is;
+      if (!row.has_status || (is != Is::kStructIn && is != Is::kStructOut)) continue;
+      SCOPED_TRACE(row.name);
+      const Guarded memory(row.parameters[i].bytes);
+      std::memset(memory.data(), 0xff, sizeof(size_t));
+      Arguments arguments(row, host);
+      arguments.set_pointer(i, memory.data());
+      EXPECT_EQ(arguments.status(), RL_INVALID_ARGUMENT);
     }
   }
+}
+
+// Calls with the known part of a valid input in a struct of another size; byte `dirty` of the rest
+// is set.
+rl_status give(const Row& row, const Host& host, size_t i, size_t size, size_t dirty) {
+  Arguments arguments(row, host);
+  const Guarded memory(size);
+  const Parameter& p = row.parameters[i];
+  std::memset(memory.data(), 0, size);
+  std::memcpy(memory.data(), arguments.pointer(i), std::min(size, p.bytes));
+  std::memcpy(memory.data(), &size, sizeof size);
+  if (dirty >= p.bytes && dirty < size) memory.data()[dirty] = 1;
+  arguments.set_pointer(i, memory.data());
+  const rl_status status = arguments.status();
+  EXPECT_TRUE(memory.surroundings_are_whole());
+  return status;
 }
 
 TEST_F(StructSize, LargerInputsMustBeZeroWhereUnknown) {
-  const Host& h = *host_;
-  static const int32_t prompt[] = {1, 2};
-  rl_request request;
-  rl_request_init(&request, sizeof request);
-  request.prompt = prompt;
-  request.num_prompt = 2;
-  check_input<rl_request>(
-      request,
-      [&](const rl_request* r, rl_error** e) {
-        uint64_t id = 0;
-        return rl_engine_submit(h.engine, r, &id, e);
-      },
-      [&] {
-        rl_batch* batch = nullptr;
-        rl_engine_abort(h.engine, nullptr);
-        rl_engine_take(h.engine, &batch, nullptr);
-        rl_batch_release(batch);
-      });
-  rl_sample_view sample;
-  rl_sample_view_init(&sample, sizeof sample);
-  EXPECT_RL_OK(rl_batch_sample(h.batch, 0, &sample, &err));
-  rl_buffer* buffer = nullptr;
-  EXPECT_RL_OK(rl_buffer_create(h.options, 2, &buffer, &err));
-  check_input<rl_sample_view>(
-      sample, [&](const rl_sample_view* s, rl_error** e) { return rl_buffer_put(buffer, s, e); },
-      [&] {
-        rl_buffer_destroy(buffer);
-        EXPECT_RL_OK(rl_buffer_create(h.options, 2, &buffer, &err));
-      });
-  rl_buffer_destroy(buffer);
+  Host host;
+  // What a call put into an object does not stand in the way of the next.
+  const auto fresh = [&] {
+    rl_batch* batch = nullptr;
+    rl_engine_abort(host.engine, nullptr);
+    rl_engine_take(host.engine, &batch, nullptr);
+    rl_batch_release(batch);
+    rl_buffer_destroy(host.buffer);
+    EXPECT_RL_OK(rl_buffer_create(host.options, 16, &host.buffer, &err));
+  };
+  for_each_size(Is::kStructIn, false, [&](const Row& row, size_t i, size_t size) {
+    const Parameter& p = row.parameters[i];
+    EXPECT_EQ(give(row, host, i, size, 0),
+              size < p.first_bytes ? RL_INVALID_ARGUMENT : valid_status(row));
+    fresh();
+    for (size_t dirty = p.bytes; dirty < size; ++dirty) {
+      EXPECT_EQ(give(row, host, i, size, dirty), RL_UNSUPPORTED) << "byte " << dirty << " is set";
+    }
+  });
 }
 
 }  // namespace

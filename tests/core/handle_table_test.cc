@@ -136,5 +136,20 @@ TEST(HandleTable, ForkedChildIsToldSo) {
   EXPECT_EQ(*table.get_as<int>(token, kModel), 1);
 }
 
+TEST(ForkGuard, KnowsAChildWithAndWithoutWipedPages) {
+  const ForkGuard by_page, by_process_id(false);
+  EXPECT_FALSE(by_page.forked());
+  EXPECT_FALSE(by_process_id.forked());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit((by_page.forked() ? 1 : 0) | (by_process_id.forked() ? 2 : 0));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_FALSE(by_page.forked());
+  EXPECT_FALSE(by_process_id.forked());
+}
+
 }  // namespace
 }  // namespace rl

@@ -1,0 +1,240 @@
+// The tables of arguments. A line is for a parameter of any function, or for "function parameter".
+#include "abi/valid_arguments.h"
+
+#include <cstring>
+
+namespace abi_test {
+namespace {
+
+using Integers = std::map<std::string, uint64_t>;
+using Texts = std::map<std::string, const char*>;
+
+// Lengths that are not here are RL_NUL_TERMINATED, other numbers 1.
+const Integers& integers() {
+  static const Integers table = {
+      {"header_abi", RL_ABI_VERSION},
+      {"use", RL_USE_MODEL},
+      {"dtype", RL_DTYPE_F32},
+      {"flags", 0},
+      {"index", 0},
+      {"timeout_ns", 0},
+      {"max_samples", 16},
+      {"num_ids", 3},
+      {"num_advantages", 2},
+      {"num_out", 2},
+      {"rl_model_save flags", RL_SAVE_REPLACE},
+  };
+  return table;
+}
+
+// Texts that are not here are "1".
+const Texts& texts() {
+  static const Texts table = {
+      {"key", "runtime.threads"},
+      {"row", R"({"ids": [1, 2]})"},
+      {"dir", RL_TEST_OUTPUT "/model"},
+      {"path", RL_TEST_OUTPUT "/file"},
+      {"rl_feature name", "cpu"},
+      {"rl_constant name", "RL_OK"},
+      {"rl_event_metric_named name", "actor/loss"},
+      {"rl_model_encode_chat roles", "user"},
+      {"rl_option_choice key", "model.dtype"},
+      {"rl_options_set_bool key", "sampling.ignore_eos"},
+      {"rl_options_get_bool key", "sampling.ignore_eos"},
+      {"rl_options_set_f64 key", "optimizer.lr"},
+      {"rl_options_get_f64 key", "optimizer.lr"},
+      {"rl_options_set_string key", "data.path"},
+      {"rl_options_get_string key", "data.path"},
+      {"rl_options_set_string_list key", "sampling.stop"},
+      {"rl_options_set_i64_list key", "sampling.stop_token_ids"},
+      {"rl_options_set_assignment text", "runtime.threads=1"},
+      {"rl_options_get_list_size key", "sampling.stop"},
+      {"rl_options_get_list_string key", "sampling.stop"},
+      {"rl_options_get_list_i64 key", "sampling.stop_token_ids"},
+      {"rl_options_apply_preset name", "low_memory"},
+      {"rl_preset_setting name", "low_memory"},
+      {"rl_options_import_json text", R"({"library_version": "0.1.0", "options": {}})"},
+  };
+  return table;
+}
+
+// Answers that are not RL_OK.
+const std::map<std::string, rl_status>& answers() {
+  static const std::map<std::string, rl_status> table = {
+      {"rl_options_get_list_string", RL_OUT_OF_RANGE},  // the list is empty
+      {"rl_options_get_list_i64", RL_OUT_OF_RANGE},
+      {"rl_options_import_flatbuffer", RL_DATA_LOSS},  // one byte is no document
+      {"rl_model_encode", RL_FAILED_PRECONDITION},     // no tokenizer
+      {"rl_model_decode", RL_FAILED_PRECONDITION},
+      {"rl_model_encode_chat", RL_FAILED_PRECONDITION},
+      {"rl_event_sample", RL_FAILED_PRECONDITION},  // the event is of a step
+      {"rl_pipeline_next", RL_TIMEOUT},             // nothing happens
+      {"rl_pipeline_dispatch", RL_TIMEOUT},
+      {"rl_pipeline_score", RL_NOT_FOUND},
+      {"rl_pipeline_score_many", RL_NOT_FOUND},
+      {"rl_pipeline_fail", RL_NOT_FOUND},
+      {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},    // no checkpoint.dir
+      {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},      // no eval.path
+      {"rl_pipeline_close_result", RL_FAILED_PRECONDITION},  // it did not run
+      {"rl_engine_step", RL_DONE},                           // no request
+      {"rl_engine_take", RL_DONE},
+      {"rl_buffer_take", RL_TIMEOUT},  // no whole group
+  };
+  return table;
+}
+
+template <typename T>
+T find(const std::map<std::string, T>& table, const Row& row, const Parameter& p, T otherwise) {
+  const auto own = table.find(std::string(row.name) + " " + p.name), any = table.find(p.name);
+  return own != table.end() ? own->second : any != table.end() ? any->second : otherwise;
+}
+
+bool is_result(Is is) { return is == Is::kOut || is == Is::kOutHandle || is == Is::kStructOut; }
+
+// Elements of every type, never written.
+int64_t zeros[8];
+double ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+size_t terminated[8] = {RL_NUL_TERMINATED, RL_NUL_TERMINATED};
+
+int32_t ignore_event(void*, const rl_event*) { return 0; }
+void ignore_line(void*, int32_t, const char*, size_t, const char*, size_t) {}
+void ignore_end(void*) {}
+
+}  // namespace
+
+rl_status valid_status(const Row& row) {
+  const auto found = answers().find(row.name);
+  return found != answers().end() ? found->second : RL_OK;
+}
+
+Arguments::Arguments(const Row& row, const Host& host) : row_(row), words_(row.parameters.size()) {
+  std::memset(results_, kGarbage, sizeof results_);
+  for (size_t i = 0; i < words_.size(); ++i) set(i, host);
+}
+
+std::string Arguments::complaint() const {
+  return text_of(error_, RL_ERROR_KEY) + ": " + text_of(error_, RL_ERROR_MESSAGE);
+}
+
+void Arguments::set(size_t i, const Host& host) {
+  const Parameter& p = row_.parameters[i];
+  if (i >= kMaxParameters || 2 * p.bytes > kMaxResultBytes) {
+    throw std::length_error(row_.name);  // enlarge the arrays
+  }
+  const bool length = std::string(p.name).ends_with("_len");
+  switch (p.is) {
+    case Is::kHandle:
+      words_[i].pointer = host.handle(p.type);
+      break;
+    case Is::kOutHandle:
+    case Is::kOut:
+      words_[i].pointer = results_[i];
+      break;
+    case Is::kIn:
+      set_array(i);
+      break;
+    case Is::kStructIn:
+    case Is::kStructOut:
+      set_struct(i);
+      break;
+    case Is::kFunction:
+      set_function(i);
+      break;
+    case Is::kUserData:
+      words_[i].pointer = zeros;
+      break;
+    case Is::kInteger:
+      words_[i].integer = find<uint64_t>(integers(), row_, p, length ? RL_NUL_TERMINATED : 1);
+      if (row_.ends_with("_init")) words_[i].integer = row_.parameters[0].bytes;
+      break;
+    case Is::kReal:
+      words_[i].real = 1;
+      break;
+    case Is::kError:
+      words_[i].pointer = &error_;
+      break;
+  }
+}
+
+void Arguments::set_array(size_t i) {
+  const Parameter& p = row_.parameters[i];
+  const std::string type = p.c_type;
+  texts_[i] = find<const char*>(texts(), row_, p, "1");
+  if (type == "const char*" || type == "const void*") {
+    words_[i].pointer = const_cast<char*>(texts_[i]);
+  } else if (type == "const char* const*") {
+    words_[i].pointer = &texts_[i];
+  } else if (type == "const size_t*") {
+    words_[i].pointer = terminated;
+  } else if (type == "const double*" || type == "const float*") {
+    words_[i].pointer = ones;
+  } else {
+    words_[i].pointer = zeros;
+  }
+}
+
+void Arguments::set_function(size_t i) {
+  const std::string type = row_.parameters[i].c_type;
+  words_[i].function = type == "rl_event_fn" ? reinterpret_cast<void (*)()>(ignore_event)
+                       : type == "rl_log_fn" ? reinterpret_cast<void (*)()>(ignore_line)
+                                             : reinterpret_cast<void (*)()>(ignore_end);
+}
+
+// Inputs are what the host would give; of results only the size is set.
+void Arguments::set_struct(size_t i) {
+  const Parameter& p = row_.parameters[i];
+  static const int32_t prompt[] = {1, 2};
+  static const float logprob = -1;
+  words_[i].pointer = results_[i];
+  std::memcpy(results_[i], &p.bytes, sizeof p.bytes);
+  if (p.is == Is::kStructOut) return;
+  if (p.type == std::string("rl_request")) {
+    auto* const request = reinterpret_cast<rl_request*>(results_[i]);
+    rl_request_init(request, sizeof *request);
+    request->prompt = prompt;
+    request->num_prompt = 2;
+  } else if (p.type == std::string("rl_sample_view")) {
+    auto* const sample = reinterpret_cast<rl_sample_view*>(results_[i]);
+    rl_sample_view_init(sample, sizeof *sample);
+    sample->ids = prompt;
+    sample->num_ids = 2;
+    sample->num_prompt = sample->scored = 1;
+    sample->logprobs = &logprob;
+  }
+}
+
+void Arguments::set_null(size_t i) {
+  words_[i].pointer = nullptr;
+  if (!row_.parameters[i].may_be_null) return;
+  for (size_t k = 0; k < words_.size(); ++k) {
+    const std::string name = row_.parameters[k].name;
+    if (name == std::string("num_") + row_.parameters[i].name) words_[k].integer = 0;
+  }
+}
+
+bool Arguments::results_are_clear(size_t except) const {
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const Parameter& p = row_.parameters[i];
+    if (!is_result(p.is) || i == except) continue;
+    const size_t from = p.is == Is::kStructOut ? sizeof(size_t) : 0;
+    const size_t to = p.is == Is::kOutHandle ? sizeof(void*) : p.bytes;
+    for (size_t k = from; k < to; ++k) {
+      if (results_[i][k] != 0) return false;
+    }
+  }
+  return true;
+}
+
+void Arguments::release_results() {
+  for (size_t i = 0; i < words_.size(); ++i) {
+    if (row_.parameters[i].is != Is::kOutHandle || words_[i].pointer == nullptr) continue;
+    Word made;
+    std::memcpy(&made.pointer, results_[i], sizeof made.pointer);
+    for (const Row& row : rows()) {
+      const std::string type = row_.parameters[i].type;
+      if (row.name == type + "_destroy" || row.name == type + "_release") row.call(&made);
+    }
+  }
+}
+
+}  // namespace abi_test
