@@ -128,7 +128,9 @@ void write_directory(FileSystem& fs, const std::string& dir, const ModelConfig& 
                      TensorReader reader, const SaveOptions& options) {
   fs.make_directories(dir);
   write_text(fs, join(dir, "config.json"), render_hf_config(config, options.dtype));
-  write_text(fs, join(dir, "generation_config.json"), render_generation_config(config));
+  write_text(fs, join(dir, "generation_config.json"),
+             options.generation_config_bytes.empty() ? render_generation_config(config)
+                                                     : options.generation_config_bytes);
   write_tokenizer(fs, dir, config, options);
   if (!options.chat_template.empty())
     write_text(fs, join(dir, "chat_template.jinja"), options.chat_template);
@@ -162,12 +164,15 @@ SaveOptions save_options_for(FileSystem& fs, const WeightSource& source, Dtype d
   o.dtype = dtype;
   o.tokenizer_parts = source.tokenizer_parts();
   o.chat_template = source.chat_template();
-  const std::string json = source.tokenizer_json_path();
-  if (json.empty()) return o;
-  o.tokenizer_json_bytes = read_text_file(fs, json, kMaxTokenizerBytes);
-  const std::string config =
-      (std::filesystem::path(json).parent_path() / "tokenizer_config.json").string();
-  if (fs.exists(config)) o.tokenizer_config_bytes = read_text_file(fs, config, kMaxTokenizerBytes);
+  if (!fs.is_directory(source.path())) return o;
+  const auto read_if_there = [&](const char* name, uint64_t max_bytes) {
+    const std::string path = join(source.path(), name);
+    return fs.exists(path) ? read_text_file(fs, path, max_bytes) : std::string();
+  };
+  o.generation_config_bytes = read_if_there("generation_config.json", kMaxConfigBytes);
+  if (source.tokenizer_json_path().empty()) return o;
+  o.tokenizer_json_bytes = read_if_there("tokenizer.json", kMaxTokenizerBytes);
+  o.tokenizer_config_bytes = read_if_there("tokenizer_config.json", kMaxTokenizerBytes);
   return o;
 }
 

@@ -21,15 +21,17 @@ using TensorReader =
     FunctionRef<void(const TensorInfo& tensor, int64_t first_row, std::span<float> out)>;
 
 struct SaveOptions {
-  Dtype dtype = Dtype::kF32;           // of every tensor in the file
-  std::string tokenizer_json_bytes;    // copied as they are; empty: built from tokenizer_parts
-  std::string tokenizer_config_bytes;  // copied as they are; empty: written from the ids
+  Dtype dtype = Dtype::kF32;            // of every tensor in the file
+  std::string generation_config_bytes;  // copied as they are; empty: written from the ids
+  std::string tokenizer_json_bytes;     // copied as they are; empty: built from tokenizer_parts
+  std::string tokenizer_config_bytes;   // copied as they are; empty: written from the ids
   std::optional<TokenizerParts> tokenizer_parts;
   std::string chat_template;      // empty: none is written
   bool replace_existing = false;  // an existing directory: replaced, or Error(kAlreadyExists)
 };
 
-// The options that carry a source's tokenizer and chat template over into a saved copy.
+// The options that carry a source's tokenizer, chat template and generation settings over into a
+// saved copy.
 SaveOptions save_options_for(FileSystem& fs, const WeightSource& source, Dtype dtype);
 
 // Writes into the sibling "<dir>.partial" (removed first when left over), syncs, and renames it to

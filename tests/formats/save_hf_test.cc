@@ -130,6 +130,23 @@ TEST(SaveHf, SavedGgufModelKeepsWeightsTokenizerAndIds) {
   }
 }
 
+TEST(SaveHf, KeepsTheGenerationSettingsOfADirectory) {
+  const TempDir temp;
+  const auto write = [&](const std::string& text) {
+    write_file_atomically(real_fs(), temp.file("out/generation_config.json"), text);
+  };
+  const std::string settings =
+      "{\"eos_token_id\": [4], \"temperature\": 0.7, \"top_p\": 0.8, \"do_sample\": true}";
+  const auto original = open_weight_source(real_fs(), kFixtures + "/models/llama");
+  save(real_fs(), temp.file("out"), *original, save_options_for(real_fs(), *original, Dtype::kF32));
+  EXPECT_TRUE(contains(text_of(temp.file("out/generation_config.json")), "\"eos_token_id\": 2"));
+  write(settings);
+  const auto source = open_weight_source(real_fs(), temp.file("out"));
+  save(real_fs(), temp.file("out2"), *source, save_options_for(real_fs(), *source, Dtype::kF32));
+  EXPECT_EQ(text_of(temp.file("out2/generation_config.json")), settings);
+  EXPECT_EQ(open_weight_source(real_fs(), temp.file("out2"))->config(), source->config());
+}
+
 TokenizerParts small_parts() {
   TokenizerParts p;
   p.source = "f.gguf";
