@@ -13,6 +13,9 @@ std::string sample_name(const Sample& s) {
 }
 
 void check_sample(const Sample& s, int64_t group_size) {
+  if (s.purpose != Purpose::kTrain) {
+    throw Error(Code::kInvalidArgument, sample_name(s) + " is one of an evaluation");
+  }
   if (!s.scored) throw Error(Code::kFailedPrecondition, sample_name(s) + " is not scored");
   if (!std::isfinite(s.reward)) {
     throw Error(Code::kNonFinite, str("the reward of ", sample_name(s), " is ", s.reward));
@@ -39,9 +42,24 @@ ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity)
 }
 
 void ExperienceBuffer::put(SamplePtr sample) {
+  const std::lock_guard lock(mutex_);
+  put_locked(std::move(sample));
+}
+
+void ExperienceBuffer::put_all(std::vector<SamplePtr> samples) {
+  const std::lock_guard lock(mutex_);
+  size_t done = 0;
+  try {
+    for (; done < samples.size(); ++done) put_locked(samples[done]);
+  } catch (...) {
+    while (done > 0) erase_locked(*samples[--done]);
+    throw;
+  }
+}
+
+void ExperienceBuffer::put_locked(SamplePtr sample) {
   if (sample == nullptr) throw Error(Code::kInvalidArgument, "the sample is null");
   check_sample(*sample, group_size_);
-  const std::lock_guard lock(mutex_);
   if (num_samples_ == capacity_) {
     throw Error(Code::kResourceExhausted,
                 str("the buffer is full: it holds ", capacity_, " samples"));
@@ -55,6 +73,22 @@ void ExperienceBuffer::put(SamplePtr sample) {
   }
   groups_[ordinal].emplace(slot, std::move(sample));
   ++num_samples_;
+}
+
+void ExperienceBuffer::erase_locked(const Sample& sample) {
+  const auto found = groups_.find(sample.ordinal);
+  found->second.erase(sample.slot);
+  if (found->second.empty()) groups_.erase(found);
+  --num_samples_;
+}
+
+void ExperienceBuffer::visit(FunctionRef<void(const Group& group)> visitor) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [ordinal, slots] : groups_) {
+    Group group{ordinal, {}};
+    for (const auto& [slot, sample] : slots) group.samples.push_back(sample);
+    visitor(group);
+  }
 }
 
 std::vector<SamplePtr> ExperienceBuffer::take(int64_t max_groups) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/executor.h"
 #include "data/sample.h"
 
 namespace rl {
@@ -15,17 +16,27 @@ class ExperienceBuffer {
   // group_size is 1..65536; at most capacity samples are held.
   ExperienceBuffer(int64_t group_size, int64_t capacity);
 
-  // Errors: kFailedPrecondition (not scored), kNonFinite (reward), kDuplicate (same ordinal and
-  // slot), kOutOfRange (slot), kResourceExhausted (full). The sample is untouched then.
+  // Errors: kInvalidArgument (null, of an evaluation), kFailedPrecondition (not scored), kNonFinite
+  // (reward), kDuplicate (same ordinal and slot), kOutOfRange (slot), kResourceExhausted (full).
+  // The sample is untouched then.
   void put(SamplePtr sample);
+  // All of them or, after an error, none. Errors as put.
+  void put_all(std::vector<SamplePtr> samples);
   // The samples of up to max_groups whole groups, by (ordinal, slot); they leave the buffer.
   std::vector<SamplePtr> take(int64_t max_groups);
+
+  // Every group, whole or not, in order. Other calls wait meanwhile.
+  void visit(FunctionRef<void(const Group& group)> visitor) const;
 
   int64_t num_samples() const;
   int64_t num_whole_groups() const;
   int64_t group_size() const { return group_size_; }
+  int64_t capacity() const { return capacity_; }
 
  private:
+  void put_locked(SamplePtr sample);
+  void erase_locked(const Sample& sample);
+
   const int64_t group_size_, capacity_;
   mutable std::mutex mutex_;
   std::map<uint64_t, std::map<uint32_t, SamplePtr>> groups_;

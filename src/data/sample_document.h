@@ -1,0 +1,51 @@
+// Samples as documents (abi/schemas/samples.fbs, buffer.fbs). Invariant: encode and decode obey the
+// same checks, so every document that is written can be read, and what is read has all bits of what
+// was written. Decoding takes nothing from a document before FlatBuffers' verifier has passed it.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/sample.h"
+
+namespace rl {
+
+// Identifiers of the documents, also the kinds of their frames.
+inline constexpr std::string_view kGroupKind = "RLSG", kBufferInfoKind = "RLBI";
+inline constexpr size_t kMaxGroupSamples = 65536;
+
+// The weights that training on the samples starts from.
+struct ModelIdentity {
+  std::string family;
+  std::string compute_dtype;
+  int64_t vocab = 0, hidden = 0, layers = 0;
+  uint64_t weight_version = 0;
+  uint64_t weight_digest = 0;
+  bool operator==(const ModelIdentity&) const = default;
+};
+
+// What a file of groups says of itself.
+struct BufferInfo {
+  uint64_t step = 0;  // training step, from 1, whose batch it is; 0: of no step
+  int64_t group_size = 0;
+  uint64_t options_identity = 0;
+  std::string options;  // lines key=value, for people
+  std::optional<ModelIdentity> model;
+  bool operator==(const BufferInfo&) const = default;
+};
+
+// kInvalidArgument naming sample and field when a check fails: at least one sample, none null, all
+// of the group's ordinal, slots ascending, one prompt token or more, ids of at least 0, per-token
+// arrays of one entry per generated token, finite numbers, masks of 0 and 1, known enums.
+// kResourceExhausted when the document would exceed kMaxDocumentBytes.
+std::vector<std::byte> encode_group(const Group& group);
+// document is aligned to 8 bytes. Error(kDataLoss) as above, beginning with place and located there.
+Group decode_group(std::span<const std::byte> document, const std::string& place);
+
+std::vector<std::byte> encode_buffer_info(const BufferInfo& info);
+BufferInfo decode_buffer_info(std::span<const std::byte> document, const std::string& place);
+
+}  // namespace rl
