@@ -17,7 +17,7 @@ namespace {
 static_assert(static_cast<int>(fb::Purpose::MAX) == static_cast<int>(Purpose::kEval));
 static_assert(static_cast<int>(fb::FinishReason::MAX) == static_cast<int>(FinishReason::kAborted));
 
-constexpr int64_t kMaxModelSize = int64_t{1} << 40;  // of any dimension in a ModelIdentity
+constexpr int64_t kMaxSize = int64_t{1} << 40;  // of every number in an info
 
 // Who is blamed for a violated rule.
 struct Blame {
@@ -248,10 +248,11 @@ void check_info(const BufferInfo& info, const Blame& blame) {
     blame.fail(str(field, " is ", value, ", expected 0..", most));
   };
   check("group_size", info.group_size, static_cast<int64_t>(kMaxGroupSamples));
+  check("max_tokens", info.max_tokens, kMaxSize);
   if (!info.model) return;
-  check("model.vocab", info.model->vocab, kMaxModelSize);
-  check("model.hidden", info.model->hidden, kMaxModelSize);
-  check("model.layers", info.model->layers, kMaxModelSize);
+  check("model.vocab", info.model->vocab, kMaxSize);
+  check("model.hidden", info.model->hidden, kMaxSize);
+  check("model.layers", info.model->layers, kMaxSize);
 }
 
 }  // namespace
@@ -300,14 +301,18 @@ std::vector<std::byte> encode_buffer_info(const BufferInfo& info) {
   const auto options = builder.CreateString(info.options);
   fb::FinishBufferInfoBuffer(
       builder, fb::CreateBufferInfo(builder, info.step, info.group_size, info.options_identity,
-                                    options, model));
+                                    options, info.max_tokens, model));
   return bytes_of(builder);
 }
 
 BufferInfo decode_buffer_info(std::span<const std::byte> document, const std::string& place) {
   const Blame blame{Code::kDataLoss, place};
   const auto& from = verified<fb::BufferInfo>(document, kBufferInfoKind, blame);
-  BufferInfo info{from.step(), from.group_size(), from.options_identity(), {}, {}};
+  BufferInfo info;
+  info.step = from.step();
+  info.group_size = from.group_size();
+  info.options_identity = from.options_identity();
+  info.max_tokens = from.max_tokens();
   if (from.options() != nullptr) info.options = from.options()->str();
   if (from.model() != nullptr) {
     const fb::ModelIdentity& m = *from.model();

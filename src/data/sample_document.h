@@ -32,7 +32,8 @@ struct BufferInfo {
   uint64_t step = 0;  // training step, from 1, whose batch it is; 0: of no step
   int64_t group_size = 0;
   uint64_t options_identity = 0;
-  std::string options;  // lines key=value, for people
+  std::string options;     // lines key=value, for people
+  int64_t max_tokens = 0;  // of a micro-batch; 0: not known
   std::optional<ModelIdentity> model;
   bool operator==(const BufferInfo&) const = default;
 };

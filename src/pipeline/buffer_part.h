@@ -1,27 +1,51 @@
 // The experience buffer as the host drives it: samples drawn here or elsewhere gather to groups of
-// pipeline.samples_per_prompt. Thread-safe.
+// pipeline.samples_per_prompt, and go to files and back. Thread-safe.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "buffer/buffer_file.h"
 #include "buffer/experience_buffer.h"
 #include "core/options.h"
+#include "pipeline/loaded_model.h"
 
 namespace rl {
 
 class BufferPart {
  public:
   BufferPart(const OptionSet& options, int64_t capacity)
-      : buffer_(options.get_i64("pipeline.samples_per_prompt"), capacity) {}
+      : buffer_(options.get_i64("pipeline.samples_per_prompt"), capacity),
+        options_identity_(options.identity()),
+        options_(options.dump(true)),
+        compression_level_(static_cast<int>(options.get_i64("buffer.compression_level"))) {}
 
   void put(SamplePtr sample) { buffer_.put(std::move(sample)); }
   std::vector<SamplePtr> take(int64_t max_groups) { return buffer_.take(max_groups); }
+
+  // model, which may be null, is what training on the samples starts from (buffer_file.h).
+  void save(const std::string& path, const LoadedModel* model, bool replace_existing) const {
+    BufferInfo info{.options_identity = options_identity_, .options = options_, .model = {}};
+    if (model != nullptr) info.model = model->identity();
+    save_buffer(real_fs(), path, buffer_, std::move(info),
+                {.compression_level = compression_level_, .replace_existing = replace_existing});
+  }
+  // model: whose weights the file must be for; null does not ask. Returns the samples added.
+  int64_t load(const std::string& path, const LoadedModel* model) {
+    if (model == nullptr) return load_buffer(real_fs(), path, buffer_, nullptr);
+    const ModelIdentity identity = model->identity();
+    return load_buffer(real_fs(), path, buffer_, &identity);
+  }
+
   int64_t num_samples() const { return buffer_.num_samples(); }
   int64_t num_whole_groups() const { return buffer_.num_whole_groups(); }
 
  private:
   ExperienceBuffer buffer_;
+  const uint64_t options_identity_;
+  const std::string options_;
+  const int compression_level_;
 };
 
 }  // namespace rl

@@ -139,6 +139,18 @@ uint64_t LoadedModel::weight_digest() const {
   return model_->weight_digest();
 }
 
+ModelIdentity LoadedModel::identity() const {
+  const ReadLease lease(*this);
+  const ModelConfig& c = config();
+  return {.family = family_name(c.family),
+          .compute_dtype = dtype_name(model_->compute_dtype()),
+          .vocab = c.vocab,
+          .hidden = c.hidden,
+          .layers = c.layers,
+          .weight_version = model_->version(),
+          .weight_digest = model_->weight_digest()};
+}
+
 void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {
   const ReadLease lease(*this);
   SaveOptions options = save_options_;

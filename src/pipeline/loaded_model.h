@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/sample_document.h"
 #include "model/model.h"
 #include "pipeline/plan.h"
 #include "pipeline/runtime.h"
@@ -52,6 +53,7 @@ class LoadedModel {
 
   uint64_t version() const { return model_->version(); }
   uint64_t weight_digest() const;
+  ModelIdentity identity() const;  // of the weights as they are; kBusy while they are being trained
   // A Hugging Face directory in the given dtype, complete by one rename. kBusy while the weights
   // are being trained.
   void save(const std::string& dir, Dtype dtype, bool replace_existing) const;

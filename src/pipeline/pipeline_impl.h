@@ -17,6 +17,7 @@
 #include "pipeline/run_options.h"
 #include "pipeline/run_state.h"
 #include "pipeline/score_board.h"
+#include "pipeline/step_recorder.h"
 #include "profile/metrics_writer.h"
 #include "profile/trace_recorder.h"
 
@@ -31,6 +32,7 @@ struct Pipeline::Impl {
   void resume_from_checkpoint();
   void begin_lineage();
   void refuse_old_checkpoints();
+  void open_step_recorder();
   std::string config_digest() const;
   RunState boundary_state() const;
 
@@ -48,6 +50,7 @@ struct Pipeline::Impl {
   PipelineState generate();
   PipelineState wait_for_scores();
   PipelineState train();
+  void record(std::span<const ScoreBoard::Scored> batch);
   PipelineState publish();
   PipelineState abandon();
   PipelineState write_checkpoint_state();
@@ -82,6 +85,7 @@ struct Pipeline::Impl {
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
   std::unique_ptr<MetricsWriter> writer;
+  std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
   std::shared_ptr<TraceRecorder> recorder;
   const std::shared_ptr<EventQueue> queue = std::make_shared<EventQueue>();
   std::string resumed_from;

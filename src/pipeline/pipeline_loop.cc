@@ -88,6 +88,7 @@ void Pipeline::Impl::run() noexcept {
 
 void Pipeline::Impl::loop() {
   begin_lineage();
+  if (step_recorder != nullptr) step_recorder->begin(boundary.step);
   PipelineState current = PipelineState::kDrawing;
   while (!is_final(current)) {
     if (take_stop(current)) current = PipelineState::kStopping;

@@ -43,6 +43,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given
                plan.baseline_bytes);
   open_data();
   refuse_old_checkpoints();
+  open_step_recorder();
   make_workers();
   resume_from_checkpoint();
   version = model->version();
@@ -96,6 +97,14 @@ void Pipeline::Impl::refuse_old_checkpoints() {
                                         "checkpoint.resume, or take another directory"))
       .with_key("checkpoint.dir")
       .with_location(*found);
+}
+
+void Pipeline::Impl::open_step_recorder() {
+  const std::string& dir = options.get_string("buffer.record_dir");
+  if (dir.empty()) return;
+  step_recorder = std::make_unique<StepRecorder>(
+      runtime.fs(), dir, static_cast<int>(options.get_i64("buffer.compression_level")),
+      options.get_string("checkpoint.resume") != "never");
 }
 
 std::string Pipeline::Impl::config_digest() const {

@@ -20,6 +20,7 @@ PipelineState Pipeline::Impl::train() {
     const std::lock_guard lock(mutex);
     batch = board.reserve();
   }
+  if (step_recorder != nullptr) record(batch);
   std::vector<SamplePtr> samples;
   std::vector<double> rewards;
   for (const auto& [sample, reward] : batch) {
@@ -44,6 +45,19 @@ PipelineState Pipeline::Impl::train() {
   runtime.tracer().span({"publish", TraceLane::kPublication, times.trained - measured.publish_ns,
                          times.trained, "version", static_cast<int64_t>(model->version())});
   return PipelineState::kPublishing;
+}
+
+// Before the update: the file names the weights that the step starts from.
+void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
+  const ScopedSpan span(&runtime.tracer(), "pipeline.record", TraceLane::kPipeline);
+  BufferInfo info;
+  info.step = step + 1;
+  info.group_size = settings.get_i64("pipeline.samples_per_prompt");
+  info.options_identity = settings.identity();
+  info.options = settings.dump(true);
+  info.max_tokens = plan.max_tokens;
+  info.model = model->identity();
+  step_recorder->write(info, batch);
 }
 
 // The step is final: the ledger commits it, the host is told.

@@ -3,37 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/step_name.h"
 #include "train/checkpoint_manifest.h"
 
 namespace rl {
 namespace {
 
-constexpr std::string_view kPrefix = "step_";
-constexpr size_t kDigits = 6;
-
 std::string join(const std::string& dir, std::string_view name) { return str(dir, "/", name); }
-
-std::string step_name(int64_t step) {
-  const std::string digits = str(step);
-  const size_t zeros = digits.size() < kDigits ? kDigits - digits.size() : 0;
-  return str(kPrefix, std::string(zeros, '0'), digits);
-}
-
-// The step of a name that step_name gives; nullopt for any other name.
-std::optional<int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc{} || stop != end || step < 0 || step_name(step) != name)
-    return std::nullopt;
-  return step;
-}
 
 // Steps of all checkpoints of dir, ascending.
 std::vector<int64_t> steps_in(FileSystem& fs, const std::string& dir) {
@@ -50,8 +30,7 @@ constexpr std::array<std::string_view, 3> kLeftoverSuffixes = {".partial", ".rem
 void remove_leftovers(FileSystem& fs, const std::string& dir) {
   for (const std::string& name : fs.list(dir)) {
     for (const std::string_view suffix : kLeftoverSuffixes) {
-      if (!name.ends_with(suffix)) continue;
-      if (step_of(name.substr(0, name.size() - suffix.size()))) fs.remove_all(join(dir, name));
+      if (step_of(name, suffix)) fs.remove_all(join(dir, name));
     }
   }
 }

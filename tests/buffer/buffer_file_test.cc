@@ -22,7 +22,7 @@ ModelIdentity identity() {
           .layers = 2, .weight_version = 5, .weight_digest = 0x00c0ffee00c0ffee};
 }
 
-BufferInfo sample_info() { return {3, 2, 42, "optimizer.lr=1e-3\n", identity()}; }
+BufferInfo sample_info() { return {3, 2, 42, "optimizer.lr=1e-3\n", 512, identity()}; }
 
 std::unique_ptr<ExperienceBuffer> filled(uint64_t groups, unsigned seed = 1) {
   auto buffer = std::make_unique<ExperienceBuffer>(2, 100);

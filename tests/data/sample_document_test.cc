@@ -160,7 +160,7 @@ TEST(SampleDocument, ACutOrForeignDocumentIsRefused) {
 }
 
 TEST(BufferInfo, ComesBackWithAndWithoutAModel) {
-  BufferInfo info{7, 4, UINT64_MAX, "a=b\n", {}};
+  BufferInfo info{7, 4, UINT64_MAX, "a=b\n", 512, {}};
   EXPECT_EQ(decode_buffer_info(encode_buffer_info(info), "here"), info);
   info.model = ModelIdentity{.family = "llama", .compute_dtype = "bf16", .vocab = 49152,
                              .hidden = 576, .layers = 30, .weight_version = 3,
