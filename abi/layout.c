@@ -98,3 +98,10 @@ RL_AT(rl_engine_stats, blocks_total, 32);
 RL_AT(rl_engine_stats, forwards, 56);
 RL_AT(rl_engine_stats, decode_ns, 80);
 RL_AT_LEAST(rl_engine_stats, 88);
+
+RL_AT(rl_buffer_file_info, struct_size, 0);
+RL_AT(rl_buffer_file_info, step, 8);
+RL_AT(rl_buffer_file_info, options_identity, 32);
+RL_AT(rl_buffer_file_info, vocab, 56);
+RL_AT(rl_buffer_file_info, has_model, 64);
+RL_AT_LEAST(rl_buffer_file_info, 72);

@@ -1085,6 +1085,59 @@ RL_API rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch
 RL_API rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
                                  uint64_t* num_whole_groups, rl_error** err);
 
+/* Writes every sample held to a buffer file (docs/buffer_format.md), group by group, those of
+ * incomplete groups too; the buffer keeps them, and other calls on it wait. The file appears by one
+ * rename, complete and synced. model, which may be NULL, is what training on the samples starts
+ * from: the file names its digest. A file of that name is RL_ALREADY_EXISTS unless flags have
+ * RL_SAVE_REPLACE. buffer.compression_level of the buffer's options is zstd's level. RL_BUSY while
+ * the model is trained; RL_INVALID_ARGUMENT names a sample that breaks a rule of the format.
+ * Thread: any. */
+RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_t path_len,
+                                const rl_model* model, uint64_t flags, rl_error** err);
+
+/* Adds every sample of a buffer file to those held, and sets *num_samples to their number; after a
+ * failure the buffer is as it was. RL_DATA_LOSS names file and offset of what is damaged, cut or
+ * breaks a rule. With a model the file must say that training starts from its weights:
+ * RL_INCOMPATIBLE names both digests, or the compute dtypes. NULL does not ask. Also
+ * RL_INCOMPATIBLE when groups have another size than pipeline.samples_per_prompt, RL_DUPLICATE when
+ * an ordinal and slot are there, RL_RESOURCE_EXHAUSTED when not all fit, RL_FAILED_PRECONDITION and
+ * RL_INVALID_ARGUMENT for samples that are not scored or of an evaluation.
+ *
+ * A run with buffer.record_dir writes the batch of step n to step_00000n.rlbuf there. From the
+ * run's model and options, with trainer.max_tokens_per_device as rl_buffer_get_file_info tells it,
+ * this replays a step, and all steps in order end with the weights of the run bit for bit:
+ *
+ *   rl_buffer_load(buffer, path, RL_NUL_TERMINATED, model, &count, &err);
+ *   if (rl_buffer_take(buffer, INT64_MAX, &batch, &err) == RL_OK)   RL_TIMEOUT: all were dropped
+ *     rl_trainer_step(trainer, batch, NULL, 0, &event, &err);
+ *
+ * Thread: any. */
+RL_API rl_status rl_buffer_load(rl_buffer* buffer, const char* path, size_t path_len,
+                                const rl_model* model, uint64_t* num_samples, rl_error** err);
+
+/* What a buffer file says of itself. 0 where the writer did not know. */
+typedef struct rl_buffer_file_info {
+  size_t struct_size;
+  uint64_t step;                  /* training step, from 1, whose batch it is; 0: of none */
+  uint64_t group_size;            /* samples of a whole group */
+  uint64_t max_tokens_per_device; /* of the micro-batches of its run, as planned */
+  uint64_t options_identity;      /* digest of the options on which the bits of its run depend */
+  uint64_t weight_version;        /* of the weights that training on it starts from */
+  uint64_t weight_digest;         /* of these, as rl_model_digest */
+  uint64_t vocab;                 /* of the model; its ids are below */
+  uint32_t has_model;             /* 1: weight_version, weight_digest and vocab hold */
+  uint32_t reserved;
+} rl_buffer_file_info;
+
+/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
+RL_API void rl_buffer_file_info_init(rl_buffer_file_info* info, size_t size);
+
+/* Reads the beginning of a buffer file; RL_DATA_LOSS when it is damaged there or no buffer file.
+ * Thread: any. */
+RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
+                                         rl_buffer_file_info* info, rl_error** err);
+
 /* ---- trainer ---- */
 
 /* Optimizer steps on the model's fp32 weights. The trained weights are one version higher; samples

@@ -41,6 +41,18 @@ void fill(rl_engine_stats& out, const EngineStats& stats) {
   out.decode_ns = stats.decode_ns;
 }
 
+void fill(rl_buffer_file_info& out, const BufferInfo& info) {
+  out.step = info.step;
+  out.group_size = static_cast<uint64_t>(info.group_size);
+  out.max_tokens_per_device = static_cast<uint64_t>(info.max_tokens);
+  out.options_identity = info.options_identity;
+  if (!info.model) return;
+  out.weight_version = info.model->weight_version;
+  out.weight_digest = info.model->weight_digest;
+  out.vocab = static_cast<uint64_t>(info.model->vocab);
+  out.has_model = 1;
+}
+
 int64_t count_arg(uint64_t value, const char* parameter) {
   if (value >= 1 && value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return static_cast<int64_t>(value);
@@ -207,6 +219,43 @@ rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
     require(num_whole_groups, "num_whole_groups");
     *num_samples = static_cast<uint64_t>(source->num_samples());
     *num_whole_groups = static_cast<uint64_t>(source->num_whole_groups());
+  });
+}
+
+rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_t path_len,
+                         const rl_model* model, uint64_t flags, rl_error** err) {
+  return guarded(err, buffer, [&] {
+    const auto source = use(buffer, "buffer");
+    const std::string file = path_arg(path, path_len, "path");
+    const auto start = model != nullptr ? use(model, "model") : nullptr;
+    flags_arg(flags, RL_SAVE_REPLACE, "flags");
+    source->save(file, start.get(), (flags & RL_SAVE_REPLACE) != 0);
+  });
+}
+
+rl_status rl_buffer_load(rl_buffer* buffer, const char* path, size_t path_len,
+                         const rl_model* model, uint64_t* num_samples, rl_error** err) {
+  clear(num_samples);
+  return guarded(err, buffer, [&] {
+    const auto target = use(buffer, "buffer");
+    const std::string file = path_arg(path, path_len, "path");
+    const auto start = model != nullptr ? use(model, "model") : nullptr;
+    require(num_samples, "num_samples");
+    *num_samples = static_cast<uint64_t>(target->load(file, start.get()));
+  });
+}
+
+void rl_buffer_file_info_init(rl_buffer_file_info* info, size_t size) {
+  init_struct(info, size, sizeof(*info));
+}
+
+rl_status rl_buffer_get_file_info(const char* path, size_t path_len, rl_buffer_file_info* info,
+                                  rl_error** err) {
+  clear_result(info);
+  return guarded(err, nullptr, [&] {
+    const std::string file = path_arg(path, path_len, "path");
+    rl_buffer_file_info& out = result_struct(info, "info");
+    fill(out, BufferPart::file_info(file));
   });
 }
 

@@ -30,10 +30,7 @@ void require_new(FileSystem& fs, const std::string& path, bool replace_existing)
 
 BufferFileWriter::BufferFileWriter(FileSystem& fs, const std::string& path, const BufferInfo& info,
                                    const BufferFileRules& rules)
-    : fs_(fs),
-      path_(path),
-      temporary_(path + ".tmp"),
-      replace_existing_(rules.replace_existing) {
+    : fs_(fs), path_(path), temporary_(path + ".tmp"), replace_existing_(rules.replace_existing) {
   const std::vector<std::byte> document = encode_buffer_info(info);
   require_new(fs_, path_, replace_existing_);
   file_ = fs_.create(temporary_);
@@ -147,9 +144,9 @@ namespace {
 void require_group_size(const BufferFileReader& file, const ExperienceBuffer& buffer) {
   const int64_t size = file.info().group_size;
   if (size == 0 || size == buffer.group_size()) return;
-  throw Error(Code::kIncompatible, str(file.path(), " holds groups of ", size,
-                                       " samples, but those of the buffer have ",
-                                       buffer.group_size()))
+  throw Error(Code::kIncompatible,
+              str(file.path(), " holds groups of ", size, " samples, but those of the buffer have ",
+                  buffer.group_size()))
       .with_key("pipeline.samples_per_prompt")
       .with_expected(str(size))
       .with_location(file.path());

@@ -184,16 +184,16 @@ void FrameReader::read_payload(const FrameRecord& record, uint64_t offset) {
                      "content of ", length, " bytes"));
   }
   document_.resize(length);
-  const size_t done = ZSTD_decompressDCtx(decompressor_->context, document_.data(), length,
-                                          stored_.data(), stored);
+  const size_t done =
+      ZSTD_decompressDCtx(decompressor_->context, document_.data(), length, stored_.data(), stored);
   if (ZSTD_isError(done) != 0) fail(offset, str("zstd: ", ZSTD_getErrorName(done)));
   if (done != length) fail(offset, str("the frame holds ", done, " bytes, not ", length));
 }
 
 void FrameReader::check_closing(const FrameRecord& record, uint64_t offset, uint64_t digest) const {
   if (record.first != num_frames_) {
-    fail(offset, str("the closing record counts ", record.first, " frames, but there are ",
-                     num_frames_));
+    fail(offset,
+         str("the closing record counts ", record.first, " frames, but there are ", num_frames_));
   }
   if (record.second != digest) {
     fail(offset, str("the file has digest ", hex64(digest), ", but the closing record says ",

@@ -28,7 +28,8 @@ struct Blame {
     throw Error(code, place.empty() ? what : str(place, ": ", what)).with_location(place);
   }
   [[noreturn]] void fail(const Sample& s, const char* field, const std::string& what) const {
-    const std::string sample = str("sample ", s.id, " (ordinal ", s.ordinal, ", slot ", s.slot, ")");
+    const std::string sample =
+        str("sample ", s.id, " (ordinal ", s.ordinal, ", slot ", s.slot, ")");
     throw Error(code, str(place, place.empty() ? "" : ": ", sample, ": ", field, " ", what))
         .with_key(field)
         .with_location(place);
@@ -39,8 +40,8 @@ template <typename T>
 void check_length(const Sample& s, const char* field, const std::vector<T>& values,
                   const Blame& blame) {
   if (values.size() == static_cast<size_t>(s.generated())) return;
-  blame.fail(s, field, str("has ", values.size(), " entries for ", s.generated(),
-                           " generated tokens"));
+  blame.fail(s, field,
+             str("has ", values.size(), " entries for ", s.generated(), " generated tokens"));
 }
 
 void check_finite(const Sample& s, const char* field, const std::vector<float>& values,
@@ -170,14 +171,14 @@ const Root& verified(std::span<const std::byte> document, std::string_view kind,
   constexpr flatbuffers::uoffset_t kMaxDepth = 8, kMaxTables = kMaxGroupSamples + 8;
   RL_CHECK(reinterpret_cast<uintptr_t>(document.data()) % 8 == 0);
   if (document.size() > kMaxDocumentBytes) {
-    blame.fail(str("a document of ", document.size(), " bytes exceeds the limit of ",
-                   kMaxDocumentBytes));
+    blame.fail(
+        str("a document of ", document.size(), " bytes exceeds the limit of ", kMaxDocumentBytes));
   }
   const auto* data = reinterpret_cast<const uint8_t*>(document.data());
   flatbuffers::Verifier verifier(data, document.size(), kMaxDepth, kMaxTables);
   if (!verifier.VerifyBuffer<Root>(std::string(kind).c_str())) {
-    blame.fail(str("the document of ", document.size(), " bytes is no valid ", kind,
-                   " FlatBuffer"));
+    blame.fail(
+        str("the document of ", document.size(), " bytes is no valid ", kind, " FlatBuffer"));
   }
   return *flatbuffers::GetRoot<Root>(data);
 }
@@ -316,9 +317,9 @@ BufferInfo decode_buffer_info(std::span<const std::byte> document, const std::st
   if (from.options() != nullptr) info.options = from.options()->str();
   if (from.model() != nullptr) {
     const fb::ModelIdentity& m = *from.model();
-    info.model = ModelIdentity{m.family()->str(),   m.compute_dtype()->str(), m.vocab(),
-                               m.hidden(),          m.layers(),               m.weight_version(),
-                               m.weight_digest()};
+    info.model =
+        ModelIdentity{m.family()->str(), m.compute_dtype()->str(), m.vocab(),        m.hidden(),
+                      m.layers(),        m.weight_version(),       m.weight_digest()};
   }
   check_info(info, blame);
   return info;

@@ -43,7 +43,8 @@ struct BufferInfo {
 // arrays of one entry per generated token, finite numbers, masks of 0 and 1, known enums.
 // kResourceExhausted when the document would exceed kMaxDocumentBytes.
 std::vector<std::byte> encode_group(const Group& group);
-// document is aligned to 8 bytes. Error(kDataLoss) as above, beginning with place and located there.
+// document is aligned to 8 bytes. Error(kDataLoss) as above, beginning with place and located
+// there.
 Group decode_group(std::span<const std::byte> document, const std::string& place);
 
 std::vector<std::byte> encode_buffer_info(const BufferInfo& info);

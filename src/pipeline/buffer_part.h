@@ -37,6 +37,9 @@ class BufferPart {
     const ModelIdentity identity = model->identity();
     return load_buffer(real_fs(), path, buffer_, &identity);
   }
+  static BufferInfo file_info(const std::string& path) {
+    return BufferFileReader(real_fs(), path).info();
+  }
 
   int64_t num_samples() const { return buffer_.num_samples(); }
   int64_t num_whole_groups() const { return buffer_.num_whole_groups(); }

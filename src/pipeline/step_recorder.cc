@@ -17,8 +17,8 @@ StepRecorder::StepRecorder(FileSystem& fs, std::string dir, int compression_leve
   if (resumes || !fs_.is_directory(dir_)) return;
   for (const std::string& name : fs_.list(dir_)) {
     if (!step_of(name, kSuffix)) continue;
-    throw Error(Code::kAlreadyExists, str("buffer.record_dir holds ", name,
-                                          " of an earlier run; take another directory"))
+    throw Error(Code::kAlreadyExists,
+                str("buffer.record_dir holds ", name, " of an earlier run; take another directory"))
         .with_key("buffer.record_dir")
         .with_location(str(dir_, "/", name));
   }
@@ -36,8 +36,8 @@ void StepRecorder::begin(uint64_t step) {
 
 void StepRecorder::write(const BufferInfo& info, std::span<const ScoreBoard::Scored> batch) {
   const std::string path = str(dir_, "/", step_name(static_cast<int64_t>(info.step), kSuffix));
-  BufferFileWriter writer(
-      fs_, path, info, {.compression_level = compression_level_, .replace_existing = true});
+  BufferFileWriter writer(fs_, path, info,
+                          {.compression_level = compression_level_, .replace_existing = true});
   for (size_t i = 0; i < batch.size();) {
     Group group{batch[i].sample->ordinal, {}};
     for (; i < batch.size() && batch[i].sample->ordinal == group.ordinal; ++i) {

@@ -18,8 +18,13 @@ namespace rl::testing {
 namespace {
 
 ModelIdentity identity() {
-  return {.family = "llama", .compute_dtype = "fp32", .vocab = kSampleVocab, .hidden = 64,
-          .layers = 2, .weight_version = 5, .weight_digest = 0x00c0ffee00c0ffee};
+  return {.family = "llama",
+          .compute_dtype = "fp32",
+          .vocab = kSampleVocab,
+          .hidden = 64,
+          .layers = 2,
+          .weight_version = 5,
+          .weight_digest = 0x00c0ffee00c0ffee};
 }
 
 BufferInfo sample_info() { return {3, 2, 42, "optimizer.lr=1e-3\n", 512, identity()}; }

@@ -108,8 +108,8 @@ TEST(Frame, BytesAfterTheEndAndLostOrSwappedFramesAreFound) {
   FrameText swapped;
   swapped.add("BBBB", "").add("AAAA", kDocuments[0].text).add("CCCC", kDocuments[2].text);
   const std::string body = swapped.text();
-  const Error e = expect_error(
-      Code::kDataLoss, [&] { read_all(body + whole.substr(whole.size() - 24)); });
+  const Error e =
+      expect_error(Code::kDataLoss, [&] { read_all(body + whole.substr(whole.size() - 24)); });
   EXPECT_TRUE(contains(e.message, "digest"));
 }
 
@@ -129,8 +129,8 @@ TEST(Frame, LengthsAreCheckedBeforeMemoryIsTaken) {
   std::memcpy(&stored, whole.data() + 24, 8);
   std::memcpy(&length, whole.data() + 32, 8);
   const auto refused = [&](uint64_t first, uint64_t second, const char* why) {
-    const Error e = expect_error(Code::kDataLoss,
-                                 [&] { read_all(with_record(whole, 16, first, second)); });
+    const Error e =
+        expect_error(Code::kDataLoss, [&] { read_all(with_record(whole, 16, first, second)); });
     EXPECT_TRUE(contains(e.message, why));
     EXPECT_EQ(e.location, "f offset 16");
   };

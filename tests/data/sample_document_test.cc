@@ -134,8 +134,7 @@ TEST(SampleDocument, ReadingChecksEveryRule) {
 TEST(SampleDocument, VectorsSharedBySamplesAreRefused) {
   const RawSample big{.generated = 5000, .logprobs = 5000};
   EXPECT_EQ(decode_group(big.document(1), "here").samples.size(), 1u);
-  const Error e =
-      expect_error(Code::kDataLoss, [&] { decode_group(big.document(1000), "here"); });
+  const Error e = expect_error(Code::kDataLoss, [&] { decode_group(big.document(1000), "here"); });
   EXPECT_TRUE(contains(e.message, "overlap"));
 }
 
@@ -162,8 +161,12 @@ TEST(SampleDocument, ACutOrForeignDocumentIsRefused) {
 TEST(BufferInfo, ComesBackWithAndWithoutAModel) {
   BufferInfo info{7, 4, UINT64_MAX, "a=b\n", 512, {}};
   EXPECT_EQ(decode_buffer_info(encode_buffer_info(info), "here"), info);
-  info.model = ModelIdentity{.family = "llama", .compute_dtype = "bf16", .vocab = 49152,
-                             .hidden = 576, .layers = 30, .weight_version = 3,
+  info.model = ModelIdentity{.family = "llama",
+                             .compute_dtype = "bf16",
+                             .vocab = 49152,
+                             .hidden = 576,
+                             .layers = 30,
+                             .weight_version = 3,
                              .weight_digest = 0x0123456789abcdef};
   EXPECT_EQ(decode_buffer_info(encode_buffer_info(info), "here"), info);
   info.group_size = -1;

@@ -1,4 +1,5 @@
-// Recorded batches: a fresh model and trainer that are given the files of a run end with its weights.
+// Recorded batches: a fresh model and trainer that are given the files of a run end with its
+// weights.
 #include <filesystem>
 
 #include "buffer/buffer_file.h"
@@ -145,8 +146,7 @@ TEST(Replay, StartsOnlyFromTheWeightsOfTheStep) {
   const std::string start = hex64(rig.model().weight_digest());
   rig.start_and_play();
   Replay replay(o);
-  const Error e =
-      expect_error(Code::kIncompatible, [&] { replay.step(step_file(dir, 2)); });
+  const Error e = expect_error(Code::kIncompatible, [&] { replay.step(step_file(dir, 2)); });
   EXPECT_TRUE(contains(e.message, start));
   BufferPart buffer(o, 100);
   EXPECT_EQ(buffer.load(step_file(dir, 2), nullptr), 16) << "when told not to look";
