@@ -1097,11 +1097,11 @@ RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_
 
 /* Adds every sample of a buffer file to those held, and sets *num_samples to their number; after a
  * failure the buffer is as it was. RL_DATA_LOSS names file and offset of what is damaged, cut or
- * breaks a rule. With a model the file must say that training starts from its weights:
- * RL_INCOMPATIBLE names both digests, or the compute dtypes. NULL does not ask. Also
- * RL_INCOMPATIBLE when groups have another size than pipeline.samples_per_prompt, RL_DUPLICATE when
- * an ordinal and slot are there, RL_RESOURCE_EXHAUSTED when not all fit, RL_FAILED_PRECONDITION and
- * RL_INVALID_ARGUMENT for samples that are not scored or of an evaluation.
+ * breaks a rule. model may be NULL; with one the file must say that training starts from its
+ * weights: RL_INCOMPATIBLE names both digests, or the compute dtypes. Also RL_INCOMPATIBLE when
+ * groups have another size than pipeline.samples_per_prompt, RL_DUPLICATE when an ordinal and slot
+ * are there, RL_RESOURCE_EXHAUSTED when not all fit, RL_FAILED_PRECONDITION and RL_INVALID_ARGUMENT
+ * for samples that are not scored or of an evaluation.
  *
  * A run with buffer.record_dir writes the batch of step n to step_00000n.rlbuf there. From the
  * run's model and options, with trainer.max_tokens_per_device as rl_buffer_get_file_info tells it,

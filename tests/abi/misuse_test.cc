@@ -121,6 +121,7 @@ TEST_F(Misuse, NullIsNamedWhereItIsNotAllowed) {
 }
 
 TEST_F(Misuse, NullIsTakenWhereTheHeaderSaysSo) {
+  std::filesystem::create_directories(RL_TEST_OUTPUT);
   size_t count = 0;
   for (const Row& row : rows()) {
     for (size_t i = 0; i < row.parameters.size(); ++i) {
@@ -138,6 +139,7 @@ TEST_F(Misuse, NullIsTakenWhereTheHeaderSaysSo) {
       ++count;
     }
   }
+  std::filesystem::remove_all(RL_TEST_OUTPUT);
   EXPECT_GT(count, 0u);
 }
 

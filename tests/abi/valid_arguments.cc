@@ -23,6 +23,7 @@ const Integers& integers() {
       {"num_advantages", 2},
       {"num_out", 2},
       {"rl_model_save flags", RL_SAVE_REPLACE},
+      {"rl_buffer_save flags", RL_SAVE_REPLACE},
   };
   return table;
 }
@@ -34,6 +35,9 @@ const Texts& texts() {
       {"row", R"({"ids": [1, 2]})"},
       {"dir", RL_TEST_OUTPUT "/model"},
       {"path", RL_TEST_OUTPUT "/file"},
+      {"rl_buffer_save path", RL_TEST_OUTPUT "/samples.rlbuf"},
+      {"rl_buffer_load path", RL_TEST_OUTPUT "/none.rlbuf"},
+      {"rl_buffer_get_file_info path", RL_FIXTURES "/buffer/version_1.rlbuf"},
       {"rl_feature name", "cpu"},
       {"rl_constant name", "RL_OK"},
       {"rl_event_metric_named name", "actor/loss"},
@@ -78,7 +82,8 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_pipeline_close_result", RL_FAILED_PRECONDITION},  // it did not run
       {"rl_engine_step", RL_DONE},                           // no request
       {"rl_engine_take", RL_DONE},
-      {"rl_buffer_take", RL_TIMEOUT},  // no whole group
+      {"rl_buffer_take", RL_TIMEOUT},    // no whole group
+      {"rl_buffer_load", RL_NOT_FOUND},  // with or without a model
   };
   return table;
 }
