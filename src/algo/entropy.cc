@@ -63,4 +63,19 @@ void add_entropy_gradient(const RowReference& row, double temperature, double sc
   }
 }
 
+double entropy_bonus(double coef, std::span<const double> weight, std::span<const float> entropy,
+                     std::span<double> gradient) {
+  require_value(coef >= 0 && std::isfinite(coef), "algo.entropy_coef", coef,
+                "a finite value of at least 0");
+  require_same_size("entropy", entropy.size(), weight.size());
+  require_same_size("gradient", gradient.size(), weight.size());
+  double sum = 0;
+  for (size_t i = 0; i < weight.size(); ++i) {
+    if (weight[i] == 0) continue;
+    sum += weight[i] * entropy[i];
+    gradient[i] -= coef * weight[i];
+  }
+  return -coef * sum;
+}
+
 }  // namespace rl

@@ -64,6 +64,23 @@ KlTerm kl_term(KlEstimator estimator, double log_prob, double ref_log_prob) {
   return term;
 }
 
+KlTerm kl_term(KlEstimator estimator, const KlBounds& bounds, double log_prob, double ref_log_prob,
+               double old_log_prob) {
+  KlTerm term = kl_term(estimator, log_prob, ref_log_prob);
+  if (bounds.value_clamp > 0 && std::abs(term.value) > bounds.value_clamp) {
+    term.value = std::copysign(bounds.value_clamp, term.value);
+    if (!estimator.straight_through) term.gradient = 0;
+  }
+  if (bounds.ratio == KlRatio::kNone) return term;
+  const double ratio = std::exp(log_prob - old_log_prob);
+  if (bounds.ratio == KlRatio::kFull) {
+    return {ratio * term.value, ratio * (term.gradient + term.value)};
+  }
+  const bool capped = bounds.ratio_cap > 0 && ratio > bounds.ratio_cap;
+  term.gradient *= capped ? bounds.ratio_cap : ratio;
+  return term;
+}
+
 KlLossSums kl_loss(KlEstimator estimator, const KlLossInput& in, std::span<double> gradient) {
   const size_t n = in.log_prob.size();
   require_value(in.coef >= 0 && std::isfinite(in.coef), "algo.kl.coef", in.coef,
@@ -71,9 +88,15 @@ KlLossSums kl_loss(KlEstimator estimator, const KlLossInput& in, std::span<doubl
   require_same_size("ref_log_prob", in.ref_log_prob.size(), n);
   require_same_size("weight", in.weight.size(), n);
   require_same_size("gradient", gradient.size(), n);
+  require_value(in.bounds.value_clamp >= 0, "value_clamp", in.bounds.value_clamp, "at least 0");
+  require_value(in.bounds.ratio_cap >= 0, "ratio_cap", in.bounds.ratio_cap, "at least 0");
+  const bool with_old = in.bounds.ratio != KlRatio::kNone;
+  if (with_old) require_same_size("old_log_prob", in.old_log_prob.size(), n);
   KlLossSums sums;
   for (size_t i = 0; i < n; ++i) {
-    const KlTerm term = kl_term(estimator, in.log_prob[i], in.ref_log_prob[i]);
+    if (in.weight[i] == 0) continue;
+    const KlTerm term = kl_term(estimator, in.bounds, in.log_prob[i], in.ref_log_prob[i],
+                                with_old ? in.old_log_prob[i] : 0.0f);
     const double scale = in.coef * in.weight[i];
     sums.loss += scale * term.value;
     sums.value += term.value;

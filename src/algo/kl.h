@@ -11,6 +11,17 @@
 // k2, which is the one whose expectation is the gradient of the KL. k1, k2, k3:
 // joschu.net/blog/kl-approx.html. low_var is what verl runs under both names k3 and low_var_kl;
 // OpenRLHF's k3 equals it; TRL's is the plain k3.
+//
+// value_clamp > 0 bounds every value to +-value_clamp (OpenRLHF: 10), with gradient 0 there unless
+// the estimator is straight-through. ratio corrects for tokens sampled under old_log_prob, with
+// r = exp(log_prob - old_log_prob):
+//   none      no correction
+//   gradient  the gradient times min(r, ratio_cap), the value as it is (OpenRLHF, ratio_cap 10)
+//   full      r times the value, differentiated through r as well (TRL use_bias_correction_kl,
+//             slime use-unbiased-kl)
+//
+// The KL penalty inside the reward is algo/reward.h's; the coefficient over time is
+// algo/kl_controller.h's.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -34,11 +45,23 @@ struct KlTerm {
 };
 KlTerm kl_term(KlEstimator estimator, double log_prob, double ref_log_prob);
 
+enum class KlRatio : uint8_t { kNone, kGradient, kFull };
+
+struct KlBounds {
+  double value_clamp = 0;  // 0 (off) or > 0
+  KlRatio ratio = KlRatio::kNone;
+  double ratio_cap = 0;  // 0 (off) or > 0; read by kGradient
+};
+KlTerm kl_term(KlEstimator estimator, const KlBounds& bounds, double log_prob, double ref_log_prob,
+               double old_log_prob);
+
 struct KlLossInput {
   std::span<const float> log_prob;
   std::span<const float> ref_log_prob;
-  std::span<const double> weight;  // algo/loss_agg.h
-  double coef = 0;                 // algo.kl.coef, finite, >= 0
+  std::span<const double> weight;            // algo/loss_agg.h
+  double coef = 0;                           // algo.kl.coef, finite, >= 0
+  std::span<const float> old_log_prob = {};  // read where bounds.ratio is not kNone
+  KlBounds bounds = {};
 };
 
 struct KlLossSums {
@@ -46,7 +69,8 @@ struct KlLossSums {
   double value = 0;  // sum of value, for the metric: divide by the global token count
 };
 
-// Adds coef * weight * gradient to gradient, token by token in order.
+// Adds coef * weight * gradient to gradient, token by token in order. A token of weight 0 is
+// masked: it contributes exactly nothing, to the metric neither.
 KlLossSums kl_loss(KlEstimator estimator, const KlLossInput& in, std::span<double> gradient);
 
 }  // namespace rl

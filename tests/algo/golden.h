@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -81,6 +83,73 @@ inline double count_non_empty(const std::vector<int32_t>& lengths) {
   for (const int32_t v : lengths) n += v > 0;
   return n;
 }
+
+// All positions of a padded batch as packed responses, with response_mask as the mask: holes and
+// padding are masked tokens alike.
+struct Padded {
+  std::vector<int32_t> lengths;
+  std::vector<uint8_t> mask;
+
+  explicit Padded(const Json& batch) {
+    for (const Json& row : batch["response_mask"]) {
+      lengths.push_back(static_cast<int32_t>(row.size()));
+      for (const Json& m : row) mask.push_back(number(m) == 1);
+    }
+  }
+  // The entries of v that carry a loss.
+  std::vector<double> inside(const std::vector<double>& v) const {
+    std::vector<double> out;
+    for (size_t i = 0; i < v.size(); ++i) {
+      if (mask[i] != 0) out.push_back(v[i]);
+    }
+    return out;
+  }
+};
+
+inline std::vector<double> flat(const Json& tensor) {
+  std::vector<double> out;
+  for (const Json& row : tensor) {
+    for (const Json& v : row) out.push_back(number(v));
+  }
+  return out;
+}
+
+// The account of a golden file: every case passes, fails, or is left out for a reason.
+class Tally {
+ public:
+  Tally(std::string file, size_t total) : file_(std::move(file)), total_(total) {}
+  Tally(const Tally&) = delete;
+  Tally& operator=(const Tally&) = delete;
+  ~Tally() {
+    size_t left_out = 0;
+    std::string reasons;
+    for (const auto& [reason, n] : left_out_) {
+      left_out += n;
+      reasons += "\n    left out: " + std::to_string(n) + " " + reason;
+    }
+    std::printf("golden %s: %zu cases, %zu passed, %zu left out%s\n", file_.c_str(), total_,
+                passed_, left_out, reasons.c_str());
+    EXPECT_EQ(passed_ + left_out, total_) << file_;
+  }
+  // Counts a case by whether it added a failure since the last one.
+  void done() {
+    const auto failures = num_failures();
+    passed_ += failures == failures_;
+    failures_ = failures;
+  }
+  void leave_out(const std::string& reason) { ++left_out_[reason]; }
+
+ private:
+  static int num_failures() {
+    return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+  }
+
+  std::string file_;
+  size_t total_;
+  size_t passed_ = 0;
+  int failures_ = 0;
+  std::map<std::string, size_t> left_out_;
+};
 
 // |d| <= tolerance * (1 + |x|), the form of the tolerances of the golden data.
 inline void expect_close(double seen, double expected, double tolerance, const std::string& what) {

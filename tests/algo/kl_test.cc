@@ -1,5 +1,6 @@
 #include "algo/kl.h"
 
+#include "algo/reward.h"
 #include "golden.h"
 #include "support/expect_error.h"
 
@@ -30,51 +31,60 @@ KlEstimator from_verl(std::string name) {
   return parse_kl_estimator(name + (plus ? "+" : ""));
 }
 
-TEST(Kl, MatchesEveryVerlEstimator) {
-  const Json data = golden::load("rl/kl.json");
-  const Inputs in = inputs_of(data);
-  int compared = 0;
-  for (const Json& c : data["cases"]) {
-    if (c["source"] != "verl") continue;
-    const KlEstimator estimator = from_verl(c["estimator"]);
-    const std::vector<double> value = golden::numbers(c["value"]);
-    const std::vector<double> gradient = golden::numbers(c["grad_log_prob"]);
-    for (size_t i = 0; i < value.size(); ++i) {
-      const KlTerm t = kl_term(estimator, in.log_prob[i], in.ref[i]);
-      golden::expect_close(t.value, value[i], kTolerance, c["estimator"]);
-      golden::expect_close(t.gradient, gradient[i], kTolerance, c["estimator"]);
-    }
-    ++compared;
-  }
-  EXPECT_EQ(compared, 13);
+// OpenRLHF bounds every value to +-10; its k3 is the clamped form. Its unbiased gradient is the
+// straight-through form, times the ratio to the old policy, capped at 10, where there is one.
+KlBounds openrlhf_bounds(const Json& c) {
+  KlBounds b{.value_clamp = 10};
+  if (c["with_old"].get<bool>())
+    b = {.value_clamp = 10, .ratio = KlRatio::kGradient, .ratio_cap = 10};
+  return b;
 }
 
-// OpenRLHF clamps every estimator to +-10: compared where that clamp is idle, and everywhere for
-// k3. Its unbiased gradient without old log-probs is the straight-through form. The cases with old
-// log-probs weight by a ratio, which is the policy loss's business.
-TEST(Kl, MatchesOpenRlhfEstimatorsInsideItsClamp) {
+TEST(Kl, MatchesEveryVerlAndOpenRlhfEstimator) {
   const Json data = golden::load("rl/kl.json");
+  golden::Tally tally("rl/kl.json cases", data["cases"].size());
   const Inputs in = inputs_of(data);
-  int compared = 0;
-  int elements = 0;
+  const std::vector<double> old = golden::numbers(data["inputs"]["old_log_prob"]);
   for (const Json& c : data["cases"]) {
-    if (c["source"] != "openrlhf" || c["with_old"].get<bool>()) continue;
     const auto name = c["estimator"].get<std::string>();
-    KlEstimator estimator = parse_kl_estimator(name == "k3" ? "low_var" : name);
-    estimator.straight_through = c["unbiased_gradient"];
+    const bool verl = c["source"] == "verl";
+    KlEstimator estimator = verl ? from_verl(name) : from_verl(name == "k3" ? "low_var_kl" : name);
+    if (!verl) estimator.straight_through = c["unbiased_gradient"];
+    const KlBounds bounds = verl ? KlBounds{} : openrlhf_bounds(c);
     const std::vector<double> value = golden::numbers(c["value"]);
     const std::vector<double> gradient = golden::numbers(c["grad_log_prob"]);
     for (size_t i = 0; i < value.size(); ++i) {
-      if (name != "k3" && std::abs(value[i]) >= 10) continue;
-      const KlTerm t = kl_term(estimator, in.log_prob[i], in.ref[i]);
+      const KlTerm t = kl_term(estimator, bounds, in.log_prob[i], in.ref[i], old[i]);
       golden::expect_close(t.value, value[i], kTolerance, name);
       golden::expect_close(t.gradient, gradient[i], kTolerance, name);
-      ++elements;
     }
-    ++compared;
+    tally.done();
   }
-  EXPECT_EQ(compared, 6);
-  EXPECT_GE(elements, 6 * 20);
+}
+
+TEST(Kl, MatchesKlInReward) {
+  const Json data = golden::load("rl/kl.json");
+  golden::Tally tally("rl/kl.json kl_in_reward", data["kl_in_reward"].size());
+  for (const Json& c : data["kl_in_reward"]) {
+    const Json& batch = data["rewards_batches"][c["batch"].get<std::string>()];
+    const golden::Padded rows(batch);
+    std::vector<double> reward = golden::numbers(batch["scores"]);
+    double coef = 0;
+    if (c["source"] == "openrlhf") {
+      coef = c["kl_coef"];
+      for (double& r : reward) r = clip_reward({c["clip"][0], c["clip"][1]}, r);
+    } else {
+      coef = c["kl_ratio"];
+    }
+    std::vector<double> kl = golden::flat(batch["log_prob"]);
+    const std::vector<double> ref = golden::flat(batch["ref_log_prob"]);
+    for (size_t i = 0; i < kl.size(); ++i) kl[i] = kl_term({KlKind::kK1}, kl[i], ref[i]).value;
+    std::vector<double> out(kl.size(), -9);
+    token_rewards({{rows.lengths, rows.mask}, reward, kl, coef}, out);
+    golden::expect_close(rows.inside(out), rows.inside(golden::flat(c["expected"])), kTolerance,
+                         c["batch"]);
+    tally.done();
+  }
 }
 
 TEST(Kl, PlainK3IsTheClampedOneWithoutItsClamps) {
@@ -112,6 +122,28 @@ TEST(Kl, LossIsWeightedAndAddsToTheGradient) {
                          })
                 .key,
             "algo.kl.coef");
+}
+
+// The full ratio form is differentiated through the ratio.
+TEST(Kl, RatioFormsHaveTheirDerivatives) {
+  const KlBounds full{.ratio = KlRatio::kFull};
+  for (const double d : {-1.25, 0.5, 2.0}) {
+    const double h = 1e-6;
+    const auto value = [&](double x) { return kl_term({KlKind::kK3}, full, x, 0, -0.75).value; };
+    // Central difference: error h^2 times a third derivative below 100, plus 1e-15 / h.
+    EXPECT_NEAR(kl_term({KlKind::kK3}, full, d, 0, -0.75).gradient,
+                (value(d + h) - value(d - h)) / (2 * h), 1e-8);
+  }
+}
+
+TEST(Kl, AMaskedTokenContributesNothing) {
+  const std::vector<float> lp{-1.0f, NAN};
+  const std::vector<double> weight{0.5, 0};
+  std::vector<double> gradient{0, 7};
+  const KlLossSums s = kl_loss({KlKind::kK2}, {lp, lp, weight, 1.0}, gradient);
+  EXPECT_EQ(s.loss, 0);
+  EXPECT_EQ(s.value, 0);
+  EXPECT_EQ(gradient[1], 7);
 }
 
 TEST(Kl, NamesCarryTheStraightThroughMark) {

@@ -1,0 +1,37 @@
+// Predicates that say whether a sample or a group is worth training on. They decide nothing else:
+// dropping, refilling and counting by reason are the caller's.
+//
+//   zero_advantage   every advantage of the group is 0                     (Telescope)
+//   no_spread        the std of the group's values is at most limit        (verl filter_groups: 0;
+//                    slime: 1e-6, ddof 1); a group of one has spread
+//   dynamic          low < mean of the group's values < high is kept       (OpenRLHF
+//                    dynamic_filtering_range, arXiv 2503.14476: 0..1)
+//   overlong         the answer ended by its length limit                  (arXiv 2503.14476)
+//   repetition       share of an answer's n-grams that occurred before in it, above limit
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace rl {
+
+bool is_zero_advantage(std::span<const double> advantages);
+
+// limit finite, >= 0, else Error(kOutOfRange).
+bool has_no_spread(std::span<const double> values, double limit);
+
+struct DynamicFilter {
+  double low = 0;
+  double high = 1;  // > low
+};
+// Throws Error(kOutOfRange) naming the option.
+void validate(const DynamicFilter& filter);
+// False for a group to be replaced; an empty group is one.
+bool passes(const DynamicFilter& filter, std::span<const double> values);
+
+// finished: the answer ended by itself, not by max_new_tokens.
+bool is_overlong(int64_t num_tokens, int64_t max_new_tokens, bool finished);
+
+// In [0, 1]: 1 - distinct n-grams / n-grams, 0 for an answer shorter than n. n >= 1, else Error.
+double repetition(std::span<const int32_t> ids, int32_t n);
+
+}  // namespace rl
