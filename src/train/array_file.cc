@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/executor.h"
 #include "core/hash.h"
 #include "model/model_config.h"
 #include "model/safetensors.h"
@@ -55,6 +56,17 @@ class MarkedOutput {
   uint64_t bytes_ = 0;
 };
 
+// The bytes of the file, front to back.
+void visit_array(const WeightLayout& layout, std::span<const float> flat,
+                 FunctionRef<void(std::span<const std::byte> part)> visitor) {
+  const std::string header = header_of(layout);
+  visitor(std::as_bytes(std::span(header)));
+  for (const Parameter& p : layout.parameters()) {
+    visitor(
+        std::as_bytes(flat.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))));
+  }
+}
+
 void require_tensor(const SafetensorsFile& file, const Parameter& p) {
   const int64_t index = file.find(p.name);
   const SafetensorsEntry* entry = index < 0 ? nullptr : &file.entries()[index];
@@ -73,13 +85,18 @@ void require_tensor(const SafetensorsFile& file, const Parameter& p) {
 FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
                           std::span<const float> flat) {
   MarkedOutput out(fs, path);
-  const std::string header = header_of(layout);
-  out.append(std::as_bytes(std::span(header)));
-  for (const Parameter& p : layout.parameters()) {
-    out.append(
-        std::as_bytes(flat.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))));
-  }
+  visit_array(layout, flat, [&](std::span<const std::byte> part) { out.append(part); });
   return out.finish();
+}
+
+FileMark array_mark(const WeightLayout& layout, std::span<const float> flat) {
+  Digest64 digest;
+  uint64_t bytes = 0;
+  visit_array(layout, flat, [&](std::span<const std::byte> part) {
+    digest.update(part);
+    bytes += part.size();
+  });
+  return {bytes, digest.value()};
 }
 
 FileMark write_marked_text(FileSystem& fs, const std::string& path, std::string_view text) {

@@ -19,6 +19,9 @@ FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightL
                           std::span<const float> flat);
 FileMark write_marked_text(FileSystem& fs, const std::string& path, std::string_view text);
 
+// The mark of the file that write_array_file would write.
+FileMark array_mark(const WeightLayout& layout, std::span<const float> flat);
+
 // Error(kDataLoss) naming the file, what was expected and what was found.
 void verify_file(FileSystem& fs, const std::string& path, const FileMark& expected);
 

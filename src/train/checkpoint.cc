@@ -25,25 +25,47 @@ std::vector<int64_t> steps_in(FileSystem& fs, const std::string& dir) {
   return steps;
 }
 
-constexpr std::array<std::string_view, 3> kLeftoverSuffixes = {".partial", ".removed", ".replaced"};
+constexpr std::string_view kPartial = ".partial", kRemoved = ".removed", kReplaced = ".replaced";
 
-void remove_leftovers(FileSystem& fs, const std::string& dir) {
+std::string with(const std::string& path, std::string_view suffix) { return str(path, suffix); }
+
+// A crash between the two renames of take_place left a whole checkpoint without its name.
+void bring_back(FileSystem& fs, const std::string& path) {
+  const std::string aside = with(path, kReplaced);
+  if (!fs.exists(path) && fs.exists(aside)) fs.rename(aside, path);
+}
+
+void bring_back_all(FileSystem& fs, const std::string& dir) {
   for (const std::string& name : fs.list(dir)) {
-    for (const std::string_view suffix : kLeftoverSuffixes) {
-      if (step_of(name, suffix)) fs.remove_all(join(dir, name));
-    }
+    if (const auto step = step_of(name, kReplaced)) bring_back(fs, checkpoint_path(dir, *step));
   }
 }
 
-// A removed checkpoint loses its name before its files.
+// A removed checkpoint loses its name before its files, so no name stands for a part of one.
+void remove_checkpoint(FileSystem& fs, const std::string& path, const std::string& base) {
+  const std::string removed = with(base, kRemoved);
+  fs.remove_all(removed);
+  fs.rename(path, removed);
+  fs.remove_all(removed);
+}
+
+void remove_leftovers(FileSystem& fs, const std::string& dir) {
+  for (const std::string& name : fs.list(dir)) {
+    if (step_of(name, kPartial) || step_of(name, kRemoved)) fs.remove_all(join(dir, name));
+  }
+  for (const std::string& name : fs.list(dir)) {
+    if (const auto step = step_of(name, kReplaced))
+      remove_checkpoint(fs, join(dir, name), checkpoint_path(dir, *step));
+  }
+}
+
 void prune(FileSystem& fs, const std::string& dir, int64_t saved_step, int64_t keep_last) {
   std::vector<int64_t> steps = steps_in(fs, dir);
   std::erase(steps, saved_step);
   const auto others = static_cast<size_t>(keep_last - 1);
   for (size_t i = 0; i + others < steps.size(); ++i) {
     const std::string path = checkpoint_path(dir, steps[i]);
-    fs.rename(path, path + ".removed");
-    fs.remove_all(path + ".removed");
+    remove_checkpoint(fs, path, path);
   }
 }
 
@@ -69,11 +91,12 @@ void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& 
 void take_place(FileSystem& fs, const std::string& path, const std::string& partial,
                 bool replaces) {
   if (!replaces) return fs.rename(partial, path);
-  fs.rename(path, path + ".replaced");
+  const std::string aside = with(path, kReplaced);
+  fs.rename(path, aside);
   try {
     fs.rename(partial, path);
   } catch (const Error&) {
-    fs.rename(path + ".replaced", path);
+    fs.rename(aside, path);
     throw;
   }
 }
@@ -107,6 +130,7 @@ std::string checkpoint_path(const std::string& dir, int64_t step) {
 
 std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& dir) {
   if (!fs.is_directory(dir)) return std::nullopt;
+  bring_back_all(fs, dir);
   const std::vector<int64_t> steps = steps_in(fs, dir);
   if (steps.empty()) return std::nullopt;
   return checkpoint_path(dir, steps.back());
@@ -116,7 +140,8 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
                             const CheckpointArrays& arrays, const CheckpointRules& rules) {
   check_arguments(state.meta, rules.keep_last);
   fs.make_directories(dir);
-  const std::string path = checkpoint_path(dir, state.meta.step), partial = path + ".partial";
+  bring_back_all(fs, dir);
+  const std::string path = checkpoint_path(dir, state.meta.step), partial = with(path, kPartial);
   const bool replaces = fs.exists(path);
   if (replaces && !rules.replace_existing)
     throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
@@ -133,13 +158,14 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
     throw;
   }
   fs.sync_directory(dir);
-  if (replaces) fs.remove_all(path + ".replaced");
+  if (replaces) remove_checkpoint(fs, with(path, kReplaced), path);
   if (rules.keep_last > 0) prune(fs, dir, state.meta.step, rules.keep_last);
   return path;
 }
 
 CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
                                     const std::string& config_digest) {
+  bring_back(fs, path);
   CheckpointMeta meta = read_manifest(fs, path).state.meta;
   require_config(meta, path, config_digest);
   return meta;
@@ -147,6 +173,7 @@ CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
 
 void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t step) {
   if (!fs.is_directory(dir)) return;
+  bring_back_all(fs, dir);
   for (const int64_t later : steps_in(fs, dir)) {
     if (later <= step) continue;
     const std::string path = checkpoint_path(dir, later), aside = path + ".abandoned";
@@ -155,16 +182,40 @@ void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t s
   }
 }
 
+namespace {
+
+void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& layout,
+                   const FileMark& expected, std::span<float> flat) {
+  read_array_file(fs, path, layout, flat);
+  if (array_mark(layout, flat).digest == expected.digest) return;
+  throw Error(Code::kDataLoss, str(path, " changed while it was read")).with_location(path);
+}
+
+}  // namespace
+
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
-                                const std::string& config_digest, const CheckpointArrays& arrays) {
+                                const std::string& config_digest, CheckpointTarget& target) {
+  const CheckpointArrays& arrays = target.arrays;
+  RL_CHECK(target.scratch.size() == arrays.masters.size());
+  bring_back(fs, path);
   const CheckpointManifest manifest = read_manifest(fs, path);
   require_config(manifest.state.meta, path, config_digest);
-  for (const auto& [name, flat] : named(arrays)) {
+  for (const char* name : kCheckpointFiles) {
     verify_file(fs, join(path, name), manifest.files.at(name));
     check_array_file(fs, join(path, name), *arrays.layout);
   }
-  for (const auto& [name, flat] : named(arrays))
-    read_array_file(fs, join(path, name), *arrays.layout, flat);
+  const auto read = [&](const char* name, std::span<float> flat) {
+    read_verified(fs, join(path, name), *arrays.layout, manifest.files.at(name), flat);
+  };
+  read(kCheckpointFiles[0], target.scratch);
+  target.moments_lost = true;
+  read(kCheckpointFiles[1], arrays.first_moments);
+  read(kCheckpointFiles[2], arrays.second_moments);
+  target.moments_lost = false;
+  for (const Parameter& p : arrays.layout->parameters()) {
+    const auto at = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
+    std::ranges::copy(target.scratch.subspan(at, size), arrays.masters.subspan(at, size).begin());
+  }
   return manifest.state;
 }
 

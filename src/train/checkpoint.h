@@ -3,8 +3,10 @@
 // tensors under their Hugging Face names).
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by one
-//    rename. The suffixes .partial, .removed and .replaced mark leftovers: never loaded, and
-//    removed by the next save. One marked .abandoned is never loaded and stays.
+//    rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by the
+//    next save. One marked .replaced is whole and gave its name to a successor; when a crash kept
+//    the successor from taking it, it gets its name back. One marked .abandoned is never loaded
+//    and stays.
 // 2. The manifest holds the XXH64 digest and size of every file and manifest.xxh64 the manifest's,
 //    so any changed, missing or added byte is Error(kDataLoss) naming the file. All digests are
 //    checked before anything is taken over.
@@ -55,11 +57,18 @@ struct CheckpointRules {
 std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
                             const CheckpointArrays& arrays, const CheckpointRules& rules);
 
-// Fills the arrays. Errors leave them untouched, but for a file that changes while it is read:
-// kNotFound or kDataLoss naming the file, kIncompatible when the checkpoint is of another config
-// digest (both are named) or its tensors are not those of the layout.
+struct CheckpointTarget {
+  CheckpointArrays arrays;
+  std::span<float> scratch;   // as large as masters; overwritten
+  bool moments_lost = false;  // set by an error that came after the moments began to change
+};
+
+// Fills the arrays with content that has been verified in memory. Masters change last and only as a
+// whole, so an error leaves them as they were: kIo, kNotFound or kDataLoss naming the file,
+// kIncompatible when the checkpoint is of another config digest (both are named) or its tensors are
+// not those of the layout. All files are verified before the first array changes.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
-                                const std::string& config_digest, const CheckpointArrays& arrays);
+                                const std::string& config_digest, CheckpointTarget& target);
 
 // What the manifest says, with its own digest and config_digest checked; errors as above.
 CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
@@ -71,7 +80,8 @@ void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t s
 
 // "DIR/step_000123".
 std::string checkpoint_path(const std::string& dir, int64_t step);
-// The checkpoint of the highest step in dir; nullopt when there is none or no such directory.
+// The checkpoint of the highest step in dir; nullopt when there is none or no such directory. One
+// marked .replaced whose successor is missing gets its name back.
 std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& dir);
 
 }  // namespace rl

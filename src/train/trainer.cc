@@ -78,7 +78,16 @@ TrainMetrics Trainer::step(std::span<const TrainSample> samples) {
 
 TrainMetrics Trainer::train(std::span<const TrainSample> samples) { return impl_->train(samples); }
 
+void Trainer::Impl::require_whole() const {
+  if (lost.empty()) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the optimizer states are lost: reading ", lost,
+                  " failed half-way; only another load helps, or another trainer"))
+      .with_location(lost);
+}
+
 uint64_t Trainer::publish() {
+  impl_->require_whole();
   int64_t ns = 0;
   return impl_->publish(ns);
 }
@@ -132,6 +141,7 @@ std::span<const float> Trainer::gradients() const { return impl_->optimizer.grad
 
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules) {
+  impl_->require_whole();
   if (impl_->unpublished) {
     throw Error(Code::kFailedPrecondition,
                 "a checkpoint holds published weights, but optimizer steps came after the last "
@@ -142,7 +152,16 @@ std::string Trainer::save(FileSystem& fs, const std::string& dir, const Checkpoi
 
 CheckpointMeta Trainer::load(FileSystem& fs, const std::string& path,
                              const std::string& config_digest) {
-  const CheckpointState loaded = load_checkpoint(fs, path, config_digest, impl_->arrays());
+  CheckpointTarget target{impl_->arrays(), impl_->optimizer.gradients()};
+  CheckpointState loaded;
+  try {
+    loaded = load_checkpoint(fs, path, config_digest, target);
+  } catch (...) {
+    if (target.moments_lost) impl_->lost = path;
+    throw;
+  }
+  impl_->lost.clear();
+  impl_->optimizer.zero_gradients();
   impl_->optimizer_steps = loaded.counters.optimizer_steps;
   impl_->skipped_steps = loaded.counters.skipped_steps;
   impl_->model.publish_as(loaded.counters.weight_version);

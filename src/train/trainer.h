@@ -89,7 +89,9 @@ class Trainer {
   // The flat gradient of the last optimizer step, before clipping, layout of the model.
   std::span<const float> gradients() const;
 
-  // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version.
+  // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. When it
+  // fails the weights are as they were; when it fails after the optimizer states began to change,
+  // train(), publish() and save() are Error(kFailedPrecondition) until another load() succeeds.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                    const CheckpointRules& rules = {});
   CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest);

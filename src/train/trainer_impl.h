@@ -30,6 +30,7 @@ struct Trainer::Impl {
                 std::span<const std::span<float>> out);
   uint64_t publish(int64_t& ns);
 
+  void require_whole() const;
   void check(std::span<const TrainSample> samples) const;
   SampleLimits limits(const Model& which) const;
   void order(std::span<const TrainSample> samples);
@@ -59,6 +60,7 @@ struct Trainer::Impl {
   AdamwState optimizer;
   PackedWeights packed_backward;
   MicroBatchPass pass;
+  std::string lost;  // not empty: why the moments are not those of the weights
   int64_t optimizer_steps = 0, skipped_steps = 0;
   bool forward_stale = false;  // the model's packed matrices are older than the masters
   bool backward_stale = true;  // the same of packed_backward

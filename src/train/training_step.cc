@@ -81,6 +81,7 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
 }
 
 TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
+  require_whole();
   check(samples);
   TrainMetrics metrics;
   metrics.samples = static_cast<int64_t>(samples.size());

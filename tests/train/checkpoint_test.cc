@@ -223,6 +223,76 @@ TEST_F(CheckpointTest, AReplacementKeepsTheOldOneUntilItIsWhole) {
   rig_.trainer->load(real_fs(), path_, kConfig);
 }
 
+// The process ends at any operation, between the two renames too: nothing after it happens.
+TEST_F(CheckpointTest, AReplacementThatCrashesAnywhereLeavesOneThatLoads) {
+  const CheckpointMeta meta{.step = 1, .config_digest = kConfig, .pipeline = "{}"};
+  const auto replace = [&](FileSystem& fs) {
+    rig_.trainer->save(fs, dir_.path(), meta, {.replace_existing = true});
+  };
+  FaultFs counting;
+  counting.arm({});
+  replace(counting);
+  const int64_t operations = counting.operations();
+  int64_t without_name = 0;
+  for (int64_t at = 1; at <= operations; ++at) {
+    SCOPED_TRACE(at);
+    FaultFs faulty;
+    faulty.arm({.at = at, .for_ever = true, .partial_bytes = 100});
+    expect_error(Code::kIo, [&] { replace(faulty); });
+    without_name += !real_fs().exists(path_);
+    ASSERT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
+    EXPECT_EQ(rig_.trainer->load(real_fs(), path_, kConfig).step, 1);
+  }
+  EXPECT_EQ(without_name, 1);
+  replace(real_fs());
+  real_fs().rename(path_, path_ + ".replaced");
+  EXPECT_EQ(rig_.trainer->load(real_fs(), path_, kConfig).step, 1) << "also when it is named";
+  replace(real_fs());
+  EXPECT_EQ(real_fs().list(dir_.path()), std::vector<std::string>{"step_000001"});
+}
+
+// Reads are counted over all files: first those that verify, then those that fill the arrays.
+TEST_F(CheckpointTest, ALoadThatFailsAnywhereLeavesTheWeights) {
+  TrainRig other({.model = "smollm2", .with_reference = true}, kl_options());
+  const std::vector<float> masters = other.masters();
+  const uint64_t digest = other.model().weight_digest();
+  FaultFs fs;
+  fs.arm({});
+  {
+    TrainRig({.model = "smollm2", .with_reference = true}, kl_options())
+        .trainer->load(fs, path_, kConfig);
+  }
+  const int64_t operations = fs.operations();
+  int64_t lost = 0;
+  for (int64_t at = 1; at <= operations; ++at) {
+    SCOPED_TRACE(at);
+    fs.arm({.at = at});
+    expect_error(Code::kIo, [&] { other.trainer->load(fs, path_, kConfig); });
+    ASSERT_TRUE(same_bits(other.masters(), masters));
+    EXPECT_EQ(other.model().weight_digest(), digest);
+    EXPECT_EQ(other.model().version(), 0u);
+    try {
+      other.trainer->publish();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::kFailedPrecondition);
+      EXPECT_EQ(e.location, path_);
+      ++lost;
+    }
+  }
+  EXPECT_GT(lost, 2);
+  EXPECT_LT(lost, operations) << "what fails before the arrays change loses nothing";
+  const std::vector<Sample> samples = random_samples(4, other.model().config().vocab, 1);
+  expect_error(Code::kFailedPrecondition, [&] { other.trainer->step(with_advantages(samples)); });
+  expect_error(Code::kFailedPrecondition, [&] {
+    other.trainer->save(real_fs(), dir_.path(),
+                        {.step = 9, .config_digest = kConfig, .pipeline = "{}"});
+  });
+  other.trainer->load(real_fs(), path_, kConfig);
+  run_step(rig_, 1);
+  run_step(other, 1);
+  EXPECT_TRUE(same_bits(other.masters(), rig_.masters()));
+}
+
 TEST_F(CheckpointTest, LaterStepsAreSetAsideAndNeverTheLatest) {
   for (int round = 0; round < 2; ++round) {
     save(2);
@@ -246,9 +316,8 @@ TEST_F(CheckpointTest, KeepLastRemovesTheOldest) {
 }
 
 TEST_F(CheckpointTest, LatestPassesOverForeignNames) {
-  for (const char* name :
-       {"step_000009.partial", "step_000009.removed", "step_000009.replaced",
-        "step_000009.abandoned", "step_9", "step_00000a", "step_-00001", "notes", "step_"}) {
+  for (const char* name : {"step_000009.partial", "step_000009.removed", "step_000009.abandoned",
+                           "step_9", "step_00000a", "step_-00001", "notes", "step_"}) {
     real_fs().make_directories(dir_.file(name));
   }
   EXPECT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
