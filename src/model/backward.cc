@@ -1,4 +1,4 @@
-// The backward of the transformer, layer by layer from the last. Cheap values (norm outputs, SwiGLU products) are
+// The backward of the transformer, layer by layer from the last. Cheap values (norm outputs, gated units) are
 // recomputed; they have the forward's bits because the same kernels make them from the same saved inputs.
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "ops/convert.h"
 #include "ops/embedding.h"
 #include "ops/rms_norm.h"
-#include "ops/swiglu.h"
+#include "ops/glu.h"
 
 namespace rl {
 namespace {
@@ -52,7 +52,7 @@ class BackwardPass {
 
   void run() {
     std::fill_n(b_.dx, n_ * hidden_, 0.0f);
-    norm_backward(saved_.x_out, args_.d_hidden, model_.layout().final_norm());
+    norm_backward({saved_.x_out, args_.d_hidden, model_.layout().final_norm(), b_.dx});
     for (int64_t l = config_.layers - 1; l >= 0; --l) {
       mlp_half(l);
       attention_half(l);
@@ -86,26 +86,41 @@ class BackwardPass {
     for (int64_t chunk = 0; chunk < num_chunks(n_); ++chunk) add_elements(b_.partial + chunk * width, width, grad);
   }
 
-  void norm_backward(const float* x, const float* dy, int64_t weight) {
+  // Adds to dx (N, C) and to the gradient of the weight.
+  struct Norm {
+    const float *x, *dy;
+    int64_t weight;
+    float* dx;
+  };
+  void norm_backward(const Norm& n) {
     for_rows([&](int64_t row0, int64_t rows, int64_t chunk) {
+      const int64_t at = row0 * hidden_;
       float* dw = b_.partial + chunk * hidden_;
       std::fill_n(dw, hidden_, 0.0f);
-      rms_norm_backward({x + row0 * hidden_, model_.master() + weight, dy + row0 * hidden_,
-                         b_.dx + row0 * hidden_, dw, rows, hidden_, config_.rms_eps});
+      rms_norm_backward({n.x + at, model_.master() + n.weight, n.dy + at, n.dx + at, dw, rows, hidden_,
+                         config_.rms_eps, config_.norm_weight});
     });
-    reduce_partials(hidden_, args_.grads + weight);
+    reduce_partials(hidden_, args_.grads + n.weight);
   }
 
   // Norm output again (into the forward's buffer) and dx rounded to the compute dtype.
   void renorm(const float* x, int64_t weight) {
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
       rms_norm({x + row0 * hidden_, model_.master() + weight, f_.normed + row0 * hidden_ * item_, dtype_, rows,
-                hidden_, config_.rms_eps});
+                hidden_, config_.rms_eps, config_.norm_weight});
     });
   }
-  void round_dx() {
+
+  // The gradient of a half's output product, rounded: that of the residual, or through the norm between them.
+  void round_output_gradient(const float* added, int64_t norm) {
+    const float* d = b_.dx;
+    if (norm >= 0) {
+      std::fill_n(b_.d_normed, n_ * hidden_, 0.0f);
+      norm_backward({added, b_.dx, norm, b_.d_normed});
+      d = b_.d_normed;
+    }
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
-      round_elements(b_.dx + row0 * hidden_, rows * hidden_, dtype_, b_.rounded + row0 * hidden_ * item_);
+      round_elements(d + row0 * hidden_, rows * hidden_, dtype_, b_.rounded + row0 * hidden_ * item_);
     });
   }
 
@@ -120,44 +135,42 @@ class BackwardPass {
     const SavedActivations::Layer& s = saved_.layers[l];
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedWeights::Layer& packed = args_.packed.layer(l);
-    round_dx();
+    round_output_gradient(s.mlp_added, at.mlp_out_norm);
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
-      swiglu_recompute({s.gate_up + row0 * 2 * ffn_ * item_, f_.h + row0 * ffn_ * item_, dtype_, rows, ffn_});
+      glu_recompute({s.gate_up + row0 * 2 * ffn_ * item_, f_.h + row0 * ffn_ * item_, dtype_, rows, ffn_,
+                     config_.activation});
     });
     weight_grad(b_.rounded, hidden_, f_.h, ffn_, at.down);
     model_.matmul().run(packed.down, b_.rounded, n_, [&](const MatmulTile& t) {
-      swiglu_backward({t.data, s.gate_up + t.row0 * 2 * ffn_ * item_, b_.d_gate_up + t.row0 * 2 * ffn_ * item_,
-                       dtype_, t.rows, t.col0, t.cols, ffn_});
+      glu_backward({t.data, s.gate_up + t.row0 * 2 * ffn_ * item_, b_.d_gate_up + t.row0 * 2 * ffn_ * item_,
+                    dtype_, t.rows, t.col0, t.cols, ffn_, config_.activation});
     });
-    renorm(s.x_mid, at.post_norm);
+    renorm(s.x_mid, at.mlp_norm);
     weight_grad(b_.d_gate_up, 2 * ffn_, f_.normed, hidden_, at.gate_up);
     product(packed.gate_up, b_.d_gate_up, b_.d_normed);
-    norm_backward(s.x_mid, b_.d_normed, at.post_norm);
+    norm_backward({s.x_mid, b_.d_normed, at.mlp_norm, b_.dx});
   }
 
   void attention_half(int64_t l) {
     const SavedActivations::Layer& s = saved_.layers[l];
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedWeights::Layer& packed = args_.packed.layer(l);
-    round_dx();
+    round_output_gradient(s.attention_added, at.attention_out_norm);
     weight_grad(b_.rounded, hidden_, s.mixed, q_, at.o);
     product(packed.o, b_.rounded, b_.d_mixed);
     attend(l);
-    for_rows([&](int64_t row0, int64_t rows, int64_t) {
-      rope_backward({kv_.shape.attention, b_.dqkv + row0 * qkv_, f_.places + row0, &model_.rope(),
-                     b_.dqkv_rounded + row0 * qkv_ * item_, rows});
-    });
+    unrotate(l);
     if (at.qkv_bias >= 0) bias_grad(at.qkv_bias);
     renorm(s.x_in, at.input_norm);
     weight_grad(b_.dqkv_rounded, qkv_, f_.normed, hidden_, at.qkv);
     product(packed.qkv, b_.dqkv_rounded, b_.d_normed);
-    norm_backward(s.x_in, b_.d_normed, at.input_norm);
+    norm_backward({s.x_in, b_.d_normed, at.input_norm, b_.dx});
   }
 
   void attend(int64_t l) {
     const SavedActivations::Layer& s = saved_.layers[l];
-    const AttentionBackwardArgs args{kv_.shape.attention, s.q,       kv_.layer(l), s.mixed,
-                                     s.lse,               b_.d_mixed, b_.dqkv};
+    const AttentionBackwardArgs args{kv_.shape.attention, attention_rule(config_, l), s.q,       kv_.layer(l), s.mixed,
+                                     s.lse,               b_.d_mixed,                 b_.dqkv};
     const int64_t heads = config_.kv_heads;
     const int64_t tasks = static_cast<int64_t>(batch_.sequences.size()) * heads;
     executor_.parallel_for(tasks, [&](int64_t task, int worker) {
@@ -166,6 +179,32 @@ class BackwardPass {
       attention_backward(args, {seq.first_row, seq.rows, 0, seq.blocks}, task % heads,
                          b_.attention + worker * b_.attention_stride);
     });
+  }
+
+  // Gradients of q and k back through rope and their norms, to those of the product.
+  void unrotate(int64_t l) {
+    const float* qkv = saved_.layers[l].qkv;
+    const HeadNorm norms = head_norm(model_, l);
+    const int64_t width = 2 * config_.head_dim;
+    for_rows([&](int64_t row0, int64_t rows, int64_t chunk) {
+      RopeBackwardArgs args{kv_.shape.attention, b_.dqkv + row0 * qkv_,  f_.places + row0, &model_.rope(l),
+                            b_.dqkv_rounded + row0 * qkv_ * item_, rows, nullptr,          nullptr,
+                            nullptr};
+      if (qkv) {
+        args.norm = &norms;
+        args.qkv = qkv + row0 * qkv_;
+        args.d_norm = b_.partial + chunk * width;
+        std::fill_n(args.d_norm, width, 0.0f);
+      }
+      rope_backward(args);
+    });
+    if (!qkv) return;
+    const LayerOffsets& at = model_.layout().layer(l);
+    for (int64_t chunk = 0; chunk < num_chunks(n_); ++chunk) {
+      const float* sums = b_.partial + chunk * width;
+      add_elements(sums, config_.head_dim, args_.grads + at.q_norm);
+      add_elements(sums + config_.head_dim, config_.head_dim, args_.grads + at.k_norm);
+    }
   }
 
   void bias_grad(int64_t offset) {
@@ -179,9 +218,10 @@ class BackwardPass {
 
   void embedding() {
     const int64_t tasks = (hidden_ + kEmbedColumns - 1) / kEmbedColumns;
+    const float scale = embedding_scale(config_, dtype_);
     executor_.parallel_for(tasks, [&](int64_t task, int) {
       const int64_t col0 = task * kEmbedColumns;
-      embed_backward({b_.dx, batch_.ids.data(), n_, hidden_, col0, std::min(kEmbedColumns, hidden_ - col0),
+      embed_backward({b_.dx, batch_.ids.data(), n_, hidden_, col0, std::min(kEmbedColumns, hidden_ - col0), scale,
                       args_.grads + model_.layout().embedding()});
     });
   }

@@ -130,7 +130,7 @@ ModelConfig read_config(const Metadata& m) {
   read_head_sizes(m, c);
   c.rms_eps = static_cast<float>(m.number("attention.layer_norm_rms_epsilon"));
   // 10000 is the format's default base.
-  c.rope_theta = m.file().number(m.key("rope.freq_base")).value_or(10000.0);
+  c.rope.theta = m.file().number(m.key("rope.freq_base")).value_or(10000.0);
   c.tied_head = m.file().find_tensor("output.weight") < 0;
   add_eos_ids(m, c);
   c.bos_id = m.token_id("tokenizer.ggml.bos_token_id");

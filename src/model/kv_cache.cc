@@ -1,12 +1,19 @@
-// KV pool geometry and block copies.
+// KV pool geometry, attention rules and block copies.
 #include "model/kv_cache.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace rl {
 
 KvShape kv_shape(const ModelConfig& config, int64_t block_size, Dtype compute) {
   return {{config.heads, config.kv_heads, config.head_dim, block_size, compute}, config.layers};
+}
+
+AttentionRule attention_rule(const ModelConfig& config, int64_t layer) {
+  const float scalar = config.query_scalar > 0 ? static_cast<float>(config.query_scalar)
+                                               : static_cast<float>(config.head_dim);
+  return {1.0f / std::sqrt(scalar), config.is_windowed(layer) ? config.window : 0};
 }
 
 void KvPool::copy_block(int32_t from, int32_t to) const {

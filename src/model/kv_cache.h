@@ -16,6 +16,9 @@ struct KvShape {
 };
 KvShape kv_shape(const ModelConfig& config, int64_t block_size, Dtype compute);
 
+// How the rows of a layer attend.
+AttentionRule attention_rule(const ModelConfig& config, int64_t layer);
+
 // A view of num_blocks blocks; layer l's blocks are contiguous. Any content is valid: attention reads only positions
 // that were written.
 struct KvPool {

@@ -45,7 +45,7 @@ void check_options(const ModelConfig& c, const ModelOptions& o) {
         .with_key("engine.max_model_len").with_expected(str("0..", c.max_position));
   }
   const int64_t positions = o.max_positions ? o.max_positions : c.max_position;
-  const int64_t row_bytes = c.head_dim * static_cast<int64_t>(sizeof(float));
+  const int64_t row_bytes = c.num_ropes() * c.head_dim * static_cast<int64_t>(sizeof(float));
   if (positions > kMaxRopeBytes / row_bytes) {
     throw Error(Code::kResourceExhausted, str("a rope table of ", positions, " positions needs more than ",
                                               kMaxRopeBytes, " bytes; set engine.max_model_len"))
@@ -67,8 +67,9 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
       layout_(config_), matmul_(matmul), block_size_(options.block_size),
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       master_("master weights", master_bytes(config_), Touch::kLater),
-      packed_(config_, layout_, matmul.compute_dtype(), PackedWeights::Direction::kForward),
-      rope_(make_rope_table(config_.head_dim, max_positions_, config_.rope_theta)) {
+      packed_(config_, layout_, matmul.compute_dtype(), PackedWeights::Direction::kForward) {
+  ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, config_.rope));
+  if (config_.local_rope) ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, *config_.local_rope));
   const std::vector<LoadTask> tasks = cut_load(source, layout_, master());
   matmul.executor().parallel_for(static_cast<int64_t>(tasks.size()), [&](int64_t i, int) {
     const LoadTask& t = tasks[i];

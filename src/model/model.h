@@ -1,5 +1,5 @@
 // A loaded model: configuration, fp32 master weights, the packed compute forms of the current version and the
-// rope table. Shared by reference between engine and trainer; one forward reads it for both (design contract N2).
+// rope tables. Shared by reference between engine and trainer; one forward reads it for both (design contract N2).
 //
 // Versions (synchronous mode): there is one compute copy. The trainer updates the masters in place and calls
 // publish(), which repacks and adds one to version(); nobody may be reading meanwhile (the pipeline drains first).
@@ -75,7 +75,9 @@ class Model {
   int64_t max_positions() const { return max_positions_; }
   KvShape kv_shape() const { return rl::kv_shape(config_, block_size_, compute_dtype()); }
   Matmul& matmul() const { return matmul_; }
-  const RopeTable& rope() const { return rope_; }
+  const RopeTable& rope(int64_t layer) const {
+    return ropes_[config_.local_rope && config_.is_windowed(layer) ? 1 : 0];
+  }
   const PackedWeights& packed() const { return packed_; }
   float* master() const { return master_.data() ? master_.at<float>(0) : nullptr; }
 
@@ -104,7 +106,7 @@ class Model {
   int64_t block_size_, max_positions_;
   Arena master_;
   PackedWeights packed_;
-  RopeTable rope_;
+  std::vector<RopeTable> ropes_;  // of config_.rope, then of config_.local_rope
   std::atomic<uint64_t> version_{0};
 };
 

@@ -33,6 +33,19 @@ void check_relation(bool ok, const char* field, std::string message, const std::
   throw Error(Code::kOutOfRange, std::move(message)).with_key(field).with_location(location);
 }
 
+void check_traits(const ModelConfig& c, const std::string& location) {
+  check_relation(std::isfinite(c.query_scalar) && c.query_scalar >= 0, "query_scalar",
+                 str("query_scalar is ", c.query_scalar, ", it must be finite and not negative"), location);
+  check_relation(!(c.qkv_bias && c.qk_norm), "qk_norm", "q/k norms together with qkv biases", location);
+  if (c.windowed.empty()) {
+    check_relation(c.window == 0, "window", str("window is ", c.window, ", no layer has one"), location);
+    return;
+  }
+  check_size("window", c.window, kModelCaps.max_position, location);
+  check_relation(static_cast<int64_t>(c.windowed.size()) == c.layers, "windowed",
+                 str(c.windowed.size(), " window flags for ", c.layers, " layers"), location);
+}
+
 }  // namespace
 
 void validate(const ModelConfig& c, const std::string& location) {
@@ -50,8 +63,11 @@ void validate(const ModelConfig& c, const std::string& location) {
                  str("head_dim ", c.head_dim, " is odd; rotary positions need pairs"), location);
   check_relation(std::isfinite(c.rms_eps) && c.rms_eps > 0, "rms_eps",
                  str("rms_eps is ", c.rms_eps, ", it must be finite and above 0"), location);
-  check_relation(std::isfinite(c.rope_theta) && c.rope_theta > 0, "rope_theta",
-                 str("rope_theta is ", c.rope_theta, ", it must be finite and above 0"), location);
+  for (const RopeSpec& rope : {c.rope, c.local_rope.value_or(c.rope)}) {
+    check_relation(std::isfinite(rope.theta) && rope.theta > 0, "rope_theta",
+                   str("rope_theta is ", rope.theta, ", it must be finite and above 0"), location);
+  }
+  check_traits(c, location);
   for (int32_t id : c.eos_ids) {
     check_relation(id >= 0, "eos_ids", str("eos id ", id, " is negative"), location);
     check_id("eos_ids", id, c, location);
@@ -78,11 +94,19 @@ void for_each_expected_tensor(const ModelConfig& c, FunctionRef<void(const Tenso
       add(layer + "self_attn.k_proj.bias", {kv});
       add(layer + "self_attn.v_proj.bias", {kv});
     }
+    if (c.qk_norm) {
+      add(layer + "self_attn.q_norm.weight", {c.head_dim});
+      add(layer + "self_attn.k_norm.weight", {c.head_dim});
+    }
     add(layer + "mlp.gate_proj.weight", {c.ffn, c.hidden});
     add(layer + "mlp.up_proj.weight", {c.ffn, c.hidden});
     add(layer + "mlp.down_proj.weight", {c.hidden, c.ffn});
     add(layer + "input_layernorm.weight", {c.hidden});
     add(layer + "post_attention_layernorm.weight", {c.hidden});
+    if (c.sandwich_norms) {
+      add(layer + "pre_feedforward_layernorm.weight", {c.hidden});
+      add(layer + "post_feedforward_layernorm.weight", {c.hidden});
+    }
   }
   add("model.norm.weight", {c.hidden});
   if (!c.tied_head) add("lm_head.weight", {c.vocab, c.hidden});

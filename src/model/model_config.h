@@ -1,20 +1,29 @@
-// The validated description of a causal decoder (Llama, SmolLM2, Qwen2) and the tensors that
-// description implies. Invariant: a ModelConfig that passed validate() has sizes inside kModelCaps,
-// so products of two sizes fit int64_t.
+// The validated description of a causal decoder and the tensors that description implies. What sets
+// families apart stands here as data, and forward() and backward() follow it; Family itself is for
+// readers and writers of files. Invariant: a ModelConfig that passed validate() has sizes inside
+// kModelCaps, so products of two sizes fit int64_t.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
 #include "core/executor.h"
+#include "model/families/families.h"
+#include "ops/glu.h"
+#include "ops/rms_norm.h"
+#include "ops/rope_table.h"
 
 namespace rl {
 
-enum class Family : uint8_t { kLlama = 0, kQwen2 = 1 };  // SmolLM2 is kLlama with a tied head
-
-constexpr const char* family_name(Family f) { return f == Family::kLlama ? "llama" : "qwen2"; }
+enum class Family : uint8_t {
+#define X(name) k##name,
+  RL_MODEL_FAMILIES(X)
+#undef X
+};
+const char* family_name(Family family);
 
 struct ModelConfig {
   Family family = Family::kLlama;
@@ -28,14 +37,27 @@ struct ModelConfig {
   int64_t ffn = 0;
   int64_t max_position = 0;
   float rms_eps = 0;
-  double rope_theta = 0;
+  RopeSpec rope;
+  std::optional<RopeSpec> local_rope;  // of windowed layers; absent: they use rope
+  Activation activation = Activation::kSilu;
+  NormWeight norm_weight = NormWeight::kPlain;  // of every norm
   bool tied_head = false;
   bool qkv_bias = false;
+  bool qk_norm = false;           // a norm over each query and key head, before rope
+  bool sandwich_norms = false;    // what a half of a layer adds to the residual is normed as well
+  bool scaled_embedding = false;  // embeddings are multiplied by sqrt(hidden)
+  double query_scalar = 0;        // scores are divided by its square root; 0: head_dim
+  int64_t window = 0;             // keys that a row of a windowed layer attends at most
+  std::vector<uint8_t> windowed;  // per layer; empty: none, and then window is 0
   std::vector<int32_t> eos_ids;  // every id that ends a sequence, in file order, no repeats
   int32_t bos_id = -1;           // -1 when the file names none
   int32_t pad_id = -1;
   Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
 
+  bool is_windowed(int64_t layer) const {
+    return !windowed.empty() && windowed[static_cast<size_t>(layer)] != 0;
+  }
+  int64_t num_ropes() const { return local_rope ? 2 : 1; }
   bool operator==(const ModelConfig&) const = default;
 };
 
@@ -52,8 +74,8 @@ struct ModelCaps {
 inline constexpr ModelCaps kModelCaps;
 
 // Throws Error(kOutOfRange) naming the field, its limits and the value seen, with location (a file)
-// attached. Also holds: heads is a multiple of kv_heads, head_dim is even, and every special id
-// lies inside the vocabulary.
+// attached. Also holds: heads is a multiple of kv_heads, head_dim is even, windows are named for
+// every layer or for none, and every special id lies inside the vocabulary.
 void validate(const ModelConfig& config, const std::string& location);
 
 struct TensorInfo {

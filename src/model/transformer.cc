@@ -1,13 +1,15 @@
 // The forward. One layer is: norm, q/k/v product, rope and KV write, attention, output product with residual, norm,
-// gate/up product with SwiGLU, down product with residual. Each product's epilogue finishes its tile in place.
+// gate/up product with gated unit, down product with residual. Each product's epilogue finishes its tile in place; only
+// sandwich norms, which need whole rows, take a pass of their own before the residual.
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "ops/embedding.h"
 #include "ops/rms_norm.h"
-#include "ops/swiglu.h"
+#include "ops/glu.h"
 
 namespace rl {
 namespace {
@@ -40,8 +42,9 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.qkv = carver.take<float>("qkv", rows * w.qkv * 4);
   b.q = carver.take("q", rows * w.q * item);
   b.mixed = carver.take("attention output", rows * w.q * item);
-  b.h = carver.take("swiglu", rows * w.ffn * item);
+  b.h = carver.take("gated units", rows * w.ffn * item);
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
+  b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
   b.places = carver.take<RowPlace>("row places", rows * sizeof(RowPlace));
   b.attention_stride = (attention_scratch_floats(kv.attention) + 15) / 16 * 16;
   b.attention = carver.take<float>("attention scratch", num_threads * b.attention_stride * 4);
@@ -61,6 +64,9 @@ uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, i
     layer.mixed = carver.take("attention output", rows * w.q * item);
     layer.lse = carver.take<float>("lse", rows * c.heads * 4);
     layer.gate_up = carver.take("gate up", rows * 2 * w.ffn * item);
+    layer.qkv = c.qk_norm ? carver.take<float>("qkv", rows * w.qkv * 4) : nullptr;
+    layer.attention_added = c.sandwich_norms ? carver.take<float>("attention added", rows * w.hidden * 4) : nullptr;
+    layer.mlp_added = c.sandwich_norms ? carver.take<float>("mlp added", rows * w.hidden * 4) : nullptr;
   }
   s.x_out = carver.take<float>("x out", rows * w.hidden * 4);
   return carver.plan.total_bytes();
@@ -70,14 +76,15 @@ uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, i
 struct LayerPlaces {
   float *x_in, *x_mid, *x_out;
   std::byte *q, *mixed, *gate_up;
-  float* lse;
+  float *lse, *qkv, *attention_added, *mlp_added;
 };
 
 LayerPlaces places_of(const ForwardBuffers& b, const SavedActivations* saved, int64_t l) {
-  if (!saved) return {b.x, b.x, b.x, b.q, b.mixed, nullptr, nullptr};
+  if (!saved) return {b.x, b.x, b.x, b.q, b.mixed, nullptr, nullptr, b.qkv, b.added, b.added};
   const SavedActivations::Layer& s = saved->layers[l];
   float* out = l + 1 < static_cast<int64_t>(saved->layers.size()) ? saved->layers[l + 1].x_in : saved->x_out;
-  return {s.x_in, s.x_mid, out, s.q, s.mixed, s.gate_up, s.lse};
+  float* qkv = s.qkv ? s.qkv : b.qkv;
+  return {s.x_in, s.x_mid, out, s.q, s.mixed, s.gate_up, s.lse, qkv, s.attention_added, s.mlp_added};
 }
 
 // to = from + tile on the tile's rows and columns.
@@ -141,15 +148,35 @@ class Pass {
   void embed_rows() {
     float* x = saved_ ? saved_->layers[0].x_in : b_.x;
     const float* table = model_.master() + model_.layout().embedding();
+    const float scale = embedding_scale(config_, model_.compute_dtype());
     for_rows([&](int64_t row0, int64_t rows, int) {
-      embed(table, batch_.ids.data() + row0, rows, w_.hidden, model_.compute_dtype(), x + row0 * w_.hidden);
+      embed({table, batch_.ids.data() + row0, rows, w_.hidden, scale, model_.compute_dtype(), x + row0 * w_.hidden});
     });
   }
 
   void norm(const float* x, int64_t weight, std::byte* y) {
     for_rows([&](int64_t row0, int64_t rows, int) {
       rms_norm({x + row0 * w_.hidden, model_.master() + weight, y + row0 * w_.hidden * item_,
-                model_.compute_dtype(), rows, w_.hidden, config_.rms_eps});
+                model_.compute_dtype(), rows, w_.hidden, config_.rms_eps, config_.norm_weight});
+    });
+  }
+
+  // One half's output product joins the residual: x_out = x_in + product, or + norm(product).
+  struct Joint {
+    const float* x_in;
+    float *x_out, *added;
+    int64_t norm;
+  };
+  void join(const PackedMatrix& w, const std::byte* in, const Joint& j) {
+    if (j.norm < 0) {
+      model_.matmul().run(w, in, batch_.rows(), [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); });
+      return;
+    }
+    model_.matmul().run(w, in, batch_.rows(), [&](const MatmulTile& t) { store_tile(t, j.added, w_.hidden); });
+    for_rows([&](int64_t row0, int64_t rows, int) {
+      const int64_t at = row0 * w_.hidden;
+      rms_norm_add({j.added + at, model_.master() + j.norm, j.x_in + at, j.x_out + at, rows, w_.hidden,
+                    config_.rms_eps, config_.norm_weight});
     });
   }
 
@@ -158,33 +185,33 @@ class Pass {
     const PackedWeights::Layer& packed = model_.packed().layer(l);
     norm(at.x_in, offsets.input_norm, b_.normed);
     model_.matmul().run(packed.qkv, b_.normed, batch_.rows(),
-                        [&](const MatmulTile& t) { store_tile(t, b_.qkv, w_.qkv); });
+                        [&](const MatmulTile& t) { store_tile(t, at.qkv, w_.qkv); });
     const float* bias = offsets.qkv_bias >= 0 ? model_.master() + offsets.qkv_bias : nullptr;
+    const HeadNorm norms = head_norm(model_, l);
     for_rows([&](int64_t row0, int64_t rows, int) {
-      rope_and_write_kv({kv_.shape.attention, b_.qkv + row0 * w_.qkv, bias, b_.places + row0, &model_.rope(),
-                         at.q + row0 * w_.q * item_, kv_.layer(l), rows});
+      rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, bias, config_.qk_norm ? &norms : nullptr,
+                         b_.places + row0, &model_.rope(l), at.q + row0 * w_.q * item_, kv_.layer(l), rows});
     });
-    const AttentionArgs args{kv_.shape.attention, at.q, kv_.layer(l), at.mixed, at.lse};
+    const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     const int64_t heads = config_.kv_heads;
     executor_.parallel_for(static_cast<int64_t>(chunks_.size()) * heads, [&](int64_t task, int worker) {
       attention(args, chunks_[task / heads], task % heads, b_.attention + worker * b_.attention_stride);
     });
-    model_.matmul().run(packed.o, at.mixed, batch_.rows(),
-                        [&](const MatmulTile& t) { add_tile(t, at.x_in, at.x_mid, w_.hidden); });
+    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, offsets.attention_out_norm});
   }
 
   void mlp_half(int64_t l, const LayerPlaces& at) {
+    const LayerOffsets& offsets = model_.layout().layer(l);
     const PackedWeights::Layer& packed = model_.packed().layer(l);
-    norm(at.x_mid, model_.layout().layer(l).post_norm, b_.normed);
+    norm(at.x_mid, offsets.mlp_norm, b_.normed);
     model_.matmul().run(packed.gate_up, b_.normed, batch_.rows(), [&](const MatmulTile& t) {
       const int64_t col0 = t.col0 / 2, row_gu = t.row0 * 2 * w_.ffn;
       std::byte* gate = at.gate_up ? at.gate_up + (row_gu + col0) * item_ : nullptr;
       std::byte* up = at.gate_up ? gate + w_.ffn * item_ : nullptr;
-      swiglu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
-              model_.compute_dtype(), t.rows, t.cols / 2});
+      glu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
+              model_.compute_dtype(), t.rows, t.cols / 2, config_.activation});
     });
-    model_.matmul().run(packed.down, b_.h, batch_.rows(),
-                        [&](const MatmulTile& t) { add_tile(t, at.x_mid, at.x_out, w_.hidden); });
+    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, offsets.mlp_out_norm});
   }
 
   const Model& model_;
@@ -217,6 +244,18 @@ uint64_t SavedActivations::bytes(const ModelConfig& config, Dtype compute, int64
 }
 SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows, std::byte* data) {
   carve_saved(*this, config, compute, max_rows, data);
+}
+
+HeadNorm head_norm(const Model& model, int64_t layer) {
+  const LayerOffsets& at = model.layout().layer(layer);
+  if (at.q_norm < 0) return {};
+  const ModelConfig& c = model.config();
+  return {model.master() + at.q_norm, model.master() + at.k_norm, c.rms_eps, c.norm_weight};
+}
+
+float embedding_scale(const ModelConfig& config, Dtype compute) {
+  if (!config.scaled_embedding) return 1.0f;
+  return round_to(compute, static_cast<float>(std::sqrt(static_cast<double>(config.hidden))));
 }
 
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,

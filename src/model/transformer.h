@@ -9,6 +9,7 @@
 
 #include "core/arena.h"
 #include "model/model.h"
+#include "ops/rope_kv.h"
 
 namespace rl {
 
@@ -39,6 +40,7 @@ class ForwardBuffers {
   std::byte* q;      // (N, H, D) compute dtype
   std::byte* mixed;  // (N, H, D) attention output, compute dtype
   std::byte* h;      // (N, F) compute dtype
+  float* added;      // (N, C) what a half of a layer adds, before its norm; null without sandwich norms
   std::byte* hidden; // (N, C) final norm output, compute dtype: the forward's result
   RowPlace* places;  // (N)
   float* attention;  // per worker
@@ -57,10 +59,18 @@ class SavedActivations {
     std::byte* mixed;    // (N, H, D)
     float* lse;          // (N, H)
     std::byte* gate_up;  // (N, 2F)
+    float* qkv;          // (N, (H + 2 KH) D) product, before the q and k norms; null without them
+    float* attention_added;  // (N, C) what attention adds, before its norm; null without sandwich norms
+    float* mlp_added;        // (N, C) the same of the MLP
   };
   std::vector<Layer> layers;
   float* x_out;  // (N, C) residual after the last layer
 };
+
+// The norm over query and key heads of one layer; only in models that have it.
+HeadNorm head_norm(const Model& model, int64_t layer);
+// The factor of embedding rows, a value of the compute dtype.
+float embedding_scale(const ModelConfig& config, Dtype compute);
 
 // Runs the layers and the final norm: buffers.hidden receives (N, C). K and V go to kv. With `saved`, activations of
 // this batch are kept for backward().

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
 
@@ -11,41 +12,37 @@ namespace {
 
 constexpr int64_t kAlignFloats = 16;
 
-bool ends_with(const std::string& name, std::string_view suffix) {
-  return name.size() >= suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0;
-}
+// The parameters of a layer in the order they stand in. `fused` ones follow their neighbour without a gap; `at` is where
+// the offset of the first of them goes.
+struct LayerPart {
+  std::string_view suffix;
+  int64_t LayerOffsets::*at;
+  bool fused;
+};
+constexpr LayerPart kLayerParts[] = {
+    {"input_layernorm.weight", &LayerOffsets::input_norm, false},
+    {"q_proj.weight", &LayerOffsets::qkv, false},
+    {"k_proj.weight", nullptr, true},
+    {"v_proj.weight", nullptr, true},
+    {"q_proj.bias", &LayerOffsets::qkv_bias, false},
+    {"k_proj.bias", nullptr, true},
+    {"v_proj.bias", nullptr, true},
+    {"q_norm.weight", &LayerOffsets::q_norm, false},
+    {"k_norm.weight", &LayerOffsets::k_norm, false},
+    {"o_proj.weight", &LayerOffsets::o, false},
+    {"post_attention_layernorm.weight", &LayerOffsets::attention_out_norm, false},
+    {"pre_feedforward_layernorm.weight", &LayerOffsets::mlp_norm, false},
+    {"gate_proj.weight", &LayerOffsets::gate_up, false},
+    {"up_proj.weight", nullptr, true},
+    {"down_proj.weight", &LayerOffsets::down, false},
+    {"post_feedforward_layernorm.weight", &LayerOffsets::mlp_out_norm, false},
+};
 
-// Parts that must follow their neighbour without a gap, in fused order.
-bool continues_fused(const std::string& name) {
-  for (const char* suffix : {"k_proj.weight", "v_proj.weight", "k_proj.bias", "v_proj.bias", "up_proj.weight"})
-    if (ends_with(name, suffix)) return true;
-  return false;
-}
-
-// Rank of a tensor inside its layer: fused parts stand together.
-int rank(const std::string& name) {
-  int r = 0;
-  for (const char* suffix :
-       {"input_layernorm.weight", "q_proj.weight", "k_proj.weight", "v_proj.weight", "q_proj.bias", "k_proj.bias",
-        "v_proj.bias", "o_proj.weight", "post_attention_layernorm.weight", "gate_proj.weight", "up_proj.weight",
-        "down_proj.weight"}) {
-    if (ends_with(name, suffix)) return r;
-    ++r;
+const LayerPart& part_of(const std::string& name) {
+  for (const LayerPart& part : kLayerParts) {
+    if (name.ends_with(part.suffix)) return part;
   }
   throw Error(Code::kInternal, str("tensor ", name, " has no place in a layer"));
-}
-
-void set_offset(LayerOffsets& layer, int rank, int64_t offset) {
-  switch (rank) {
-    case 0: layer.input_norm = offset; break;
-    case 1: layer.qkv = offset; break;
-    case 4: layer.qkv_bias = offset; break;
-    case 7: layer.o = offset; break;
-    case 8: layer.post_norm = offset; break;
-    case 9: layer.gate_up = offset; break;
-    case 11: layer.down = offset; break;
-    default: break;
-  }
 }
 
 // Layer number of "model.layers.N.rest", or -1.
@@ -58,17 +55,19 @@ int64_t layer_of(const std::string& name) {
 }  // namespace
 
 WeightLayout::WeightLayout(const ModelConfig& config) {
-  layers_.assign(config.layers, LayerOffsets{-1, -1, -1, -1, -1, -1, -1});
+  layers_.resize(config.layers);
   std::vector<TensorInfo> tensors = expected_tensors(config);
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     const int64_t la = layer_of(a.name), lb = layer_of(b.name);
-    return la >= 0 && la == lb && rank(a.name) < rank(b.name);
+    return la >= 0 && la == lb && &part_of(a.name) < &part_of(b.name);
   });
   head_ = -1;
   for (const TensorInfo& t : tensors) {
-    if (!continues_fused(t.name)) total_ = (total_ + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+    const int64_t l = layer_of(t.name);
+    const LayerPart* part = l >= 0 ? &part_of(t.name) : nullptr;
+    if (!part || !part->fused) total_ = (total_ + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
     const Parameter p{t.name, t.shape, total_, t.rows() * t.cols()};
-    if (const int64_t l = layer_of(t.name); l >= 0) set_offset(layers_[l], rank(t.name), p.offset);
+    if (part && part->at) layers_[l].*part->at = p.offset;
     else if (t.name == "model.embed_tokens.weight") embedding_ = p.offset;
     else if (t.name == "model.norm.weight") final_norm_ = p.offset;
     else if (t.name == "lm_head.weight") head_ = p.offset;
@@ -78,6 +77,9 @@ WeightLayout::WeightLayout(const ModelConfig& config) {
   }
   total_ = (total_ + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
   if (head_ < 0) head_ = embedding_;
+  if (config.sandwich_norms) return;
+  // The name belongs to the norm between attention and MLP, whichever side it works for.
+  for (LayerOffsets& layer : layers_) std::swap(layer.mlp_norm, layer.attention_out_norm);
 }
 
 }  // namespace rl

@@ -18,8 +18,11 @@ struct Parameter {
   int64_t size = 0;    // in floats
 };
 
+// Offsets of one layer's parameters, in floats; -1: the model has none.
 struct LayerOffsets {
-  int64_t input_norm, qkv, qkv_bias, o, post_norm, gate_up, down;  // qkv_bias is -1 without biases
+  int64_t input_norm = -1, qkv = -1, qkv_bias = -1, q_norm = -1, k_norm = -1, o = -1;
+  int64_t mlp_norm = -1, gate_up = -1, down = -1;
+  int64_t attention_out_norm = -1, mlp_out_norm = -1;  // of what attention and MLP add to the residual
 };
 
 class WeightLayout {

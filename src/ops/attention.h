@@ -5,15 +5,21 @@
 //   The block `b` of kv head `g` starts at pool + (b * KH + g) * kv_head_bytes(...).
 //
 // Contract
-// - Row i at position p attends keys 0..p of its own sequence. Scores are q.k / sqrt(D): q is scaled in fp32, the dot
-//   product is one fused multiply-add chain over d = 0..D-1, so it does not depend on vector width.
-// - Blocks are taken in order 0..p/P with one online-softmax update per block: running maximum, exp, running sum (lane
-//   accumulators over the block's keys), and the value sum as one chain over keys in order. A row's bits follow from
-//   its own keys alone, whatever rows share the call (N1). Keys past p contribute exactly nothing.
+// - Row i at position p attends keys first_key(p)..p of its own sequence: from 0, or the last `window` ones. Which keys
+//   these are follows from p and the window alone. Scores are q.k * scale: q is scaled in fp32, the dot product is one
+//   fused multiply-add chain over d = 0..D-1, so it does not depend on vector width.
+// - Blocks are taken in order first_key(p)/P..p/P with one online-softmax update per block: running maximum, exp,
+//   running sum (lane accumulators over the block's keys), and the value sum as one chain over keys in order. A row's
+//   bits follow from its own keys alone, whatever rows share the call (N1). Keys of these blocks outside first_key(p)..p
+//   contribute exactly nothing.
+// - A block that holds no key of a row leaves the row's running maximum, sum and values as they are, bit for bit: the
+//   rows of a call walk the blocks of all of them, and a row takes no part in the others' blocks. So the cut of a
+//   prefill into calls cannot change bits. A block that holds no key of any row is not read.
 // - out is rounded once to the compute dtype; lse = max + log(sum) in fp32.
 // - D and P are multiples of 16; q heads H are a multiple of kv heads KH.
 // Backward recomputes probabilities from q, k and lse. Gradients of k and v sum over query heads and rows in order.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "core/dtype.h"
@@ -38,8 +44,18 @@ struct AttentionRows {
 };
 constexpr int64_t kAttentionMaxRows = 16;
 
+// Which keys a layer's rows attend and how it scales their scores.
+struct AttentionRule {
+  float scale;         // of q.k
+  int64_t window = 0;  // keys a row attends at most, its own included; 0: no bound
+  int64_t first_key(int64_t position) const {
+    return window == 0 ? 0 : std::max<int64_t>(0, position - window + 1);
+  }
+};
+
 struct AttentionArgs {
   AttentionShape shape;
+  AttentionRule rule;
   const void* q;         // (N, H, D) compute dtype, after rope
   const std::byte* pool; // this layer's blocks
   void* out;             // (N, H, D) compute dtype
@@ -53,6 +69,7 @@ void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_
 
 struct AttentionBackwardArgs {
   AttentionShape shape;
+  AttentionRule rule;
   const void* q;          // (N, H, D)
   const std::byte* pool;
   const void* out;        // (N, H, D)

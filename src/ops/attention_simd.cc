@@ -94,16 +94,32 @@ void gather_pairs(const AttentionShape& s, const T* q, const AttentionRows& rows
   }
 }
 
-// One online-softmax update of a pair with `valid` scores of this block; turns scores into weights, zero past valid.
-HWY_INLINE void softmax_block(float* s, int64_t valid, int64_t block, float& max, float& sum, float* out,
+// The keys of one block that a row attends, counted from the block's first. Not empty.
+struct KeyRange {
+  int64_t first, end;
+};
+HWY_INLINE KeyRange keys_of_row(const AttentionRule& rule, int64_t position, int64_t start, int64_t block) {
+  return {std::max<int64_t>(0, rule.first_key(position) - start), std::min(block, position + 1 - start)};
+}
+// Lanes of a vector at j that lie in the range.
+template <class D>
+HWY_INLINE hn::Mask<D> in_range(D d, const KeyRange& keys, int64_t j) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto before = [&](int64_t n) {
+    return hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(n - j, 0, lanes)));
+  };
+  return hn::AndNot(before(keys.first), before(keys.end));
+}
+
+// One online-softmax update of a pair with its scores of this block; turns scores into weights, zero outside `keys`.
+HWY_INLINE void softmax_block(float* s, const KeyRange& keys, int64_t block, float& max, float& sum, float* out,
                               int64_t dim) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const float low = -std::numeric_limits<float>::infinity();
   auto top = hn::Set(d, low);
   for (int64_t j = 0; j < block; j += lanes) {
-    const auto keep = hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(valid - j, 0, lanes)));
-    const auto v = hn::IfThenElse(keep, hn::LoadU(d, s + j), hn::Set(d, low));
+    const auto v = hn::IfThenElse(in_range(d, keys, j), hn::LoadU(d, s + j), hn::Set(d, low));
     hn::StoreU(v, d, s + j);
     top = hn::Max(top, v);
   }
@@ -124,24 +140,33 @@ HWY_INLINE void softmax_block(float* s, int64_t valid, int64_t block, float& max
     hn::StoreU(hn::Mul(hn::LoadU(d, out + i), hn::Set(d, keep_old)), d, out + i);
 }
 
-// Number of pairs before the one whose row first sees the block starting at `start`.
-HWY_INLINE int64_t first_pair(const AttentionRows& rows, int64_t group, int64_t start) {
-  return std::max<int64_t>(0, start - rows.first_position) * group;
+// The pairs whose rows attend a key of the block starting at `start`.
+struct PairRange {
+  int64_t first, end;
+};
+HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionShape& s, const AttentionRows& rows,
+                                    int64_t start) {
+  const int64_t first = std::max<int64_t>(0, start - rows.first_position);
+  if (rule.window == 0) return {first * s.group(), rows.rows * s.group()};
+  // The last row that attends the block's last key stands window - 1 positions behind it.
+  const int64_t behind = start + s.block_size - rows.first_position + rule.window - 1;
+  return {first * s.group(), std::min(rows.rows, behind) * s.group()};
 }
 
 // State of the pairs of one call while it walks the blocks.
 struct ForwardPass {
   const AttentionShape& shape;
+  const AttentionRule& rule;
   const AttentionRows& rows;
-  int64_t pairs;
   float *q, *out, *scores, *max, *sum;
 };
 
-// K (D, P) and V (P, D) of the block at `start`; pairs from `from` on see it.
+// K (D, P) and V (P, D) of the block at `start`, and the pairs that attend it.
 template <typename B>
 struct BlockView {
   const B *k_t, *v;
-  int64_t start, written, from;
+  int64_t start, written;
+  PairRange pairs;
 };
 
 // Up to this many pairs, widening the block in registers beats a widened copy.
@@ -149,15 +174,15 @@ constexpr int64_t kDirectPairs = 4;
 
 template <typename B>
 void attend_block(const ForwardPass& f, const BlockView<B>& b) {
-  const int64_t D = f.shape.head_dim, P = f.shape.block_size, m = f.pairs - b.from;
-  float* scores = f.scores + b.from * P;
+  const int64_t D = f.shape.head_dim, P = f.shape.block_size, first = b.pairs.first, m = b.pairs.end - first;
+  float* scores = f.scores + first * P;
   std::fill_n(scores, m * P, 0.0f);
-  multiply_accumulate<B>({f.q + b.from * D, D, 1, b.k_t, P, scores, P, m, D, P});
-  for (int64_t i = b.from; i < f.pairs; ++i) {
-    const int64_t valid = std::min(P, f.rows.first_position + i / f.shape.group() + 1 - b.start);
-    softmax_block(f.scores + i * P, valid, P, f.max[i], f.sum[i], f.out + i * D, D);
+  multiply_accumulate<B>({f.q + first * D, D, 1, b.k_t, P, scores, P, m, D, P});
+  for (int64_t i = first; i < b.pairs.end; ++i) {
+    const KeyRange keys = keys_of_row(f.rule, f.rows.first_position + i / f.shape.group(), b.start, P);
+    softmax_block(f.scores + i * P, keys, P, f.max[i], f.sum[i], f.out + i * D, D);
   }
-  multiply_accumulate<B>({scores, P, 1, b.v, D, f.out + b.from * D, D, m, b.written, D});
+  multiply_accumulate<B>({scores, P, 1, b.v, D, f.out + first * D, D, m, b.written, D});
 }
 
 // Asks for the lines of one kv head's block ahead of use: blocks are scattered, so the hardware cannot guess the next.
@@ -176,14 +201,14 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, 
   float* v = k_t + D * P;
   float* max = v + P * D;
   float* sum = max + pairs;
-  gather_pairs(s, static_cast<const T*>(a.q), rows, kv_head, 1.0f / std::sqrt(static_cast<float>(D)), q);
+  gather_pairs(s, static_cast<const T*>(a.q), rows, kv_head, a.rule.scale, q);
   std::fill_n(out, pairs * D, 0.0f);
   std::fill_n(max, pairs, -std::numeric_limits<float>::infinity());
   std::fill_n(sum, pairs, 0.0f);
-  const ForwardPass pass{s, rows, pairs, q, out, scores, max, sum};
+  const ForwardPass pass{s, a.rule, rows, q, out, scores, max, sum};
 
   const int64_t last = rows.first_position + rows.rows - 1;
-  for (int64_t start = 0; start <= last; start += P) {
+  for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
     const T* k_bits = reinterpret_cast<const T*>(
         a.pool + (rows.blocks[start / P] * s.kv_heads + kv_head) * s.kv_head_bytes());
     const int64_t written = std::min(P, last + 1 - start);
@@ -191,13 +216,13 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, 
       const int64_t next = rows.blocks[start / P + 1];
       prefetch_block(a.pool + (next * s.kv_heads + kv_head) * s.kv_head_bytes(), s.kv_head_bytes());
     }
-    const int64_t from = first_pair(rows, group, start);
-    if (pairs - from > kDirectPairs) {
+    const PairRange seen = pairs_of_block(a.rule, s, rows, start);
+    if (seen.end - seen.first > kDirectPairs) {
       widen(k_bits, k_t, D * P);
       widen(k_bits + D * P, v, written * D);
-      attend_block(pass, BlockView<float>{k_t, v, start, written, from});
+      attend_block(pass, BlockView<float>{k_t, v, start, written, seen});
     } else {
-      attend_block(pass, BlockView<T>{k_bits, k_bits + D * P, start, written, from});
+      attend_block(pass, BlockView<T>{k_bits, k_bits + D * P, start, written, seen});
     }
   }
 
@@ -254,7 +279,7 @@ void gather_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, 
                      BackwardScratch& b) {
   const AttentionShape& s = a.shape;
   const int64_t D = s.head_dim, group = s.group(), pairs = rows.rows * group;
-  gather_pairs(s, static_cast<const T*>(a.q), rows, kv_head, 1.0f / std::sqrt(static_cast<float>(D)), b.q);
+  gather_pairs(s, static_cast<const T*>(a.q), rows, kv_head, a.rule.scale, b.q);
   gather_pairs(s, a.d_out, rows, kv_head, 1.0f, b.d_out);
   std::fill_n(b.dq, pairs * D, 0.0f);
   for (int64_t i = 0; i < pairs; ++i) {
@@ -267,19 +292,18 @@ void gather_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, 
 }
 
 // Probabilities and score gradients of pairs [i0, i0 + m) against the block starting at `start`.
-void backward_tile(const AttentionShape& s, const AttentionRows& rows, int64_t start, int64_t i0, int64_t m,
-                   BackwardScratch& b) {
+void backward_tile(const AttentionBackwardArgs& a, int64_t start, int64_t i0, int64_t m, BackwardScratch& b) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t D = s.head_dim, P = s.block_size, group = s.group();
+  const int64_t D = a.shape.head_dim, P = a.shape.block_size, group = a.shape.group();
   std::fill_n(b.p, m * P, 0.0f);
   std::fill_n(b.dp, m * P, 0.0f);
   multiply_accumulate<float>({b.q + i0 * D, D, 1, b.k_t, P, b.p, P, m, D, P});
   multiply_accumulate<float>({b.d_out + i0 * D, D, 1, b.v_t, P, b.dp, P, m, D, P});
   for (int64_t i = 0; i < m; ++i) {
-    const int64_t valid = std::min(P, rows.first_position + (i0 + i) / group + 1 - start);
+    const KeyRange keys = keys_of_row(a.rule, (i0 + i) / group, start, P);  // rows start at position 0
     for (int64_t j = 0; j < P; j += lanes) {
-      const auto keep = hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(valid - j, 0, lanes)));
+      const auto keep = in_range(d, keys, j);
       const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, b.p + i * P + j), hn::Set(d, b.lse[i0 + i])));
       const auto p = hn::IfThenElseZero(keep, e);
       const auto slope = hn::Sub(hn::LoadU(d, b.dp + i * P + j), hn::Set(d, b.delta[i0 + i]));
@@ -315,9 +339,10 @@ void attend_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, 
     transpose(b.dv, P, D, b.v_t);
     std::fill_n(b.dv, P * D, 0.0f);
     std::fill_n(b.dk, P * D, 0.0f);
-    for (int64_t i = start * group; i < pairs; i += kTile) {
-      const int64_t m = std::min(kTile, pairs - i);
-      backward_tile(s, rows, start, i, m, b);
+    const PairRange seen = pairs_of_block(a.rule, s, rows, start);
+    for (int64_t i = seen.first; i < seen.end; i += kTile) {
+      const int64_t m = std::min(kTile, seen.end - i);
+      backward_tile(a, start, i, m, b);
       multiply_accumulate<float>({b.p, 1, P, b.d_out + i * D, D, b.dv, D, written, m, D});
       multiply_accumulate<float>({b.dp, 1, P, b.q + i * D, D, b.dk, D, written, m, D});
       multiply_accumulate<float>({b.dp, P, 1, b.k, D, b.dq + i * D, D, m, written, D});
@@ -326,9 +351,8 @@ void attend_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, 
     scatter_rows(b.dk, written, D, 1.0f, dk, stride);  // q was scaled already
     scatter_rows(b.dv, written, D, 1.0f, dk + s.kv_heads * D, stride);
   }
-  const float scale = 1.0f / std::sqrt(static_cast<float>(D));
   for (int64_t r = 0; r < rows.rows; ++r)
-    scatter_rows(b.dq + r * group * D, group, D, scale, base + r * stride + kv_head * group * D, D);
+    scatter_rows(b.dq + r * group * D, group, D, a.rule.scale, base + r * stride + kv_head * group * D, D);
 }
 
 void attention_backward_target(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,

@@ -1,5 +1,6 @@
-// Token embedding rows. Forward: x = table row rounded to the compute dtype, widened to fp32 (the residual stream).
-// Backward: grad row += dx for each token, tokens in order; cut by columns so that tasks never share an element.
+// Token embedding rows. Forward: x = table row rounded to the compute dtype, times scale, the product rounded to the
+// compute dtype again, widened to fp32 (the residual stream). scale is a value of the compute dtype; 1 changes no bit.
+// Backward: grad row += dx * scale for each token, tokens in order; cut by columns so that tasks never share an element.
 #pragma once
 #include <cstdint>
 
@@ -7,14 +8,22 @@
 
 namespace rl {
 
-// table is (V, C) fp32 master; ids are checked by the caller; x is (rows, C).
-void embed(const float* table, const int32_t* ids, int64_t rows, int64_t hidden, Dtype dtype, float* x);
+struct EmbedArgs {
+  const float* table;  // (V, C) fp32 master
+  const int32_t* ids;  // (rows), checked by the caller
+  int64_t rows, hidden;
+  float scale;
+  Dtype dtype;
+  float* x;  // (rows, C)
+};
+void embed(const EmbedArgs& args);
 
 // Adds columns [col0, col0 + cols) of dx (rows, C) to the rows of grad (V, C).
 struct EmbedBackwardArgs {
   const float* dx;
   const int32_t* ids;
   int64_t rows, hidden, col0, cols;
+  float scale;
   float* grad;
 };
 void embed_backward(const EmbedBackwardArgs& args);

@@ -1,6 +1,7 @@
-// RMSNorm: y = x * w / sqrt(mean(x^2) + eps), per row.
+// RMSNorm: y = x * w / sqrt(mean(x^2) + eps), per row. Some models store w - 1; one is added in fp32 first.
 // Shapes: x [rows, C] fp32, w [C] fp32, y [rows, C] of the compute dtype. In place is not allowed.
 // Rounding: all arithmetic in fp32 (x * inv, then * w), y rounded once. Reduction: sum_lanes over C.
+// rms_norm_add leaves y in fp32 and adds it to a residual, in one rounding of the sum.
 // Backward, with g = dy * w and inv as above:
 //   dx = inv * (g - x * inv^2 * mean(g * x)); added to dx. dw += sum over rows of dy * x * inv, rows in order.
 #pragma once
@@ -10,6 +11,8 @@
 
 namespace rl {
 
+enum class NormWeight : uint8_t { kPlain = 0, kMinusOne = 1 };  // what the weight vector holds: w or w - 1
+
 struct RmsNormArgs {
   const float* x;  // (rows, C)
   const float* w;  // (C)
@@ -17,8 +20,20 @@ struct RmsNormArgs {
   Dtype dtype;
   int64_t rows, hidden;
   float eps;
+  NormWeight weight = NormWeight::kPlain;
 };
 void rms_norm(const RmsNormArgs& args);
+
+struct RmsNormAddArgs {
+  const float* x;         // (rows, C)
+  const float* w;         // (C)
+  const float* residual;  // (rows, C)
+  float* y;               // (rows, C) residual + norm; may be residual
+  int64_t rows, hidden;
+  float eps;
+  NormWeight weight;
+};
+void rms_norm_add(const RmsNormAddArgs& args);
 
 struct RmsNormBackwardArgs {
   const float* x;   // (rows, C) the forward's input
@@ -28,6 +43,7 @@ struct RmsNormBackwardArgs {
   float* dw;        // (C), accumulated: private to the calling task
   int64_t rows, hidden;
   float eps;
+  NormWeight weight = NormWeight::kPlain;
 };
 void rms_norm_backward(const RmsNormBackwardArgs& args);
 

@@ -1,20 +1,23 @@
 // Rotary embedding of queries and keys (half-split pairing: component i pairs with i + D/2), and the write of keys
-// and values into their KV block. Angles are position * theta^(-2i/D), tabled as fp32 cos and sin from double.
-// Rounding: bias added and rotation done in fp32; q, k and v rounded once to the compute dtype where they are produced.
+// and values into their KV block. Some models norm each query and key head before it is rotated.
+// Rounding: bias, norm (the arithmetic of rms_norm.h) and rotation in fp32; q, k and v rounded once to the compute dtype
+// where they are produced.
 #pragma once
 #include <cstdint>
-#include <vector>
 
 #include "ops/attention.h"
+#include "ops/rms_norm.h"
+#include "ops/rope_table.h"
 
 namespace rl {
 
-// cos and sin of every position: (positions, D/2) each.
-struct RopeTable {
-  int64_t half = 0;
-  std::vector<float> cos, sin;
+// RMSNorm over every query head and key head, with one weight vector for each kind.
+struct HeadNorm {
+  const float* q;  // (D)
+  const float* k;  // (D)
+  float eps;
+  NormWeight weight;
 };
-RopeTable make_rope_table(int64_t head_dim, int64_t positions, double theta);
 
 // Where one row goes: its position and the pool block that holds it.
 struct RowPlace {
@@ -25,7 +28,8 @@ struct RowPlace {
 struct RopeKvArgs {
   AttentionShape shape;
   const float* qkv;        // (rows, (H + 2 KH) D) fp32
-  const float* bias;       // ((H + 2 KH) D) or null
+  const float* bias;       // ((H + 2 KH) D) or null; not together with norm
+  const HeadNorm* norm;    // or null
   const RowPlace* places;  // (rows)
   const RopeTable* table;
   void* q;                 // (rows, H, D) compute dtype
@@ -34,8 +38,8 @@ struct RopeKvArgs {
 };
 void rope_and_write_kv(const RopeKvArgs& args);
 
-// Rotates the gradients of q and k back, in place, on (rows, (H + 2 KH) D) fp32, and rounds the result into
-// d_qkv_rounded (same shape, compute dtype).
+// Turns gradients of q and k into those of the product's output, in place, on (rows, (H + 2 KH) D) fp32: rotated back,
+// then through the norm. The result is rounded into dqkv_rounded (same shape, compute dtype).
 struct RopeBackwardArgs {
   AttentionShape shape;
   float* dqkv;
@@ -43,6 +47,9 @@ struct RopeBackwardArgs {
   const RopeTable* table;
   void* dqkv_rounded;
   int64_t rows;
+  const HeadNorm* norm;  // or null, and then the rest as well
+  const float* qkv;      // (rows, (H + 2 KH) D) fp32, the forward's input
+  float* d_norm;         // (2 D) gradients of the norm's q and k weights, accumulated: rows in order, in a row heads
 };
 void rope_backward(const RopeBackwardArgs& args);
 

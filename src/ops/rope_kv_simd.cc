@@ -3,10 +3,10 @@
 #define HWY_TARGET_INCLUDE "ops/rope_kv_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target first
-#include <cmath>
+#include <algorithm>
 
+#include "ops/rms_norm-inl.h"
 #include "ops/rope_kv.h"
-#include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -30,6 +30,37 @@ void round_to_row(const float* from, int64_t n, T* to) {
   for_each_lane(n, [&](auto d, int64_t i) { store(load(d, from + i), d, to + i); });
 }
 
+// Norms one head in place.
+template <NormWeight kWeight>
+void norm_head(const float* w, float eps, int64_t dim, float* head) {
+  const float inv = inverse_rms(head, dim, eps);
+  for_each_lane(dim, [&](auto d, int64_t i) {
+    const auto v = hn::Mul(load(d, head + i), hn::Set(d, inv));
+    store(hn::Mul(v, norm_weight<kWeight>(d, w + i)), d, head + i);
+  });
+}
+
+// The weight vector of the head-th head, and its index among the gradients: queries 0, keys 1.
+struct HeadWeight {
+  HeadWeight(const HeadNorm& n, const AttentionShape& s, int64_t head)
+      : w(head < s.heads ? n.q : n.k), index(head < s.heads ? 0 : 1) {}
+  const float* w;
+  int64_t index;
+};
+
+// Replaces the gradient of a normed head by that of its input.
+void norm_head_backward(const RopeBackwardArgs& a, int64_t row, int64_t head) {
+  const int64_t D = a.shape.head_dim, at = (row * (a.shape.heads + 2 * a.shape.kv_heads) + head) * D;
+  const HeadWeight weight(*a.norm, a.shape, head);
+  HWY_ALIGN float dx[1024];
+  std::fill_n(dx, D, 0.0f);
+  const RmsNormBackwardArgs args{a.qkv + at, weight.w, a.dqkv + at,  dx, a.d_norm + weight.index * D,
+                                 1,          D,        a.norm->eps, a.norm->weight};
+  if (a.norm->weight == NormWeight::kPlain) norm_backward_row<NormWeight::kPlain>(args);
+  else norm_backward_row<NormWeight::kMinusOne>(args);
+  std::copy_n(dx, D, a.dqkv + at);
+}
+
 HWY_INLINE void write_element(float v, float* to) { *to = v; }
 HWY_INLINE void write_element(float v, bf16* to) { *to = to_bf16(v); }
 
@@ -48,14 +79,20 @@ void rope_row(const RopeKvArgs& a, int64_t r) {
       const auto v = load(d, x + h * D + i);
       store(a.bias ? hn::Add(v, load(d, a.bias + h * D + i)) : v, d, head + i);
     });
-    if (h < s.heads + s.kv_heads) rotate(head, cos, sin, 1.0f, D / 2, head);
+    const bool rotated = h < s.heads + s.kv_heads;
+    if (a.norm && rotated) {
+      const HeadWeight weight(*a.norm, s, h);
+      if (a.norm->weight == NormWeight::kPlain) norm_head<NormWeight::kPlain>(weight.w, a.norm->eps, D, head);
+      else norm_head<NormWeight::kMinusOne>(weight.w, a.norm->eps, D, head);
+    }
+    if (rotated) rotate(head, cos, sin, 1.0f, D / 2, head);
     if (h < s.heads) {
       round_to_row(head, D, q + h * D);
       continue;
     }
     const int64_t g = (h - s.heads) % s.kv_heads, j = place.position % P;
     T* block = reinterpret_cast<T*>(a.pool + (place.block * s.kv_heads + g) * s.kv_head_bytes());
-    if (h < s.heads + s.kv_heads) {
+    if (rotated) {
       for (int64_t i = 0; i < D; ++i) write_element(head[i], block + i * P + j);
     } else {
       round_to_row(head, D, block + D * P + j * D);
@@ -77,7 +114,10 @@ void rope_backward_target(const RopeBackwardArgs& a) {
     float* x = a.dqkv + r * width;
     const float* cos = a.table->cos.data() + a.places[r].position * a.table->half;
     const float* sin = a.table->sin.data() + a.places[r].position * a.table->half;
-    for (int64_t h = 0; h < s.heads + s.kv_heads; ++h) rotate(x + h * D, cos, sin, -1.0f, D / 2, x + h * D);
+    for (int64_t h = 0; h < s.heads + s.kv_heads; ++h) {
+      rotate(x + h * D, cos, sin, -1.0f, D / 2, x + h * D);
+      if (a.norm) norm_head_backward(a, r, h);
+    }
     if (s.dtype == Dtype::kF32) round_to_row(x, width, static_cast<float*>(a.dqkv_rounded) + r * width);
     else round_to_row(x, width, static_cast<bf16*>(a.dqkv_rounded) + r * width);
   }
@@ -92,20 +132,6 @@ namespace rl {
 HWY_EXPORT(rope_and_write_kv_target);
 HWY_EXPORT(rope_backward_target);
 
-RopeTable make_rope_table(int64_t head_dim, int64_t positions, double theta) {
-  RopeTable t;
-  t.half = head_dim / 2;
-  t.cos.resize(positions * t.half);
-  t.sin.resize(positions * t.half);
-  for (int64_t i = 0; i < t.half; ++i) {
-    const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-    for (int64_t p = 0; p < positions; ++p) {
-      t.cos[p * t.half + i] = static_cast<float>(std::cos(frequency * static_cast<double>(p)));
-      t.sin[p * t.half + i] = static_cast<float>(std::sin(frequency * static_cast<double>(p)));
-    }
-  }
-  return t;
-}
 void rope_and_write_kv(const RopeKvArgs& args) { HWY_DYNAMIC_DISPATCH(rope_and_write_kv_target)(args); }
 void rope_backward(const RopeBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(rope_backward_target)(args); }
 }  // namespace rl

@@ -65,7 +65,7 @@ bool Planner::has_reference() const {
 
 uint64_t Planner::baseline_bytes() const {
   const uint64_t models = has_reference() ? 2 : 1;
-  const uint64_t rope = static_cast<uint64_t>(max_model_len_) * config_.head_dim * sizeof(float);
+  const uint64_t rope = static_cast<uint64_t>(max_model_len_) * config_.num_ropes() * config_.head_dim * sizeof(float);
   return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + models * rope;
 }
 

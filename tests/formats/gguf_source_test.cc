@@ -85,7 +85,7 @@ TEST(GgufSource, GivesTheConfiguration) {
   EXPECT_EQ(c.ffn, 128);
   EXPECT_EQ(c.max_position, 64);
   EXPECT_EQ(c.rms_eps, 1e-5f);
-  EXPECT_EQ(c.rope_theta, 1e4);
+  EXPECT_EQ(c.rope.theta, 1e4);
   EXPECT_TRUE(c.tied_head);
   EXPECT_EQ(c.file_dtype, Dtype::kF32);
   EXPECT_EQ(c.eos_ids, std::vector<int32_t>{2});

@@ -48,7 +48,7 @@ TEST(HfDirectory, OpensEveryFixtureAlikeInBothSpellings) {
     EXPECT_EQ(c.pad_id, 0);
     EXPECT_EQ(c.qkv_bias, name == "qwen2");
     EXPECT_EQ(c.tied_head, name == "smollm2" || name == "qwen2");
-    EXPECT_EQ(c.rope_theta, name == "smollm2" ? 1e5 : name == "qwen2" ? 1e6 : 1e4);
+    EXPECT_EQ(c.rope.theta, name == "smollm2" ? 1e5 : name == "qwen2" ? 1e6 : 1e4);
     EXPECT_EQ(c.file_dtype, name == "llama_bf16" ? Dtype::kBf16 : Dtype::kF32);
     ModelConfig old = parse_hf_config(fixture(name + "/config_v4.json"), "config_v4.json");
     old.file_dtype = c.file_dtype;

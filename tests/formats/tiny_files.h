@@ -47,7 +47,7 @@ inline ModelConfig tiny_config() {
   c.head_dim = 4;
   c.max_position = 16;
   c.rms_eps = 1e-5f;
-  c.rope_theta = 10000.0;
+  c.rope.theta = 10000.0;
   c.tied_head = true;
   c.eos_ids = {2, 3};
   c.bos_id = 1;

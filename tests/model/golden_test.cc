@@ -106,7 +106,8 @@ TEST_P(ModelGolden, EveryGradientMatches) {
   EXPECT_EQ(compared, static_cast<int>(model.layout().parameters().size()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, ModelGolden, ::testing::Values("llama", "smollm2", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Fixtures, ModelGolden, ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3",
+                                           "llama_rope_linear", "llama_rope_llama3", "llama_rope_yarn"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

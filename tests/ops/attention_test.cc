@@ -1,5 +1,5 @@
-// Rope, KV writes, attention and its backward against a double oracle: shuffled block tables, lengths around block
-// borders, grouped heads, rows in any chunking.
+// Rope, KV writes, attention and its backward against a double oracle: shuffled block tables, lengths and windows around
+// block borders, grouped heads, rows in any chunking.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -14,14 +14,15 @@
 namespace rl::testing {
 namespace {
 
-using Case = std::tuple<Dtype, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/>;
+using Case = std::tuple<Dtype, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/, int64_t /*window*/>;
 
 class Attention : public ::testing::TestWithParam<Case> {
  protected:
   Attention()
       : shape_{4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()), std::get<0>(GetParam())},
+        rule_{0.9f / std::sqrt(static_cast<float>(shape_.head_dim)), std::get<4>(GetParam())},
         length_(std::get<3>(GetParam())), width_((4 + 2 * 2) * shape_.head_dim),
-        qkv_(random_values(length_ * width_, 1)), table_(make_rope_table(shape_.head_dim, length_, 1e4)) {
+        qkv_(random_values(length_ * width_, 1)), table_(make_rope_table(shape_.head_dim, length_, {.theta = 1e4})) {
     const int64_t num_blocks = (length_ + shape_.block_size - 1) / shape_.block_size;
     blocks_.resize(num_blocks);
     std::iota(blocks_.rbegin(), blocks_.rend(), 1);  // reversed, block 0 unused
@@ -33,7 +34,7 @@ class Attention : public ::testing::TestWithParam<Case> {
     q_.resize(length_ * shape_.heads * shape_.head_dim * dtype_bytes(shape_.dtype));
     out_.resize(q_.size());
     lse_.resize(length_ * shape_.heads);
-    rope_and_write_kv({shape_, qkv_.data(), nullptr, places_.data(), &table_, q_.data(), pool_.data(), length_});
+    rope_and_write_kv({shape_, qkv_.data(), nullptr, nullptr, places_.data(), &table_, q_.data(), pool_.data(), length_});
   }
 
   // Component i of key or value at position p, as the pool holds it.
@@ -50,11 +51,13 @@ class Attention : public ::testing::TestWithParam<Case> {
   }
   std::vector<double> weights(int64_t p, int64_t h, double* lse = nullptr) const {
     const int64_t g = h / shape_.group();
-    std::vector<double> s(p + 1);
+    std::vector<double> s(p + 1, -INFINITY);
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j <= p; ++j) {
-      for (int64_t i = 0; i < shape_.head_dim; ++i) s[j] += query(p, h, i) * key(g, j, i);
-      s[j] /= std::sqrt(static_cast<double>(shape_.head_dim));
+      if (rule_.window != 0 && p - j >= rule_.window) continue;  // a weight of zero
+      double dot = 0;
+      for (int64_t i = 0; i < shape_.head_dim; ++i) dot += query(p, h, i) * key(g, j, i);
+      s[j] = dot * rule_.scale;
       max = std::max(max, s[j]);
     }
     for (double& v : s) sum += v = std::exp(v - max);
@@ -63,14 +66,15 @@ class Attention : public ::testing::TestWithParam<Case> {
     return s;
   }
   void attend(int64_t chunk) {
-    std::vector<float> scratch(attention_scratch_floats(shape_));
+    std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
     for (int64_t p = 0; p < length_; p += chunk)
       for (int64_t g = 0; g < shape_.kv_heads; ++g)
-        attention({shape_, q_.data(), pool_.data(), out_.data(), lse_.data()},
+        attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()},
                   {p, std::min(chunk, length_ - p), p, blocks_.data()}, g, scratch.data());
   }
 
   AttentionShape shape_;
+  AttentionRule rule_;
   int64_t length_, width_;
   std::vector<float> qkv_;
   RopeTable table_;
@@ -130,11 +134,11 @@ TEST_P(Attention, BackwardMatchesOracle) {
   const auto d_out = random_values(length_ * H * D, 9);
   std::vector<float> dqkv(length_ * width_, std::nanf("")), scratch(attention_backward_scratch_floats(shape_, length_));
   for (int64_t g = 0; g < KH; ++g)
-    attention_backward({shape_, q_.data(), pool_.data(), out_.data(), lse_.data(), d_out.data(), dqkv.data()},
+    attention_backward({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data(), d_out.data(), dqkv.data()},
                        {0, length_, 0, blocks_.data()}, g, scratch.data());
 
   std::vector<double> want(length_ * width_, 0.0);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(D));
+  const double scale = rule_.scale;
   for (int64_t p = 0; p < length_; ++p) {
     for (int64_t h = 0; h < H; ++h) {
       const int64_t g = h / shape_.group();
@@ -164,7 +168,7 @@ TEST_P(Attention, BackwardMatchesOracle) {
 TEST_P(Attention, RopeBackwardUndoesTheRotation) {
   std::vector<float> d = random_values(length_ * width_, 11), original = d;
   std::vector<std::byte> rounded(d.size() * dtype_bytes(shape_.dtype));
-  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), length_});
+  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), length_, nullptr, nullptr, nullptr});
   const int64_t D = shape_.head_dim, half = D / 2;
   for (int64_t p = 0; p < length_; ++p) {
     for (int64_t i = 0; i < half; ++i) {
@@ -180,7 +184,8 @@ TEST_P(Attention, RopeBackwardUndoesTheRotation) {
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
                                             ::testing::Values<int64_t>(16, 64), ::testing::Values<int64_t>(16, 32),
-                                            ::testing::Values<int64_t>(1, 16, 17, 50)));
+                                            ::testing::Values<int64_t>(1, 16, 17, 50),
+                                            ::testing::Values<int64_t>(0, 1, 6, 16, 17, 31, 200)));
 
 }  // namespace
 }  // namespace rl::testing

@@ -6,7 +6,7 @@
 #include "ops/convert.h"
 #include "ops/embedding.h"
 #include "ops/rms_norm.h"
-#include "ops/swiglu.h"
+#include "ops/glu.h"
 #include "support/random_values.h"
 
 namespace rl::testing {
@@ -62,11 +62,11 @@ TEST_P(Elementwise, SwigluForwardRecomputeAndBackwardAgree) {
   const auto tile = random_values(kRows * 2 * width_, 6, 2.0f), dh = random_values(kRows * width_, 7);
   const size_t item = dtype_bytes(dtype_);
   std::vector<std::byte> h(kRows * width_ * item), again(h.size()), gate_up(2 * h.size()), d(2 * h.size());
-  swiglu({tile.data(), h.data(), gate_up.data(), gate_up.data() + width_ * item, width_, 2 * width_, dtype_, kRows,
+  glu({tile.data(), h.data(), gate_up.data(), gate_up.data() + width_ * item, width_, 2 * width_, dtype_, kRows,
           width_});
-  swiglu_recompute({gate_up.data(), again.data(), dtype_, kRows, width_});
+  glu_recompute({gate_up.data(), again.data(), dtype_, kRows, width_});
   EXPECT_EQ(h, again);
-  swiglu_backward({dh.data(), gate_up.data(), d.data(), dtype_, kRows, 0, width_, width_});
+  glu_backward({dh.data(), gate_up.data(), d.data(), dtype_, kRows, 0, width_, width_});
   for (int64_t r = 0; r < kRows; ++r) {
     for (int64_t i = 0; i < width_; ++i) {
       const double g = round_to(dtype_, tile[r * 2 * width_ + i]);
@@ -100,9 +100,9 @@ TEST(Embedding, RowsAreRoundedAndGradientsOfARepeatedTokenAdd) {
   const auto table = random_values(4 * hidden, 1), dx = random_values(3 * hidden, 2);
   const std::vector<int32_t> ids = {2, 0, 2};
   std::vector<float> x(3 * hidden), grad(4 * hidden, 0.0f);
-  embed(table.data(), ids.data(), 3, hidden, Dtype::kBf16, x.data());
-  embed_backward({dx.data(), ids.data(), 3, hidden, 0, 4, grad.data()});
-  embed_backward({dx.data(), ids.data(), 3, hidden, 4, 6, grad.data()});
+  embed({table.data(), ids.data(), 3, hidden, 1.0f, Dtype::kBf16, x.data()});
+  embed_backward({dx.data(), ids.data(), 3, hidden, 0, 4, 1.0f, grad.data()});
+  embed_backward({dx.data(), ids.data(), 3, hidden, 4, 6, 1.0f, grad.data()});
   for (int64_t c = 0; c < hidden; ++c) {
     EXPECT_EQ(x[c], to_float(to_bf16(table[2 * hidden + c])));
     EXPECT_EQ(grad[2 * hidden + c], dx[c] + dx[2 * hidden + c]);

@@ -112,7 +112,7 @@ ModelConfig smollm2() {
   c.ffn = 1536;
   c.max_position = 8192;
   c.rms_eps = 1e-5f;
-  c.rope_theta = 100000;
+  c.rope.theta = 100000;
   c.tied_head = true;
   return c;
 }
