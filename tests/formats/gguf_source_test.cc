@@ -172,7 +172,7 @@ TEST(GgufSource, ReadsQwen2WithBiasesInStoredOrder) {
   const auto source = open_weight_source(fs, "q.gguf");
   EXPECT_TRUE(source->config().qkv_bias);
   EXPECT_FALSE(source->config().tied_head);
-  EXPECT_EQ(source->config().rope_theta, 10000.0);
+  EXPECT_EQ(source->config().rope.theta, 10000.0);
   EXPECT_FALSE(source->tokenizer_parts().has_value());
   EXPECT_EQ(whole(*source, "model.layers.0.self_attn.q_proj.bias"),
             (std::vector<float>{0, 1, 2, 3}));

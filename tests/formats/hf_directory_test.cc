@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/fs.h"
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
@@ -60,6 +62,184 @@ TEST(HfDirectory, OpensEveryFixtureAlikeInBothSpellings) {
   }
 }
 
+// The configuration of a fixture, after a comparison of its two spellings.
+ModelConfig read_both(const std::string& name) {
+  const ModelConfig c = parse_hf_config(fixture(name + "/config.json"), "config.json");
+  EXPECT_EQ(parse_hf_config(fixture(name + "/config_v4.json"), "config_v4.json"), c) << name;
+  EXPECT_EQ(open_weight_source(real_fs(), kModels + name)->tensors().size(), expected_tensors(c).size());
+  return c;
+}
+
+TEST(HfDirectory, ReadsTheTraitsOfQwen3) {
+  const ModelConfig c = read_both("qwen3");
+  EXPECT_EQ(c.family, Family::kQwen3);
+  EXPECT_EQ(c.head_dim, 32);
+  EXPECT_TRUE(c.qk_norm);
+  EXPECT_FALSE(c.qkv_bias);
+  EXPECT_TRUE(c.windowed.empty());
+  EXPECT_EQ(c.rope, RopeSpec{.theta = 1e6});
+}
+
+TEST(HfDirectory, ReadsTheWindowOfMistral) {
+  const ModelConfig c = read_both("mistral");
+  EXPECT_EQ(c.family, Family::kMistral);
+  EXPECT_EQ(c.window, 6);
+  EXPECT_EQ(c.windowed, (std::vector<uint8_t>{1, 1}));
+  const std::string text = fixture("mistral/config.json");
+  const ModelConfig none =
+      parse_hf_config(replaced(text, "\"sliding_window\": 6", "\"sliding_window\": null"), "c");
+  EXPECT_EQ(none.window, 0);
+  EXPECT_TRUE(none.windowed.empty());
+  const ModelConfig absent = parse_hf_config(replaced(text, "\"sliding_window\": 6,", ""), "c");
+  EXPECT_EQ(absent.window, 4096);
+}
+
+TEST(HfDirectory, ReadsTheTraitsOfGemma3) {
+  const ModelConfig c = read_both("gemma3");
+  EXPECT_EQ(c.family, Family::kGemma3);
+  EXPECT_EQ(c.activation, Activation::kGeluTanh);
+  EXPECT_EQ(c.norm_weight, NormWeight::kMinusOne);
+  EXPECT_TRUE(c.qk_norm && c.sandwich_norms && c.scaled_embedding && c.tied_head);
+  EXPECT_EQ(c.query_scalar, 24);
+  EXPECT_EQ(c.window, 8);
+  EXPECT_EQ(c.windowed, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(c.rope, RopeSpec{.theta = 1e6});
+  EXPECT_EQ(c.local_rope, RopeSpec{.theta = 1e4});
+}
+
+TEST(HfDirectory, Gemma3TakesTheDefaultsThatTransformersGives) {
+  const ModelConfig c = parse_hf_config(R"({"model_type": "gemma3_text", "vocab_size": 9,
+    "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 7, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "max_position_embeddings": 64, "rms_norm_eps": 1e-06,
+    "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "sliding_window_pattern": 3})",
+                                        "config.json");
+  EXPECT_EQ(c.head_dim, 256);
+  EXPECT_EQ(c.query_scalar, 256);
+  EXPECT_TRUE(c.tied_head);
+  EXPECT_EQ(c.window, 4096);
+  EXPECT_EQ(c.windowed, (std::vector<uint8_t>{1, 1, 0, 1, 1, 0, 1}));
+  EXPECT_EQ(c.rope, (RopeSpec{.theta = 1e6, .scaling = RopeScaling::kLinear, .factor = 8}));
+  EXPECT_EQ(c.local_rope, RopeSpec{.theta = 1e4});
+}
+
+TEST(HfDirectory, QwenWindowsStartAtTheirFirstLayerWhenSwitchedOn) {
+  std::string text = fixture("qwen3/config.json");
+  text = replaced(text, "\"use_sliding_window\": false", "\"use_sliding_window\": true");
+  EXPECT_TRUE(parse_hf_config(text, "c").windowed.empty());  // layer_types says full_attention
+  const size_t at = text.find("\"layer_types\"");
+  text.erase(at, text.find("],", at) + 2 - at);
+  text = replaced(text, "\"max_window_layers\": 28", "\"max_window_layers\": 1");
+  EXPECT_TRUE(parse_hf_config(text, "c").windowed.empty());  // sliding_window is null
+  text = replaced(text, "\"sliding_window\": null", "\"sliding_window\": 12");
+  const ModelConfig c = parse_hf_config(text, "c");
+  EXPECT_EQ(c.window, 12);
+  EXPECT_EQ(c.windowed, (std::vector<uint8_t>{0, 1}));
+  EXPECT_EQ(parse_hf_config(render_hf_config(c, Dtype::kF32), "again"), c);
+}
+
+TEST(HfDirectory, ReadsEveryRopeScaling) {
+  const RopeSpec linear{.theta = 1e4, .scaling = RopeScaling::kLinear, .factor = 2};
+  EXPECT_EQ(read_both("llama_rope_linear").rope, linear);
+  const RopeSpec llama3{.theta = 5e5, .scaling = RopeScaling::kLlama3, .factor = 8,
+                        .original_positions = 32, .low_freq_factor = 1, .high_freq_factor = 4};
+  EXPECT_EQ(read_both("llama_rope_llama3").rope, llama3);
+  const RopeSpec yarn{.theta = 1e4, .scaling = RopeScaling::kYarn, .factor = 4,
+                      .original_positions = 16, .beta_fast = 32, .beta_slow = 1, .truncate = true,
+                      .attention_factor = yarn_attention_factor(4)};
+  EXPECT_EQ(read_both("llama_rope_yarn").rope, yarn);
+}
+
+ModelConfig with_rope(const std::string& rope) {
+  return parse_hf_config(
+      replaced(test::kTinyConfig, "\"rope_theta\": 10000.0", "\"rope_scaling\": " + rope), "config.json");
+}
+
+TEST(HfDirectory, YarnSettingsSurviveSavingAndReading) {
+  const ModelConfig c = with_rope(R"({"type": "yarn", "factor": 3, "beta_fast": 16, "beta_slow": 2,
+    "truncate": false, "mscale": 0.7, "mscale_all_dim": 0.5})");
+  EXPECT_EQ(c.rope.original_positions, 16);  // the model's own length
+  EXPECT_NEAR(c.rope.attention_factor, (0.07 * std::log(3) + 1) / (0.05 * std::log(3) + 1), 1e-15);
+  EXPECT_EQ(parse_hf_config(render_hf_config(c, Dtype::kF32), "again"), c);
+  EXPECT_EQ(with_rope(R"({"rope_type": "yarn", "factor": 3, "attention_factor": 1.5})").rope.attention_factor, 1.5);
+}
+
+TEST(HfDirectory, RefusesRopesItCannotCompute) {
+  const struct {
+    const char* rope;
+    Code code;
+    const char* key;
+  } cases[] = {
+      {R"({"rope_type": "dynamic", "factor": 2})", Code::kUnsupported, "rope_type"},
+      {R"({"type": "longrope", "factor": 2})", Code::kUnsupported, "type"},
+      {R"({"rope_type": "linear", "type": "yarn", "factor": 2})", Code::kConflict, "type"},
+      {R"({"rope_type": "linear"})", Code::kDataLoss, "factor"},
+      {R"({"rope_type": "linear", "factor": 0})", Code::kOutOfRange, "factor"},
+      {R"({"rope_type": "linear", "factor": "2"})", Code::kWrongType, "factor"},
+      {R"({"rope_type": "default", "mrope_section": [1]})", Code::kUnsupported, "mrope_section"},
+      {R"({"rope_type": "default", "partial_rotary_factor": 0.5})", Code::kUnsupported,
+       "partial_rotary_factor"},
+      {R"({"rope_type": "llama3", "factor": 2})", Code::kDataLoss, "low_freq_factor"},
+      {R"({"rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 4})",
+       Code::kOutOfRange, "high_freq_factor"},
+      {R"({"rope_type": "yarn", "factor": 2, "beta_fast": -1})", Code::kOutOfRange, "beta_fast"},
+      {R"({"rope_type": "yarn", "factor": 2, "rope_theta": 1})", Code::kOutOfRange, "rope_theta"},
+      {R"({"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 0})",
+       Code::kOutOfRange, "original_max_position_embeddings"},
+  };
+  for (const auto& c : cases) {
+    const Error e = expect_error(c.code, [&] { with_rope(c.rope); });
+    EXPECT_EQ(e.key, c.key) << e.message;
+    EXPECT_TRUE(contains(e.location, c.key)) << e.location;
+  }
+}
+
+TEST(HfDirectory, RefusesFamilySettingsItDoesNotFollow) {
+  const struct {
+    const char* fixture;
+    const char* from;
+    const char* to;
+    Code code;
+    const char* key;
+  } cases[] = {
+      {"gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 50.0",
+       Code::kUnsupported, "attn_logit_softcapping"},
+      {"gemma3", "\"final_logit_softcapping\": null", "\"final_logit_softcapping\": 30.0",
+       Code::kUnsupported, "final_logit_softcapping"},
+      {"gemma3", "\"use_bidirectional_attention\": false", "\"use_bidirectional_attention\": true",
+       Code::kUnsupported, "use_bidirectional_attention"},
+      {"gemma3", "gelu_pytorch_tanh", "gelu", Code::kUnsupported, "hidden_activation"},
+      {"gemma3", "\"sliding_window\": 8", "\"sliding_window\": 0", Code::kOutOfRange,
+       "sliding_window"},
+      {"gemma3", "\"query_pre_attn_scalar\": 24", "\"query_pre_attn_scalar\": 0", Code::kOutOfRange,
+       "query_pre_attn_scalar"},
+      {"gemma3", "\"full_attention\"\n", "\"chunked_attention\"\n", Code::kUnsupported, "layer_types"},
+      {"gemma3", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", Code::kConflict,
+       "layer_types"},
+      {"gemma3", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", Code::kUnsupported,
+       "architectures"},
+      {"gemma3", "gemma3_text", "gemma3", Code::kUnsupported, "model_type"},
+      {"qwen3", "\"attention_bias\": false", "\"attention_bias\": true", Code::kUnsupported,
+       "attention_bias"},
+      {"qwen3", "\"full_attention\",", "\"sliding_attention\",", Code::kConflict, "layer_types"},
+      {"mistral", "\"silu\"", "\"relu\"", Code::kUnsupported, "hidden_act"},
+      {"mistral", "\"sliding_window\": 6", "\"sliding_window\": -6", Code::kOutOfRange,
+       "sliding_window"},
+  };
+  for (const auto& c : cases) {
+    const Error e = expect_error(c.code, [&] {
+      parse_hf_config(replaced(fixture(str(c.fixture, "/config.json")), c.from, c.to), "config.json");
+    });
+    EXPECT_EQ(e.key, c.key) << e.message;
+  }
+}
+
+TEST(HfDirectory, AnUnknownFamilyIsAnErrorWithThoseThatAreKnown) {
+  const Error e = expect_error(Code::kUnsupported, [&] {
+    parse_hf_config(replaced(test::kTinyConfig, "\"llama\"", "\"qwen3_moe\""), "config.json");
+  });
+  EXPECT_EQ(e.expected, "llama, qwen2, qwen3, mistral, gemma3_text");
+}
+
 TEST(HfDirectory, ReadsRowsAnywhereInATensor) {
   const auto source = open_weight_source(real_fs(), kModels + "llama");
   const int64_t index = source->find("model.layers.1.mlp.down_proj.weight");
@@ -95,11 +275,6 @@ TEST(HfDirectory, RefusesSettingsItDoesNotFollow) {
   } cases[] = {
       {"\"llama\"", "\"mixtral\"", "model_type"},
       {"\"silu\"", "\"gelu\"", "hidden_act"},
-      {"\"rope_theta\": 10000.0", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}",
-       "rope_type"},
-      {"\"rope_theta\": 10000.0", "\"rope_scaling\": {\"type\": \"yarn\"}", "type"},
-      {"\"rope_theta\": 10000.0",
-       "\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 1.0}", "rope_type"},
       {"\"bos_token_id\": 1", "\"sliding_window\": 6", "sliding_window"},
       {"\"bos_token_id\": 1", "\"use_sliding_window\": true", "use_sliding_window"},
       {"\"bos_token_id\": 1", "\"attention_bias\": true", "attention_bias"},

@@ -57,6 +57,12 @@ TEST(SaveHf, WritesTheBytesOfTheFormatsOwnWriter) {
   for (const auto& [name, dtype] : {std::pair{"llama", Dtype::kF32},
                                     {"smollm2", Dtype::kF32},
                                     {"qwen2", Dtype::kF32},
+                                    {"qwen3", Dtype::kF32},
+                                    {"mistral", Dtype::kF32},
+                                    {"gemma3", Dtype::kF32},
+                                    {"llama_rope_linear", Dtype::kF32},
+                                    {"llama_rope_llama3", Dtype::kF32},
+                                    {"llama_rope_yarn", Dtype::kF32},
                                     {"llama_bf16", Dtype::kBf16}}) {
     const TempDir temp;
     const std::string from = kFixtures + "/models/" + name;
@@ -71,14 +77,16 @@ TEST(SaveHf, WritesTheBytesOfTheFormatsOwnWriter) {
 }
 
 TEST(SaveHf, WritesTheKeysThatTransformersWrites) {
-  for (const std::string name : {"llama", "qwen2"}) {
+  for (const std::string name : {"llama", "qwen2", "qwen3", "mistral", "gemma3", "llama_rope_linear",
+                                 "llama_rope_llama3", "llama_rope_yarn"}) {
     const std::string original = kFixtures + "/models/" + name;
     const auto source = open_weight_source(real_fs(), original);
     const auto want = nlohmann::json::parse(text_of(original + "/config.json"));
     const auto have = nlohmann::json::parse(render_hf_config(source->config(), Dtype::kF32));
     for (const auto& [key, value] : want.items()) {
-      // transformers_version names a release; the other two have no effect on the model.
-      if (key == "transformers_version" || key == "pretraining_tp" || key == "max_window_layers")
+      // transformers_version names a release; the others have no effect beside what is written.
+      if (key == "transformers_version" || key == "pretraining_tp" || key == "max_window_layers" ||
+          key == "_sliding_window_pattern")
         continue;
       ASSERT_TRUE(have.contains(key)) << key;
       EXPECT_EQ(have[key], value) << key;

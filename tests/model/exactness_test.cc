@@ -32,7 +32,8 @@ TEST_P(Exactness, LogprobsDoNotDependOnPackingChunksOrThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, Exactness,
-                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2"),
+                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral",
+                                                              "gemma3", "llama_rope_yarn"),
                                             ::testing::Values(Dtype::kF32, Dtype::kBf16),
                                             ::testing::Values(1.0f, 0.7f)));
 

@@ -88,7 +88,10 @@ TEST_P(AdamwGolden, ThreeStepsMatch) {
               loss_tolerance(facts, kSteps));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, AdamwGolden, ::testing::Values("llama", "smollm2", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Fixtures, AdamwGolden,
+                         ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral",
+                                           "gemma3", "llama_rope_linear", "llama_rope_llama3",
+                                           "llama_rope_yarn"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

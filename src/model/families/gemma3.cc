@@ -7,7 +7,7 @@
 namespace rl {
 namespace {
 
-constexpr double kGlobalTheta = 1e6, kLocalTheta = 1e4;
+constexpr double kGlobalTheta = 1e6, kLocalTheta = 1e4, kMaxScalar = 1e9;
 
 void require_gelu_tanh(const ConfigReader& in) {
   for (const char* key : {"hidden_activation", "hidden_act"}) {
@@ -45,6 +45,12 @@ void read_ropes(const ConfigReader& in, ModelConfig& c) {
   if (!c.windowed.empty()) c.local_rope = local_rope;
 }
 
+// transformers documents an integer, and refuses 256.0 for one.
+nlohmann::json integer_where_whole(double v) {
+  const auto whole = static_cast<int64_t>(v);
+  return static_cast<double>(whole) == v ? nlohmann::json(whole) : nlohmann::json(v);
+}
+
 void read(const ConfigReader& in, ModelConfig& c) {
   require_gelu_tanh(in);
   in.refuse_true({"use_bidirectional_attention"});
@@ -56,6 +62,10 @@ void read(const ConfigReader& in, ModelConfig& c) {
   c.scaled_embedding = true;
   read_head_sizes(in, {.kv_heads = std::nullopt, .head_dim = 256}, c);
   c.query_scalar = in.optional_number("query_pre_attn_scalar").value_or(256);
+  if (!(c.query_scalar > 0 && c.query_scalar <= kMaxScalar)) {
+    in.fail(Code::kOutOfRange, "query_pre_attn_scalar",
+            str("is ", c.query_scalar, ", it must be above 0 and at most ", kMaxScalar));
+  }
   const int64_t window = in.optional_integer("sliding_window").value_or(4096);
   set_windows(in, "sliding_window", window, windowed_layers(in, c), c);
   read_ropes(in, c);
@@ -66,7 +76,7 @@ void write(const ModelConfig& c, nlohmann::json& out) {
   const RopeSpec local = c.local_rope.value_or(RopeSpec{.theta = kLocalTheta});
   out["rope_parameters"] = {{"full_attention", rope_json(c.rope)}, {"sliding_attention", rope_json(local)}};
   out["hidden_activation"] = "gelu_pytorch_tanh";
-  out["query_pre_attn_scalar"] = c.query_scalar;
+  out["query_pre_attn_scalar"] = integer_where_whole(c.query_scalar);
   if (!c.windowed.empty()) out["sliding_window"] = c.window;
   out["layer_types"] = layer_types(c);
   out["attention_bias"] = false;
