@@ -568,7 +568,7 @@ RL_API rl_status rl_plan_text(const rl_plan* plan, rl_bytes** out, rl_error** er
 
 typedef struct rl_model_info {
   size_t struct_size;
-  const char* family; /* "llama" or "qwen2"; owner: the library */
+  const char* family; /* "llama", "qwen2", "qwen3", "mistral" or "gemma3"; owner: the library */
   int64_t vocab;      /* rows of the embedding */
   int64_t hidden;
   int64_t layers;

@@ -106,6 +106,33 @@ TEST_P(ModelGolden, EveryGradientMatches) {
   EXPECT_EQ(compared, static_cast<int>(model.layout().parameters().size()));
 }
 
+// Weights stored in bf16: those bits in fp32 arithmetic, and against torch's own bf16 run.
+TEST(Bf16Golden, LogitsMatchInBothComputeTypes) {
+  const std::string dir = TinyModel::fixture("llama_bf16");
+  const GoldenTensors golden(dir + "/golden.safetensors");
+  for (const Dtype compute : {Dtype::kF32, Dtype::kBf16}) {
+    if (compute == Dtype::kBf16 && !cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+    // Two bf16 runs round at different places; the goldens' notes allow 0.15 between them.
+    const double tolerance = compute == Dtype::kF32 ? kLogitTolerance : 0.15;
+    const TinyModel tiny(dir, compute, 2);
+    const Model& model = *tiny.model;
+    for (int i = 0; i < kSequences; ++i) {
+      const std::string seq = "seq" + std::to_string(i);
+      TrainingBatch batch(tiny, {golden.ids(seq + ".input_ids")});
+      forward(model, batch.batch(), batch.pool, *batch.buffers, nullptr);
+      const Arena arena("test head", HeadBuffers::bytes(model.config(), compute, batch.rows(), false));
+      HeadBuffers head(model.config(), compute, batch.rows(), false, arena.data());
+      std::vector<int32_t> rows(batch.rows());
+      std::iota(rows.begin(), rows.end(), 0);
+      gather_rows(model, batch.buffers->hidden, rows, head);
+      head_forward(model, std::vector<float>(batch.rows(), 1.0f), head);
+      const auto want = golden.get(seq + (compute == Dtype::kF32 ? ".logits_f64" : ".logits_bf16"));
+      ASSERT_EQ(static_cast<int64_t>(want.values.size()), batch.rows() * head.vocab);
+      for (size_t k = 0; k < want.values.size(); ++k) ASSERT_NEAR(head.z[k], want.values[k], tolerance) << seq << " " << k;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Fixtures, ModelGolden, ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3",
                                            "llama_rope_linear", "llama_rope_llama3", "llama_rope_yarn"),
                          [](const auto& info) { return std::string(info.param); });

@@ -128,6 +128,30 @@ TEST_P(Attention, RowsHaveTheSameBitsInEveryChunking) {
   }
 }
 
+TEST_P(Attention, BlocksOutsideEveryWindowAreNotRead) {
+  const int64_t P = shape_.block_size, last = length_ - 1, first_block = rule_.first_key(last) / P;
+  attend(1);
+  const auto out = out_;
+  for (int64_t b = 0; b < first_block; ++b) {
+    std::byte* block = pool_.data() + blocks_[b] * shape_.block_bytes();
+    std::fill_n(block, shape_.block_bytes(), std::byte{0xff});  // NaN in both types
+  }
+  std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
+  for (int64_t g = 0; g < shape_.kv_heads; ++g)
+    attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()}, {last, 1, last, blocks_.data()}, g,
+              scratch.data());
+  EXPECT_EQ(out_, out);
+}
+
+TEST_P(Attention, AWindowThatReachesTheStartChangesNoBit) {
+  rule_.window = 0;
+  attend(kAttentionMaxRows);
+  const auto out = out_;
+  rule_.window = length_;
+  attend(kAttentionMaxRows);
+  EXPECT_EQ(out_, out);
+}
+
 TEST_P(Attention, BackwardMatchesOracle) {
   attend(kAttentionMaxRows);
   const int64_t D = shape_.head_dim, H = shape_.heads, KH = shape_.kv_heads;
@@ -180,6 +204,102 @@ TEST_P(Attention, RopeBackwardUndoesTheRotation) {
   }
   EXPECT_EQ(element(rounded.data(), shape_.dtype, 3), round_to(shape_.dtype, d[3]));
 }
+
+// Norm and rotation of one head in double.
+std::vector<double> norm_and_rotate(const std::vector<double>& x, const std::vector<double>& w, double eps, double p) {
+  const int64_t D = static_cast<int64_t>(x.size()), half = D / 2;
+  double sum = 0;
+  for (const double v : x) sum += v * v;
+  const double inv = 1.0 / std::sqrt(sum / static_cast<double>(D) + eps);
+  std::vector<double> out(D);
+  for (int64_t i = 0; i < half; ++i) {
+    const double angle = p * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+    const double a = x[i] * inv * w[i], b = x[half + i] * inv * w[half + i];
+    out[i] = a * std::cos(angle) - b * std::sin(angle);
+    out[half + i] = b * std::cos(angle) + a * std::sin(angle);
+  }
+  return out;
+}
+
+class HeadNorms : public ::testing::TestWithParam<std::tuple<int64_t, NormWeight>> {
+ protected:
+  static constexpr int64_t kHeads = 3, kRows = 4;
+  static constexpr float kEps = 1e-5f;
+  HeadNorms()
+      : D(std::get<0>(GetParam())), shape_{kHeads, 1, D, 16, Dtype::kF32}, width_((kHeads + 2) * D),
+        qkv_(random_values(kRows * width_, 1)), w_(random_values(2 * D, 2)), table_(make_rope_table(D, 20, {.theta = 1e4})),
+        norm_{w_.data(), w_.data() + D, kEps, std::get<1>(GetParam())} {
+    for (int32_t r = 0; r < kRows; ++r) places_.push_back({3 * r + 1, 0});
+  }
+  std::vector<double> weights(int64_t head) const {
+    std::vector<double> out;
+    for (int64_t i = 0; i < D; ++i)
+      out.push_back(w_[(head < kHeads ? 0 : D) + i] + (norm_.weight == NormWeight::kMinusOne ? 1.0 : 0.0));
+    return out;
+  }
+  std::vector<double> input(int64_t row, int64_t head) const {
+    const float* x = qkv_.data() + row * width_ + head * D;
+    return {x, x + D};
+  }
+
+  int64_t D;
+  AttentionShape shape_;
+  int64_t width_;
+  std::vector<float> qkv_, w_;
+  RopeTable table_;
+  HeadNorm norm_;
+  std::vector<RowPlace> places_;
+};
+
+TEST_P(HeadNorms, QueriesAndKeysAreNormedBeforeTheyTurnAndValuesAreNot) {
+  std::vector<float> q(kRows * kHeads * D), pool(2 * D * 16);
+  rope_and_write_kv({shape_, qkv_.data(), nullptr, &norm_, places_.data(), &table_, q.data(),
+                     reinterpret_cast<std::byte*>(pool.data()), kRows});
+  for (int64_t r = 0; r < kRows; ++r) {
+    const int64_t p = places_[r].position;
+    for (int64_t h = 0; h <= kHeads; ++h) {
+      const auto want = norm_and_rotate(input(r, h), weights(h), kEps, static_cast<double>(p));
+      for (int64_t i = 0; i < D; ++i) {
+        const float have = h < kHeads ? q[(r * kHeads + h) * D + i] : pool[i * 16 + p];
+        ASSERT_NEAR(have, want[i], 3e-6 * (1 + std::abs(want[i])));
+      }
+    }
+    for (int64_t i = 0; i < D; ++i) ASSERT_EQ(pool[D * 16 + p * D + i], qkv_[r * width_ + (kHeads + 1) * D + i]);
+  }
+}
+
+TEST_P(HeadNorms, BackwardMatchesDifferences) {
+  const auto dy = random_values(kRows * width_, 3);
+  auto d = dy;
+  std::vector<float> rounded(d.size()), d_norm(2 * D, 0.5f);
+  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), kRows, &norm_, qkv_.data(), d_norm.data()});
+  EXPECT_EQ(rounded, d);
+  std::vector<double> want_w(2 * D, 0.5);
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t h = 0; h <= kHeads; ++h) {
+      const auto loss = [&](const std::vector<double>& x, const std::vector<double>& w) {
+        const auto y = norm_and_rotate(x, w, kEps, static_cast<double>(places_[r].position));
+        double sum = 0;
+        for (int64_t i = 0; i < D; ++i) sum += y[i] * dy[r * width_ + h * D + i];
+        return sum;
+      };
+      const auto x = input(r, h), w = weights(h);
+      for (int64_t i = 0; i < D; ++i) {
+        auto up = x, down = x, w_up = w, w_down = w;
+        up[i] += 1e-6, down[i] -= 1e-6, w_up[i] += 1e-6, w_down[i] -= 1e-6;
+        ASSERT_NEAR(d[r * width_ + h * D + i], (loss(up, w) - loss(down, w)) / 2e-6, 3e-5);
+        want_w[(h < kHeads ? 0 : D) + i] += (loss(x, w_up) - loss(x, w_down)) / 2e-6;
+      }
+    }
+    for (int64_t i = 0; i < D; ++i)
+      ASSERT_EQ(d[r * width_ + (kHeads + 1) * D + i], dy[r * width_ + (kHeads + 1) * D + i]);
+  }
+  for (int64_t i = 0; i < 2 * D; ++i) EXPECT_NEAR(d_norm[i], want_w[i], 3e-5 * (1 + std::abs(want_w[i])));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, HeadNorms,
+                         ::testing::Combine(::testing::Values<int64_t>(16, 64, 256),
+                                            ::testing::Values(NormWeight::kPlain, NormWeight::kMinusOne)));
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
