@@ -601,10 +601,11 @@ RL_API void rl_model_info_init(rl_model_info* info, size_t size);
 /* Flag of rl_model_save: an existing directory is replaced. */
 #define RL_SAVE_REPLACE UINT64_C(1)
 
-/* Opens model.path, a Hugging Face directory or a GGUF file, as family Llama (SmolLM2 included) or
- * Qwen2. options may be NULL: those of the runtime. The plan of `use` is checked against the budget
- * before weights are read. A broken file is RL_DATA_LOSS with file, offset and tensor. Thread: any.
- */
+/* Opens model.path: a Hugging Face directory of a family that rl_model_info names (SmolLM2 is a
+ * llama), or a GGUF file of a llama or qwen2. options may be NULL: those of the runtime. The plan of
+ * `use` is checked against the budget before weights are read. A broken file is RL_DATA_LOSS with
+ * file, offset and tensor; another family, or a setting that is not followed, RL_UNSUPPORTED with
+ * what is. Thread: any. */
 RL_API rl_status rl_model_open(rl_runtime* runtime, const rl_options* options, int32_t use,
                                rl_model** out, rl_error** err);
 

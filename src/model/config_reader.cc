@@ -7,7 +7,8 @@ namespace rl {
 
 ConfigReader::ConfigReader(const Json& object, const std::string& path, std::string pointer)
     : object_(object), path_(path), pointer_(std::move(pointer)) {
-  if (!object.is_object()) fail(Code::kWrongType, "", str("is ", object.type_name(), ", not an object"));
+  if (!object.is_object())
+    fail(Code::kWrongType, "", str("is ", object.type_name(), ", not an object"));
 }
 
 const ConfigReader::Json* ConfigReader::find(const char* key) const {
@@ -56,19 +57,23 @@ std::optional<std::string> ConfigReader::optional_text(const char* key) const {
   return v->get<std::string>();
 }
 
-ConfigReader ConfigReader::object(const char* key) const { return {require(key), path_, where(key)}; }
+ConfigReader ConfigReader::object(const char* key) const {
+  return {require(key), path_, where(key)};
+}
 
 int64_t ConfigReader::to_integer(const char* key, const Json& v) const {
-  if (!v.is_number_integer()) fail(Code::kWrongType, key, str("is ", v.type_name(), ", not an integer"));
+  if (!v.is_number_integer())
+    fail(Code::kWrongType, key, str("is ", v.type_name(), ", not an integer"));
   if (v.is_number_unsigned() && !std::in_range<int64_t>(v.get<uint64_t>())) {
     fail(Code::kOutOfRange, key, str("is ", v.get<uint64_t>(), ", above 2^63-1"));
   }
   return v.get<int64_t>();
 }
 
-void ConfigReader::unsupported(const char* key, const std::string& seen, std::string expected) const {
-  throw Error(Code::kUnsupported,
-              str(path_, ": ", where(key), " is ", seen.substr(0, 200), ", supported is ", expected))
+void ConfigReader::unsupported(const char* key, const std::string& seen,
+                               std::string expected) const {
+  throw Error(Code::kUnsupported, str(path_, ": ", where(key), " is ", seen.substr(0, 200),
+                                      ", supported is ", expected))
       .with_key(key)
       .with_expected(std::move(expected))
       .with_location(str(path_, " ", where(key)));
@@ -96,7 +101,8 @@ void ConfigReader::refuse_present(std::initializer_list<const char*> keys) const
 
 void ConfigReader::refuse_others(std::initializer_list<const char*> known) const {
   for (const auto& [key, value] : object_.items()) {
-    const bool listed = std::any_of(known.begin(), known.end(), [&](const char* k) { return key == k; });
+    const bool listed =
+        std::any_of(known.begin(), known.end(), [&](const char* k) { return key == k; });
     if (!listed) refuse_unless(value.is_null(), key.c_str(), "null");
   }
 }

@@ -1,5 +1,6 @@
-// One object of a config.json, read key by key with the type each must have. Errors name the file and the JSON pointer.
-// Null and absent are the same, as in transformers, where a key does not say otherwise.
+// One object of a config.json, read key by key with the type each must have. Errors name the file
+// and the JSON pointer. Null and absent are the same, as in transformers, where a key does not say
+// otherwise.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -31,7 +32,8 @@ class ConfigReader {
   int64_t to_integer(const char* key, const Json& value) const;
 
   // Error(kUnsupported) for a key whose value this library does not follow.
-  [[noreturn]] void unsupported(const char* key, const std::string& seen, std::string expected) const;
+  [[noreturn]] void unsupported(const char* key, const std::string& seen,
+                                std::string expected) const;
   [[noreturn]] void fail(Code code, const char* key, const std::string& what) const;
   // unsupported() with the value in the file, unless the condition holds.
   void refuse_unless(bool supported, const char* key, const char* expected) const;

@@ -99,7 +99,8 @@ ModelConfig parse_hf_config(std::string_view text, const std::string& path) {
   c.hidden = in.integer("hidden_size");
   c.layers = in.integer("num_hidden_layers");
   if (c.layers < 1 || c.layers > kModelCaps.layers) {
-    in.fail(Code::kOutOfRange, "num_hidden_layers", str("is ", c.layers, ", allowed is 1..", kModelCaps.layers));
+    in.fail(Code::kOutOfRange, "num_hidden_layers",
+            str("is ", c.layers, ", allowed is 1..", kModelCaps.layers));
   }
   c.ffn = in.integer("intermediate_size");
   c.max_position = in.integer("max_position_embeddings");

@@ -35,10 +35,13 @@ void check_relation(bool ok, const char* field, std::string message, const std::
 
 void check_traits(const ModelConfig& c, const std::string& location) {
   check_relation(std::isfinite(c.query_scalar) && c.query_scalar >= 0, "query_scalar",
-                 str("query_scalar is ", c.query_scalar, ", it must be finite and not negative"), location);
-  check_relation(!(c.qkv_bias && c.qk_norm), "qk_norm", "q/k norms together with qkv biases", location);
+                 str("query_scalar is ", c.query_scalar, ", it must be finite and not negative"),
+                 location);
+  check_relation(!(c.qkv_bias && c.qk_norm), "qk_norm", "q/k norms together with qkv biases",
+                 location);
   if (c.windowed.empty()) {
-    check_relation(c.window == 0, "window", str("window is ", c.window, ", no layer has one"), location);
+    check_relation(c.window == 0, "window", str("window is ", c.window, ", no layer has one"),
+                   location);
     return;
   }
   check_size("window", c.window, kModelCaps.max_position, location);

@@ -49,8 +49,8 @@ struct ModelConfig {
   double query_scalar = 0;        // scores are divided by its square root; 0: head_dim
   int64_t window = 0;             // keys that a row of a windowed layer attends at most
   std::vector<uint8_t> windowed;  // per layer; empty: none, and then window is 0
-  std::vector<int32_t> eos_ids;  // every id that ends a sequence, in file order, no repeats
-  int32_t bos_id = -1;           // -1 when the file names none
+  std::vector<int32_t> eos_ids;   // every id that ends a sequence, in file order, no repeats
+  int32_t bos_id = -1;            // -1 when the file names none
   int32_t pad_id = -1;
   Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
 

@@ -44,15 +44,21 @@ int64_t original_positions(const ConfigReader& rope, const RopeDefaults& default
 void read_llama3(const ConfigReader& rope, const RopeDefaults& defaults, RopeSpec& out) {
   out.original_positions = original_positions(rope, defaults);
   out.low_freq_factor = positive(rope, "low_freq_factor", rope.number("low_freq_factor"));
-  out.high_freq_factor = positive(rope, "high_freq_factor", rope.number("high_freq_factor"), out.low_freq_factor);
+  out.high_freq_factor =
+      positive(rope, "high_freq_factor", rope.number("high_freq_factor"), out.low_freq_factor);
 }
 
-// How much longer the rotated vector is: given, or 0.1 m ln(factor) + 1, or a quotient of two of these.
+// How much longer the rotated vector is: given, or 0.1 m ln(factor) + 1, or a quotient of two of
+// these.
 double attention_factor(const ConfigReader& rope, double factor) {
-  if (const auto given = rope.optional_number("attention_factor")) return positive(rope, "attention_factor", *given);
-  const double m = rope.optional_number("mscale").value_or(0), all = rope.optional_number("mscale_all_dim").value_or(0);
+  if (const auto given = rope.optional_number("attention_factor"))
+    return positive(rope, "attention_factor", *given);
+  const double m = rope.optional_number("mscale").value_or(0),
+               all = rope.optional_number("mscale_all_dim").value_or(0);
   if (m == 0 || all == 0) return yarn_attention_factor(factor);
-  const auto length = [&](double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; };
+  const auto length = [&](double scale) {
+    return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+  };
   return positive(rope, "mscale", length(m) / length(all));
 }
 
@@ -68,13 +74,15 @@ void read_yarn(const ConfigReader& rope, const RopeDefaults& defaults, RopeSpec&
 }  // namespace
 
 RopeSpec read_rope_object(const ConfigReader& rope, const RopeDefaults& defaults) {
-  rope.refuse_others({"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
-                      "low_freq_factor", "high_freq_factor", "attention_factor", "beta_fast", "beta_slow", "mscale",
-                      "mscale_all_dim", "truncate", "partial_rotary_factor"});
+  rope.refuse_others({"rope_type", "type", "rope_theta", "factor",
+                      "original_max_position_embeddings", "low_freq_factor", "high_freq_factor",
+                      "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
+                      "truncate", "partial_rotary_factor"});
   const auto partial = rope.optional_number("partial_rotary_factor");
   rope.refuse_unless(!partial || *partial == 1.0, "partial_rotary_factor", "1");
   RopeSpec out;
-  out.theta = positive(rope, "rope_theta", rope.optional_number("rope_theta").value_or(defaults.theta));
+  out.theta =
+      positive(rope, "rope_theta", rope.optional_number("rope_theta").value_or(defaults.theta));
   out.scaling = read_scaling(rope);
   if (out.scaling == RopeScaling::kNone) return out;
   out.factor = positive(rope, "factor", rope.number("factor"));
@@ -94,7 +102,8 @@ RopeSpec read_rope(const ConfigReader& in, const RopeDefaults& defaults) {
     return old;
   }
   const ConfigReader object = in.object("rope_parameters");
-  if (!theta && object.find("rope_theta") == nullptr) object.fail(Code::kDataLoss, "rope_theta", "is missing");
+  if (!theta && object.find("rope_theta") == nullptr)
+    object.fail(Code::kDataLoss, "rope_theta", "is missing");
   const RopeSpec rope = read_rope_object(object, base);
   if (theta && rope.theta != *theta) {
     object.fail(Code::kConflict, "rope_theta", str("is ", rope.theta, ", /rope_theta is ", *theta));
@@ -123,7 +132,8 @@ nlohmann::json rope_json(const RopeSpec& r) {
   if (r.beta_fast != 32) j["beta_fast"] = r.beta_fast;
   if (r.beta_slow != 1) j["beta_slow"] = r.beta_slow;
   if (!r.truncate) j["truncate"] = false;
-  if (r.attention_factor != yarn_attention_factor(r.factor)) j["attention_factor"] = r.attention_factor;
+  if (r.attention_factor != yarn_attention_factor(r.factor))
+    j["attention_factor"] = r.attention_factor;
   return j;
 }
 

@@ -1,6 +1,6 @@
-// Rotary settings of a config.json, in both spellings: rope_parameters (transformers 5), or rope_theta beside
-// rope_scaling (before). Missing values take the defaults of transformers 5; a type or key that this library does not
-// follow is Error(kUnsupported).
+// Rotary settings of a config.json, in both spellings: rope_parameters (transformers 5), or
+// rope_theta beside rope_scaling (before). Missing values take the defaults of transformers 5; a
+// type or key that this library does not follow is Error(kUnsupported).
 #pragma once
 #include <nlohmann/json.hpp>
 

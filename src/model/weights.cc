@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kAlignFloats = 16;
 
-// The parameters of a layer in the order they stand in. `fused` ones follow their neighbour without a gap; `at` is where
-// the offset of the first of them goes.
+// The parameters of a layer in the order they stand in. `fused` ones follow their neighbour without a gap; `at` is
+// where the offset of the first of them goes.
 struct LayerPart {
   std::string_view suffix;
   int64_t LayerOffsets::*at;

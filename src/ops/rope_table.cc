@@ -42,17 +42,26 @@ Ramp yarn_ramp(int64_t head_dim, const RopeSpec& s) {
 
 }  // namespace
 
-double yarn_attention_factor(double factor) { return factor <= 1 ? 1.0 : 0.1 * std::log(factor) + 1.0; }
+double yarn_attention_factor(double factor) {
+  return factor <= 1 ? 1.0 : 0.1 * std::log(factor) + 1.0;
+}
 
 std::vector<double> rope_frequencies(int64_t head_dim, const RopeSpec& s) {
   std::vector<double> out(head_dim / 2);
   const Ramp ramp = s.scaling == RopeScaling::kYarn ? yarn_ramp(head_dim, s) : Ramp{0, 1};
   for (size_t i = 0; i < out.size(); ++i) {
-    const double f = std::pow(s.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+    const double f =
+        std::pow(s.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
     switch (s.scaling) {
-      case RopeScaling::kNone: out[i] = f; break;
-      case RopeScaling::kLinear: out[i] = f / s.factor; break;
-      case RopeScaling::kLlama3: out[i] = llama3_frequency(f, s); break;
+      case RopeScaling::kNone:
+        out[i] = f;
+        break;
+      case RopeScaling::kLinear:
+        out[i] = f / s.factor;
+        break;
+      case RopeScaling::kLlama3:
+        out[i] = llama3_frequency(f, s);
+        break;
       case RopeScaling::kYarn: {
         const double stretched = ramp.at(static_cast<double>(i));
         out[i] = f / s.factor * stretched + f * (1 - stretched);

@@ -66,7 +66,8 @@ TEST(HfDirectory, OpensEveryFixtureAlikeInBothSpellings) {
 ModelConfig read_both(const std::string& name) {
   const ModelConfig c = parse_hf_config(fixture(name + "/config.json"), "config.json");
   EXPECT_EQ(parse_hf_config(fixture(name + "/config_v4.json"), "config_v4.json"), c) << name;
-  EXPECT_EQ(open_weight_source(real_fs(), kModels + name)->tensors().size(), expected_tensors(c).size());
+  EXPECT_EQ(open_weight_source(real_fs(), kModels + name)->tensors().size(),
+            expected_tensors(c).size());
   return c;
 }
 
@@ -140,18 +141,28 @@ TEST(HfDirectory, QwenWindowsStartAtTheirFirstLayerWhenSwitchedOn) {
 TEST(HfDirectory, ReadsEveryRopeScaling) {
   const RopeSpec linear{.theta = 1e4, .scaling = RopeScaling::kLinear, .factor = 2};
   EXPECT_EQ(read_both("llama_rope_linear").rope, linear);
-  const RopeSpec llama3{.theta = 5e5, .scaling = RopeScaling::kLlama3, .factor = 8,
-                        .original_positions = 32, .low_freq_factor = 1, .high_freq_factor = 4};
+  const RopeSpec llama3{.theta = 5e5,
+                        .scaling = RopeScaling::kLlama3,
+                        .factor = 8,
+                        .original_positions = 32,
+                        .low_freq_factor = 1,
+                        .high_freq_factor = 4};
   EXPECT_EQ(read_both("llama_rope_llama3").rope, llama3);
-  const RopeSpec yarn{.theta = 1e4, .scaling = RopeScaling::kYarn, .factor = 4,
-                      .original_positions = 16, .beta_fast = 32, .beta_slow = 1, .truncate = true,
+  const RopeSpec yarn{.theta = 1e4,
+                      .scaling = RopeScaling::kYarn,
+                      .factor = 4,
+                      .original_positions = 16,
+                      .beta_fast = 32,
+                      .beta_slow = 1,
+                      .truncate = true,
                       .attention_factor = yarn_attention_factor(4)};
   EXPECT_EQ(read_both("llama_rope_yarn").rope, yarn);
 }
 
 ModelConfig with_rope(const std::string& rope) {
   return parse_hf_config(
-      replaced(test::kTinyConfig, "\"rope_theta\": 10000.0", "\"rope_scaling\": " + rope), "config.json");
+      replaced(test::kTinyConfig, "\"rope_theta\": 10000.0", "\"rope_scaling\": " + rope),
+      "config.json");
 }
 
 TEST(HfDirectory, YarnSettingsSurviveSavingAndReading) {
@@ -160,7 +171,9 @@ TEST(HfDirectory, YarnSettingsSurviveSavingAndReading) {
   EXPECT_EQ(c.rope.original_positions, 16);  // the model's own length
   EXPECT_NEAR(c.rope.attention_factor, (0.07 * std::log(3) + 1) / (0.05 * std::log(3) + 1), 1e-15);
   EXPECT_EQ(parse_hf_config(render_hf_config(c, Dtype::kF32), "again"), c);
-  EXPECT_EQ(with_rope(R"({"rope_type": "yarn", "factor": 3, "attention_factor": 1.5})").rope.attention_factor, 1.5);
+  EXPECT_EQ(with_rope(R"({"rope_type": "yarn", "factor": 3, "attention_factor": 1.5})")
+                .rope.attention_factor,
+            1.5);
 }
 
 TEST(HfDirectory, RefusesRopesItCannotCompute) {
@@ -212,7 +225,8 @@ TEST(HfDirectory, RefusesFamilySettingsItDoesNotFollow) {
        "sliding_window"},
       {"gemma3", "\"query_pre_attn_scalar\": 24", "\"query_pre_attn_scalar\": 0", Code::kOutOfRange,
        "query_pre_attn_scalar"},
-      {"gemma3", "\"full_attention\"\n", "\"chunked_attention\"\n", Code::kUnsupported, "layer_types"},
+      {"gemma3", "\"full_attention\"\n", "\"chunked_attention\"\n", Code::kUnsupported,
+       "layer_types"},
       {"gemma3", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", Code::kConflict,
        "layer_types"},
       {"gemma3", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", Code::kUnsupported,
@@ -227,7 +241,8 @@ TEST(HfDirectory, RefusesFamilySettingsItDoesNotFollow) {
   };
   for (const auto& c : cases) {
     const Error e = expect_error(c.code, [&] {
-      parse_hf_config(replaced(fixture(str(c.fixture, "/config.json")), c.from, c.to), "config.json");
+      parse_hf_config(replaced(fixture(str(c.fixture, "/config.json")), c.from, c.to),
+                      "config.json");
     });
     EXPECT_EQ(e.key, c.key) << e.message;
   }

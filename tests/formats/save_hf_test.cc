@@ -77,8 +77,8 @@ TEST(SaveHf, WritesTheBytesOfTheFormatsOwnWriter) {
 }
 
 TEST(SaveHf, WritesTheKeysThatTransformersWrites) {
-  for (const std::string name : {"llama", "qwen2", "qwen3", "mistral", "gemma3", "llama_rope_linear",
-                                 "llama_rope_llama3", "llama_rope_yarn"}) {
+  for (const std::string name : {"llama", "qwen2", "qwen3", "mistral", "gemma3",
+                                 "llama_rope_linear", "llama_rope_llama3", "llama_rope_yarn"}) {
     const std::string original = kFixtures + "/models/" + name;
     const auto source = open_weight_source(real_fs(), original);
     const auto want = nlohmann::json::parse(text_of(original + "/config.json"));

@@ -111,7 +111,8 @@ TEST(Bf16Golden, LogitsMatchInBothComputeTypes) {
   const std::string dir = TinyModel::fixture("llama_bf16");
   const GoldenTensors golden(dir + "/golden.safetensors");
   for (const Dtype compute : {Dtype::kF32, Dtype::kBf16}) {
-    if (compute == Dtype::kBf16 && !cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+    if (compute == Dtype::kBf16 && !cpu_has_bf16_dot())
+      GTEST_SKIP() << "this CPU has no bf16 dot product";
     // Two bf16 runs round at different places; the goldens' notes allow 0.15 between them.
     const double tolerance = compute == Dtype::kF32 ? kLogitTolerance : 0.15;
     const TinyModel tiny(dir, compute, 2);
@@ -128,7 +129,8 @@ TEST(Bf16Golden, LogitsMatchInBothComputeTypes) {
       head_forward(model, std::vector<float>(batch.rows(), 1.0f), head);
       const auto want = golden.get(seq + (compute == Dtype::kF32 ? ".logits_f64" : ".logits_bf16"));
       ASSERT_EQ(static_cast<int64_t>(want.values.size()), batch.rows() * head.vocab);
-      for (size_t k = 0; k < want.values.size(); ++k) ASSERT_NEAR(head.z[k], want.values[k], tolerance) << seq << " " << k;
+      for (size_t k = 0; k < want.values.size(); ++k)
+        ASSERT_NEAR(head.z[k], want.values[k], tolerance) << seq << " " << k;
     }
   }
 }

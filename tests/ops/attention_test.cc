@@ -1,5 +1,5 @@
-// Rope, KV writes, attention and its backward against a double oracle: shuffled block tables, lengths and windows around
-// block borders, grouped heads, rows in any chunking.
+// Rope, KV writes, attention and its backward against a double oracle: shuffled block tables, lengths and windows
+// around block borders, grouped heads, rows in any chunking.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -227,7 +227,8 @@ class HeadNorms : public ::testing::TestWithParam<std::tuple<int64_t, NormWeight
   static constexpr float kEps = 1e-5f;
   HeadNorms()
       : D(std::get<0>(GetParam())), shape_{kHeads, 1, D, 16, Dtype::kF32}, width_((kHeads + 2) * D),
-        qkv_(random_values(kRows * width_, 1)), w_(random_values(2 * D, 2)), table_(make_rope_table(D, 20, {.theta = 1e4})),
+        qkv_(random_values(kRows * width_, 1)), w_(random_values(2 * D, 2)),
+        table_(make_rope_table(D, 20, {.theta = 1e4})),
         norm_{w_.data(), w_.data() + D, kEps, std::get<1>(GetParam())} {
     for (int32_t r = 0; r < kRows; ++r) places_.push_back({3 * r + 1, 0});
   }
@@ -272,7 +273,8 @@ TEST_P(HeadNorms, BackwardMatchesDifferences) {
   const auto dy = random_values(kRows * width_, 3);
   auto d = dy;
   std::vector<float> rounded(d.size()), d_norm(2 * D, 0.5f);
-  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), kRows, &norm_, qkv_.data(), d_norm.data()});
+  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), kRows, &norm_, qkv_.data(),
+                 d_norm.data()});
   EXPECT_EQ(rounded, d);
   std::vector<double> want_w(2 * D, 0.5);
   for (int64_t r = 0; r < kRows; ++r) {

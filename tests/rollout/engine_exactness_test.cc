@@ -39,7 +39,7 @@ TEST_P(EngineGolden, GreedyTokensAndLogprobsMatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, EngineGolden, 
+INSTANTIATE_TEST_SUITE_P(TinyModels, EngineGolden,
                          ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral",
                                            "gemma3", "llama_rope_linear", "llama_rope_llama3",
                                            "llama_rope_yarn"));
@@ -178,8 +178,8 @@ TEST_P(EngineExactness, SampledLogprobIsThatOfTheFilteredDistribution) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, EngineExactness,
-                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2",
-                                                              "qwen3", "mistral", "gemma3"),
+                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3",
+                                                              "mistral", "gemma3"),
                                             ::testing::Values(Dtype::kF32, Dtype::kBf16)));
 
 }  // namespace

@@ -37,12 +37,11 @@ TEST_P(EngineParity, SampledLogprobsEqualTheTrainers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, EngineParity,
-                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2",
-                                                              "qwen3", "mistral", "gemma3"),
-                                            ::testing::Values(Dtype::kF32, Dtype::kBf16),
-                                            ::testing::Values(1.0f, 0.7f),
-                                            ::testing::Values(1, 2)));
+INSTANTIATE_TEST_SUITE_P(
+    TinyModels, EngineParity,
+    ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3"),
+                       ::testing::Values(Dtype::kF32, Dtype::kBf16), ::testing::Values(1.0f, 0.7f),
+                       ::testing::Values(1, 2)));
 
 }  // namespace
 }  // namespace rl::testing

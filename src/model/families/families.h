@@ -1,5 +1,5 @@
-// The families of models, by name. A line here, and the file families/NAME.cc that defines kNAMEFamily, is a family;
-// docs/adding_a_model.md has the steps.
+// The families of models, by name. A line here, and the file families/NAME.cc that defines
+// kNAMEFamily, is a family; docs/adding_a_model.md has the steps.
 #pragma once
 
 // Order is the value of enum Family; new ones go to the end.

@@ -14,8 +14,9 @@ constexpr Family kFamilies[] = {
 
 const FamilyInfo& family_info(Family family) {
   switch (family) {
-#define X(name) \
-  case Family::k##name: return k##name##Family;
+#define X(name)         \
+  case Family::k##name: \
+    return k##name##Family;
     RL_MODEL_FAMILIES(X)
 #undef X
   }

@@ -1,5 +1,6 @@
-// What a family is: how its config.json becomes a ModelConfig and back. A family has no code of its own in the forward;
-// all it does is set traits of ModelConfig, which forward() and backward() follow.
+// What a family is: how its config.json becomes a ModelConfig and back. A family has no code of its
+// own in the forward; all it does is set traits of ModelConfig, which forward() and backward()
+// follow.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,8 +15,8 @@ struct FamilyInfo {
   const char* name;          // for people and hosts
   const char* model_type;    // of config.json
   const char* architecture;  // the class that config.json names
-  // Sets head sizes, traits, rope and tied_head from the file; every other size is there. A setting that changes the
-  // arithmetic in a way the traits cannot say is Error(kUnsupported).
+  // Sets head sizes, traits, rope and tied_head from the file; every other size is there. A setting
+  // that changes the arithmetic in a way the traits cannot say is Error(kUnsupported).
   void (*read)(const ConfigReader& in, ModelConfig& config);
   // Adds the family's own keys, in the current spelling, to those that all families have.
   void (*write)(const ModelConfig& config, nlohmann::json& out);

@@ -1,5 +1,5 @@
-// Gemma 3, text: norms around each half of a layer with stored weights w - 1, q/k norms, scaled embeddings, GeGLU, a tied
-// head, and windows on most layers, which rotate by a base of their own.
+// Gemma 3, text: norms around each half of a layer with stored weights w - 1, q/k norms, scaled
+// embeddings, GeGLU, a tied head, and windows on most layers, which rotate by a base of their own.
 #include "model/families/family.h"
 #include "model/families/reading.h"
 #include "model/rope_config.h"
@@ -19,7 +19,8 @@ void require_gelu_tanh(const ConfigReader& in) {
 // Without layer_types, every n-th layer attends all keys.
 std::vector<uint8_t> windowed_layers(const ConfigReader& in, const ModelConfig& c) {
   if (const auto types = read_layer_types(in, c)) return *types;
-  const char* key = in.find("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
+  const char* key =
+      in.find("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
   const int64_t n = in.optional_integer(key).value_or(6);
   if (n < 1) in.fail(Code::kOutOfRange, key, str("is ", n, ", it must be above 0"));
   std::vector<uint8_t> out;
@@ -27,8 +28,8 @@ std::vector<uint8_t> windowed_layers(const ConfigReader& in, const ModelConfig& 
   return out;
 }
 
-// Current spelling: one object per kind of layer. Before: rope_theta and rope_scaling for layers that attend all keys,
-// rope_local_base_freq for the others.
+// Current spelling: one object per kind of layer. Before: rope_theta and rope_scaling for layers
+// that attend all keys, rope_local_base_freq for the others.
 void read_ropes(const ConfigReader& in, ModelConfig& c) {
   const RopeDefaults global{kGlobalTheta, c.max_position}, local{kLocalTheta, c.max_position};
   RopeSpec local_rope;
@@ -74,7 +75,8 @@ void read(const ConfigReader& in, ModelConfig& c) {
 
 void write(const ModelConfig& c, nlohmann::json& out) {
   const RopeSpec local = c.local_rope.value_or(RopeSpec{.theta = kLocalTheta});
-  out["rope_parameters"] = {{"full_attention", rope_json(c.rope)}, {"sliding_attention", rope_json(local)}};
+  out["rope_parameters"] = {{"full_attention", rope_json(c.rope)},
+                            {"sliding_attention", rope_json(local)}};
   out["hidden_activation"] = "gelu_pytorch_tanh";
   out["query_pre_attn_scalar"] = integer_where_whole(c.query_scalar);
   if (!c.windowed.empty()) out["sliding_window"] = c.window;

@@ -14,7 +14,8 @@ void read(const ConfigReader& in, ModelConfig& c) {
   const int64_t window = in.optional_integer("sliding_window").value_or(4096);
   const std::vector<uint8_t> flags(static_cast<size_t>(c.layers), windowed ? 1 : 0);
   const auto types = read_layer_types(in, c);
-  in.refuse_unless(!types || *types == flags, "layer_types", "what sliding_window says, in every layer");
+  in.refuse_unless(!types || *types == flags, "layer_types",
+                   "what sliding_window says, in every layer");
   set_windows(in, "sliding_window", window, flags, c);
   read_single_rope(in, c);
   c.tied_head = in.boolean("tie_word_embeddings", false);
