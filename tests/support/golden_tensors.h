@@ -6,9 +6,12 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "core/dtype.h"
 
 namespace rl::testing {
 
@@ -38,6 +41,7 @@ class GoldenTensors {
     if (dtype == "F32") widen<float>(from, bytes, t);
     else if (dtype == "F64") widen<double>(from, bytes, t);
     else if (dtype == "I32") widen<int32_t>(from, bytes, t);
+    else if (dtype == "BF16") widen<bf16>(from, bytes, t);
     else throw std::runtime_error("golden dtype " + dtype);
     return t;
   }
@@ -54,10 +58,15 @@ class GoldenTensors {
 
  private:
   template <typename T>
+  static double as_double(T v) {
+    if constexpr (std::is_same_v<T, bf16>) return to_float(v);
+    else return static_cast<double>(v);
+  }
+  template <typename T>
   static void widen(const char* from, uint64_t bytes, GoldenTensor& t) {
     std::vector<T> raw(bytes / sizeof(T));
     std::memcpy(raw.data(), from, bytes);
-    t.values.assign(raw.begin(), raw.end());
+    for (const T v : raw) t.values.push_back(as_double(v));
   }
   std::string data_;
   nlohmann::json header_;
