@@ -1206,6 +1206,16 @@ RL_API rl_status rl_profiler_write_trace(const rl_profiler* profiler, const char
 RL_API rl_status rl_profiler_count(const rl_profiler* profiler, uint64_t* num_records,
                                    uint64_t* num_dropped, rl_error** err);
 
+/* Writes what a pipeline did as one HTML file that loads nothing and runs no script: curves of its steps
+ * from metrics.jsonl, evaluations from metrics.eval_jsonl, answers from metrics.samples, memory as
+ * planned and as held, settings, and where the time went. Those files are read as they are on disk;
+ * the page names what it lacks and what it could not read. profiler may be NULL: the time is then
+ * that of profiler.timeline.enable, if set. Paths in options are cut to their last part. A report of
+ * a running pipeline shows the steps so far; it makes nothing wait. The file appears by one rename.
+ * Thread: any. */
+RL_API rl_status rl_profiler_write_report(const rl_pipeline* pipeline, const rl_profiler* profiler,
+                                          const char* path, size_t path_len, rl_error** err);
+
 /* Time by span name, as lines "name count total_ns longest_ns" in name order. Thread: any. */
 RL_API rl_status rl_profiler_summary(const rl_profiler* profiler, rl_bytes** out, rl_error** err);
 

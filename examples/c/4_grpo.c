@@ -61,8 +61,7 @@ static double now_s(void) {
 static int parse(int argc, char** argv, arguments* a) {
   static const char* const names[] = {"--model", "--data", "--eval", "--out", "--steps"};
   const char** const values[] = {&a->model, &a->data, &a->eval, &a->out, &a->steps};
-  int i, k;
-  for (i = 1; i < argc; ++i) {
+  for (int i = 1, k; i < argc; ++i) {
     for (k = 0; k < 5 && strcmp(argv[i], names[k]) != 0;) ++k;
     if (strcmp(argv[i], "--resume") == 0) {
       a->resume = 1;
@@ -96,11 +95,13 @@ static void configure(rl_options* options, const arguments* a) {
   set(options, "checkpoint.dir", join(a->out, "checkpoints"));
   set(options, "checkpoint.resume", a->resume ? "auto" : "never");
   set(options, "metrics.jsonl", join(a->out, "metrics.jsonl"));
+  set(options, "metrics.eval_jsonl", a->eval != NULL ? join(a->out, "evals.jsonl") : "");
+  set(options, "metrics.samples", join(a->out, "samples.jsonl"));
+  set(options, "metrics.tensorboard", "true");
   set(options, "profiler.timeline.enable", "true");
   set(options, "profiler.timeline.dir", a->out);
-  for (int i = 0; i < a->num_settings; ++i) {
+  for (int i = 0; i < a->num_settings; ++i)
     check(rl_options_set_assignment(options, a->settings[i], RL_NUL_TERMINATED, &err));
-  }
 }
 
 static uint64_t get(const rl_options* options, const char* key) {
@@ -128,12 +129,10 @@ static double metric(const rl_event* event, const char* name) {
 
 static void on_score(run* r, const rl_event* event) {
   rl_sample_view sample;
-  double reward;
-  rl_status status;
   rl_sample_view_init(&sample, sizeof sample);
   check(rl_event_sample(event, &sample, &err));
-  reward = reward_of(sample.text, sample.tag);
-  status = rl_pipeline_score(r->pipeline, sample.sample_id, reward, &err);
+  const double reward = reward_of(sample.text, sample.tag);
+  const rl_status status = rl_pipeline_score(r->pipeline, sample.sample_id, reward, &err);
   if (!r->stopping) check(status); /* a step given up takes no more rewards */
   rl_error_release(err);
   if (sample.purpose != RL_PURPOSE_TRAIN || !r->on_terminal) return;
@@ -243,7 +242,7 @@ static void write_summary(run* r, const arguments* a, const rl_plan_info* plan, 
 int main(int argc, char** argv) {
   struct sigaction action = {.sa_handler = on_interrupt};
   arguments a = {0};
-  static run r;
+  static run r = {.first_step_end_s = -1, .accuracy_before = -1, .accuracy_after = -1};
   rl_options* options = NULL;
   rl_runtime* runtime = NULL;
   rl_model* model = NULL;
@@ -253,7 +252,6 @@ int main(int argc, char** argv) {
   uint64_t digest = 0, total;
   int good;
   r.start_s = now_s();
-  r.first_step_end_s = r.accuracy_before = r.accuracy_after = -1;
   if (!parse(argc, argv, &a)) return fputs(usage, stderr), 2;
   r.on_terminal = isatty(STDOUT_FILENO);
   sigaction(SIGINT, &action, NULL);
@@ -284,6 +282,8 @@ int main(int argc, char** argv) {
                       RL_SAVE_REPLACE, &err));
   check(rl_model_digest(model, &digest, &err));
   write_summary(&r, &a, &info, digest, get(options, "runtime.seed"));
+  check(rl_profiler_write_report(r.pipeline, NULL, join(a.out, "report.html"), RL_NUL_TERMINATED,
+                                 &err));
 
   /* Check. */
   good = (r.stopping || r.step == total) && r.logprob_diff == 0;

@@ -102,76 +102,94 @@ constexpr OptionCondition kConditions_15[] = {
      "", "", ""},
 };
 constexpr OptionCondition kConditions_16[] = {
+    {"metrics.eval_jsonl", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_17[] = {
+    {"metrics.max_samples", OptionCondition::kChanged,
+     "", "", ""},
+    {"metrics.samples", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_18[] = {
+    {"metrics.tensorboard", OptionCondition::kChanged,
+     "", "", ""},
+    {"metrics.jsonl", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_19[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_17[] = {
+constexpr OptionCondition kConditions_20[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_18[] = {
+constexpr OptionCondition kConditions_21[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_19[] = {
+constexpr OptionCondition kConditions_22[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_20[] = {
+constexpr OptionCondition kConditions_23[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_21[] = {
+constexpr OptionCondition kConditions_24[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_22[] = {
+constexpr OptionCondition kConditions_25[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_23[] = {
+constexpr OptionCondition kConditions_26[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_24[] = {
+constexpr OptionCondition kConditions_27[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_25[] = {
+constexpr OptionCondition kConditions_28[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_26[] = {
+constexpr OptionCondition kConditions_29[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_27[] = {
+constexpr OptionCondition kConditions_30[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_28[] = {
+constexpr OptionCondition kConditions_31[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
@@ -216,39 +234,47 @@ constexpr OptionRule kRules[] = {
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
     {"eval.max_prompts", "eval.path", kConditions_15, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"model.reference_path", "algo.kl.where", kConditions_16, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_16, 2,
+     "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
+    {"metrics.max_samples", "metrics.samples", kConditions_17, 2,
+     "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
+     "{metrics.samples}"},
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_18, 2,
+     "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
+     "{metrics.jsonl}"},
+    {"model.reference_path", "algo.kl.where", kConditions_19, 2,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_17, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_20, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_18, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_21, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_19, 2,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_22, 2,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_20, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_23, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_21, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_24, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_22, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_25, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_23, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_26, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_24, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_27, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_25, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_28, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_26, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_29, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_27, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_30, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_28, 1,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_31, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},

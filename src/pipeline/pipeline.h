@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "buffer/ledger.h"
@@ -21,6 +22,7 @@
 namespace rl {
 
 struct PromptRow;
+class TraceRecorder;
 
 // Numbers are part of the ABI.
 enum class PipelineState : int32_t {
@@ -102,6 +104,12 @@ class Pipeline {
   void request_eval();
   // Values of options that may change between steps; they act from the next step on.
   void set_options(const OptionSet& options);
+
+  // A report of the run so far as one HTML file, which appears by one rename. trace is taken instead
+  // of the timeline of the pipeline itself; it may be null. facts stand beside what the pipeline
+  // knows of itself. A report does not wait for a step: what training keeps busy is left out.
+  using Facts = std::vector<std::pair<std::string, std::string>>;
+  void write_report(const std::string& path, const TraceRecorder* trace, const Facts& facts) const;
 
   PipelineStatus status() const;
   // Why the loop failed; null while it has not.

@@ -45,6 +45,11 @@ void Pipeline::Impl::close_trace() {
   if (recorder == nullptr) return;
   runtime.tracer().end_sink(recorder.get());
   const ScopedDiscard discard(*recorder);
+  TraceDigest digest = digest_of(*recorder);
+  {
+    const std::lock_guard lock(mutex);
+    trace = std::move(digest);
+  }
   recorder->write(runtime.fs(), settings.get_string("profiler.timeline.dir") + "/trace.json");
 }
 
@@ -65,9 +70,7 @@ void Pipeline::require_closed() const {
 
 // The outcome is known when the queue closes: whoever takes its last event finds the failure.
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
-  close_step("the metrics file", [&] {
-    if (writer != nullptr) writer->sync();
-  });
+  close_step("the metrics file", [&] { records->sync(); });
   close_step("the trace", [&] { close_trace(); });
   close_step("the failure", [&] {
     if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);

@@ -71,10 +71,12 @@ void Pipeline::Impl::begin_eval() {
 
 void Pipeline::Impl::end_eval() {
   auto event = std::make_shared<EvalEvent>();
+  std::vector<ScoreBoard::Scored> scored;
   std::vector<double> rewards, lengths;
   {
     const std::lock_guard lock(mutex);
-    for (const auto& [sample, reward] : eval_board.reserve()) {
+    scored = eval_board.reserve();
+    for (const auto& [sample, reward] : scored) {
       rewards.push_back(reward);
       lengths.push_back(static_cast<double>(sample->generated()));
     }
@@ -93,6 +95,7 @@ void Pipeline::Impl::end_eval() {
   event->metrics.set("timing_s/eval", static_cast<double>(now() - eval_first_ns) * 1e-9);
   runtime.tracer().span({"pipeline.eval", TraceLane::kPipeline, eval_first_ns, now(), "prompts",
                          event->num_scored + event->num_failed});
+  records->write_eval(event->step, event->metrics, scored);
   eval_open = false;
   queue->push(std::move(event));
 }

@@ -15,10 +15,10 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/prompt_source.h"
 #include "pipeline/run_options.h"
+#include "pipeline/run_records.h"
 #include "pipeline/run_state.h"
 #include "pipeline/score_board.h"
 #include "pipeline/step_recorder.h"
-#include "profile/metrics_writer.h"
 #include "profile/trace_recorder.h"
 
 namespace rl {
@@ -84,9 +84,10 @@ struct Pipeline::Impl {
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
-  std::unique_ptr<MetricsWriter> writer;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
+  std::unique_ptr<RunRecords> records;
   std::shared_ptr<TraceRecorder> recorder;
+  TraceDigest trace;  // of the recorder, once the run has ended; under mutex
   const std::shared_ptr<EventQueue> queue = std::make_shared<EventQueue>();
   std::string resumed_from;
   std::thread thread;

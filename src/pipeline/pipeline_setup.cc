@@ -49,8 +49,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given
   version = model->version();
   boundary = boundary_state();
   feed = PromptFeed(feed.capacity(), static_cast<int64_t>(cursor));
-  const std::string& metrics = options.get_string("metrics.jsonl");
-  if (!metrics.empty()) writer = std::make_unique<MetricsWriter>(runtime.fs(), metrics, step);
+  records = std::make_unique<RunRecords>(*model, options, step);
 }
 
 void Pipeline::Impl::open_data() {
@@ -152,8 +151,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
   if (path.empty()) return;
   const std::string digest = config_digest();
   const RunState s = saved_run_state(runtime.fs(), path, digest);
-  const std::string& metrics = options.get_string("metrics.jsonl");
-  if (!metrics.empty()) MetricsWriter::check(runtime.fs(), metrics, s.step);
+  RunRecords::check(runtime.fs(), options, s.step);
   step = s.step;
   cursor = s.cursor;
   next_eval_ordinal = s.next_eval_ordinal;

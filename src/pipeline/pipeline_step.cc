@@ -39,6 +39,7 @@ PipelineState Pipeline::Impl::train() {
     measured = trainer->step(train);
   }
   batch_applied = measured.optimizer_steps > 0;
+  records->keep_extremes(batch);
   trained = batch_metrics({samples, rewards, advantages});
   trained.append(train_metrics(measured));
   times.trained = now();
@@ -86,7 +87,7 @@ PipelineState Pipeline::Impl::publish() {
   prompts.clear();
   push_dropped();
   event->metrics = step_metrics();
-  if (writer != nullptr) writer->write(event->metrics);
+  records->write_step(event->metrics);
   runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, times.begin, now(), "step",
                          static_cast<int64_t>(event->step)});
   queue->push(std::move(event));

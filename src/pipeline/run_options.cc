@@ -95,7 +95,25 @@ AdvantageParams advantage_from(const OptionSet& options) {
   return p;
 }
 
+namespace {
+
+// Two writers of one file would destroy each other's lines.
+void refuse_shared_files(const OptionSet& options) {
+  constexpr const char* kKeys[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
+  for (size_t i = 0; i < std::size(kKeys); ++i) {
+    const std::string& path = options.get_string(kKeys[i]);
+    for (size_t k = 0; k < i && !path.empty(); ++k) {
+      if (path != options.get_string(kKeys[k])) continue;
+      throw Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are one file, ", path))
+          .with_key(kKeys[i]);
+    }
+  }
+}
+
+}  // namespace
+
 void check_run_options(const OptionSet& options, const LoadedModel& model) {
+  refuse_shared_files(options);
   advantage_from(options);
   trainer_options_from(options, 1, 0);
   // The shortest request stands for all: lengths depend on the prompts.

@@ -2,7 +2,6 @@
 #include "profile/metrics_writer.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "core/error.h"
 
@@ -48,7 +47,9 @@ MetricsWriter::MetricsWriter(FileSystem& fs, std::string path, uint64_t keep_ste
     return;
   }
   const std::string text = read_text_file(fs, path_, kMaxBytes);
-  write_file_atomically(fs, path_, kept_lines(text, path_, keep_steps));
+  const std::string kept = kept_lines(text, path_, keep_steps);
+  write_file_atomically(fs, path_, kept);
+  size_ = kept.size();
   file_ = fs.append_to(path_);
 }
 
@@ -56,8 +57,13 @@ MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const MetricList& metrics) {
   RL_CHECK(metrics.get(kStepMetric).has_value());
-  const std::string line = metrics.to_json() + "\n";
+  write_line(metrics.to_json());
+}
+
+void MetricsWriter::write_line(std::string_view json) {
+  const std::string line = str(json, "\n");
   file_->append(std::as_bytes(std::span(line)));
+  size_ += line.size();
 }
 
 void MetricsWriter::sync() { file_->sync(); }

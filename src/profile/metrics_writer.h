@@ -1,9 +1,11 @@
-// The metrics file: one JSON object a line, one line a step. Invariant: steps in the file grow from
+// A file of records of a run: one JSON object a line, each with its step. The metrics file has one
+// line a step; evaluations and answers have files of their own. Invariant: steps never fall from
 // line to line, also after a resume, which first cuts off lines of steps that it will do again.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/fs.h"
 #include "profile/metrics.h"
@@ -25,6 +27,10 @@ class MetricsWriter {
 
   // Adds a line. metrics has kStepMetric.
   void write(const MetricList& metrics);
+  // Adds a JSON object, without a line end, that has kStepMetric.
+  void write_line(std::string_view json);
+  // Bytes of the file.
+  uint64_t size() const { return size_; }
   // Makes the lines durable.
   void sync();
   const std::string& path() const { return path_; }
@@ -32,6 +38,7 @@ class MetricsWriter {
  private:
   std::string path_;
   std::unique_ptr<OutputFile> file_;
+  uint64_t size_ = 0;
 };
 
 }  // namespace rl

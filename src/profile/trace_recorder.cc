@@ -121,6 +121,11 @@ void TraceRecorder::write(FileSystem& fs, const std::string& path) const {
   write_file_atomically(fs, path, to_json());
 }
 
+StepTimeline TraceRecorder::typical_step() const {
+  const std::lock_guard lock(mutex_);
+  return rl::typical_step(spans_, lanes_);
+}
+
 std::vector<TraceRecorder::SpanSummary> TraceRecorder::summary() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, SpanSummary> by_name;

@@ -9,6 +9,7 @@
 
 #include "core/fs.h"
 #include "core/trace.h"
+#include "profile/step_timeline.h"
 
 namespace rl {
 
@@ -38,6 +39,8 @@ class TraceRecorder final : public TraceSink {
   };
   // Per span name, in name order.
   std::vector<SpanSummary> summary() const;
+  // See step_timeline.h.
+  StepTimeline typical_step() const;
 
  private:
   struct Counter {
@@ -57,6 +60,15 @@ class TraceRecorder final : public TraceSink {
   uint64_t dropped_ = 0;
   bool discarded_ = false;
 };
+
+// What a report shows of a trace.
+struct TraceDigest {
+  std::vector<TraceRecorder::SpanSummary> spans;
+  StepTimeline timeline;
+};
+inline TraceDigest digest_of(const TraceRecorder& recorder) {
+  return {recorder.summary(), recorder.typical_step()};
+}
 
 // Discards at the end of the scope, whatever ends it.
 class ScopedDiscard {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "abi/host.h"
@@ -117,6 +118,32 @@ TEST(AbiParts, TheProfilerWritesWhatItSaw) {
   EXPECT_GT(std::filesystem::file_size(path), 2u);
   std::filesystem::remove(path);
   EXPECT_EQ(rl_profiler_write_trace(host.profiler, "", 0, nullptr), RL_INVALID_ARGUMENT);
+}
+
+TEST(AbiParts, TheReportIsOneFileOfAPipelineWithOrWithoutAProfiler) {
+  Host host;
+  const std::string path = ::testing::TempDir() + "abi_report.html";
+  const auto write = [&](const rl_pipeline* pipeline, const rl_profiler* profiler, rl_error** err) {
+    return rl_profiler_write_report(pipeline, profiler, path.c_str(), RL_NUL_TERMINATED, err);
+  };
+  for (const rl_profiler* profiler : {host.profiler, static_cast<rl_profiler*>(nullptr)}) {
+    EXPECT_RL_OK(write(host.pipeline, profiler, &err));
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(text.find("<!DOCTYPE html>"), 0u);
+    EXPECT_NE(text.find(rl_version_string()), std::string::npos);
+    std::filesystem::remove(path);
+  }
+  rl_error* err = nullptr;
+  EXPECT_EQ(write(nullptr, host.profiler, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "pipeline");
+  rl_error_release(err);
+  const auto stale = reinterpret_cast<const rl_profiler*>(host.pipeline);
+  EXPECT_NE(write(host.pipeline, stale, &err), RL_OK) << "a handle of another kind";
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "profiler");
+  rl_error_release(err);
+  EXPECT_EQ(rl_profiler_write_report(host.pipeline, nullptr, "", 0, nullptr), RL_INVALID_ARGUMENT);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(AbiPlan, ArenasAddUpAndASmallBudgetIsRefused) {

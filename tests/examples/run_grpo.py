@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 KEYS = {"steps", "step_s_median", "first_step_end_s", "eval_before_s", "accuracy_before", "accuracy_after",
         "reward_first", "reward_last", "rollout_tokens_per_s", "train_tokens_per_s", "logprob_max_abs_diff",
@@ -60,12 +61,34 @@ def run(demo):
     trace = json.loads((out / "trace.json").read_text())
     names = {event.get("name") for event in trace["traceEvents"]}
     expect({"pipeline.step", "train.forward", "engine.decode"} <= names, f"the trace holds {sorted(map(str, names))}")
+    evals = [json.loads(line) for line in (out / "evals.jsonl").read_text().splitlines()]
+    expect([line["training/global_step"] for line in evals] == [0, 3], "one line an evaluation")
+    expect(len(list(out.glob("events.out.tfevents.*"))) == 1, "there is a TensorBoard file")
+    report(out)
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         expect((out / "model" / name).is_file(), f"the saved model lacks {name}")
     again = demo.run("two", 3)
     for key in ("weight_digest", "reward_first", "reward_last", "accuracy_before", "accuracy_after"):
         expect(again[key] == summary[key], f"{key} differs between two runs of one seed")
     on_terminal(demo)
+
+
+def report(out):
+    """The page is XML as well as HTML, holds its plots, and loads nothing."""
+    text = (out / "report.html").read_text(encoding="utf-8")
+    elements = list(xml.etree.ElementTree.fromstring(text).iter())
+    plots = [e for e in elements if e.tag == "svg" and e.get("role") == "img"]
+    expect(len(plots) >= 6, f"{len(plots)} plots")
+    expect(all([c.tag for c in plot][:2] == ["title", "desc"] for plot in plots), "a plot has no title or description")
+    expect(not {"script", "link", "img", "iframe", "object"} & {e.tag for e in elements}, "the page may load or run")
+    expect(not any({"src", "href"} & set(e.keys()) for e in elements), "something refers to elsewhere")
+    expect("://" not in text and "url(" not in text, "an address is in the page")
+    expect(any(e.get("name") == "viewport" for e in elements), "no word on the width of a phone")
+    shown = "".join("".join(e.itertext()) for e in elements if e.tag == "main")
+    for part in ("tiny_llama_half.gguf", "Changed answers", "Best answers of training", "phase workspace"):
+        expect(part in shown, f"{part!r} is not in the report")
+    expect("Not in this report" not in shown, "the report lacks something of a whole run")
+    expect(str(out) not in text, "the page names a directory of this machine")
 
 
 def on_terminal(demo):

@@ -1,0 +1,8 @@
+// The style sheet of the report. It holds no character that XML would read as markup.
+#pragma once
+
+namespace rl {
+
+extern const char* const kReportStyle;
+
+}  // namespace rl

@@ -1,0 +1,227 @@
+// The files of a run and its report: what a pipeline writes beside the metrics, what a resume makes
+// of it, and the page made from all of it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/hash.h"
+#include "pipeline/run_records.h"
+#include "pipeline/run_rig.h"
+#include "profile/metrics_writer.h"
+#include "profile/report_series.h"
+#include "profile/trace_recorder.h"
+#include "support/expect_error.h"
+#include "support/xml_check.h"
+
+namespace rl::testing {
+namespace {
+
+std::string text_of(const std::string& path) { return read_text_file(real_fs(), path, 1 << 24); }
+
+std::vector<nlohmann::json> lines_of(const std::string& path) {
+  std::vector<nlohmann::json> out;
+  ReadNotes notes;
+  for_each_line(real_fs(), path, notes,
+                [&](size_t, std::string_view text) { out.push_back(nlohmann::json::parse(text)); });
+  EXPECT_TRUE(notes.sentences().empty());
+  return out;
+}
+
+OptionSet recorded(const TempDir& dir) {
+  OptionSet o = tiny_options(dir);
+  write_lines(dir.file("eval.jsonl"), id_rows(6));
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  o.set_i64("eval.every_steps", 1);
+  o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
+  o.set_string("metrics.eval_jsonl", dir.file("evals.jsonl"));
+  o.set_string("metrics.samples", dir.file("samples.jsonl"));
+  o.set_i64("metrics.max_samples", 4);
+  o.set_bool("metrics.tensorboard", true);
+  return o;
+}
+
+size_t event_files(const TempDir& dir) {
+  size_t count = 0;
+  for (const std::string& name : real_fs().list(dir.path())) {
+    count += name.starts_with("events.out.tfevents.");
+  }
+  return count;
+}
+
+TEST(RunRecords, AnEvaluationIsALineAndItsFirstAnswersAreKept) {
+  const TempDir dir;
+  Rig rig(recorded(dir));
+  const RunLog log = rig.start_and_play();
+  const auto evals = lines_of(dir.file("evals.jsonl"));
+  ASSERT_EQ(evals.size(), log.evals.size());
+  for (size_t i = 0; i < evals.size(); ++i) {
+    EXPECT_EQ(evals[i][kStepMetric], log.evals[i]->step);
+    EXPECT_EQ(evals[i]["eval/rewards/mean"], log.evals[i]->mean_reward);
+  }
+  size_t evaluated = 0, best = 0, worst = 0;
+  for (const auto& line : lines_of(dir.file("samples.jsonl"))) {
+    const auto kept = parse_kept_answer(line.dump());
+    ASSERT_TRUE(kept.has_value()) << line;
+    evaluated += kept->kind == AnswerKind::kEval;
+    best += kept->kind == AnswerKind::kBest;
+    worst += kept->kind == AnswerKind::kWorst;
+    EXPECT_TRUE(kept->kind != AnswerKind::kEval || kept->data_row < 4);
+    EXPECT_EQ(kept->prompt.front(), '[') << "ids stand for text without a tokenizer";
+  }
+  EXPECT_EQ(evaluated, 4 * evals.size());
+  EXPECT_EQ(best, 3u);
+  EXPECT_EQ(worst, 3u);
+  EXPECT_EQ(event_files(dir), 1u);
+}
+
+TEST(RunRecords, TheBestAndTheWorstAreThoseOfTheStep) {
+  const TempDir dir;
+  Rig rig(recorded(dir));
+  const RunLog log = rig.start_and_play();
+  for (const auto& line : lines_of(dir.file("samples.jsonl"))) {
+    if (line["kind"] == "eval") continue;
+    const MetricList& step = log.steps.at(line[kStepMetric].get<size_t>() - 1);
+    const char* const metric = line["kind"] == "best" ? "critic/rewards/max" : "critic/rewards/min";
+    EXPECT_EQ(line["reward"].get<double>(), step.get(metric).value());
+  }
+}
+
+TEST(RunRecords, NothingIsWrittenThatIsNotAskedFor) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
+  Rig(o).start_and_play();
+  EXPECT_EQ(real_fs().list(dir.path()), (std::vector<std::string>{"data.jsonl", "metrics.jsonl"}));
+}
+
+TEST(RunRecords, RecordingChangesNoSample) {
+  const TempDir plain, full;
+  OptionSet o = recorded(full), p = tiny_options(plain);
+  p.set_string("eval.path", full.file("eval.jsonl"));
+  p.set_i64("eval.every_steps", 1);
+  p.set_string("data.path", full.file("data.jsonl"));
+  EXPECT_EQ(Rig(o).start_and_play().fingerprint(), Rig(p).start_and_play().fingerprint());
+}
+
+TEST(RunRecords, AResumedRunHasTheLinesOfAnUninterruptedOne) {
+  const TempDir cut, whole;
+  OptionSet o = recorded(cut);
+  o.set_string("checkpoint.dir", cut.file("checkpoints"));
+  o.set_i64("checkpoint.every_steps", 2);
+  o.set_i64("pipeline.total_steps", 3);
+  Rig(o).start_and_play();  // one step beyond its checkpoint
+  o.set_string("checkpoint.resume", "auto");
+  o.set_i64("pipeline.total_steps", 4);
+  Rig(o).start_and_play();
+  OptionSet w = recorded(whole);
+  w.set_i64("pipeline.total_steps", 4);
+  Rig(w).start_and_play();
+  EXPECT_EQ(text_of(cut.file("samples.jsonl")), text_of(whole.file("samples.jsonl")));
+  const auto steps = [](const TempDir& dir) {
+    std::vector<int> out;
+    for (const auto& line : lines_of(dir.file("evals.jsonl"))) out.push_back(line[kStepMetric]);
+    return out;
+  };
+  EXPECT_EQ(steps(cut), steps(whole));
+  EXPECT_EQ(event_files(cut), 2u) << "a resume has an event file of its own";
+}
+
+TEST(RunRecords, TwoFilesOfOneNameAreRefused) {
+  const TempDir dir;
+  OptionSet o = recorded(dir);
+  o.set_string("metrics.samples", dir.file("metrics.jsonl"));
+  const Error e = expect_error(Code::kConflict, [&] { Rig rig(o); });
+  EXPECT_TRUE(contains(e.message, "metrics.jsonl and metrics.samples are one file"));
+}
+
+TEST(RunRecords, AFileWithoutItsReaderIsRefused) {
+  const TempDir dir;
+  for (const char* text :
+       {"metrics.eval_jsonl=x", "metrics.max_samples=3", "metrics.tensorboard=true"}) {
+    OptionSet o = tiny_options(dir);
+    o.set_assignment(text);
+    EXPECT_FALSE(o.validate_all().empty()) << text;
+  }
+}
+
+class RunReport : public ::testing::Test {
+ protected:
+  // The report of a run, checked as far as every report has to be.
+  std::string write(Rig& rig, const TraceRecorder* trace = nullptr) {
+    rig.pipeline().write_report(dir_.file("report.html"), trace, {{"librl", "1.2.3"}});
+    const std::string text = text_of(dir_.file("report.html"));
+    const XmlPage page(text);
+    EXPECT_EQ(page.problem(), "");
+    EXPECT_FALSE(contains(text, dir_.path()));
+    shown_ = page.shown();
+    plots_ = 0;
+    for (const XmlElement& e : page.elements()) {
+      plots_ += e.name == "svg" && e.attributes.contains("role");
+    }
+    return text;
+  }
+  const TempDir dir_;
+  std::string shown_;
+  size_t plots_ = 0;
+};
+
+TEST_F(RunReport, HoldsEverythingOfAWholeRun) {
+  OptionSet o = recorded(dir_);
+  o.set_bool("profiler.timeline.enable", true);
+  o.set_string("profiler.timeline.dir", dir_.path());
+  Rig rig(o);
+  rig.start_and_play();
+  write(rig);
+  EXPECT_EQ(plots_, 14u);
+  for (const char* part : {"3 steps are recorded", "Changed answers", "Best answers of training",
+                           "phase workspace", "engine.decode", "in detail", "1.2.3", "optimizer.lr",
+                           "metrics.samples", "Weights, digest"}) {
+    EXPECT_TRUE(contains(shown_, part));
+  }
+  EXPECT_TRUE(contains(shown_, hex64(rig.model().weight_digest())));
+  EXPECT_FALSE(contains(shown_, "Not in this report"));
+}
+
+TEST_F(RunReport, NamesWhatTheRunDidNotRecord) {
+  Rig rig(tiny_options(dir_));
+  write(rig);
+  EXPECT_TRUE(contains(shown_, "No step has been recorded."));
+  rig.start_and_play();
+  write(rig);
+  for (const char* part : {"set metrics.jsonl", "set eval.path and metrics.eval_jsonl",
+                           "set metrics.samples", "set profiler.timeline.enable"}) {
+    EXPECT_TRUE(contains(shown_, part));
+  }
+}
+
+TEST_F(RunReport, TakesTheTraceOfAProfilerOfTheHost) {
+  Rig rig(recorded(dir_));
+  TraceRecorder recorder;
+  recorder.span({"host.work", 9, 0, 10, nullptr, 0});
+  write(rig, &recorder);
+  EXPECT_TRUE(contains(shown_, "host.work"));
+}
+
+TEST_F(RunReport, MayBeWrittenWhileTheRunGoesOn) {
+  OptionSet o = recorded(dir_);
+  o.set_bool("profiler.timeline.enable", true);
+  o.set_string("profiler.timeline.dir", dir_.path());
+  Rig rig(o);
+  rig.on_step = [&](Pipeline&, const StepEvent& e) {
+    write(rig);
+    EXPECT_TRUE(contains(shown_, str("up to step ", e.step)) ||
+                contains(shown_, str("up to step ", e.step + 1)) ||
+                contains(shown_, str("up to step ", e.step + 2)));
+  };
+  rig.start_and_play();
+}
+
+TEST_F(RunReport, ADirectoryThatIsMissingIsAnError) {
+  Rig rig(tiny_options(dir_));
+  expect_error(Code::kNotFound,
+               [&] { rig.pipeline().write_report(dir_.file("none/report.html"), nullptr, {}); });
+}
+
+}  // namespace
+}  // namespace rl::testing
