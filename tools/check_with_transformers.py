@@ -4,7 +4,7 @@
 For maintainers; no test runs it. It needs torch, transformers and a built librl.so, uses rl.h alone, and writes only
 into a temporary directory. docs/interop.md says what each column means and holds the figures of the last run.
 
-    tools/check_with_transformers.py --lib build/release/src/abi/librl.so tests/fixtures/models/llama MODEL.gguf
+    tools/check_with_transformers.py --lib build/release/src/abi/librl.so tests/fixtures/models/* MODEL.gguf
 """
 import argparse
 import ctypes
