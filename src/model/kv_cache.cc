@@ -16,9 +16,10 @@ AttentionRule attention_rule(const ModelConfig& config, int64_t layer) {
   return {1.0f / std::sqrt(scalar), config.is_windowed(layer) ? config.window : 0};
 }
 
-void KvPool::copy_block(int32_t from, int32_t to) const {
-  const uint64_t bytes = shape.attention.block_bytes();
-  for (int64_t l = 0; l < shape.layers; ++l) std::memcpy(layer(l) + to * bytes, layer(l) + from * bytes, bytes);
+void copy_block(const KvPool& source, int32_t from, const KvPool& target, int32_t to) {
+  const uint64_t bytes = source.shape.attention.block_bytes();
+  for (int64_t l = 0; l < source.shape.layers; ++l)
+    std::memcpy(target.layer(l) + to * bytes, source.layer(l) + from * bytes, bytes);
 }
 
 }  // namespace rl

@@ -27,8 +27,8 @@ struct KvPool {
   int64_t num_blocks = 0;
   std::byte* layer(int64_t l) const { return data + l * num_blocks * shape.attention.block_bytes(); }
   uint64_t bytes() const { return num_blocks * shape.block_bytes(); }
-  // Copies the whole content of block `from` to block `to` in every layer (copy on write of a shared block).
-  void copy_block(int32_t from, int32_t to) const;
 };
+// The whole content of a block, in every layer, goes to a block of the same or another pool of that shape.
+void copy_block(const KvPool& source, int32_t from, const KvPool& target, int32_t to);
 
 }  // namespace rl

@@ -123,7 +123,6 @@ void check_run_options(const OptionSet& options, const LoadedModel& model) {
   const int64_t block = model.model().block_size();
   check_request(r, {.vocab = model.config().vocab,
                     .max_model_len = 2,
-                    .max_num_seqs = 1,
                     .block_size = block,
                     .num_blocks = 2,
                     .has_tokenizer = model.has_tokenizer()});

@@ -22,7 +22,7 @@ void BatchBuilder::build(const Schedule& schedule) {
 }
 
 void BatchBuilder::add(const ScheduledRows& rows) {
-  const Sequence& s = rows.sequence();
+  const Sequence& s = *rows.sequence;
   sequences_.push_back({static_cast<int32_t>(ids_.size()), rows.rows,
                         static_cast<int32_t>(s.computed), s.blocks.data()});
   const auto first = s.sample->ids.begin() + s.computed;
@@ -32,12 +32,10 @@ void BatchBuilder::add(const ScheduledRows& rows) {
 void BatchBuilder::add_draws(const ScheduledRows& rows) {
   const auto logits_index = static_cast<int32_t>(logits_rows_.size());
   logits_rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
-  if (rows.request->forked) {
-    draws_.push_back({rows.request, rows.index, logits_index});
-    return;
-  }
-  for (uint32_t i = 0; i < rows.request->sequences.size(); ++i) {
-    draws_.push_back({rows.request, i, logits_index});
+  draws_.push_back({rows.sequence, logits_index});
+  if (!rows.sequence->is_leader()) return;
+  for (Sequence& s : rows.sequence->request->sequences) {
+    if (s.follows) draws_.push_back({&s, logits_index});
   }
 }
 

@@ -1,5 +1,5 @@
 // Turns a schedule into the arrays of one forward, and lists which tokens are to be drawn from
-// which of its rows. Invariant: the n samples of a freshly prefilled prompt share one logits row.
+// which of its rows. Invariant: a prompt's leader and its followers share one logits row.
 #pragma once
 #include <span>
 #include <vector>
@@ -11,8 +11,7 @@ namespace rl {
 
 // One token to draw for a sample.
 struct DrawTarget {
-  ActiveRequest* request;
-  uint32_t index;        // into request->sequences
+  Sequence* sequence;
   int32_t logits_index;  // into BatchBuilder::logits_rows()
 };
 

@@ -1,4 +1,3 @@
-// The free list is a stack: a block given back last is still warm in the cache and is reused first.
 #include "rollout/block_pool.h"
 
 #include <limits>
@@ -7,47 +6,63 @@
 
 namespace rl {
 
-BlockPool::BlockPool(int64_t num_blocks, int64_t block_size) : block_size_(block_size) {
-  RL_CHECK(block_size > 0);
+BlockPool::BlockPool(int64_t num_blocks) {
   RL_CHECK(num_blocks >= 0 && num_blocks <= std::numeric_limits<int32_t>::max());
-  references_.assign(static_cast<size_t>(num_blocks), 0);
-  free_.reserve(static_cast<size_t>(num_blocks));
-  for (int64_t b = num_blocks - 1; b >= 0; --b) free_.push_back(static_cast<int32_t>(b));
-}
-
-void BlockPool::reserve(int64_t blocks) {
-  RL_CHECK(blocks >= 0 && can_reserve(blocks));
-  reserved_ += blocks;
-}
-
-void BlockPool::cancel_reservation(int64_t blocks) {
-  RL_CHECK(blocks >= 0 && blocks <= reserved_);
-  reserved_ -= blocks;
+  const auto count = static_cast<size_t>(num_blocks);
+  references_.assign(count, 0);
+  next_.assign(count, kNone);
+  prev_.assign(count, kNone);
+  for (int32_t block = 0; block < num_blocks; ++block) push_back(block);
 }
 
 int32_t BlockPool::allocate() {
-  RL_CHECK(reserved_ > 0);
-  --reserved_;
-  const int32_t block = free_.back();
-  free_.pop_back();
-  references_[static_cast<size_t>(block)] = 1;
+  RL_CHECK(num_free_ > 0);
+  const int32_t block = first_;
+  retain(block);
   return block;
 }
 
-void BlockPool::retain(int32_t block) { ++references_[index_of_used(block)]; }
-
-void BlockPool::release(int32_t block) {
-  if (--references_[index_of_used(block)] == 0) free_.push_back(block);
+void BlockPool::retain(int32_t block) {
+  if (references_[index_of(block)]++ == 0) unlink(block);
 }
 
-int32_t BlockPool::references(int32_t block) const {
-  RL_CHECK(block >= 0 && block < num_blocks());
-  return references_[static_cast<size_t>(block)];
-}
-
-size_t BlockPool::index_of_used(int32_t block) const {
+void BlockPool::release(int32_t block, bool keep) {
   RL_CHECK(references(block) > 0);
+  if (--references_[index_of(block)] > 0) return;
+  if (keep)
+    push_back(block);
+  else
+    push_front(block);
+}
+
+int32_t BlockPool::references(int32_t block) const { return references_[index_of(block)]; }
+
+size_t BlockPool::index_of(int32_t block) const {
+  RL_CHECK(block >= 0 && block < num_blocks());
   return static_cast<size_t>(block);
+}
+
+void BlockPool::unlink(int32_t block) {
+  const int32_t before = prev_[index_of(block)], after = next_[index_of(block)];
+  (before == kNone ? first_ : next_[index_of(before)]) = after;
+  (after == kNone ? last_ : prev_[index_of(after)]) = before;
+  --num_free_;
+}
+
+void BlockPool::push_front(int32_t block) {
+  next_[index_of(block)] = first_;
+  prev_[index_of(block)] = kNone;
+  (first_ == kNone ? last_ : prev_[index_of(first_)]) = block;
+  first_ = block;
+  ++num_free_;
+}
+
+void BlockPool::push_back(int32_t block) {
+  prev_[index_of(block)] = last_;
+  next_[index_of(block)] = kNone;
+  (last_ == kNone ? first_ : next_[index_of(last_)]) = block;
+  last_ = block;
+  ++num_free_;
 }
 
 }  // namespace rl

@@ -1,7 +1,10 @@
-// Ids of KV blocks with reference counts and reservations. Invariants:
+// Ids of KV blocks with reference counts. A block without references is free, and the free ones
+// stand in the order in which they are handed out again: those given back without worth first, the
+// latest of them foremost (it is warm), then those whose content may be asked for again, least
+// recently used foremost.
+// Invariants:
 // 1. A block is free or has at least one reference; num_free() + num_used() is num_blocks().
-// 2. num_reserved() <= num_free(), and allocate() takes from a reservation, so that whoever holds
-//    one never finds the pool empty.
+// 2. Nothing is allocated after construction.
 // The pool knows ids only; the bytes are in model/kv_cache.h. One owner, no locks.
 #pragma once
 #include <cstddef>
@@ -12,34 +15,31 @@ namespace rl {
 
 class BlockPool {
  public:
-  BlockPool(int64_t num_blocks, int64_t block_size);
+  explicit BlockPool(int64_t num_blocks);
 
   int64_t num_blocks() const { return static_cast<int64_t>(references_.size()); }
-  int64_t block_size() const { return block_size_; }
-  int64_t num_free() const { return static_cast<int64_t>(free_.size()); }
-  int64_t num_used() const { return num_blocks() - num_free(); }
-  int64_t num_reserved() const { return reserved_; }
+  int64_t num_free() const { return num_free_; }
+  int64_t num_used() const { return num_blocks() - num_free_; }
 
-  bool can_reserve(int64_t blocks) const { return blocks <= num_free() - reserved_; }
-  // Sets blocks aside for later allocate() calls.
-  void reserve(int64_t blocks);
-  // Gives back a part of a reservation that will not be used.
-  void cancel_reservation(int64_t blocks);
-
-  // One reserved block becomes a used one with one reference.
+  // The foremost free block, with one reference. There must be one.
   int32_t allocate();
+  // Adds a reference, to a free block too: its content is wanted again.
   void retain(int32_t block);
-  // Takes a reference away; the last one frees the block.
-  void release(int32_t block);
+  // Takes a reference away; the last one frees the block. `keep`: hand it out again late.
+  void release(int32_t block, bool keep);
   int32_t references(int32_t block) const;
 
  private:
-  size_t index_of_used(int32_t block) const;
+  static constexpr int32_t kNone = -1;
+  size_t index_of(int32_t block) const;
+  void unlink(int32_t block);
+  void push_front(int32_t block);
+  void push_back(int32_t block);
 
-  int64_t block_size_;
-  int64_t reserved_ = 0;
-  std::vector<int32_t> references_;  // by block; 0 when free
-  std::vector<int32_t> free_;        // the last one is handed out next
+  std::vector<int32_t> references_;   // by block; 0 when free
+  std::vector<int32_t> next_, prev_;  // of free blocks
+  int32_t first_ = kNone, last_ = kNone;
+  int64_t num_free_ = 0;
 };
 
 }  // namespace rl

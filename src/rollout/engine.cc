@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/arena.h"
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "core/trace.h"
@@ -23,11 +24,15 @@ namespace {
 constexpr int64_t kHeadRows = 64;  // logits rows held at a time
 
 struct WorkspacePlan {
-  uint64_t forward, head, total;
+  uint64_t forward, head, swap, total;
 };
 
 int64_t head_rows(const EngineOptions& options) {
   return std::min(kHeadRows, options.max_num_seqs);
+}
+
+uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options) {
+  return (CheckedU64(options.swap_blocks) * CheckedU64(kv.block_bytes())).get();
 }
 
 WorkspacePlan plan_workspace(const ModelConfig& config, const KvShape& kv, int num_threads,
@@ -37,12 +42,17 @@ WorkspacePlan plan_workspace(const ModelConfig& config, const KvShape& kv, int n
       "forward", ForwardBuffers::bytes(config, kv, options.max_num_batched_tokens, num_threads));
   const uint64_t head =
       plan.book("head", HeadBuffers::bytes(config, kv.attention.dtype, head_rows(options), false));
-  return {forward, head, plan.total_bytes()};
+  const uint64_t swap = plan.book("swap", swap_bytes(kv, options));
+  return {forward, head, swap, plan.total_bytes()};
 }
 
 WorkspacePlan plan_workspace(const Model& model, const EngineOptions& options) {
   return plan_workspace(model.config(), model.kv_shape(), model.matmul().executor().num_threads(),
                         options);
+}
+
+int64_t watermark_blocks(const EngineOptions& options) {
+  return static_cast<int64_t>(options.kv_watermark * static_cast<double>(options.num_blocks));
 }
 
 // The options with everything left open filled in.
@@ -94,31 +104,38 @@ struct Engine::Impl {
                         workspace + plan.forward),
         head(model.config(), model.compute_dtype(), head_rows(options), false,
              workspace + plan.head),
-        pool(kv.num_blocks, model.block_size()),
-        scheduler({options.max_num_seqs, options.max_num_batched_tokens, options.prefill_chunk},
-                  pool),
+        swap_pool{kv.shape, workspace + plan.swap, options.swap_blocks},
+        blocks(kv.num_blocks, model.block_size(), options.prefix_caching),
+        swap(options.swap_blocks),
+        scheduler({options.max_num_seqs, options.max_num_batched_tokens, options.prefill_chunk,
+                   options.chunked_prefill, watermark_blocks(options)},
+                  blocks, swap),
         builder(options.max_num_batched_tokens, options.max_num_seqs),
         sampler(model.config().vocab, num_workers()),
         tokenizer(tokenizer),
         tracer(tracer) {
     RL_CHECK(workspace != nullptr);
+    version = model.version();
     choices.reserve(static_cast<size_t>(options.max_num_seqs));
     scales.reserve(static_cast<size_t>(head.max_rows));
   }
 
   int num_workers() const { return model.matmul().executor().num_threads(); }
-  void submit(const Request& request);
+  uint64_t submit(const Request& request);
   bool step();
   void run_forward(const Schedule& schedule);
+  void move_blocks(const Schedule& schedule);
   void draw_tokens();
   void draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws);
   TokenChoice draw(const DrawTarget& target, int64_t row, int worker);
   void apply();
   void append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns);
-  FinishReason finish_reason(const ActiveRequest& active, Sequence& sequence);
-  void end(ActiveRequest& active, Sequence& sequence, FinishReason reason, int64_t now_ns);
-  void end_nonfinite(const DrawTarget& target, int64_t now_ns);
-  void abort_all();
+  void prime_stop(Sequence& sequence);
+  bool match_stop(Sequence& sequence, int32_t id);
+  FinishReason finish_reason(Sequence& sequence);
+  void end(Sequence& sequence, FinishReason reason, int64_t now_ns);
+  void end_nonfinite(Sequence& sequence, int64_t now_ns);
+  void abort(ActiveRequest& active, int64_t now_ns);
   void count(const Schedule& schedule, int64_t elapsed_ns);
 
   const Model& model;
@@ -127,8 +144,12 @@ struct Engine::Impl {
   const WorkspacePlan plan;
   ForwardBuffers forward_buffers;
   HeadBuffers head;
-  BlockPool pool;
+  const KvPool swap_pool;
+  KvBlocks blocks;
+  SwapSpace swap;
   Scheduler scheduler;
+  uint64_t next_number = 0;
+  uint64_t version = 0;  // that blocks were computed with
   BatchBuilder builder;
   Sampler sampler;
   const Tokenizer* tokenizer;
@@ -140,19 +161,42 @@ struct Engine::Impl {
   EngineStats stats;
 };
 
-void Engine::Impl::submit(const Request& request) {
-  check_request(request, {model.config().vocab, options.max_model_len, options.max_num_seqs,
-                          model.block_size(), kv.num_blocks, tokenizer != nullptr});
+uint64_t Engine::Impl::submit(const Request& request) {
+  check_request(request, {model.config().vocab, options.max_model_len, model.block_size(), kv.num_blocks, tokenizer != nullptr});
   sampler.prepare(request.sampling);
-  auto active = std::make_unique<ActiveRequest>();
-  active->request = request;
+  auto active = make_active(request, next_number);
   active->submitted_ns = real_clock().now_ns();
+  if (request.resume) prime_stop(active->sequences.front());
   scheduler.submit(std::move(active));
+  return next_number++;
+}
+
+// A stop string may have begun in the last tokens that the model wrote before.
+void Engine::Impl::prime_stop(Sequence& sequence) {
+  const Request& request = sequence.request->request;
+  const Sample& sample = *request.resume;
+  size_t first = sample.loss_mask.size();
+  while (first > 0 && sample.loss_mask[first - 1] != 0) --first;
+  for (size_t i = first; i < sample.loss_mask.size(); ++i) {
+    match_stop(sequence, sample.ids[static_cast<size_t>(sample.prompt_tokens) + i]);
+  }
+}
+
+bool Engine::Impl::match_stop(Sequence& sequence, int32_t id) {
+  const std::vector<std::string>& strings = sequence.request->request.stop_strings;
+  if (strings.empty()) return false;
+  if (tokenizer->has_token(id)) return sequence.stop.feed(tokenizer->token_bytes(id), strings);
+  sequence.stop.interrupt();
+  return false;
 }
 
 bool Engine::Impl::step() {
   if (scheduler.idle()) return false;
   const int64_t start_ns = real_clock().now_ns();
+  if (version != model.version()) {
+    scheduler.forget_computed();
+    version = model.version();
+  }
   const Schedule& schedule = scheduler.next();
   ScopedSpan span(tracer, schedule.prefill_rows > 0 ? "engine.prefill" : "engine.decode",
                   options.trace_lane);
@@ -166,9 +210,17 @@ bool Engine::Impl::step() {
 }
 
 void Engine::Impl::run_forward(const Schedule& schedule) {
-  for (const BlockCopy& copy : schedule.copies) kv.copy_block(copy.from, copy.to);
+  move_blocks(schedule);
   builder.build(schedule);
   forward(model, builder.batch(), kv, forward_buffers, nullptr);
+}
+
+void Engine::Impl::move_blocks(const Schedule& schedule) {
+  for (const BlockTransfer& t : schedule.transfers) {
+    const bool out = t.kind == BlockTransfer::Kind::kSwapOut;
+    const bool in = t.kind == BlockTransfer::Kind::kSwapIn;
+    copy_block(in ? swap_pool : kv, t.from, out ? swap_pool : kv, t.to);
+  }
 }
 
 // The head runs over at most max_rows logits rows at a time; draws stand in order of their rows.
@@ -194,7 +246,7 @@ void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, 
   scales.resize(rows);
   for (const DrawTarget& t : targets) {
     scales[static_cast<size_t>(t.logits_index) - first_row] =
-        inv_temperature(t.request->request.sampling);
+        inv_temperature(t.sequence->request->request.sampling);
   }
   gather_rows(model, forward_buffers.hidden, builder.logits_rows().subspan(first_row, rows), head);
   head_forward(model, scales, head);
@@ -206,8 +258,8 @@ void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, 
 }
 
 TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker) {
-  const Request& request = target.request->request;
-  const Sample& sample = *target.request->sequences[target.index].sample;
+  const Request& request = target.sequence->request->request;
+  const Sample& sample = *target.sequence->sample;
   const auto position = static_cast<uint32_t>(sample.ids.size());
   const double u = uniform(draw_key(request), request.ordinal, sample.slot, position);
   return sampler.choose(head, row, {request.sampling, sample.ids, u}, worker);
@@ -221,8 +273,8 @@ void Engine::Impl::apply() {
 }
 
 void Engine::Impl::append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns) {
-  if (!choice.finite) return end_nonfinite(target, now_ns);
-  Sequence& sequence = target.request->sequences[target.index];
+  Sequence& sequence = *target.sequence;
+  if (!choice.finite) return end_nonfinite(sequence, now_ns);
   Sample& sample = *sequence.sample;
   if (sample.generated() == 0) sample.first_token_ns = now_ns;
   sample.ids.push_back(choice.id);
@@ -230,35 +282,27 @@ void Engine::Impl::append(const DrawTarget& target, const TokenChoice& choice, i
   sample.logprobs_sampled.push_back(choice.logprob_sampled);
   sample.versions.push_back(model.version());
   sample.loss_mask.push_back(1);
-  const FinishReason reason = finish_reason(*target.request, sequence);
-  if (reason != FinishReason::kNone) end(*target.request, sequence, reason, now_ns);
+  const FinishReason reason = finish_reason(sequence);
+  if (reason != FinishReason::kNone) end(sequence, reason, now_ns);
 }
 
-FinishReason Engine::Impl::finish_reason(const ActiveRequest& active, Sequence& sequence) {
-  const Request& request = active.request;
+FinishReason Engine::Impl::finish_reason(Sequence& sequence) {
+  const Request& request = sequence.request->request;
   const int32_t id = sequence.sample->ids.back();
   if (contains(request.stop_token_ids, id)) return FinishReason::kStopToken;
   if (!request.ignore_eos && contains(model.config().eos_ids, id)) return FinishReason::kStopToken;
-  if (!request.stop_strings.empty()) {
-    if (!tokenizer->has_token(id))
-      sequence.stop.interrupt();
-    else if (sequence.stop.feed(tokenizer->token_bytes(id), request.stop_strings))
-      return FinishReason::kStopString;
-  }
-  const bool full = sequence.sample->generated() >= request.max_new_tokens;
-  return full ? FinishReason::kLength : FinishReason::kNone;
+  if (match_stop(sequence, id)) return FinishReason::kStopString;
+  return sequence.length() == sequence.end ? FinishReason::kLength : FinishReason::kNone;
 }
 
-void Engine::Impl::end(ActiveRequest& active, Sequence& sequence, FinishReason reason,
-                       int64_t now_ns) {
+void Engine::Impl::end(Sequence& sequence, FinishReason reason, int64_t now_ns) {
   sequence.sample->finish = reason;
   sequence.sample->finished_ns = now_ns;
   finished.push_back(sequence.sample);
-  scheduler.finish(active, sequence);
+  scheduler.finish(sequence);
 }
 
-void Engine::Impl::end_nonfinite(const DrawTarget& target, int64_t now_ns) {
-  Sequence& sequence = target.request->sequences[target.index];
+void Engine::Impl::end_nonfinite(Sequence& sequence, int64_t now_ns) {
   Sample& sample = *sequence.sample;
   errors.push_back(
       Error(Code::kNonFinite, str("the logits for position ", sample.ids.size(), " of ordinal ",
@@ -270,24 +314,14 @@ void Engine::Impl::end_nonfinite(const DrawTarget& target, int64_t now_ns) {
   sample.versions.clear();
   sample.loss_mask.clear();
   ++stats.nonfinite;
-  end(*target.request, sequence, FinishReason::kAborted, now_ns);
+  end(sequence, FinishReason::kAborted, now_ns);
 }
 
-void Engine::Impl::abort_all() {
-  const int64_t now_ns = real_clock().now_ns();
-  for (const auto& active : scheduler.running()) {
-    for (Sequence& sequence : active->sequences) {
-      if (!sequence.finished) end(*active, sequence, FinishReason::kAborted, now_ns);
-    }
-  }
-  scheduler.drop_finished();
-  for (const auto& active : scheduler.take_waiting()) {
-    start(*active, model.block_size());
-    for (Sequence& sequence : active->sequences) {
-      sequence.sample->finish = FinishReason::kAborted;
-      sequence.sample->finished_ns = now_ns;
-      finished.push_back(sequence.sample);
-    }
+void Engine::Impl::abort(ActiveRequest& active, int64_t now_ns) {
+  for (Sequence& sequence : active.sequences) {
+    if (sequence.state == SequenceState::kFinished) continue;
+    if (!sequence.sample) make_sample(sequence, blocks);
+    end(sequence, FinishReason::kAborted, now_ns);
   }
 }
 
@@ -303,9 +337,23 @@ Engine::Engine(const Model& model, const EngineOptions& options, const KvPool& k
     : impl_(std::make_unique<Impl>(model, options, kv, workspace, tokenizer, tracer)) {}
 Engine::~Engine() = default;
 
-void Engine::submit(const Request& request) { impl_->submit(request); }
+uint64_t Engine::submit(const Request& request) { return impl_->submit(request); }
 bool Engine::step() { return impl_->step(); }
-void Engine::abort_all() { impl_->abort_all(); }
+
+bool Engine::abort(uint64_t number) {
+  const auto found = impl_->scheduler.requests().find(number);
+  if (found == impl_->scheduler.requests().end()) return false;
+  impl_->abort(*found->second, real_clock().now_ns());
+  impl_->scheduler.drop_finished();
+  return true;
+}
+
+void Engine::abort_all() {
+  const int64_t now_ns = real_clock().now_ns();
+  for (const auto& [number, active] : impl_->scheduler.requests()) impl_->abort(*active, now_ns);
+  impl_->scheduler.drop_finished();
+}
+
 bool Engine::idle() const { return impl_->scheduler.idle(); }
 
 std::vector<SamplePtr> Engine::take_finished() { return std::exchange(impl_->finished, {}); }
@@ -315,8 +363,13 @@ EngineStats Engine::stats() const {
   EngineStats stats = impl_->stats;
   stats.running = impl_->scheduler.num_running();
   stats.waiting = impl_->scheduler.num_waiting();
-  stats.blocks_in_use = impl_->pool.num_used();
-  stats.blocks_total = impl_->pool.num_blocks();
+  stats.blocks_in_use = impl_->blocks.pool().num_used();
+  stats.blocks_total = impl_->blocks.pool().num_blocks();
+  const SchedulerCounts& counts = impl_->scheduler.counts();
+  stats.preemptions = counts.preemptions;
+  stats.swapped_blocks = counts.swapped_blocks;
+  stats.looked_up_tokens = counts.looked_up_tokens;
+  stats.cached_tokens = counts.cached_tokens;
   return stats;
 }
 

@@ -4,11 +4,12 @@
 // Invariants:
 // 1. No schedule changes a sample: logits depend on a row's own prefix and weights (N1), draws are
 //    Philox keyed by (seed, purpose, ordinal, slot, position) (N5).
-// 2. Every block's reference count equals the number of sequences that list it; all return to zero
-//    when idle.
+// 2. Every block's reference count equals the number of running sequences that list it; all return
+//    to zero when idle.
 // 3. A request is validated whole at submit: an error leaves the engine untouched.
-// 4. A request is admitted only when all blocks it may need are free, so nothing is preempted.
-// One owner, one thread. The model must not be published while requests run.
+// 4. When blocks run out, the sequence whose turn is last waits again; see rollout/scheduler.h.
+// One owner, one thread. The model may be published between two steps: running samples go on under
+// the new version from their next token, with keys and values computed anew.
 #pragma once
 #include <memory>
 #include <string>
@@ -32,14 +33,22 @@ struct EngineOptions {
   int64_t prefill_chunk = 0;  // rows of one prompt per step; 0: whatever the batch has room for
   int64_t max_model_len = 0;  // longest prompt + generation admitted; 0: the model's maximum
   int64_t num_blocks = 0;     // KV blocks of the pool; 0: as many as the pool given has
+  bool chunked_prefill = true;  // false: needs max_num_batched_tokens >= max_model_len
+  bool prefix_caching = true;   // share KV by content, within a group too
+  int64_t swap_blocks = 0;      // places for the blocks of preempted sequences; 0: computed anew
+  double kv_watermark = 0.01;   // share of the blocks that admissions leave free, [0, 1)
   uint32_t trace_lane = 0;    // of the spans engine.prefill and engine.decode
 };
 
 struct Request {
   std::vector<int32_t> prompt;
+  // Goes on from a sample instead of starting one (prompt is empty, num_samples 1): one that was
+  // aborted, or to which tokens of an environment were appended. It is copied, not changed.
+  std::shared_ptr<const Sample> resume;
   SamplingParams sampling;  // temperature 0 is greedy
-  int64_t max_new_tokens = 0;
-  int64_t num_samples = 1;              // n <= max_num_seqs: a group shares the prompt's KV
+  int64_t max_new_tokens = 0;  // from here on
+  int64_t num_samples = 1;
+  int64_t priority = 0;  // higher goes first, over a bounded number of earlier requests
   std::vector<int32_t> stop_token_ids;  // in addition to the model's eos ids
   bool ignore_eos = false;
   // The tokens that complete one stay in the sample; text is cut by the host.
@@ -58,7 +67,10 @@ struct Request {
 
 struct EngineStats {
   int64_t running = 0, waiting = 0;  // samples
-  int64_t blocks_in_use = 0, blocks_total = 0, preemptions = 0;
+  int64_t blocks_in_use = 0, blocks_total = 0;
+  int64_t preemptions = 0, swapped_blocks = 0;
+  // Tokens of admitted sequences, and those of them whose KV was found by content.
+  int64_t looked_up_tokens = 0, cached_tokens = 0;
   int64_t prefill_tokens = 0, decode_tokens = 0, forwards = 0;  // rows computed, by kind
   int64_t nonfinite = 0;                  // samples ended by logits that were not finite
   int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, of pure decode steps
@@ -78,9 +90,9 @@ class Engine {
          const Tokenizer* tokenizer, const Tracer* tracer);
   ~Engine();
 
-  // Queues a request. Errors name the field, its range and the value seen; a request whose prompt +
+  // Queues a request and returns its number. Errors name the field, its range and the value seen; a request whose prompt +
   // max_new_tokens exceeds max_model_len, or can never fit the pool, is refused with both numbers.
-  void submit(const Request& request);
+  uint64_t submit(const Request& request);
   // One forward, if there is anything to do; returns false when idle.
   bool step();
   // Samples finished since the last call, in order of completion.
@@ -88,8 +100,9 @@ class Engine {
   // One Error(kNonFinite) per sample that ended because its logits were not finite, naming ordinal,
   // slot and position. Such a sample comes back as kAborted without generated tokens; others go on.
   std::vector<Error> take_errors();
-  // Ends every request: unfinished samples come back through take_finished with
-  // FinishReason::kAborted and the tokens they had.
+  // Ends a request, or every one: unfinished samples come back through take_finished with
+  // FinishReason::kAborted and the tokens they had. False: no such request is unfinished.
+  bool abort(uint64_t number);
   void abort_all();
   bool idle() const;
   EngineStats stats() const;

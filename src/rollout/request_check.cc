@@ -11,6 +11,8 @@
 namespace rl {
 namespace {
 
+constexpr int64_t kMostSamples = 65536, kMostPriority = 1 << 20;
+
 void check_range(const char* key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return;
   throw Error(Code::kOutOfRange, str(key, " is ", value, ", outside ", low, "..", high))
@@ -29,9 +31,41 @@ void check_ids(const char* key, const std::vector<int32_t>& ids, int64_t vocab) 
   }
 }
 
+const std::vector<int32_t>& first_ids(const Request& r) {
+  return r.resume ? r.resume->ids : r.prompt;
+}
+
+void check_start(const Request& r) {
+  if (first_ids(r).empty()) {
+    throw Error(Code::kInvalidArgument, "the prompt has no tokens")
+        .with_key("prompt")
+        .with_expected("at least one token id");
+  }
+  if (!r.resume) return;
+  if (!r.prompt.empty() || r.num_samples != 1) {
+    throw Error(Code::kInvalidArgument,
+                str("a request that goes on from a sample has a prompt of ", r.prompt.size(),
+                    " tokens and ", r.num_samples, " samples"))
+        .with_key("resume")
+        .with_expected("no prompt and one sample");
+  }
+  const Sample& s = *r.resume;
+  const auto drawn = static_cast<size_t>(s.generated());
+  if (s.prompt_tokens > 0 && s.generated() >= 0 && s.logprobs.size() == drawn &&
+      s.logprobs_sampled.size() == drawn && s.versions.size() == drawn &&
+      s.loss_mask.size() == drawn) {
+    return;
+  }
+  throw Error(Code::kInvalidArgument,
+              str("the sample to go on from has ", s.ids.size(), " ids, a prompt of ",
+                  s.prompt_tokens, " and ", s.logprobs.size(), " log-probs"))
+      .with_key("resume")
+      .with_expected("one log-prob, version and mask for every id after the prompt");
+}
+
 // The prompt alone may be longer than the limit, so the sum is never formed before both fit.
 void check_length(const Request& r, int64_t max_model_len) {
-  const auto prompt = static_cast<int64_t>(r.prompt.size());
+  const auto prompt = static_cast<int64_t>(first_ids(r).size());
   if (prompt <= max_model_len && r.max_new_tokens <= max_model_len - prompt) return;
   throw Error(Code::kOutOfRange,
               str("a prompt of ", prompt, " tokens and sampling.max_new_tokens ", r.max_new_tokens,
@@ -58,14 +92,39 @@ void check_stop_strings(const Request& r, bool has_tokenizer) {
 }
 
 void check_blocks(const Request& r, const RequestLimits& limits) {
-  const int64_t needed = blocks_needed(r, limits.block_size);
+  const int64_t positions = positions_needed(r);
+  const int64_t needed = positions / limits.block_size + (positions % limits.block_size ? 1 : 0);
   if (needed <= limits.num_blocks) return;
   throw Error(Code::kResourceExhausted,
-              str("a request of ", r.prompt.size(), " prompt tokens, ", r.max_new_tokens,
-                  " new tokens and ", r.num_samples, " samples needs ", needed, " KV blocks of ",
-                  limits.block_size, " tokens; the pool has ", limits.num_blocks))
+              str("a sample of ", first_ids(r).size(), " prompt tokens and ", r.max_new_tokens,
+                  " new tokens needs ", needed, " KV blocks of ", limits.block_size,
+                  " tokens; the pool has ", limits.num_blocks))
       .with_key("sampling.max_new_tokens")
       .with_expected(str("at most ", limits.num_blocks, " KV blocks"));
+}
+
+void check_watermark(double share) {
+  if (share >= 0 && share < 1) return;
+  throw Error(Code::kOutOfRange, str("engine.kv_watermark is ", share, ", outside [0, 1)"))
+      .with_key("engine.kv_watermark")
+      .with_expected("number in [0, 1)");
+}
+
+// A prompt that is never cut must fit one step, also with all its tokens when it is computed anew.
+void check_unchunked(const EngineOptions& o, int64_t longest) {
+  if (o.chunked_prefill) return;
+  if (o.prefill_chunk > 0) {
+    throw Error(Code::kConflict, str("engine.chunked_prefill is off, but engine.prefill_chunk is ",
+                                     o.prefill_chunk))
+        .with_key("engine.chunked_prefill")
+        .with_expected("engine.prefill_chunk 0");
+  }
+  if (o.max_num_batched_tokens >= longest) return;
+  throw Error(Code::kConflict,
+              str("engine.chunked_prefill is off, but engine.max_num_batched_tokens ",
+                  o.max_num_batched_tokens, " is below engine.max_model_len ", longest))
+      .with_key("engine.chunked_prefill")
+      .with_expected(str("engine.max_num_batched_tokens of at least ", longest));
 }
 
 }  // namespace
@@ -76,6 +135,9 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions) {
   check_range("engine.max_num_batched_tokens", options.max_num_batched_tokens, 1, kMost);
   check_range("engine.prefill_chunk", options.prefill_chunk, 0, kMost);
   check_range("engine.max_model_len", options.max_model_len, 0, max_positions);
+  check_range("engine.swap_blocks", options.swap_blocks, 0, kMost);
+  check_watermark(options.kv_watermark);
+  check_unchunked(options, options.max_model_len ? options.max_model_len : max_positions);
   if (options.max_num_batched_tokens >= options.max_num_seqs) return;
   throw Error(Code::kConflict,
               str("engine.max_num_batched_tokens ", options.max_num_batched_tokens,
@@ -86,15 +148,12 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions) {
 }
 
 void check_request(const Request& r, const RequestLimits& limits) {
-  if (r.prompt.empty()) {
-    throw Error(Code::kInvalidArgument, "the prompt has no tokens")
-        .with_key("prompt")
-        .with_expected("at least one token id");
-  }
-  check_range("sampling.n", r.num_samples, 1, limits.max_num_seqs);
+  check_start(r);
+  check_range("sampling.n", r.num_samples, 1, kMostSamples);
+  check_range("sampling.priority", r.priority, -kMostPriority, kMostPriority);
   check_range("sampling.max_new_tokens", r.max_new_tokens, 1, std::numeric_limits<int64_t>::max());
   check_length(r, limits.max_model_len);
-  check_ids("prompt", r.prompt, limits.vocab);
+  check_ids("prompt", first_ids(r), limits.vocab);
   check_ids("sampling.stop_token_ids", r.stop_token_ids, limits.vocab);
   validate(r.sampling);
   check_stop_strings(r, limits.has_tokenizer);

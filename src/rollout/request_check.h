@@ -13,7 +13,6 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions);
 struct RequestLimits {
   int64_t vocab;
   int64_t max_model_len;
-  int64_t max_num_seqs;
   int64_t block_size;
   int64_t num_blocks;
   bool has_tokenizer;

@@ -1,82 +1,136 @@
-// Decides which rows the next forward computes. Running sequences go on first (one row each), then
-// prompts that are being prefilled, then waiting requests are admitted, all in order of submission.
+// Decides which rows the next forward computes. Every running sequence that has one row to go gets
+// it, so a long prompt never holds up a token; the room left goes to prompts in chunks, and then
+// waiting sequences are admitted, all in the order of turns (rank, submission, slot).
+//
+// Blocks are taken as they are needed. When none is free, the running sequence whose turn is last
+// gives its blocks up and waits again: its keys and values are swapped out, or computed anew later.
+// Neither changes a bit of what it draws (contract N1).
+//
 // Invariants:
-// 1. A request is admitted only when the pool can set aside all blocks it may ever need, so a
-//    running sequence never runs out and nothing is preempted.
-// 2. A schedule has at most max_num_batched_tokens rows, and at most max_num_seqs samples run.
-// 3. No request overtakes another one.
+// 1. A schedule has at most max_num_batched_tokens rows, and at most max_num_seqs sequences run.
+// 2. A sequence gives way only to one whose turn is earlier, and one sequence alone always fits
+//    (the request was checked), so whoever is first makes progress: nothing starves.
+// 3. Nothing is admitted in a step that took blocks away, and an admission leaves the watermark
+//    free unless nothing else runs.
+// 4. A waiting sequence is overtaken only by those that follow a leader already running.
 // Knows nothing of models: rows are computed and tokens appended by the caller.
 #pragma once
-#include <deque>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "rollout/sequence.h"
+#include "rollout/swap_space.h"
 
 namespace rl {
 
 struct SchedulerLimits {
   int64_t max_num_seqs;
   int64_t max_num_batched_tokens;  // at least max_num_seqs
-  int64_t prefill_chunk;           // 0: as many rows as there is room for
+  int64_t prefill_chunk = 0;       // most rows of one prompt per step; 0: as many as there is room
+  bool chunked_prefill = true;     // false: a prompt is computed in one step or not yet
+  int64_t watermark_blocks = 0;
 };
 
 // Rows of one sequence: positions computed .. computed + rows - 1.
 struct ScheduledRows {
-  ActiveRequest* request;
-  uint32_t index;  // into request->sequences
+  Sequence* sequence;
   int32_t rows;
 
-  Sequence& sequence() const { return request->sequences[index]; }
   // The last row is the newest token of its sequence, so the next token is drawn from it.
-  bool needs_logits() const { return sequence().computed + rows == sequence().length(); }
+  bool needs_logits() const { return sequence->computed + rows == sequence->length(); }
+};
+
+// The content of a block goes to another one, within the pool or to and from the swap space.
+struct BlockTransfer {
+  enum class Kind : uint8_t { kCopy, kSwapOut, kSwapIn };
+  Kind kind;
+  int32_t from, to;
 };
 
 struct Schedule {
   std::vector<ScheduledRows> rows;
-  std::vector<BlockCopy> copies;  // to be made, in order, before anything is written
+  std::vector<BlockTransfer> transfers;  // to be made, in order, before anything is written
   int64_t decode_rows = 0, prefill_rows = 0;
 
   int64_t num_rows() const { return decode_rows + prefill_rows; }
 };
 
+struct SchedulerCounts {
+  int64_t preemptions = 0, swapped_blocks = 0;
+  // Tokens of admitted sequences, and those of them that the prefix cache had.
+  int64_t looked_up_tokens = 0, cached_tokens = 0;
+};
+
 class Scheduler {
  public:
-  Scheduler(const SchedulerLimits& limits, BlockPool& pool);
+  Scheduler(const SchedulerLimits& limits, KvBlocks& blocks, SwapSpace& swap);
 
-  // A request that passed check_request: it fits the limits and the empty pool.
+  // A request that passed check_request: one sequence of it fits the empty pool.
   void submit(std::unique_ptr<ActiveRequest> request);
   // The rows of the next forward; empty when idle. Valid until the next call. Calling it again
-  // without advance() gives the same rows, without copies that were already handed out.
+  // without advance() gives the same rows, without transfers that were already handed out.
   const Schedule& next();
-  // The rows of the last schedule are computed; finished prompts are forked.
+  // The rows of the last schedule are computed: prompts go to their followers, whole blocks to the
+  // prefix cache.
   void advance();
-  // Ends a sequence of a running request. Requests without live sequences go with drop_finished().
-  void finish(ActiveRequest& active, Sequence& sequence);
+  // Ends a sequence, running or waiting. Its request goes with drop_finished().
+  void finish(Sequence& sequence);
   void drop_finished();
+  // The weights have changed: every K and V is to be computed anew.
+  void forget_computed();
 
-  // In order of submission.
-  const std::vector<std::unique_ptr<ActiveRequest>>& running() const { return running_; }
-  // Hands the requests out that were not started, in order of submission.
-  std::deque<std::unique_ptr<ActiveRequest>> take_waiting();
+  // In the order of turns.
+  std::span<Sequence* const> running() const { return running_; }
+  // By number of submission.
+  const std::map<uint64_t, std::unique_ptr<ActiveRequest>>& requests() const { return requests_; }
   bool idle() const { return running_.empty() && waiting_.empty(); }
-  int64_t num_running() const { return num_running_; }  // samples
-  int64_t num_waiting() const;                          // samples
+  int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
+  int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  const SchedulerCounts& counts() const { return counts_; }
 
  private:
-  void schedule_decodes();
-  void schedule_prefills();
+  using Waiting = std::set<Sequence*, EarlierTurn>;
+
+  bool schedule_running();
+  int64_t rows_to_go(const Sequence& sequence) const;
   void admit_waiting();
-  bool can_admit(const Request& request) const;
-  void add_rows(ActiveRequest& active, uint32_t index, int64_t rows);
-  int64_t prefill_room(const ActiveRequest& active) const;
+  void follow(Sequence& sequence);
+  bool admit(Sequence& sequence);
+  bool has_room(int64_t blocks) const;
+  bool swap_in(Sequence& sequence);
+  bool take_prefix(Sequence& sequence);
+  void find_cached(Sequence& sequence);
+  std::span<const int32_t> whole_block(const Sequence& sequence, int64_t index) const;
+  void start_running(Sequence& sequence);
+  bool make_room(Sequence& sequence, int64_t end);
+  int64_t blocks_missing(const Sequence& sequence, int64_t end) const;
+  bool shares_next_block(const Sequence& sequence) const;
+  void preempt(Sequence& sequence);
+  void release_blocks(Sequence& sequence);
+  void give_up_blocks(Sequence& sequence);
+  void stop_running(Sequence& sequence);
+  void wait_again(Sequence& sequence);
+  void add_rows(Sequence& sequence, int64_t rows);
+  void make_writable(Sequence& sequence, int64_t end);
+  void enter_whole_blocks(Sequence& sequence);
+  void lend_prompt(Sequence& leader);
+  void drop_swapped(Sequence& sequence);
 
   const SchedulerLimits limits_;
-  BlockPool& pool_;
-  std::deque<std::unique_ptr<ActiveRequest>> waiting_;
-  std::vector<std::unique_ptr<ActiveRequest>> running_;
-  int64_t num_running_ = 0;
+  KvBlocks& blocks_;
+  SwapSpace& swap_;
+  std::map<uint64_t, std::unique_ptr<ActiveRequest>> requests_;
+  Waiting waiting_;
+  std::vector<Waiting::node_type> spare_nodes_;  // of running sequences, for when they wait again
+  std::vector<Sequence*> running_;
+  std::vector<uint64_t> ended_requests_;
   Schedule schedule_;
+  SchedulerCounts counts_;
+  int64_t prompt_room_ = 0;  // rows that prompts may still take in this step
 };
 
 }  // namespace rl

@@ -1,61 +1,77 @@
-// A request while the engine works on it, and its sequences: one per sample. The first one
-// carries the prefill of the prompt; fork() then gives its blocks to the others.
+// A request while the engine works on it, and its sequences: one per sample.
 // Invariants:
 // 1. A block id in Sequence::blocks holds one reference, so a block's count is the number of
-//    sequences that list it.
-// 2. ActiveRequest::reserved blocks of the pool are set aside for this request and cover all that
-//    its live sequences can still ask for.
+//    sequences that list it. Only a running sequence lists blocks, only a waiting one is swapped.
+// 2. blocks cover the positions 0..computed - 1, and those that the current step writes.
+// 3. A follower lists no blocks: it runs, but waits for the leader of its request to compute the
+//    prompt they share.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "rollout/block_pool.h"
 #include "rollout/engine.h"
+#include "rollout/kv_blocks.h"
 #include "rollout/stop_matcher.h"
 
 namespace rl {
 
-// The content of `from` goes to `to` before the next forward.
-struct BlockCopy {
-  int32_t from, to;
-};
+struct ActiveRequest;
+
+enum class SequenceState : uint8_t { kWaiting, kRunning, kFinished };
 
 struct Sequence {
-  SamplePtr sample;
-  std::vector<int32_t> blocks;  // of positions 0.., block_size each
-  int64_t computed = 0;         // positions whose K and V are in the pool
+  ActiveRequest* request = nullptr;
+  uint32_t index = 0;  // into request->sequences
+  SequenceState state = SequenceState::kWaiting;
+  bool follows = false;
+  SamplePtr sample;              // made when it first runs
+  std::vector<int32_t> blocks;   // of positions 0.., block_size each
+  std::vector<int32_t> swapped;  // their content in the swap space while it waits
+  int64_t computed = 0;          // positions whose K and V are in blocks, or swapped
+  PrefixPlace place{};           // how far they are in the prefix cache
+  int64_t end = 0;               // length at which sampling.max_new_tokens is reached
+  int32_t preemptions = 0;
   StopMatcher stop;
-  bool finished = false;  // holds no blocks any more
 
   int64_t length() const { return static_cast<int64_t>(sample->ids.size()); }
+  bool is_leader() const;
 };
 
 struct ActiveRequest {
   Request request;
+  uint64_t number = 0;  // in order of submission
+  int64_t rank = 0;     // whose turn it is: the lowest goes first
   int64_t submitted_ns = 0;
-  std::vector<Sequence> sequences;  // empty until start()
-  int64_t reserved = 0;
-  bool forked = false;  // the prompt is computed and every sequence lists its blocks
+  std::vector<Sequence> sequences;
+  int64_t unfinished = 0;
+  // The running sequence that computes the prompt for its followers.
+  Sequence* leader = nullptr;
 
-  int64_t prompt_tokens() const { return static_cast<int64_t>(request.prompt.size()); }
+  // Ids that stand before anything is drawn.
+  int64_t first_tokens() const {
+    return static_cast<int64_t>(request.resume ? request.resume->ids.size()
+                                               : request.prompt.size());
+  }
 };
 
-// Most blocks one sequence can list: the last generated token is never fed, so it needs no place.
-int64_t blocks_per_sequence(const Request& request, int64_t block_size);
-// Most blocks a request can hold at once. Whole blocks of the prompt are shared by all its samples.
-// Error(kOutOfRange) when the number does not fit in 64 bits.
-int64_t blocks_needed(const Request& request, int64_t block_size);
+inline bool Sequence::is_leader() const { return request->leader == this; }
 
-// Makes the samples, with room for every token they can get.
-void start(ActiveRequest& active, int64_t block_size);
-// Makes positions up to `end` (exclusive) of the sequence writable: adds blocks, and replaces a
-// shared block at the first new position by one of its own. True when `copy` was filled in.
-bool make_writable(BlockPool& pool, ActiveRequest& active, Sequence& sequence, int64_t end,
-                   BlockCopy& copy);
-// Gives the computed prompt of the first sequence to all others.
-void fork(BlockPool& pool, ActiveRequest& active);
-// Ends a sequence: its references and what it had reserved go back to the pool.
-void finish(BlockPool& pool, ActiveRequest& active, Sequence& sequence);
-bool all_finished(const ActiveRequest& active);
+// Order of turns: rank, then submission, then slot. A strict total order of live sequences.
+struct EarlierTurn {
+  bool operator()(const Sequence* a, const Sequence* b) const {
+    const ActiveRequest &x = *a->request, &y = *b->request;
+    if (x.rank != y.rank) return x.rank < y.rank;
+    if (x.number != y.number) return x.number < y.number;
+    return a->index < b->index;
+  }
+};
+
+// A request of its own with one waiting sequence per sample.
+std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number);
+// Positions whose K and V a sequence needs at full length: the last token is never fed.
+int64_t positions_needed(const Request& request);
+// Makes the sample, with room for every token and block that it can get. Once, before it runs.
+void make_sample(Sequence& sequence, const KvBlocks& blocks);
 
 }  // namespace rl

@@ -183,12 +183,10 @@ TEST_F(EngineTest, AbortEndsRunningAndWaitingRequests) {
 }
 
 TEST_F(EngineTest, RefusedRequestLeavesTheEngineAsItWas) {
-  TestEngine test(tiny_, {.max_model_len = 20}, 2);
-  expect_error(Code::kOutOfRange, [&] { test.engine.submit(make_request({1, 2}, 19)); });
+  TestEngine test(tiny_, {.max_model_len = 40}, 2);
+  expect_error(Code::kResourceExhausted, [&] { test.engine.submit(make_request({1, 2}, 32)); });
+  expect_error(Code::kOutOfRange, [&] { test.engine.submit(make_request({1, 2}, 39)); });
   expect_error(Code::kOutOfRange, [&] { test.engine.submit(make_request({256}, 2)); });
-  Request wide = make_request({1, 2}, 18);
-  wide.num_samples = 2;
-  expect_error(Code::kResourceExhausted, [&] { test.engine.submit(wide); });
   expect_idle(test.engine);
   EXPECT_EQ(test.run({make_request({1, 2}, 18)}).at({0, 0})->generated(), 18);
 }

@@ -11,7 +11,6 @@ namespace {
 
 constexpr RequestLimits kLimits = {.vocab = 100,
                                    .max_model_len = 64,
-                                   .max_num_seqs = 8,
                                    .block_size = 16,
                                    .num_blocks = 10,
                                    .has_tokenizer = true};
@@ -28,8 +27,7 @@ TEST(RequestCheck, AcceptsWhatFitsExactly) {
   check_request(r, kLimits);
   r.max_new_tokens = 61;
   check_request(r, kLimits);
-  r.max_new_tokens = 14;  // one block for each of eight samples
-  r.num_samples = 8;
+  r.num_samples = 65536;  // they take turns
   check_request(r, kLimits);
 }
 
@@ -48,7 +46,7 @@ TEST(RequestCheck, PromptMustHaveIdsOfTheVocabulary) {
 }
 
 TEST(RequestCheck, CountsMustBeInRange) {
-  for (const int64_t bad : {int64_t{0}, int64_t{-1}, int64_t{9}, INT64_MAX}) {
+  for (const int64_t bad : {int64_t{0}, int64_t{-1}, int64_t{65537}, INT64_MAX}) {
     Request r = valid();
     r.num_samples = bad;
     const Error e = expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); });
@@ -76,19 +74,52 @@ TEST(RequestCheck, TooLongNamesBothNumbers) {
   expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); });
 }
 
-TEST(RequestCheck, MoreBlocksThanThePoolHasAreRefused) {
+TEST(RequestCheck, ASampleThatNeverFitsThePoolIsRefused) {
   Request r = valid();
-  r.max_new_tokens = 14;  // the last position fed is still in the first block
+  r.max_new_tokens = 30;  // the last position fed is still in the second block
   r.num_samples = 8;
-  check_request(r, {100, 64, 8, 16, 8, true});
-  const Error e = expect_error(Code::kResourceExhausted, [&] {
-    check_request(r, {100, 64, 8, 16, 7, true});
-  });
-  EXPECT_TRUE(contains(e.message, "8 KV blocks"));
-  EXPECT_TRUE(contains(e.message, "has 7"));
-  r.max_new_tokens = 15;
-  check_request(r, {100, 64, 8, 16, 16, true});
-  expect_error(Code::kResourceExhausted, [&] { check_request(r, {100, 64, 8, 16, 15, true}); });
+  check_request(r, {100, 64, 16, 2, true});
+  const Error e =
+      expect_error(Code::kResourceExhausted, [&] { check_request(r, {100, 64, 16, 1, true}); });
+  EXPECT_TRUE(contains(e.message, "2 KV blocks"));
+  EXPECT_TRUE(contains(e.message, "has 1"));
+  r.max_new_tokens = 31;
+  expect_error(Code::kResourceExhausted, [&] { check_request(r, {100, 64, 16, 2, true}); });
+}
+
+TEST(RequestCheck, ASampleToGoOnFromMustBeWhole) {
+  auto sample = std::make_shared<Sample>();
+  sample->ids = {1, 2, 3, 4};
+  sample->prompt_tokens = 2;
+  sample->logprobs = sample->logprobs_sampled = {-1, -2};
+  sample->versions = {0, 0};
+  sample->loss_mask = {1, 1};
+  Request r;
+  r.resume = sample;
+  r.max_new_tokens = 60;
+  check_request(r, kLimits);
+  r.max_new_tokens = 61;
+  expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); });
+  r.max_new_tokens = 10;
+  r.num_samples = 2;
+  EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); }).key, "resume");
+  r.num_samples = 1;
+  r.prompt = {1};
+  expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
+  r.prompt.clear();
+  sample->versions.pop_back();
+  expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
+  sample->versions.push_back(0);
+  sample->ids[3] = 100;
+  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); }).location,
+            "prompt[3]");
+}
+
+TEST(RequestCheck, PriorityIsBounded) {
+  Request r = valid();
+  r.priority = INT64_MIN;
+  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); }).key,
+            "sampling.priority");
 }
 
 TEST(RequestCheck, SamplingParametersAreChecked) {
@@ -138,6 +169,16 @@ TEST(EngineOptionsCheck, NamesKeyRangeAndValue) {
   o = {};
   o.max_num_batched_tokens = 63;
   expect_error(Code::kConflict, [&] { check_engine_options(o, 128); });
+  o = {};
+  o.chunked_prefill = false;
+  check_engine_options(o, 1024);
+  expect_error(Code::kConflict, [&] { check_engine_options(o, 1025); });
+  for (const double bad : {-0.1, 1.0, static_cast<double>(NAN)}) {
+    o = {};
+    o.kv_watermark = bad;
+    EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { check_engine_options(o, 128); }).key,
+              "engine.kv_watermark");
+  }
 }
 
 }  // namespace

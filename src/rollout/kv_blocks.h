@@ -1,0 +1,46 @@
+// The blocks of an engine: a pool, and the cache that finds blocks of a known content. Whoever
+// takes a block for new content goes through allocate(), so that the cache never names a block that
+// was overwritten.
+// Invariant: the content of a block that the cache holds does not change while it holds it.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "rollout/block_pool.h"
+#include "rollout/prefix_cache.h"
+
+namespace rl {
+
+class KvBlocks {
+ public:
+  KvBlocks(int64_t num_blocks, int64_t block_size, bool prefix_caching)
+      : block_size_(block_size), pool_(num_blocks) {
+    if (prefix_caching) cache_.emplace(num_blocks, block_size);
+  }
+
+  int64_t block_size() const { return block_size_; }
+  const BlockPool& pool() const { return pool_; }
+  // Null when prefix caching is off.
+  PrefixCache* cache() { return cache_ ? &*cache_ : nullptr; }
+  int64_t num_free() const { return pool_.num_free(); }
+  // Blocks for that many positions.
+  int64_t count(int64_t positions) const {
+    return positions / block_size_ + (positions % block_size_ != 0 ? 1 : 0);
+  }
+
+  // A block for new content, with one reference. There must be a free one.
+  int32_t allocate() {
+    const int32_t block = pool_.allocate();
+    if (cache_) cache_->erase(block);
+    return block;
+  }
+  void retain(int32_t block) { pool_.retain(block); }
+  void release(int32_t block) { pool_.release(block, cache_ && cache_->holds(block)); }
+
+ private:
+  int64_t block_size_;
+  BlockPool pool_;
+  std::optional<PrefixCache> cache_;
+};
+
+}  // namespace rl
