@@ -39,9 +39,12 @@ struct BenchModel {
 
 struct BenchArgs {
   std::string model, out;
+  std::string only;  // the one case to run; empty: all
   int repeats = 3;
   bool quick = false;  // one repeat of one small case: proves that the program runs
 };
+
+constexpr const char* kUsage = "usage: --model PATH --out FILE [--quick] [--only CASE]";
 
 inline BenchArgs parse_args(int argc, char** argv) {
   BenchArgs args;
@@ -54,11 +57,13 @@ inline BenchArgs parse_args(int argc, char** argv) {
       args.model = argv[++i];
     } else if (name == "--out" && i + 1 < argc) {
       args.out = argv[++i];
+    } else if (name == "--only" && i + 1 < argc) {
+      args.only = argv[++i];
     } else {
-      throw std::runtime_error("unknown argument " + name + "; usage: --model PATH --out FILE [--quick]");
+      throw std::runtime_error("unknown argument " + name + "; " + kUsage);
     }
   }
-  if (args.model.empty() || args.out.empty()) throw std::runtime_error("usage: --model PATH --out FILE [--quick]");
+  if (args.model.empty() || args.out.empty()) throw std::runtime_error(kUsage);
   return args;
 }
 

@@ -24,6 +24,7 @@ class BenchEngine {
     options.max_num_seqs = sequences;
     options.max_num_batched_tokens = std::max<int64_t>(1024, sequences);
     options.max_model_len = max_len;
+    options.prefix_caching = false;  // every repeat has the same prompts
     const int64_t blocks_each = (max_len + model.block_size() - 1) / model.block_size() + 1;
     options.num_blocks = sequences * blocks_each;
     const KvShape kv = model.kv_shape();
@@ -88,6 +89,7 @@ double prefill_rate(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
 }
 
 void run_case(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench, Report& report) {
+  if (!args.only.empty() && args.only != c.name) return;
   const ModelConfig& config = bench.model->config();
   const bool prefill = c.new_tokens == 1;
   BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);

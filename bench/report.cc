@@ -34,9 +34,8 @@ Work prefill_work(const ModelConfig& c, int64_t sequences, int64_t sequence_toke
 
 Work decode_work(const ModelConfig& c, int64_t sequences, double context, double item_bytes) {
   const double parameters = layer_parameters(c) + head_parameters(c);
-  const double flop = sequences * (2 * parameters + 4 * attention_width(c) * context);
-  const double bytes = item_bytes * (parameters + sequences * context * kv_elements(c));
-  return {static_cast<double>(sequences), flop, bytes};
+  return {static_cast<double>(sequences), sequences * 2 * parameters, item_bytes * parameters,
+          item_bytes * sequences * context * kv_elements(c)};
 }
 
 Report::Report(bool quick) {
@@ -68,7 +67,8 @@ void Report::write(const std::string& path) const {
   for (const auto& [m, limits] : entries_) {
     out << separator << "  \"" << m.name << "\": {\"value\": " << m.value << ", \"unit\": \"" << m.unit << "\", ";
     if (m.work.units > 0) {
-      out << "\"units\": " << m.work.units << ", \"flop\": " << m.work.flop << ", \"bytes\": " << m.work.bytes;
+      out << "\"units\": " << m.work.units << ", \"flop\": " << m.work.flop << ", \"bytes\": " << m.work.bytes
+          << ", \"serial_bytes\": " << m.work.serial_bytes;
       out << ", \"matmul_flops\": " << limits.matmul_flops << ", \"read_bytes_per_s\": " << limits.read_bytes_per_s
           << "}";
     } else {

@@ -1,7 +1,7 @@
 // What a bench program measured, the work that any machine must do for it, and the machine's limits at that moment: W
 // and F are the best of the probes that this process ran just before and just after, since shared machines change speed
-// from minute to minute. tools/bench_report.py makes the limit units / max(bytes / W, flop / F) of them. A metric that
-// has a fixed goal instead (a time, a size) carries it as `limit`.
+// from minute to minute. tools/bench_report.py makes the limit units / (serial_bytes / W + max(bytes / W, flop / F)) of
+// them. A metric that has a fixed goal instead (a time, a size) carries it as `limit`.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,7 +15,8 @@ namespace rl::bench {
 struct Work {
   double units = 0;
   double flop = 0;
-  double bytes = 0;
+  double bytes = 0;         // weights, read while the products run
+  double serial_bytes = 0;  // keys and values, read by attention while no product runs
 };
 
 // Matmul parameters a token passes: all layers, and the head.

@@ -92,6 +92,7 @@ void check_gradients(const Model& model, const float* grads) {
 
 void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench, const PackedWeights& packed,
               Report& report) {
+  if (!args.only.empty() && args.only != c.name) return;
   const Model& model = *bench.model;
   Arena grads("bench gradients", static_cast<uint64_t>(model.layout().total()) * sizeof(float));
   TrainingStep step(model, c.length, bench.executor->num_threads());

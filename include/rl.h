@@ -998,7 +998,7 @@ typedef struct rl_request {
   size_t struct_size;
   const int32_t* prompt; /* [num_prompt] token ids, copied */
   size_t num_prompt;     /* at least 1 */
-  uint64_t num_samples;  /* samples of this prompt, which share its KV; 1 .. engine.max_num_seqs */
+  uint64_t num_samples;  /* samples of this prompt, which share its KV; 1 .. 65536 */
   const rl_options* sampling; /* sampling.* of this request; NULL: those of the engine */
 } rl_request;
 

@@ -3,8 +3,8 @@
 
 usage: bench_report.py OUT_JSON --probe FILE... --measured FILE... [--floors FILE]
 
-Each metric becomes {"value", "unit", "limit", "fraction"}. A metric with work (units, flop, bytes) has the limit
-units / max(bytes / W, flop / F), where W and F are the probes that its own process took around it, or else the best
+Each metric becomes {"value", "unit", "limit", "fraction"}. A metric with work (units, flop, bytes,
+serial_bytes) has the limit units / (serial_bytes / W + max(bytes / W, flop / F)), where W and F are the probes that its own process took around it, or else the best
 of all probe files; a metric with a goal keeps it.
 With --floors, a metric whose fraction is less than its "least_fraction", or whose value is not less than its "below",
 is named as below the floor; that is a warning, since a loaded machine is slower.
@@ -21,7 +21,8 @@ def limit_of(measured, flops, read_bytes):
         return measured["limit"]
     flops = measured.get("matmul_flops", flops)
     read_bytes = measured.get("read_bytes_per_s", read_bytes)
-    return measured["units"] / max(measured["bytes"] / read_bytes, measured["flop"] / flops)
+    seconds = max(measured["bytes"] / read_bytes, measured["flop"] / flops)
+    return measured["units"] / (seconds + measured["serial_bytes"] / read_bytes)
 
 
 def below_floor(result, floors):

@@ -7,7 +7,7 @@ The best figure of all probe files is the machine's limit: F multiply-adds count
 With P matmul parameters (head included; H of them in the head), k bytes of keys and values a token, B sequences at
 mean context c, L layers and width a = heads x head size of attention:
 
-    rollout limit = B / max((2 P + B c k) / W, B (2 P + 4 L a c) / F)    generated tokens a second
+    rollout limit = B / (B c k / W + max(2 P / W, 2 P B / F))            generated tokens a second
     train limit   = F / (6 (P - H + s H) + 6 S L a)                      trained tokens a second, S tokens a sample
 
 s is the share of trained tokens that carry loss: the head runs at those alone.
@@ -32,9 +32,9 @@ MEAN_CONTEXT = PROMPT_TOKENS + MAX_NEW_TOKENS // 2
 
 
 def rollout_limit(flops, read_bytes):
-    step_bytes = 2 * PARAMETERS + SEQUENCES * MEAN_CONTEXT * KV_BYTES
-    step_flop = SEQUENCES * (2 * PARAMETERS + 4 * LAYERS * ATTENTION * MEAN_CONTEXT)
-    return SEQUENCES / max(step_bytes / read_bytes, step_flop / flops)
+    products = max(2 * PARAMETERS / read_bytes, SEQUENCES * 2 * PARAMETERS / flops)
+    attention = SEQUENCES * MEAN_CONTEXT * KV_BYTES / read_bytes
+    return SEQUENCES / (products + attention)
 
 
 def loss_share(out):
