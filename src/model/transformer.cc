@@ -104,7 +104,7 @@ class Pass {
 
   void run() {
     fill_places();
-    cut_attention();
+    b_.work.cut(batch_.sequences, model_.block_size());
     embed_rows();
     for (int64_t l = 0; l < config_.layers; ++l) {
       attention_half(l, places_of(b_, saved_, l));
@@ -134,15 +134,6 @@ class Pass {
       }
     }
     RL_CHECK(next == batch_.rows() && next <= b_.max_rows);
-  }
-
-  void cut_attention() {
-    for (const SequenceRows& s : batch_.sequences) {
-      for (int64_t r = 0; r < s.rows; r += kAttentionMaxRows) {
-        chunks_.push_back({s.first_row + r, std::min<int64_t>(kAttentionMaxRows, s.rows - r),
-                           s.first_position + r, s.blocks});
-      }
-    }
   }
 
   void embed_rows() {
@@ -180,6 +171,24 @@ class Pass {
     });
   }
 
+  // A task is one key head of one call; calls on shared blocks are the longest and go first.
+  void attend(const AttentionArgs& args) {
+    const AttentionWork& work = b_.work;
+    const bool windowed = args.rule.window > 0;
+    const std::span<const AttentionRows> alone = windowed ? work.by_sequence() : work.alone();
+    const int64_t heads = config_.kv_heads;
+    const int64_t together = windowed ? 0 : static_cast<int64_t>(work.together().size());
+    const int64_t calls = together + static_cast<int64_t>(alone.size());
+    executor_.parallel_for(calls * heads, [&](int64_t task, int worker) {
+      const int64_t call = task / heads, head = task % heads;
+      float* scratch = b_.attention + worker * b_.attention_stride;
+      if (call < together)
+        attention_shared(args, work.together()[call], head, scratch);
+      else
+        attention(args, alone[call - together], head, scratch);
+    });
+  }
+
   void attention_half(int64_t l, const LayerPlaces& at) {
     const LayerOffsets& offsets = model_.layout().layer(l);
     const PackedWeights::Layer& packed = model_.packed().layer(l);
@@ -193,10 +202,7 @@ class Pass {
                          b_.places + row0, &model_.rope(l), at.q + row0 * w_.q * item_, kv_.layer(l), rows});
     });
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
-    const int64_t heads = config_.kv_heads;
-    executor_.parallel_for(static_cast<int64_t>(chunks_.size()) * heads, [&](int64_t task, int worker) {
-      attention(args, chunks_[task / heads], task % heads, b_.attention + worker * b_.attention_stride);
-    });
+    attend(args);
     join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, offsets.attention_out_norm});
   }
 
@@ -223,7 +229,6 @@ class Pass {
   const Widths w_;
   Executor& executor_;
   const int64_t item_;
-  std::vector<AttentionRows> chunks_;
 };
 
 }  // namespace
@@ -234,7 +239,7 @@ uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int
 }
 ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
                                std::byte* data)
-    : max_rows(max_rows) {
+    : max_rows(max_rows), work(data ? max_rows : 0) {
   carve_forward(*this, config, kv, num_threads, data);
 }
 

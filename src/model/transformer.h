@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/arena.h"
+#include "model/attention_work.h"
 #include "model/model.h"
 #include "ops/rope_kv.h"
 
@@ -45,6 +46,7 @@ class ForwardBuffers {
   RowPlace* places;  // (N)
   float* attention;  // per worker
   int64_t attention_stride;
+  AttentionWork work;
 };
 
 // What training keeps per layer; carved from the activations arena.

@@ -21,6 +21,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "core/dtype.h"
 
@@ -66,6 +67,20 @@ int64_t attention_scratch_floats(const AttentionShape& shape);
 int64_t attention_backward_scratch_floats(const AttentionShape& shape, int64_t max_rows);
 
 void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch);
+
+// The newest row of a sequence.
+struct SharedRow {
+  int64_t position;
+  const int32_t* blocks;  // block ids covering positions 0..position
+};
+// Single rows of several sequences that begin with the same blocks.
+struct SharedAttentionRows {
+  int64_t first_row;                // they stand side by side
+  std::span<const SharedRow> rows;  // 1..kAttentionMaxRows
+  int64_t shared_blocks;            // at the start of every table, whole and before every row's own position
+};
+// The bits of attention() for each row alone, with each shared block read once for all of them. Without a window.
+void attention_shared(const AttentionArgs& args, const SharedAttentionRows& rows, int64_t kv_head, float* scratch);
 
 struct AttentionBackwardArgs {
   AttentionShape shape;

@@ -80,14 +80,14 @@ HWY_INLINE void widen(const T* from, float* to, int64_t n) {
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) hn::StoreU(load(d, from + i), d, to + i);
 }
 
-// Query rows of one kv head as fp32 pairs: pair i = row * group + head, scaled.
+// `count` query rows from first_row on of one kv head as fp32 pairs: pair i = row * group + head, scaled.
 template <typename T>
-void gather_pairs(const AttentionShape& s, const T* q, const AttentionRows& rows, int64_t kv_head,
+void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_t count, int64_t kv_head,
                   float scale, float* pairs) {
   const hn::ScalableTag<float> d;
   const int64_t group = s.group();
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    const T* from = q + ((rows.first_row + r) * s.heads + kv_head * group) * s.head_dim;
+  for (int64_t r = 0; r < count; ++r) {
+    const T* from = q + ((first_row + r) * s.heads + kv_head * group) * s.head_dim;
     float* to = pairs + r * group * s.head_dim;
     for (int64_t i = 0; i < group * s.head_dim; i += static_cast<int64_t>(hn::Lanes(d)))
       hn::StoreU(hn::Mul(load(d, from + i), hn::Set(d, scale)), d, to + i);
@@ -153,87 +153,130 @@ HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionSh
   return {first * s.group(), std::min(rows.rows, behind) * s.group()};
 }
 
-// State of the pairs of one call while it walks the blocks.
-struct ForwardPass {
-  const AttentionShape& shape;
-  const AttentionRule& rule;
-  const AttentionRows& rows;
-  float *q, *out, *scores, *max, *sum;
-};
-
-// K (D, P) and V (P, D) of the block at `start`, and the pairs that attend it.
-template <typename B>
-struct BlockView {
-  const B *k_t, *v;
-  int64_t start, written;
-  PairRange pairs;
-};
-
 // Up to this many pairs, widening the block in registers beats a widened copy.
 constexpr int64_t kDirectPairs = 4;
-
-template <typename B>
-void attend_block(const ForwardPass& f, const BlockView<B>& b) {
-  const int64_t D = f.shape.head_dim, P = f.shape.block_size, first = b.pairs.first, m = b.pairs.end - first;
-  float* scores = f.scores + first * P;
-  std::fill_n(scores, m * P, 0.0f);
-  multiply_accumulate<B>({f.q + first * D, D, 1, b.k_t, P, scores, P, m, D, P});
-  for (int64_t i = first; i < b.pairs.end; ++i) {
-    const KeyRange keys = keys_of_row(f.rule, f.rows.first_position + i / f.shape.group(), b.start, P);
-    softmax_block(f.scores + i * P, keys, P, f.max[i], f.sum[i], f.out + i * D, D);
-  }
-  multiply_accumulate<B>({scores, P, 1, b.v, D, f.out + first * D, D, m, b.written, D});
-}
 
 // Asks for the lines of one kv head's block ahead of use: blocks are scattered, so the hardware cannot guess the next.
 HWY_INLINE void prefetch_block(const std::byte* block, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; i += 64) hwy::Prefetch(reinterpret_cast<const uint8_t*>(block) + i);
 }
 
+// The running softmax of the pairs of one call, block by block. T is the type of q, keys, values and output.
+template <typename T>
+class Attending {
+ public:
+  Attending(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
+      : args_(args), shape_(args.shape), first_row_(first_row), kv_head_(kv_head),
+        pairs_(rows * args.shape.group()) {
+    const int64_t D = shape_.head_dim, P = shape_.block_size;
+    q_ = scratch;
+    out_ = q_ + pairs_ * D;
+    scores_ = out_ + pairs_ * D;
+    k_t_ = scores_ + pairs_ * P;
+    v_ = k_t_ + D * P;
+    max_ = v_ + P * D;
+    sum_ = max_ + pairs_;
+    gather_pairs(shape_, static_cast<const T*>(args.q), first_row, rows, kv_head, args.rule.scale, q_);
+    std::fill_n(out_, pairs_ * D, 0.0f);
+    std::fill_n(max_, pairs_, -std::numeric_limits<float>::infinity());
+    std::fill_n(sum_, pairs_, 0.0f);
+  }
+
+  const std::byte* block(int32_t id) const {
+    return args_.pool + (id * shape_.kv_heads + kv_head_) * shape_.kv_head_bytes();
+  }
+  void prefetch(int32_t id) const { prefetch_block(block(id), shape_.kv_head_bytes()); }
+
+  // The block `id` of the keys from `start` on, `written` of which are there, against some pairs; position_of(row) is
+  // the position of a row of the call.
+  template <typename Positions>
+  void visit(int32_t id, int64_t start, int64_t written, const PairRange& pairs, const Positions& position_of) {
+    const int64_t D = shape_.head_dim, P = shape_.block_size;
+    const T* k_bits = reinterpret_cast<const T*>(block(id));
+    if (pairs.end - pairs.first > kDirectPairs) {
+      widen(k_bits, k_t_, D * P);
+      widen(k_bits + D * P, v_, written * D);
+      attend_block(k_t_, v_, start, written, pairs, position_of);
+    } else {
+      attend_block(k_bits, k_bits + D * P, start, written, pairs, position_of);
+    }
+  }
+
+  void finish() const {
+    const hn::ScalableTag<float> d;
+    const int64_t D = shape_.head_dim, group = shape_.group();
+    for (int64_t i = 0; i < pairs_; ++i) {
+      const int64_t row = first_row_ + i / group, head = kv_head_ * group + i % group;
+      T* to = static_cast<T*>(args_.out) + (row * shape_.heads + head) * D;
+      for (int64_t c = 0; c < D; c += static_cast<int64_t>(hn::Lanes(d)))
+        store(hn::Div(hn::LoadU(d, out_ + i * D + c), hn::Set(d, sum_[i])), d, to + c);
+      if (args_.lse) args_.lse[row * shape_.heads + head] = max_[i] + std::log(sum_[i]);
+    }
+  }
+
+ private:
+  // K (D, P) and V (P, D) in the type in which they are read.
+  template <typename B, typename Positions>
+  void attend_block(const B* k_t, const B* v, int64_t start, int64_t written, const PairRange& pairs,
+                    const Positions& position_of) {
+    const int64_t D = shape_.head_dim, P = shape_.block_size, first = pairs.first, m = pairs.end - first;
+    float* scores = scores_ + first * P;
+    std::fill_n(scores, m * P, 0.0f);
+    multiply_accumulate<B>({q_ + first * D, D, 1, k_t, P, scores, P, m, D, P});
+    for (int64_t i = first; i < pairs.end; ++i) {
+      const KeyRange keys = keys_of_row(args_.rule, position_of(i / shape_.group()), start, P);
+      softmax_block(scores_ + i * P, keys, P, max_[i], sum_[i], out_ + i * D, D);
+    }
+    multiply_accumulate<B>({scores, P, 1, v, D, out_ + first * D, D, m, written, D});
+  }
+
+  const AttentionArgs& args_;
+  const AttentionShape& shape_;
+  int64_t first_row_, kv_head_, pairs_;
+  float *q_, *out_, *scores_, *k_t_, *v_, *max_, *sum_;
+};
+
 template <typename T>
 void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
-  const AttentionShape& s = a.shape;
-  const int64_t D = s.head_dim, P = s.block_size, group = s.group(), pairs = rows.rows * group;
-  float* q = scratch;
-  float* out = q + pairs * D;
-  float* scores = out + pairs * D;
-  float* k_t = scores + pairs * P;
-  float* v = k_t + D * P;
-  float* max = v + P * D;
-  float* sum = max + pairs;
-  gather_pairs(s, static_cast<const T*>(a.q), rows, kv_head, a.rule.scale, q);
-  std::fill_n(out, pairs * D, 0.0f);
-  std::fill_n(max, pairs, -std::numeric_limits<float>::infinity());
-  std::fill_n(sum, pairs, 0.0f);
-  const ForwardPass pass{s, a.rule, rows, q, out, scores, max, sum};
-
-  const int64_t last = rows.first_position + rows.rows - 1;
+  const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1;
+  Attending<T> pass(a, rows.first_row, rows.rows, kv_head, scratch);
+  const auto position_of = [&](int64_t row) { return rows.first_position + row; };
   for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
-    const T* k_bits = reinterpret_cast<const T*>(
-        a.pool + (rows.blocks[start / P] * s.kv_heads + kv_head) * s.kv_head_bytes());
-    const int64_t written = std::min(P, last + 1 - start);
-    if (start + P <= last) {
-      const int64_t next = rows.blocks[start / P + 1];
-      prefetch_block(a.pool + (next * s.kv_heads + kv_head) * s.kv_head_bytes(), s.kv_head_bytes());
-    }
-    const PairRange seen = pairs_of_block(a.rule, s, rows, start);
-    if (seen.end - seen.first > kDirectPairs) {
-      widen(k_bits, k_t, D * P);
-      widen(k_bits + D * P, v, written * D);
-      attend_block(pass, BlockView<float>{k_t, v, start, written, seen});
-    } else {
-      attend_block(pass, BlockView<T>{k_bits, k_bits + D * P, start, written, seen});
-    }
+    if (start + P <= last) pass.prefetch(rows.blocks[start / P + 1]);
+    pass.visit(rows.blocks[start / P], start, std::min(P, last + 1 - start),
+               pairs_of_block(a.rule, a.shape, rows, start), position_of);
   }
+  pass.finish();
+}
 
-  const hn::ScalableTag<float> d;
-  for (int64_t i = 0; i < pairs; ++i) {
-    const int64_t row = rows.first_row + i / group, head = kv_head * group + i % group;
-    T* to = static_cast<T*>(a.out) + (row * s.heads + head) * D;
-    for (int64_t c = 0; c < D; c += static_cast<int64_t>(hn::Lanes(d)))
-      store(hn::Div(hn::LoadU(d, out + i * D + c), hn::Set(d, sum[i])), d, to + c);
-    if (a.lse) a.lse[row * s.heads + head] = max[i] + std::log(sum[i]);
+// First the shared blocks with all rows, then each row's own.
+template <typename T>
+void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
+  const int64_t P = a.shape.block_size, group = a.shape.group(), count = static_cast<int64_t>(rows.rows.size());
+  Attending<T> pass(a, rows.first_row, count, kv_head, scratch);
+  const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
+  const int32_t* shared = rows.rows.front().blocks;
+  for (int64_t b = 0; b < rows.shared_blocks; ++b) {
+    pass.prefetch(shared[b + 1]);  // the first row's own block after the last shared one
+    pass.visit(shared[b], b * P, P, {0, count * group}, position_of);
   }
+  for (int64_t r = 0; r < count; ++r) {
+    const SharedRow& row = rows.rows[r];
+    for (int64_t start = rows.shared_blocks * P; start <= row.position; start += P) {
+      const bool more = start + P <= row.position;
+      if (more) pass.prefetch(row.blocks[start / P + 1]);
+      else if (r + 1 < count) pass.prefetch(rows.rows[r + 1].blocks[rows.shared_blocks]);
+      pass.visit(row.blocks[start / P], start, std::min(P, row.position + 1 - start),
+                 {r * group, (r + 1) * group}, position_of);
+    }
+  }
+  pass.finish();
+}
+
+void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head,
+                             float* scratch) {
+  if (a.shape.dtype == Dtype::kF32) attend_shared<float>(a, rows, kv_head, scratch);
+  else attend_shared<bf16>(a, rows, kv_head, scratch);
 }
 
 void attention_target(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
@@ -279,8 +322,8 @@ void gather_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, 
                      BackwardScratch& b) {
   const AttentionShape& s = a.shape;
   const int64_t D = s.head_dim, group = s.group(), pairs = rows.rows * group;
-  gather_pairs(s, static_cast<const T*>(a.q), rows, kv_head, a.rule.scale, b.q);
-  gather_pairs(s, a.d_out, rows, kv_head, 1.0f, b.d_out);
+  gather_pairs(s, static_cast<const T*>(a.q), rows.first_row, rows.rows, kv_head, a.rule.scale, b.q);
+  gather_pairs(s, a.d_out, rows.first_row, rows.rows, kv_head, 1.0f, b.d_out);
   std::fill_n(b.dq, pairs * D, 0.0f);
   for (int64_t i = 0; i < pairs; ++i) {
     const int64_t index = (rows.first_row + i / group) * s.heads + kv_head * group + i % group;
@@ -368,6 +411,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rl {
 HWY_EXPORT(attention_target);
+HWY_EXPORT(attention_shared_target);
 HWY_EXPORT(attention_backward_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s) {
@@ -380,6 +424,9 @@ int64_t attention_backward_scratch_floats(const AttentionShape& s, int64_t max_r
 }
 void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_target)(args, rows, kv_head, scratch);
+}
+void attention_shared(const AttentionArgs& args, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention_shared_target)(args, rows, kv_head, scratch);
 }
 void attention_backward(const AttentionBackwardArgs& args, const AttentionRows& rows, int64_t kv_head,
                         float* scratch) {

@@ -99,6 +99,29 @@ TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
   }
 }
 
+TEST_P(Attention, SharedBlocksReadOnceGiveTheBitsOfEachRowAlone) {
+  if (rule_.window != 0) GTEST_SKIP() << "rows with a window are never taken together";
+  attend(1);
+  const std::vector<std::byte> out = out_;
+  const std::vector<float> lse = lse_;
+  std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
+  for (int64_t first = 0; first < length_; first += 7) {
+    std::vector<SharedRow> rows;
+    for (int64_t p = first; p < std::min(length_, first + kAttentionMaxRows); ++p) rows.push_back({p, blocks_.data()});
+    for (const int64_t shared : {int64_t{0}, first / shape_.block_size / 2, first / shape_.block_size}) {
+      out_.assign(out_.size(), std::byte{0});
+      lse_.assign(lse_.size(), 0.0f);
+      for (int64_t g = 0; g < shape_.kv_heads; ++g)
+        attention_shared({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()}, {first, rows, shared}, g,
+                         scratch.data());
+      const int64_t count = static_cast<int64_t>(rows.size()), row_bytes = static_cast<int64_t>(out.size()) / length_;
+      ASSERT_EQ(std::memcmp(out_.data() + first * row_bytes, out.data() + first * row_bytes, count * row_bytes), 0);
+      ASSERT_EQ(std::memcmp(lse_.data() + first * shape_.heads, lse.data() + first * shape_.heads,
+                            count * shape_.heads * sizeof(float)), 0);
+    }
+  }
+}
+
 TEST_P(Attention, MatchesOracle) {
   attend(kAttentionMaxRows);
   for (int64_t p = 0; p < length_; ++p) {

@@ -1,0 +1,65 @@
+#include "model/attention_work.h"
+
+#include <algorithm>
+
+#include "model/transformer.h"
+
+namespace rl {
+namespace {
+
+// Whole blocks at the start of both tables, before the last position of either.
+int64_t common_blocks(const SequenceRows& a, const SequenceRows& b, int64_t block_size) {
+  const int64_t most = std::min(a.first_position, b.first_position) / block_size;
+  return std::mismatch(a.blocks, a.blocks + most, b.blocks).first - a.blocks;
+}
+
+}  // namespace
+
+AttentionWork::AttentionWork(int64_t max_rows) {
+  const auto most = static_cast<size_t>(max_rows);
+  by_sequence_.reserve(most);
+  alone_.reserve(most);
+  together_.reserve(most);
+  rows_.reserve(most);
+}
+
+void AttentionWork::cut(std::span<const SequenceRows> sequences, int64_t block_size) {
+  by_sequence_.clear();
+  alone_.clear();
+  together_.clear();
+  rows_.clear();
+  for (size_t i = 0; i < sequences.size();) {
+    const size_t taken = add_together(sequences.subspan(i), block_size);
+    const size_t first_chunk = by_sequence_.size();
+    const size_t end = i + std::max<size_t>(taken, 1);
+    for (; i < end; ++i) add_chunks(sequences[i]);
+    if (taken == 0) alone_.insert(alone_.end(), by_sequence_.begin() + first_chunk, by_sequence_.end());
+  }
+}
+
+void AttentionWork::add_chunks(const SequenceRows& s) {
+  for (int64_t r = 0; r < s.rows; r += kAttentionMaxRows) {
+    by_sequence_.push_back({s.first_row + r, std::min<int64_t>(kAttentionMaxRows, s.rows - r),
+                            s.first_position + r, s.blocks});
+  }
+}
+
+// Takes the first sequences together while they share as many blocks as the first two; 0: they do not.
+size_t AttentionWork::add_together(std::span<const SequenceRows> sequences, int64_t block_size) {
+  const SequenceRows& first = sequences.front();
+  if (sequences.size() < 2 || first.rows != 1 || sequences[1].rows != 1) return 0;
+  const int64_t shared = common_blocks(first, sequences[1], block_size);
+  if (shared == 0) return 0;
+  const size_t most = std::min<size_t>(kAttentionMaxRows, sequences.size());
+  size_t count = 2;
+  while (count < most && sequences[count].rows == 1 &&
+         common_blocks(first, sequences[count], block_size) >= shared) {
+    ++count;
+  }
+  const size_t begin = rows_.size();
+  for (const SequenceRows& s : sequences.first(count)) rows_.push_back({s.first_position, s.blocks});
+  together_.push_back({first.first_row, std::span(rows_).subspan(begin, count), shared});
+  return count;
+}
+
+}  // namespace rl

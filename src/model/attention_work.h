@@ -1,0 +1,37 @@
+// How the rows of a batch are cut into attention calls. Single rows that stand side by side and whose sequences begin
+// with the same blocks are taken together, so that each shared block is read once for all of them; other rows go by
+// sequence, kAttentionMaxRows at a time. The cut cannot change bits (contract of ops/attention.h).
+// Nothing is allocated after construction.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/attention.h"
+
+namespace rl {
+
+struct SequenceRows;
+
+class AttentionWork {
+ public:
+  explicit AttentionWork(int64_t max_rows);
+  // Valid until the next call; block tables are those of the sequences.
+  void cut(std::span<const SequenceRows> sequences, int64_t block_size);
+
+  // Every row once, by sequence: for layers with a window, whose rows attend different keys.
+  std::span<const AttentionRows> by_sequence() const { return by_sequence_; }
+  // Every row once: those of together(), and those of alone().
+  std::span<const SharedAttentionRows> together() const { return together_; }
+  std::span<const AttentionRows> alone() const { return alone_; }
+
+ private:
+  void add_chunks(const SequenceRows& sequence);
+  size_t add_together(std::span<const SequenceRows> sequences, int64_t block_size);
+
+  std::vector<AttentionRows> by_sequence_, alone_;
+  std::vector<SharedAttentionRows> together_;
+  std::vector<SharedRow> rows_;
+};
+
+}  // namespace rl
