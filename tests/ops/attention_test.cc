@@ -100,7 +100,7 @@ TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
 }
 
 TEST_P(Attention, SharedBlocksReadOnceGiveTheBitsOfEachRowAlone) {
-  if (rule_.window != 0) GTEST_SKIP() << "rows with a window are never taken together";
+  rule_.window = 0;  // rows with a window are never taken together
   attend(1);
   const std::vector<std::byte> out = out_;
   const std::vector<float> lse = lse_;
