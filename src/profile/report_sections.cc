@@ -90,8 +90,9 @@ std::string memory_tile(const ReportInputs& in) {
 std::string lead(const StepTable& steps, const Edges& reward, const Edges& eval) {
   if (steps.steps.empty()) return "No step has been recorded.";
   const size_t count = steps.steps.size();
-  std::string out = str(count == 1 ? "One step is" : str(count, " steps are"),
-                        " recorded, up to step ", steps.steps.back(), ".");
+  std::string out =
+      str(count == 1 ? "One step is" : format_number(static_cast<double>(count)) + " steps are",
+          " recorded, up to step ", format_number(static_cast<double>(steps.steps.back())), ".");
   if (reward.count > 1) {
     out +=
         str(" The mean reward is ", format_number(reward.first, 3), " in the first ", reward.count,

@@ -93,6 +93,7 @@ pre.up { border-left-color: var(--c1); }
 pre.down { border-left-color: var(--c2); }
 footer { margin-top: 40px; }
 :focus-visible { outline: 2px solid var(--c1); outline-offset: 2px; }
+@media (max-width: 480px) { .tiles dd { font-size: 18px; } h1 { font-size: 24px; } }
 @media print { .card { break-inside: avoid; } details { display: none; } }
 )css";
 

@@ -158,7 +158,7 @@ TEST_F(Report, OneStepIsDrawnAsADot) {
 TEST_F(Report, ThousandsOfStepsAreBinnedAndSaySo) {
   steps(5000);
   const XmlPage p = page();
-  EXPECT_TRUE(contains(p.shown(), "Each place is the mean of up to 42 steps."));
+  EXPECT_TRUE(contains(p.shown(), "Each place is the mean of up to 42 steps, bands are"));
   EXPECT_GE(p.count("polygon"), 8u) << "bands";
   EXPECT_LT(text_.size(), size_t{1} << 20);
 }
