@@ -158,6 +158,8 @@ TEST_F(Misuse, HandlesThatEndedOrNeverWereAreStale) {
   rl_options* ended = nullptr;
   EXPECT_RL_OK(rl_options_create(&ended, &err));
   rl_options_destroy(ended);
+  rl_options* next = nullptr;  // may take the place of the one that ended
+  EXPECT_RL_OK(rl_options_create(&next, &err));
   int on_stack = 0;
   for (void* const stale :
        {static_cast<void*>(ended), static_cast<void*>(&on_stack), reinterpret_cast<void*>(~0ull)}) {
@@ -165,6 +167,7 @@ TEST_F(Misuse, HandlesThatEndedOrNeverWereAreStale) {
       expect_refused(row, *host_, i, RL_STALE_HANDLE, [&](auto& a) { a.set_handle(i, stale); });
     });
   }
+  rl_options_destroy(next);
 }
 
 TEST_F(Misuse, EveryHandleIsStaleAfterTheHostEndedEverything) {
