@@ -948,8 +948,9 @@ RL_API rl_status rl_pipeline_checkpoint(rl_pipeline* pipeline, int64_t timeout_n
  * of RL_PURPOSE_EVAL, its end is RL_EVENT_EVAL. Thread: any. */
 RL_API rl_status rl_pipeline_evaluate(rl_pipeline* pipeline, rl_error** err);
 
-/* Takes over the values that may change between steps, from the next step on. RL_NOT_CHANGEABLE
- * names another option that differs; then nothing changes. Thread: any. */
+/* Takes over the values that may change between steps, from the next step on; RL_WHEN_ANY_TIME ones
+ * hold at once. RL_NOT_CHANGEABLE names another option that differs; whatever else is wrong is told
+ * with it (rl_error_part), and then nothing changes. Thread: any. */
 RL_API rl_status rl_pipeline_set_options(rl_pipeline* pipeline, const rl_options* options,
                                          rl_error** err);
 

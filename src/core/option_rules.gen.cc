@@ -50,146 +50,218 @@ constexpr OptionCondition kConditions_6[] = {
      "", "", ""},
 };
 constexpr OptionCondition kConditions_7[] = {
+    {"checkpoint.keep_last", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_8[] = {
     {"checkpoint.resume", OptionCondition::kIs,
      "auto", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_8[] = {
+constexpr OptionCondition kConditions_9[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_9[] = {
+constexpr OptionCondition kConditions_10[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_10[] = {
+constexpr OptionCondition kConditions_11[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_11[] = {
+constexpr OptionCondition kConditions_12[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_12[] = {
+constexpr OptionCondition kConditions_13[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_13[] = {
+constexpr OptionCondition kConditions_14[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_14[] = {
+constexpr OptionCondition kConditions_15[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_15[] = {
+constexpr OptionCondition kConditions_16[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_16[] = {
+constexpr OptionCondition kConditions_17[] = {
+    {"eval.samples_per_prompt", OptionCondition::kAbove,
+     "", "engine.max_num_seqs", ""},
+};
+constexpr OptionCondition kConditions_18[] = {
+    {"eval.samples_per_prompt", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.temperature", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_19[] = {
+    {"eval.temperature", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_20[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_17[] = {
+constexpr OptionCondition kConditions_21[] = {
+    {"metrics.interval_steps", OptionCondition::kChanged,
+     "", "", ""},
+    {"metrics.jsonl", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_22[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_18[] = {
+constexpr OptionCondition kConditions_23[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_19[] = {
+constexpr OptionCondition kConditions_24[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_20[] = {
+constexpr OptionCondition kConditions_25[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_21[] = {
+constexpr OptionCondition kConditions_26[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_22[] = {
+constexpr OptionCondition kConditions_27[] = {
+    {"runtime.experiment", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+    {"buffer.record_dir", OptionCondition::kIs,
+     "", "", ""},
+    {"profiler.timeline.dir", OptionCondition::kIs,
+     "", "", ""},
+    {"metrics.jsonl", OptionCondition::kIs,
+     "", "", ""},
+    {"metrics.eval_jsonl", OptionCondition::kIs,
+     "", "", ""},
+    {"metrics.samples", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_28[] = {
+    {"runtime.memory_margin_bytes", OptionCondition::kChanged,
+     "", "", ""},
+    {"runtime.memory_budget_bytes", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_29[] = {
+    {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
+     "", "runtime.memory_budget_bytes", ""},
+};
+constexpr OptionCondition kConditions_30[] = {
+    {"runtime.output_dir", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+    {"buffer.record_dir", OptionCondition::kIs,
+     "", "", ""},
+    {"profiler.timeline.dir", OptionCondition::kIs,
+     "", "", ""},
+    {"metrics.jsonl", OptionCondition::kIs,
+     "", "", ""},
+    {"metrics.eval_jsonl", OptionCondition::kIs,
+     "", "", ""},
+    {"metrics.samples", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_31[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_23[] = {
+constexpr OptionCondition kConditions_32[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_24[] = {
+constexpr OptionCondition kConditions_33[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_25[] = {
+constexpr OptionCondition kConditions_34[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_26[] = {
+constexpr OptionCondition kConditions_35[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_27[] = {
+constexpr OptionCondition kConditions_36[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_28[] = {
+constexpr OptionCondition kConditions_37[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_29[] = {
+constexpr OptionCondition kConditions_38[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_30[] = {
+constexpr OptionCondition kConditions_39[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_31[] = {
+constexpr OptionCondition kConditions_40[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
@@ -213,68 +285,94 @@ constexpr OptionRule kRules[] = {
     {"checkpoint.every_steps", "checkpoint.dir", kConditions_6, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.resume", "checkpoint.dir", kConditions_7, 2,
+    {"checkpoint.keep_last", "checkpoint.dir", kConditions_7, 2,
+     "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
+    {"checkpoint.resume", "checkpoint.dir", kConditions_8, 2,
      "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
-    {"data.shuffle_seed", "data.path", kConditions_8, 2,
+    {"data.shuffle_seed", "data.path", kConditions_9, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.shuffle", kConditions_9, 2,
+    {"data.shuffle_seed", "data.shuffle", kConditions_10, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_10, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_11, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_11, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_12, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"eval.every_steps", "eval.path", kConditions_12, 2,
+    {"eval.every_steps", "eval.path", kConditions_13, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_13, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_14, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_14, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_15, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_15, 2,
+    {"eval.max_prompts", "eval.path", kConditions_16, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_16, 2,
+    {"eval.samples_per_prompt", "engine.max_num_seqs", kConditions_17, 1,
+     "eval.samples_per_prompt is {eval.samples_per_prompt} but must not exceed "
+     "engine.max_num_seqs, which is {engine.max_num_seqs}"},
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_18, 2,
+     "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
+     "answers to a prompt are equal"},
+    {"eval.temperature", "eval.path", kConditions_19, 2,
+     "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
+    {"metrics.eval_jsonl", "eval.path", kConditions_20, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_17, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_21, 2,
+     "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
+     "{metrics.jsonl}"},
+    {"metrics.max_samples", "metrics.samples", kConditions_22, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_18, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_23, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.reference_path", "algo.kl.where", kConditions_19, 2,
+    {"model.reference_path", "algo.kl.where", kConditions_24, 2,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_20, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_25, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_21, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_26, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_22, 2,
+    {"runtime.experiment", "checkpoint.dir", kConditions_27, 7,
+     "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_28, 2,
+     "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
+     "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_29, 2,
+     "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
+     "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
+    {"runtime.output_dir", "checkpoint.dir", kConditions_30, 7,
+     "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_31, 2,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_23, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_32, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_24, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_33, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_25, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_34, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_26, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_35, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_27, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_36, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_28, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_37, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_29, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_38, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_30, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_39, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_31, 1,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_40, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},

@@ -8,8 +8,7 @@ namespace rl {
 EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
     : model_(std::move(model)), options_(options) {
   Runtime& runtime = model_->runtime();
-  runtime.require_same(options);
-  require_same_model(*model_, options);
+  check_for_use(*model_, options, PlanUse::kGenerate);
   const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kGenerate);
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
   require_room(runtime, "the engine", bytes, plan.baseline_bytes);

@@ -5,6 +5,8 @@
 #include "core/deadline.h"
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/violations.h"
+#include "pipeline/run_options.h"
 
 namespace rl {
 namespace {
@@ -19,18 +21,32 @@ ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
   return m;
 }
 
+// The model's header, when nothing is wrong with the options alone or with this model.
+std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const OptionSet& options,
+                                             PlanUse use) {
+  Violations violations;
+  violations.add(options.validate_all());
+  violations.collect([&] { runtime.require_same(options); });
+  std::unique_ptr<WeightSource> source;
+  violations.collect([&] {
+    const std::string& path = options.get_string("model.path");
+    if (path.empty()) {
+      throw Error(Code::kFailedPrecondition, "model.path is empty: no model to open")
+          .with_key("model.path");
+    }
+    source = open_weight_source(runtime.fs(), path);
+  });
+  if (source != nullptr) violations.add(plan_violations(options, source->config(), use));
+  violations.throw_any();
+  return source;
+}
+
 }  // namespace
 
 std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
                                                const OptionSet& options, PlanUse use) {
-  options.validate();
-  runtime->require_same(options);
   const std::string& path = options.get_string("model.path");
-  if (path.empty()) {
-    throw Error(Code::kFailedPrecondition, "model.path is empty: no model to open")
-        .with_key("model.path");
-  }
-  const auto source = open_weight_source(runtime->fs(), path);
+  const auto source = checked_source(*runtime, options, use);
   MemoryPlan plan = plan_memory(options, source->config(), use);
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel);
@@ -209,23 +225,35 @@ LoadedModel::WriteLease::~WriteLease() {
 }
 
 void require_same_model(const LoadedModel& model, const OptionSet& options) {
+  Violations violations;
   for (const char* key : kModelKeys) {
     const std::string mine = model.options().get_text(key), theirs = options.get_text(key);
     if (mine == theirs) continue;
-    throw Error(Code::kConflict,
-                str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
-        .with_key(key)
-        .with_expected(mine);
+    violations.add(Error(Code::kConflict,
+                         str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
+                       .with_key(key)
+                       .with_expected(mine));
   }
+  violations.throw_any();
+}
+
+void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse use) {
+  Violations violations;
+  violations.add(options.validate_all());
+  violations.collect([&] { model.runtime().require_same(options); });
+  violations.collect([&] { require_same_model(model, options); });
+  violations.add(plan_violations(options, model.config(), use));
+  if (use == PlanUse::kPipeline) violations.add(run_violations(options, model));
+  violations.throw_any();
 }
 
 void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
                   uint64_t baseline_bytes) {
-  const uint64_t budget = runtime.memory_budget_bytes();
+  const uint64_t budget = runtime.usable_budget();
   const uint64_t held = Arena::live_bytes() + baseline_bytes;
   if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
   throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes beside the ", held,
-                                            " in use, but runtime.memory_budget_bytes is ", budget))
+                                            " in use, but ", budget_text(runtime.options())))
       .with_key("runtime.memory_budget_bytes")
       .with_expected(str("at least ", held + bytes));
 }

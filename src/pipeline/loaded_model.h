@@ -110,8 +110,12 @@ class LoadedModel {
   const char* run_ = nullptr;  // what has the model to itself
 };
 
-// kConflict, naming the key, when options that shaped the loaded model differ.
+// kConflict, naming each key, when options that shaped the loaded model differ.
 void require_same_model(const LoadedModel& model, const OptionSet& options);
+// Everything that is wrong with options for an object on this model, as one error: combinations,
+// differences from runtime and model, sizes that the model does not allow, and for a pipeline what
+// a step would refuse.
+void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse use);
 
 // Refuses, with both numbers, arenas of so many bytes when they do not fit beside those that live.
 void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,

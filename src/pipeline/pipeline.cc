@@ -8,6 +8,7 @@
 #include "core/deadline.h"
 #include "core/error.h"
 #include "core/signals.h"
+#include "core/violations.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/planner.h"
 
@@ -50,7 +51,7 @@ void Pipeline::start() {
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
   std::shared_ptr<TraceRecorder> recorder;
   if (p.settings.get_bool("profiler.timeline.enable")) {
-    p.runtime.fs().make_directories(p.settings.get_string("profiler.timeline.dir"));
+    p.runtime.fs().make_directories(output_path(p.settings, "profiler.timeline.dir"));
     recorder = std::make_shared<TraceRecorder>();
   }
   const std::lock_guard lock(p.mutex);
@@ -259,13 +260,16 @@ void Pipeline::request_eval() {
 
 void Pipeline::set_options(const OptionSet& options) {
   Impl& p = *impl_;
-  options.validate();
-  p.runtime.require_same(options);
-  check_run_options(options, *p.model);
+  // What shaped runtime and model is fixed at creation, so it needs no check of its own.
+  Violations violations;
+  violations.add(options.validate_all());
+  violations.add(plan_violations(options, p.model->config(), PlanUse::kPipeline));
+  violations.add(run_violations(options, *p.model));
   const std::lock_guard lock(p.mutex);
   for (const std::string& key : p.options.diff(options)) {
-    require_changeable(require_option(key), OptionWhen::kBetweenSteps);
+    violations.collect([&] { require_changeable(require_option(key), OptionWhen::kBetweenSteps); });
   }
+  violations.throw_any();
   const Planner planner(options, p.model->config(), PlanUse::kPipeline);
   if (planner.min_blocks() > p.plan.engine.num_blocks) {
     throw Error(Code::kResourceExhausted,
@@ -274,6 +278,7 @@ void Pipeline::set_options(const OptionSet& options) {
         .with_key("sampling.max_new_tokens");
   }
   p.staged = options;
+  p.runtime.logger().set_level(parse_log_level(options.get_string("runtime.log_level")));
   p.changed.notify_all();
 }
 

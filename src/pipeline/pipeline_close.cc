@@ -50,7 +50,7 @@ void Pipeline::Impl::close_trace() {
     const std::lock_guard lock(mutex);
     trace = std::move(digest);
   }
-  recorder->write(runtime.fs(), settings.get_string("profiler.timeline.dir") + "/trace.json");
+  recorder->write(runtime.fs(), output_path(settings, "profiler.timeline.dir") + "/trace.json");
 }
 
 std::shared_ptr<const Error> Pipeline::close_failure() const {

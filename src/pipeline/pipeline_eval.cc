@@ -1,5 +1,5 @@
-// Evaluations: greedy answers to the rows of eval.path, scored by the host like any sample and
-// never trained on. They have a score board of their own, in groups of one.
+// Evaluations: answers to the rows of eval.path, scored by the host like any sample and never
+// trained on. They have a score board of their own, in groups of eval.samples_per_prompt.
 #include <algorithm>
 
 #include "core/error.h"
@@ -44,12 +44,7 @@ void Pipeline::Impl::begin_eval() {
   eval_first_ns = now();
   const int64_t asked = settings.get_i64("eval.max_prompts");
   const int64_t rows = asked == 0 ? eval_data->num_rows() : std::min(asked, eval_data->num_rows());
-  const int64_t own = settings.get_i64("eval.max_new_tokens");
-  Request r = request_from(settings);
-  r.sampling = SamplingParams{};
-  r.sampling.temperature = 0;
-  if (own != 0) r.max_new_tokens = own;
-  r.purpose = Purpose::kEval;
+  Request r = eval_request_from(settings);
   const std::vector<int32_t> stops = r.stop_token_ids;
   const PromptLimits limits{r.max_new_tokens, plan.max_model_len};
   for (int64_t row = 0; row < rows; ++row) {

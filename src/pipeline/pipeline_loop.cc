@@ -319,7 +319,6 @@ void Pipeline::Impl::apply_staged_options() {
     staged.reset();
     settings = options;
   }
-  runtime.logger().set_level(parse_log_level(settings.get_string("runtime.log_level")));
   trainer->set_options(trainer_options_from(settings, plan.max_tokens, plan.max_model_len));
 }
 

@@ -86,9 +86,9 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
   if (trace == nullptr && in.trace.spans.empty()) trace = own.get();
   if (trace != nullptr) in.trace = digest_of(*trace);
   in.title = without_directories(p.model->path());
-  in.metrics_path = options.get_string("metrics.jsonl");
-  in.eval_path = options.get_string("metrics.eval_jsonl");
-  in.answers_path = options.get_string("metrics.samples");
+  in.metrics_path = output_path(options, "metrics.jsonl");
+  in.eval_path = output_path(options, "metrics.eval_jsonl");
+  in.answers_path = output_path(options, "metrics.samples");
   in.options = changed_options(options);
   in.memory = memory_of(p.plan);
   in.planned_bytes = p.plan.total_bytes;

@@ -13,10 +13,7 @@ namespace {
 constexpr int64_t kFeedSteps = 4;  // steps of rows that a feed holds
 
 const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
-  options.validate();
-  model.runtime().require_same(options);
-  require_same_model(model, options);
-  check_run_options(options, model);
+  check_for_use(model, options, PlanUse::kPipeline);
   return options;
 }
 
@@ -36,11 +33,15 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given
       plan(plan_memory(checked(*model, given), model->config(), kUse)),
       options(given),
       board(given.get_i64("pipeline.samples_per_prompt"), kFirstSampleId),
-      eval_board(1, kFirstEvalSampleId),
+      eval_board(given.get_i64("eval.samples_per_prompt"), kFirstEvalSampleId),
       feed(kFeedSteps * given.get_i64("pipeline.prompts_per_step"), 0),
       settings(given) {
   require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
                plan.baseline_bytes);
+  runtime.logger().set_level(parse_log_level(options.get_string("runtime.log_level")));
+  if (const std::string root = output_root(options); !root.empty()) {
+    runtime.fs().make_directories(root);
+  }
   open_data();
   refuse_old_checkpoints();
   open_step_recorder();
@@ -87,7 +88,7 @@ void Pipeline::Impl::make_workers() {
 
 // A fresh run among the checkpoints of another one would mix them up.
 void Pipeline::Impl::refuse_old_checkpoints() {
-  const std::string& dir = options.get_string("checkpoint.dir");
+  const std::string dir = output_path(options, "checkpoint.dir");
   if (dir.empty() || options.get_string("checkpoint.resume") != "never") return;
   const auto found = latest_checkpoint(runtime.fs(), dir);
   if (!found) return;
@@ -99,7 +100,7 @@ void Pipeline::Impl::refuse_old_checkpoints() {
 }
 
 void Pipeline::Impl::open_step_recorder() {
-  const std::string& dir = options.get_string("buffer.record_dir");
+  const std::string dir = output_path(options, "buffer.record_dir");
   if (dir.empty()) return;
   step_recorder = std::make_unique<StepRecorder>(
       runtime.fs(), dir, static_cast<int>(options.get_i64("buffer.compression_level")),
@@ -145,7 +146,7 @@ RunState saved_run_state(FileSystem& fs, const std::string& path, const std::str
 void Pipeline::Impl::resume_from_checkpoint() {
   const std::string& resume = options.get_string("checkpoint.resume");
   if (resume == "never") return;
-  const std::string& dir = options.get_string("checkpoint.dir");
+  const std::string dir = output_path(options, "checkpoint.dir");
   std::string path = resume;
   if (resume == "auto") path = latest_checkpoint(runtime.fs(), dir).value_or("");
   if (path.empty()) return;
@@ -174,7 +175,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
 // be taken for the newest of this run.
 void Pipeline::Impl::begin_lineage() {
   if (!lineage_begins) return;
-  abandon_later_checkpoints(runtime.fs(), settings.get_string("checkpoint.dir"),
+  abandon_later_checkpoints(runtime.fs(), output_path(settings, "checkpoint.dir"),
                             static_cast<int64_t>(boundary.step));
   lineage_begins = false;
 }
@@ -187,9 +188,11 @@ std::string Pipeline::Impl::write_checkpoint() {
   meta.step = static_cast<int64_t>(boundary.step);
   meta.config_digest = config_digest();
   meta.pipeline = render_run_state(boundary);
-  const std::string& dir = settings.get_string("checkpoint.dir");
   // One of the same step can only be of a run before this one.
-  const std::string path = trainer->save(runtime.fs(), dir, meta, {.replace_existing = true});
+  const CheckpointRules rules{.keep_last = settings.get_i64("checkpoint.keep_last"),
+                              .replace_existing = true};
+  const std::string path =
+      trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"), meta, rules);
   {
     const std::lock_guard lock(mutex);
     last_checkpoint = path;

@@ -87,7 +87,7 @@ PipelineState Pipeline::Impl::publish() {
   prompts.clear();
   push_dropped();
   event->metrics = step_metrics();
-  records->write_step(event->metrics);
+  records->write_step(event->metrics, settings.get_i64("metrics.interval_steps"));
   runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, times.begin, now(), "step",
                          static_cast<int64_t>(event->step)});
   queue->push(std::move(event));

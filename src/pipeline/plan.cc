@@ -6,8 +6,11 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/violations.h"
 #include "model/weight_source.h"
 #include "pipeline/planner.h"
+#include "pipeline/run_options.h"
+#include "pipeline/runtime.h"
 
 namespace rl {
 namespace {
@@ -18,31 +21,26 @@ constexpr int kPlanThreads = 4;
 constexpr int64_t kTokenStep = 64;
 constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is set
 
-void check_choices(const OptionSet& options, const Planner& p) {
-  const int64_t samples = options.get_i64("pipeline.samples_per_prompt");
-  if (p.has_engine() && p.has_trainer() && samples > p.engine().max_num_seqs) {
-    throw Error(Code::kConflict,
-                str("pipeline.samples_per_prompt is ", samples, " but engine.max_num_seqs is ",
-                    p.engine().max_num_seqs, ": a group would not fit"))
-        .with_key("engine.max_num_seqs")
-        .with_expected(str("at least ", samples));
-  }
-  const int64_t tokens = options.get_i64("sampling.max_new_tokens");
-  if (p.has_engine() && tokens >= p.max_model_len()) {
-    throw Error(Code::kConflict, str("sampling.max_new_tokens is ", tokens,
-                                     " and leaves no room for a prompt: "
-                                     "the longest sequence has ",
-                                     p.max_model_len(), " tokens"))
-        .with_key("sampling.max_new_tokens")
-        .with_expected(str("at most ", p.max_model_len() - 1));
-  }
-  if (p.has_trainer() && p.fixed_tokens() != 0 && p.fixed_tokens() < p.max_model_len() - 1) {
-    throw Error(Code::kConflict,
-                str("trainer.max_tokens_per_device is ", p.fixed_tokens(),
-                    " but a sample may have engine.max_model_len = ", p.max_model_len(), " tokens"))
-        .with_key("trainer.max_tokens_per_device")
-        .with_expected(str("0, or at least ", p.max_model_len() - 1));
-  }
+Error conflict(const char* key, const char* other, std::string message) {
+  return Error(Code::kConflict, std::move(message)).with_key(key).with_other_key(other);
+}
+
+// A longest answer beside the model's own limit; a limit of the options is a rule of the registry.
+void check_answer(const OptionSet& options, const char* key, int64_t longest, Violations& v) {
+  const int64_t tokens = options.get_i64(key);
+  if (tokens < longest || options.get_i64("engine.max_model_len") != 0) return;
+  v.add(conflict(
+            key, "engine.max_model_len",
+            str(key, " is ", tokens, " and leaves no room for a prompt: the longest sequence has ",
+                longest, " tokens, the model's own limit, as engine.max_model_len is 0"))
+            .with_expected(str("at most ", longest - 1)));
+}
+
+void throw_violations(const OptionSet& options, const ModelConfig& config, PlanUse use) {
+  Violations violations;
+  violations.add(options.validate_all());
+  violations.add(plan_violations(options, config, use));
+  violations.throw_any();
 }
 
 // Settings that save memory, those that cost least first. A value that the option does not take, or
@@ -68,9 +66,8 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
     try {
       OptionSet turned = options;
       turned.set_text(key, value);
-      turned.validate();
+      throw_violations(turned, config, use);
       const Planner then(turned, config, use);
-      check_choices(turned, then);
       if (then.min_total() >= now.min_total()) continue;
       knobs.push_back({key, value, now.min_total() - then.min_total()});
     } catch (const Error&) {
@@ -81,16 +78,15 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
 }
 
 [[noreturn]] void refuse(const OptionSet& options, const ModelConfig& config, PlanUse use,
-                         uint64_t budget, uint64_t needed) {
+                         uint64_t needed) {
   const Planner p(options, config, use);
   const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
   const char* phase = std::max(train, rollout) == 0 ? "start-up"
                       : train >= rollout            ? "train"
                                                     : "rollout";
-  std::string text =
-      str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(),
-          " held all the time, ", std::max(train, rollout), " of workspace, ", p.baseline_bytes(),
-          " outside arenas) but runtime.memory_budget_bytes is ", budget);
+  std::string text = str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(),
+                         " held all the time, ", std::max(train, rollout), " of workspace, ",
+                         p.baseline_bytes(), " outside arenas) but ", budget_text(options));
   std::string turn;
   for (const PlanKnob& k : find_knobs(options, config, use)) {
     turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
@@ -98,7 +94,7 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
   if (!turn.empty()) text += "; to fit: " + turn;
   throw Error(Code::kResourceExhausted, text)
       .with_key("runtime.memory_budget_bytes")
-      .with_expected(str("at least ", needed));
+      .with_expected(str("at least ", needed + options.get_u64("runtime.memory_margin_bytes")));
 }
 
 // The largest multiple of 64 rows that fits; sizes grow with the rows.
@@ -163,37 +159,59 @@ uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
   return 0;
 }
 
+std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& config,
+                                   PlanUse use) {
+  const bool engine = use == PlanUse::kGenerate || use == PlanUse::kPipeline;
+  const bool trainer = use == PlanUse::kTrain || use == PlanUse::kPipeline;
+  Violations v;
+  const int64_t samples = options.get_i64("pipeline.samples_per_prompt");
+  const int64_t running = options.get_i64("engine.max_num_seqs");
+  if (engine && trainer && samples > running) {
+    v.add(conflict("engine.max_num_seqs", "pipeline.samples_per_prompt",
+                   str("pipeline.samples_per_prompt is ", samples, " but engine.max_num_seqs is ",
+                       running, ": a group would not fit"))
+              .with_expected(str("at least ", samples)));
+  }
+  v.collect([&] {
+    const int64_t longest = effective_model_len(options, config.max_position);
+    if (engine) check_answer(options, "sampling.max_new_tokens", longest, v);
+    if (engine && trainer) check_answer(options, "eval.max_new_tokens", longest, v);
+    const int64_t fixed = options.get_i64("trainer.max_tokens_per_device");
+    if (!trainer || fixed == 0 || fixed >= longest - 1) return;
+    v.add(conflict("trainer.max_tokens_per_device", "engine.max_model_len",
+                   str("trainer.max_tokens_per_device is ", fixed,
+                       " but a sample may have engine.max_model_len = ", longest, " tokens"))
+              .with_expected(str("0, or at least ", longest - 1)));
+  });
+  return v.errors();
+}
+
 MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, PlanUse use) {
-  options.validate();
+  throw_violations(options, config, use);
   const Planner p(options, config, use);
-  check_choices(options, p);
   MemoryPlan plan;
   plan.budget_bytes = options.get_u64("runtime.memory_budget_bytes");
-  if (plan.budget_bytes != 0 && p.min_total() > plan.budget_bytes) {
-    refuse(options, config, use, plan.budget_bytes, p.min_total());
-  }
+  const uint64_t budget = usable_budget(options);
+  if (budget != 0 && p.min_total() > budget) refuse(options, config, use, p.min_total());
   plan.compute = p.compute();
   plan.threads = p.threads();
   plan.max_model_len = p.max_model_len();
   plan.arenas = p.always();
   plan.baseline_bytes = p.baseline_bytes();
   if (p.has_trainer()) {
-    plan.max_tokens = choose_tokens(options, config, use, plan.budget_bytes);
+    plan.max_tokens = choose_tokens(options, config, use, budget);
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
   }
   if (p.has_engine()) {
     plan.engine = p.engine();
-    plan.engine.num_blocks =
-        choose_blocks(options, p, plan.budget_bytes, plan.train_workspace_bytes);
+    plan.engine.num_blocks = choose_blocks(options, p, budget, plan.train_workspace_bytes);
     plan.kv_bytes = p.kv_bytes(plan.engine.num_blocks);
     plan.engine_workspace_bytes = p.engine_workspace();
   }
   describe_phase(p, plan, use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
   plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
-  if (plan.budget_bytes != 0 && plan.total_bytes > plan.budget_bytes) {
-    refuse(options, config, use, plan.budget_bytes, plan.total_bytes);
-  }
+  if (budget != 0 && plan.total_bytes > budget) refuse(options, config, use, plan.total_bytes);
   plan.knobs = find_knobs(options, config, use);
   return plan;
 }

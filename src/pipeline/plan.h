@@ -59,8 +59,13 @@ struct MemoryPlan {
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
 };
 
-// A pure function. A budget too small for the least possible plan is Error(kResourceExhausted)
-// naming the phase that needs most, bytes needed, budget, and the knobs with the bytes each saves.
+// Sizes that do not go together for this use and model, each naming both options.
+std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& config,
+                                   PlanUse use);
+
+// A pure function. All violations, those of the registry too, are one error. A budget too small for
+// the least possible plan is Error(kResourceExhausted) naming the phase that needs most, bytes
+// needed, budget, and the knobs with the bytes each saves.
 MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, PlanUse use);
 // The same from the header of model.path; nothing of the weights is read.
 MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use);

@@ -35,7 +35,9 @@ Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse us
       max_model_len_(effective_model_len(options, config.max_position)),
       max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
                                options.get_i64("eval.max_new_tokens"))),
-      samples_(use == PlanUse::kPipeline ? options.get_i64("pipeline.samples_per_prompt") : 1),
+      samples_(use == PlanUse::kPipeline ? std::max(options.get_i64("pipeline.samples_per_prompt"),
+                                                    options.get_i64("eval.samples_per_prompt"))
+                                         : 1),
       fixed_tokens_(options.get_i64("trainer.max_tokens_per_device")),
       kv_(kv_shape(config, options.get_i64("engine.block_size"), compute_)),
       engine_(engine_options_from(options, max_model_len_)) {

@@ -5,6 +5,7 @@
 #include "algo/loss_agg.h"
 #include "algo/schedule.h"
 #include "core/error.h"
+#include "core/violations.h"
 #include "pipeline/loaded_model.h"
 #include "rollout/request_check.h"
 
@@ -20,16 +21,57 @@ SamplingParams sampling_from(const OptionSet& options) {
   return p;
 }
 
+namespace {
+
+std::vector<int32_t> stop_ids_from(const OptionSet& options) {
+  std::vector<int32_t> ids;
+  for (const int64_t id : options.get_i64_list("sampling.stop_token_ids")) {
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+// Evaluations draw from the whole distribution.
+SamplingParams eval_sampling_from(const OptionSet& options) {
+  SamplingParams p;
+  p.temperature = static_cast<float>(options.get_f64("eval.temperature"));
+  try {
+    validate(p);
+  } catch (const Error& error) {
+    throw Error(error).with_key("eval.temperature");
+  }
+  return p;
+}
+
+void check_experiment(const OptionSet& options) {
+  const std::string& name = options.get_string("runtime.experiment");
+  if (name.find('/') == std::string::npos && name != "." && name != "..") return;
+  throw Error(Code::kOutOfRange,
+              str("runtime.experiment is \"", name, "\"; it is one name, no path"))
+      .with_key("runtime.experiment")
+      .with_expected("a name without '/', not . and not ..");
+}
+
+}  // namespace
+
 Request request_from(const OptionSet& options) {
   Request r;
   r.sampling = sampling_from(options);
   r.max_new_tokens = options.get_i64("sampling.max_new_tokens");
-  for (const int64_t id : options.get_i64_list("sampling.stop_token_ids")) {
-    r.stop_token_ids.push_back(static_cast<int32_t>(id));
-  }
+  r.stop_token_ids = stop_ids_from(options);
   r.ignore_eos = options.get_bool("sampling.ignore_eos");
   r.stop_strings = options.get_string_list("sampling.stop");
   r.seed = options.get_u64("runtime.seed");
+  return r;
+}
+
+Request eval_request_from(const OptionSet& options) {
+  Request r = request_from(options);
+  r.sampling = eval_sampling_from(options);
+  const int64_t tokens = options.get_i64("eval.max_new_tokens");
+  if (tokens != 0) r.max_new_tokens = tokens;
+  r.num_samples = options.get_i64("eval.samples_per_prompt");
+  r.purpose = Purpose::kEval;
   return r;
 }
 
@@ -98,34 +140,61 @@ AdvantageParams advantage_from(const OptionSet& options) {
 namespace {
 
 // Two writers of one file would destroy each other's lines.
-void refuse_shared_files(const OptionSet& options) {
+void refuse_shared_files(const OptionSet& options, Violations& violations) {
   constexpr const char* kKeys[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
   for (size_t i = 0; i < std::size(kKeys); ++i) {
-    const std::string& path = options.get_string(kKeys[i]);
+    const std::string path = output_path(options, kKeys[i]);
     for (size_t k = 0; k < i && !path.empty(); ++k) {
-      if (path != options.get_string(kKeys[k])) continue;
-      throw Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are one file, ", path))
-          .with_key(kKeys[i]);
+      if (path != output_path(options, kKeys[k])) continue;
+      violations.add(
+          Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are one file, ", path))
+              .with_key(kKeys[i])
+              .with_other_key(kKeys[k]));
     }
   }
 }
 
 }  // namespace
 
-void check_run_options(const OptionSet& options, const LoadedModel& model) {
-  refuse_shared_files(options);
-  advantage_from(options);
-  trainer_options_from(options, 1, 0);
+std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model) {
+  Violations v;
+  v.collect([&] { check_experiment(options); });
+  refuse_shared_files(options, v);
+  v.collect([&] { sampling_from(options); });
+  v.collect([&] { eval_sampling_from(options); });
   // The shortest request stands for all: lengths depend on the prompts.
-  Request r = request_from(options);
-  r.prompt = {0};
-  r.max_new_tokens = 1;
-  const int64_t block = model.model().block_size();
-  check_request(r, {.vocab = model.config().vocab,
-                    .max_model_len = 2,
-                    .block_size = block,
-                    .num_blocks = 2,
-                    .has_tokenizer = model.has_tokenizer()});
+  Request shortest;
+  shortest.prompt = {0};
+  shortest.max_new_tokens = 1;
+  const auto check = [&](const Request& r) {
+    check_request(r, {.vocab = model.config().vocab,
+                      .max_model_len = 2,
+                      .block_size = model.model().block_size(),
+                      .num_blocks = 2,
+                      .has_tokenizer = model.has_tokenizer()});
+  };
+  Request ids = shortest, texts = shortest;
+  ids.stop_token_ids = stop_ids_from(options);
+  texts.stop_strings = options.get_string_list("sampling.stop");
+  v.collect([&] { check(ids); });
+  v.collect([&] { check(texts); });
+  // What the records below refuse is a rule of the registry too, and reported as such.
+  if (!options.validate_all().empty()) return v.errors();
+  v.collect([&] { advantage_from(options); });
+  v.collect([&] { trainer_options_from(options, 1, 0); });
+  return v.errors();
+}
+
+std::string output_root(const OptionSet& options) {
+  const std::string& dir = options.get_string("runtime.output_dir");
+  const std::string& experiment = options.get_string("runtime.experiment");
+  return dir.empty() || experiment.empty() ? dir + experiment : str(dir, "/", experiment);
+}
+
+std::string output_path(const OptionSet& options, const char* key) {
+  const std::string& path = options.get_string(key);
+  const std::string root = output_root(options);
+  return path.empty() || path[0] == '/' || root.empty() ? path : str(root, "/", path);
 }
 
 int64_t effective_model_len(const OptionSet& options, int64_t model_limit) {

@@ -1,6 +1,8 @@
 // Options as the records that the layers below take. Pure functions; the option set is valid.
 #pragma once
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "algo/advantage.h"
 #include "core/options.h"
@@ -14,14 +16,21 @@ class LoadedModel;
 SamplingParams sampling_from(const OptionSet& options);
 // Everything of a request but prompt, keys and number of samples.
 Request request_from(const OptionSet& options);
+// The same for an evaluation, with eval.samples_per_prompt samples.
+Request eval_request_from(const OptionSet& options);
 // Without num_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence);
 AdvantageParams advantage_from(const OptionSet& options);
-// Everything that a run would refuse later, in a step: what the records themselves check, and stops
-// that the model or its tokenizer does not know. Errors name the key.
-void check_run_options(const OptionSet& options, const LoadedModel& model);
+// Everything that a run would refuse later, in a step: what the records themselves check, stops
+// that the model or its tokenizer does not know, and an experiment that is no name. Errors name the
+// key.
+std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model);
+// The directory that relative output paths are taken from, and the path that an option of outputs
+// means; empty when the option is.
+std::string output_root(const OptionSet& options);
+std::string output_path(const OptionSet& options, const char* key);
 // engine.max_model_len, or the model's own limit; kOutOfRange when it exceeds that.
 int64_t effective_model_len(const OptionSet& options, int64_t model_limit);
 

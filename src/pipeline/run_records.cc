@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "pipeline/run_options.h"
 
 namespace rl {
 namespace {
@@ -36,20 +37,21 @@ std::string text_of(const LoadedModel& model, std::span<const int32_t> ids, bool
 RunRecords::RunRecords(LoadedModel& model, const OptionSet& options, uint64_t done_steps)
     : model_(model),
       max_eval_answers_(static_cast<size_t>(options.get_i64("metrics.max_samples"))),
-      steps_(open_lines(model.runtime().fs(), options.get_string("metrics.jsonl"), done_steps)),
+      steps_(open_lines(model.runtime().fs(), output_path(options, "metrics.jsonl"), done_steps)),
       evals_(
-          open_lines(model.runtime().fs(), options.get_string("metrics.eval_jsonl"), done_steps)),
+          open_lines(model.runtime().fs(), output_path(options, "metrics.eval_jsonl"), done_steps)),
       answers_(
-          open_lines(model.runtime().fs(), options.get_string("metrics.samples"), done_steps)) {
+          open_lines(model.runtime().fs(), output_path(options, "metrics.samples"), done_steps)) {
   if (!options.get_bool("metrics.tensorboard")) return;
   Runtime& runtime = model.runtime();
-  board_ = std::make_unique<TensorBoardWriter>(
-      runtime.fs(), directory_of(options.get_string("metrics.jsonl")), runtime.clock(), done_steps);
+  board_ = std::make_unique<TensorBoardWriter>(runtime.fs(),
+                                               directory_of(output_path(options, "metrics.jsonl")),
+                                               runtime.clock(), done_steps);
 }
 
 void RunRecords::check(FileSystem& fs, const OptionSet& options, uint64_t done_steps) {
   for (const char* key : kFileOptions) {
-    const std::string& path = options.get_string(key);
+    const std::string path = output_path(options, key);
     if (!path.empty()) MetricsWriter::check(fs, path, done_steps);
   }
 }
@@ -88,13 +90,14 @@ void RunRecords::write_answer(const KeptAnswer& answer) {
                                 answer.step, ": no more answers are kept");
 }
 
-void RunRecords::write_step(const MetricList& metrics) {
+void RunRecords::write_step(const MetricList& metrics, int64_t interval_steps) {
   const auto step = static_cast<uint64_t>(metrics.get(kStepMetric).value());
   for (KeptAnswer& answer : extremes_) {
     answer.step = step;
     write_answer(answer);
   }
   extremes_.clear();
+  if (step % static_cast<uint64_t>(interval_steps) != 0) return;
   if (steps_ != nullptr) steps_->write(metrics);
   if (board_ != nullptr) board_->write(step, metrics);
 }

@@ -27,8 +27,9 @@ class RunRecords {
 
   // Remembers the best and the worst answer of a scored batch for the step that ends next.
   void keep_extremes(std::span<const ScoreBoard::Scored> batch);
-  // The step that ended. metrics has kStepMetric.
-  void write_step(const MetricList& metrics);
+  // The step that ended. metrics has kStepMetric; they are written when the step is a multiple of
+  // interval_steps.
+  void write_step(const MetricList& metrics, int64_t interval_steps);
   // An evaluation after `step` steps, with its scored answers.
   void write_eval(uint64_t step, const MetricList& metrics,
                   std::span<const ScoreBoard::Scored> answers);

@@ -1,23 +1,36 @@
 // Creation order: options, executor, matrix products with their self-check.
 #include "pipeline/runtime.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "core/violations.h"
 #include "device/cpu/executors.h"
 
 namespace rl {
 namespace {
 
 // Options that the runtime acts on, so that no object of it may hold another value.
-constexpr const char* kRuntimeKeys[] = {"runtime.device", "runtime.memory_budget_bytes",
-                                        "runtime.seed", "runtime.threads", "model.dtype"};
+constexpr const char* kRuntimeKeys[] = {"runtime.device",
+                                        "runtime.memory_budget_bytes",
+                                        "runtime.memory_margin_bytes",
+                                        "runtime.seed",
+                                        "runtime.threads",
+                                        "model.dtype"};
 
 std::unique_ptr<Executor> make_executor(const OptionSet& options, std::unique_ptr<Executor> given) {
   if (given != nullptr) return given;
   return make_default_executor(static_cast<int>(options.get_i64("runtime.threads")));
 }
 
-const OptionSet& validated(const OptionSet& options) {
-  options.validate();
+const OptionSet& validated(const OptionSet& options, bool own_executor) {
+  Violations violations;
+  violations.add(options.validate_all());
+  if (own_executor) {
+    const auto threads = static_cast<int>(options.get_i64("runtime.threads"));
+    violations.collect([&] { checked_threads(threads); });
+  }
+  violations.throw_any();
   return options;
 }
 
@@ -34,10 +47,23 @@ int thread_count_of(const OptionSet& options) {
   return asked == 0 ? usable_cores() : static_cast<int>(asked);
 }
 
+uint64_t usable_budget(const OptionSet& options) {
+  const uint64_t budget = options.get_u64("runtime.memory_budget_bytes");
+  return budget - std::min(budget, options.get_u64("runtime.memory_margin_bytes"));
+}
+
+std::string budget_text(const OptionSet& options) {
+  std::string text =
+      str("runtime.memory_budget_bytes is ", options.get_u64("runtime.memory_budget_bytes"));
+  const uint64_t margin = options.get_u64("runtime.memory_margin_bytes");
+  if (margin != 0) text += str(", of which runtime.memory_margin_bytes = ", margin, " stay free");
+  return text;
+}
+
 Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
-    : options_(validated(options)),
+    : options_(validated(options, seams.executor == nullptr)),
       seed_(options.get_u64("runtime.seed")),
-      budget_(options.get_u64("runtime.memory_budget_bytes")),
+      budget_(rl::usable_budget(options)),
       fs_(seams.fs != nullptr ? *seams.fs : real_fs()),
       clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
       tracer_(clock_),
@@ -55,13 +81,16 @@ Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
 }
 
 void Runtime::require_same(const OptionSet& options) const {
+  Violations violations;
   for (const char* key : kRuntimeKeys) {
     const std::string mine = options_.get_text(key), theirs = options.get_text(key);
     if (mine == theirs) continue;
-    throw Error(Code::kConflict, str(key, " is ", theirs, " but the runtime was made with ", mine))
-        .with_key(key)
-        .with_expected(mine);
+    violations.add(
+        Error(Code::kConflict, str(key, " is ", theirs, " but the runtime was made with ", mine))
+            .with_key(key)
+            .with_expected(mine));
   }
+  violations.throw_any();
 }
 
 ComputeLease::ComputeLease(Runtime& runtime, const char* what) : runtime_(runtime) {

@@ -28,17 +28,21 @@ struct RuntimeSeams {
 Dtype compute_dtype_of(const OptionSet& options);
 // The thread count that runtime.threads means on this machine.
 int thread_count_of(const OptionSet& options);
+// What a plan may use: runtime.memory_budget_bytes less the margin; 0: no limit.
+uint64_t usable_budget(const OptionSet& options);
+// "runtime.memory_budget_bytes is 10", and the margin where there is one.
+std::string budget_text(const OptionSet& options);
 
 class Runtime {
  public:
-  // Reads runtime.* and model.dtype; validates the whole set.
+  // Reads runtime.* and model.dtype; validates the whole set and reports all violations at once.
   explicit Runtime(const OptionSet& options, RuntimeSeams seams = {});
   Runtime(const Runtime&) = delete;
 
   const OptionSet& options() const { return options_; }
   uint64_t seed() const { return seed_; }
   int num_threads() const { return executor_->num_threads(); }
-  uint64_t memory_budget_bytes() const { return budget_; }  // 0: no limit
+  uint64_t usable_budget() const { return budget_; }  // 0: no limit
   Executor& executor() { return *executor_; }
   Matmul& matmul() { return *matmul_; }
   Logger& logger() { return logger_; }
@@ -46,7 +50,7 @@ class Runtime {
   FileSystem& fs() { return fs_; }
   const Clock& clock() const { return clock_; }
 
-  // kConflict, naming the key, when a runtime.* option or model.dtype differs from the runtime's.
+  // kConflict, naming each key, when options that the runtime was made with differ.
   void require_same(const OptionSet& options) const;
 
  private:

@@ -21,8 +21,7 @@ struct TrainerPart::Impl {
 TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
     : model_(std::move(model)), impl_(std::make_unique<Impl>()) {
   Runtime& runtime = model_->runtime();
-  runtime.require_same(options);
-  require_same_model(*model_, options);
+  check_for_use(*model_, options, PlanUse::kTrain);
   const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kTrain);
   const uint64_t held = Model::master_bytes(model_->config()) +
                         model_->model().packed().memory().size() +

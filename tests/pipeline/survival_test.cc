@@ -6,7 +6,7 @@
 #include "pipeline/profiler_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
-#include "text/small_tokenizer.h"
+#include "tokenized_model.h"
 
 namespace rl {
 namespace {
@@ -17,19 +17,9 @@ using testing::low_id_reward;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
+using testing::with_small_tokenizer;
 
 constexpr const char* kNoToken = "\xEF\xBF\xBD";
-
-// The llama fixture, of 256 ids, with a tokenizer of far fewer.
-std::string with_small_tokenizer(const TempDir& dir) {
-  const std::string path = dir.file("model");
-  files::create_directory(path);
-  for (const char* name : {"config.json", "model.safetensors"}) {
-    files::copy_file(testing::fixture_model("llama") + "/" + name, path + "/" + name);
-  }
-  write_file_atomically(real_fs(), path + "/tokenizer.json", test::small_tokenizer().dump());
-  return path;
-}
 
 TEST(Survival, SampledIdsWithoutATokenAreReplacementCharacters) {
   const TempDir dir;

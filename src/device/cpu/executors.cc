@@ -82,6 +82,8 @@ class TbbExecutor final : public Executor {
   std::atomic<bool> busy_{false};
 };
 
+}  // namespace
+
 int checked_threads(int threads) {
   const int cores = usable_cores();
   if (threads >= 0 && threads <= cores) return threads == 0 ? cores : threads;
@@ -90,8 +92,6 @@ int checked_threads(int threads) {
       .with_key("runtime.threads")
       .with_expected(str("0..", cores));
 }
-
-}  // namespace
 
 std::unique_ptr<Executor> make_tbb_executor(int threads) {
   return std::make_unique<TbbExecutor>(checked_threads(threads));

@@ -10,9 +10,10 @@ namespace rl {
 
 // Cores that this process may run on (the affinity mask, not the machine's count).
 int usable_cores();
+// threads, or all of them for 0; more than usable_cores() is Error(kOutOfRange).
+int checked_threads(int threads);
 
-// One TBB arena of its own. threads 0 means all usable cores; more than usable_cores() is
-// Error(kOutOfRange).
+// One TBB arena of its own, of checked_threads(threads).
 std::unique_ptr<Executor> make_tbb_executor(int threads);
 
 // Plain std::threads that spin shortly, then sleep. threads 0 means all usable cores; at most 1024,

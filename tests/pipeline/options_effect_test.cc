@@ -1,0 +1,366 @@
+// Options act: every one that may change between steps holds from the next step on and no sooner,
+// every other one is refused by name, what is wrong at creation is said at once, and outputs,
+// evaluations, checkpoints and the memory plan follow their options.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "core/violations.h"
+#include "pipeline/engine_part.h"
+#include "pipeline/run_options.h"
+#include "pipeline/trainer_part.h"
+#include "run_rig.h"
+#include "support/expect_error.h"
+#include "support/option_samples.h"
+#include "tokenized_model.h"
+
+namespace rl {
+namespace {
+
+namespace files = std::filesystem;
+using testing::id_rows;
+using testing::low_id_reward;
+using testing::Rig;
+using testing::RunLog;
+using testing::tiny_options;
+
+int64_t count_lines(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  int64_t count = 0;
+  while (std::getline(in, line)) ++count;
+  return count;
+}
+
+std::set<std::string> names_in(const std::string& dir) {
+  std::set<std::string> names;
+  if (!files::exists(dir)) return names;
+  for (const auto& entry : files::directory_iterator(dir)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
+// All that a host can see of a run but times. Paths are relative to the directory of the run.
+struct Seen {
+  std::vector<std::string> steps;  // metrics, one text a step
+  std::string rest;                // samples, evaluations, drops, files and weights
+};
+
+std::string text_of(const Sample& s) {
+  std::string out = str(s.purpose == Purpose::kEval ? "eval " : "train ", s.ordinal, ".", s.slot);
+  for (const int32_t id : s.ids) out += str(" ", id);
+  return out + "\n";
+}
+
+Seen seen(const RunLog& log, const TempDir& dir) {
+  Seen out;
+  for (const MetricList& m : log.steps) out.steps.push_back(m.without_times().to_json());
+  std::set<std::string> samples;  // the order of their ends is no promise
+  for (const SamplePtr& s : log.samples) samples.insert(text_of(*s));
+  for (const std::string& s : samples) out.rest += s;
+  for (const auto& e : log.evals) out.rest += str("eval ", e->step, " ", e->num_scored, "\n");
+  for (const auto& d : log.dropped) out.rest += str("dropped ", d->ordinal, "\n");
+  for (const std::string& name : names_in(dir.file("checkpoints"))) out.rest += name + "\n";
+  return out;
+}
+
+// A change of one option after the first step has begun, and what the run is like besides.
+struct Change {
+  std::string assignment;
+  std::vector<const char*> base = {};
+};
+
+const std::map<std::string, Change>& changes() {
+  const std::vector<const char*> eval = {"eval.path=EVAL", "eval.every_steps=2"};
+  const std::vector<const char*> passes = {"trainer.epochs=3", "optimizer.lr=1e-3"};
+  static const auto* const kChanges = new std::map<std::string, Change>{
+      {"algo.adv_eps", {"1"}},
+      {"algo.adv_norm_std", {"false"}},
+      {"algo.clip_high", {"0", passes}},
+      {"algo.clip_low", {"0", passes}},
+      {"algo.entropy_coef", {"0.5"}},
+      {"algo.kl.coef", {"0.5", {"algo.kl.where=loss", "optimizer.lr=0.05"}}},
+      {"checkpoint.every_steps", {"1", {"checkpoint.dir=DIR"}}},
+      {"checkpoint.keep_last", {"1", {"checkpoint.dir=DIR", "checkpoint.every_steps=1"}}},
+      {"eval.every_steps", {"1", {"eval.path=EVAL"}}},
+      {"eval.max_new_tokens", {"3", eval}},
+      {"eval.max_prompts", {"1", eval}},
+      {"eval.temperature", {"2", eval}},
+      {"metrics.interval_steps", {"3", {"metrics.jsonl=METRICS"}}},
+      {"optimizer.grad_clip", {"1e-3"}},
+      {"optimizer.lr", {"1e-3"}},
+      {"optimizer.weight_decay", {"1"}},
+      {"pipeline.reward_timeout_ns", {"1ns"}},
+      {"pipeline.total_steps", {"3"}},
+      {"sampling.ignore_eos", {"false", {"sampling.max_new_tokens=24"}}},
+      {"sampling.max_new_tokens", {"4"}},
+      {"sampling.min_p", {"0.9"}},
+      {"sampling.stop", {"a,b,c,d,e,f,g,h,0,1,2,3,4,5", {"model.path=TOKENIZED"}}},
+      {"sampling.stop_token_ids", {"1,5,9,20,33,47,60,80,90,100,120,140,160,180,200,220,240"}},
+      {"sampling.temperature", {"0.3"}},
+      {"sampling.top_k", {"3"}},
+      {"sampling.top_p", {"0.1"}},
+  };
+  return *kChanges;
+}
+
+OptionSet base_options(const Change& change, const TempDir& dir) {
+  OptionSet o = tiny_options(dir);
+  o.set_text("pipeline.total_steps", "2");
+  testing::write_lines(dir.file("eval.jsonl"), id_rows(3));
+  for (const std::string text : change.base) {
+    if (text == "eval.path=EVAL") {
+      o.set_string("eval.path", dir.file("eval.jsonl"));
+    } else if (text == "checkpoint.dir=DIR") {
+      o.set_string("checkpoint.dir", dir.file("checkpoints"));
+    } else if (text == "metrics.jsonl=METRICS") {
+      o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
+    } else if (text == "model.path=TOKENIZED") {
+      o.set_string("model.path", testing::with_small_tokenizer(dir));
+    } else {
+      o.set_assignment(text);
+    }
+  }
+  return o;
+}
+
+// Runs the base; with a key, its value changes while the samples of the first step are scored.
+Seen run(const std::string& key, const Change& change, bool changed) {
+  const TempDir dir;
+  const OptionSet base = base_options(change, dir);
+  Rig rig(base);
+  bool done = !changed;
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+    if (!done) {
+      done = true;
+      OptionSet next = base;
+      next.set_text(key, change.assignment);
+      p.set_options(next);
+    }
+    try {
+      p.score(s->id, low_id_reward(*s));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, Code::kLate) << error.message;
+    }
+  };
+  const RunLog log = rig.start_and_play();
+  Seen out = seen(log, dir);
+  out.rest += str("weights ", rig.model().weight_digest(), "\n");
+  if (files::exists(dir.file("metrics.jsonl"))) {
+    out.rest += str("lines ", count_lines(dir.file("metrics.jsonl")), "\n");
+  }
+  return out;
+}
+
+TEST(OptionEffects, EveryOptionThatChangesBetweenStepsHoldsFromTheNextStepOn) {
+  for (size_t i = 0; i < option_count(); ++i) {
+    const OptionInfo& info = option_at(i);
+    if (info.when != OptionWhen::kBetweenSteps) continue;
+    SCOPED_TRACE(info.key);
+    const auto found = changes().find(info.key);
+    if (found == changes().end()) {
+      ADD_FAILURE() << "the test has no change of this option";
+      continue;
+    }
+    const Seen before = run(info.key, found->second, false);
+    const Seen after = run(info.key, found->second, true);
+    ASSERT_GE(before.steps.size(), 2u);
+    ASSERT_GE(after.steps.size(), 2u);
+    EXPECT_EQ(before.steps[0], after.steps[0]) << "it acted at once";
+    EXPECT_FALSE(before.steps == after.steps && before.rest == after.rest) << "it did not act";
+  }
+}
+
+TEST(OptionEffects, TheLogLevelChangesAtOnce) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_text("runtime.log_level", "warn");
+  Rig rig(o);
+  EXPECT_EQ(rig.runtime().logger().level(), LogLevel::kWarn);
+  for (size_t i = 0; i < option_count(); ++i) {
+    if (option_at(i).when != OptionWhen::kAnyTime) continue;
+    EXPECT_STREQ(option_at(i).key, "runtime.log_level");
+  }
+  o.set_text("runtime.log_level", "debug");
+  rig.pipeline().set_options(o);
+  EXPECT_EQ(rig.runtime().logger().level(), LogLevel::kDebug);
+  o.set_text("runtime.log_level", "off");
+  const Pipeline other(rig.shared_model(), o);
+  EXPECT_EQ(rig.runtime().logger().level(), LogLevel::kOff);
+}
+
+std::set<std::string> keys_with(const Error& error, Code code) {
+  std::set<std::string> keys;
+  for (const Error& part : error.parts) {
+    if (part.code == code) keys.insert(part.key);
+  }
+  if (error.parts.empty() && error.code == code) keys.insert(error.key);
+  return keys;
+}
+
+Error refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return Error(Code::kOk, "");
+}
+
+TEST(OptionEffects, EveryOptionFixedAtCreationIsRefusedByName) {
+  const TempDir dir;
+  const OptionSet base = tiny_options(dir);
+  Rig rig(base);
+  OptionSet all = base;
+  std::set<std::string> fixed;
+  for (size_t i = 0; i < option_count(); ++i) {
+    const OptionInfo& info = option_at(i);
+    if (info.when != OptionWhen::kCreate) continue;
+    OptionSet changed = base;
+    for (const OptionValue& value : testing::valid_values(info)) {
+      if (changed.diff(base).empty()) changed.set_value(info.key, value);
+    }
+    if (changed.diff(base).empty()) continue;  // has one value only
+    all.set_value(info.key, changed.get_value(info.key));
+    fixed.insert(info.key);
+    const Error error = refusal([&] { rig.pipeline().set_options(changed); });
+    EXPECT_EQ(keys_with(error, Code::kNotChangeable), std::set<std::string>{info.key});
+    EXPECT_TRUE(contains(error.message, info.key));
+  }
+  EXPECT_GT(fixed.size(), 30u);
+  const Error error = refusal([&] { rig.pipeline().set_options(all); });
+  EXPECT_EQ(keys_with(error, Code::kNotChangeable), fixed);
+}
+
+TEST(OptionEffects, CreatingReportsEverythingAtOnce) {
+  const TempDir dir;
+  const OptionSet good = tiny_options(dir);
+  OptionSet threads = good;
+  threads.set_i64("runtime.threads", 1024);
+  threads.set_f64("algo.kl.coef", 0.1);
+  threads.set_text("schedule.name", "linear");
+  const Error of_runtime = refusal([&] { Runtime runtime(threads); });
+  EXPECT_EQ(keys_with(of_runtime, Code::kConflict),
+            (std::set<std::string>{"algo.kl.coef", "schedule.name"}));
+  EXPECT_EQ(keys_with(of_runtime, Code::kOutOfRange), (std::set<std::string>{"runtime.threads"}));
+
+  Rig rig(good);
+  OptionSet bad = good;
+  for (const char* text :
+       {"algo.kl.coef=0.1", "runtime.seed=8", "runtime.memory_margin_bytes=1",
+        "engine.block_size=32", "sampling.stop_token_ids=256", "sampling.temperature=1e-7",
+        "runtime.experiment=a/b", "trainer.max_tokens_per_device=20", "engine.max_num_seqs=3"}) {
+    bad.set_assignment(text);
+  }
+  const std::set<std::string> everywhere = {"algo.kl.coef", "runtime.experiment", "runtime.seed",
+                                            "runtime.memory_margin_bytes"};
+  const auto with = [&](std::set<std::string> more) {
+    more.insert(everywhere.begin(), everywhere.end());
+    return more;
+  };
+  const Error of_pipeline = refusal([&] { Pipeline(rig.shared_model(), bad); });
+  EXPECT_EQ(keys_with(of_pipeline, Code::kConflict),
+            with({"engine.block_size", "trainer.max_tokens_per_device", "engine.max_num_seqs"}));
+  EXPECT_EQ(keys_with(of_pipeline, Code::kOutOfRange),
+            (std::set<std::string>{"sampling.stop_token_ids", "sampling.temperature",
+                                   "runtime.experiment"}));
+  for (const Error& part : of_pipeline.parts) {
+    EXPECT_TRUE(contains(of_pipeline.message, part.message));
+    EXPECT_TRUE(contains(part.message, part.key));
+    EXPECT_TRUE(contains(part.message, part.other_key));
+  }
+  const Error of_engine = refusal([&] { EnginePart(rig.shared_model(), bad); });
+  EXPECT_EQ(keys_with(of_engine, Code::kConflict), with({"engine.block_size"}));
+  const Error of_trainer = refusal([&] { TrainerPart(rig.shared_model(), bad); });
+  EXPECT_EQ(keys_with(of_trainer, Code::kConflict),
+            with({"engine.block_size", "trainer.max_tokens_per_device"}));
+  const auto runtime = std::make_shared<Runtime>(good);
+  const Error of_model = refusal([&] { LoadedModel::open(runtime, bad, PlanUse::kPipeline); });
+  EXPECT_EQ(keys_with(of_model, Code::kConflict),
+            with({"trainer.max_tokens_per_device", "engine.max_num_seqs"}));
+}
+
+TEST(OptionEffects, RelativeOutputsGoToTheDirectoryOfTheExperiment) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("runtime.output_dir", dir.file("out/runs"));
+  o.set_text("runtime.experiment", "first");
+  o.set_text("metrics.jsonl", "metrics.jsonl");
+  o.set_text("checkpoint.dir", "checkpoints");
+  o.set_text("checkpoint.every_steps", "1");
+  o.set_text("buffer.record_dir", "batches");
+  o.set_text("profiler.timeline.enable", "true");
+  o.set_string("profiler.timeline.dir", dir.file("trace"));  // absolute: as it is
+  {
+    Rig rig(o);
+    rig.start_and_play();
+  }
+  const std::string root = dir.file("out/runs/first");
+  EXPECT_EQ(count_lines(root + "/metrics.jsonl"), 3);
+  EXPECT_EQ(names_in(root + "/checkpoints").count("step_000003"), 1u);
+  EXPECT_EQ(names_in(root + "/batches").size(), 3u);
+  EXPECT_TRUE(files::exists(dir.file("trace/trace.json")));
+  o.set_text("checkpoint.resume", "auto");
+  o.set_text("pipeline.total_steps", "4");
+  Rig again(o);
+  EXPECT_EQ(again.pipeline().resumed_from(), root + "/checkpoints/step_000003");
+}
+
+TEST(OptionEffects, OutputPathsFollowDirectoryAndExperiment) {
+  OptionSet o;
+  const auto path = [&] { return output_path(o, "metrics.jsonl"); };
+  EXPECT_EQ(path(), "");
+  o.set_text("metrics.jsonl", "m");
+  EXPECT_EQ(path(), "m");
+  o.set_text("runtime.experiment", "e");
+  EXPECT_EQ(path(), "e/m");
+  o.set_text("runtime.output_dir", "/o");
+  EXPECT_EQ(path(), "/o/e/m");
+  o.set_text("metrics.jsonl", "/m");
+  EXPECT_EQ(path(), "/m");
+}
+
+TEST(OptionEffects, SeveralEvaluationAnswersToAPromptDifferAndAreAllScored) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  testing::write_lines(dir.file("eval.jsonl"), id_rows(3));
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  o.set_text("eval.every_steps", "3");
+  o.set_text("eval.samples_per_prompt", "5");
+  o.set_text("eval.temperature", "1");
+  Rig rig(o);
+  const RunLog log = rig.start_and_play();
+  ASSERT_EQ(log.evals.size(), 1u);
+  EXPECT_EQ(log.evals[0]->num_scored, 15);
+  std::map<uint64_t, std::set<std::vector<int32_t>>> answers;
+  for (const SamplePtr& s : log.samples) {
+    if (s->purpose == Purpose::kEval) answers[s->ordinal].insert(s->ids);
+  }
+  ASSERT_EQ(answers.size(), 3u);
+  for (const auto& [ordinal, ids] : answers) EXPECT_EQ(ids.size(), 5u) << ordinal;
+}
+
+TEST(OptionEffects, TheMarginIsLeftFreeByThePlan) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const uint64_t least = plan_memory(o, real_fs(), PlanUse::kPipeline).total_bytes;
+  const uint64_t margin = 3 << 20;
+  OptionSet whole = o;
+  whole.set_u64("runtime.memory_budget_bytes", least + (64 << 20));
+  o.set_u64("runtime.memory_budget_bytes", least + (64 << 20) + margin);
+  o.set_u64("runtime.memory_margin_bytes", margin);
+  const MemoryPlan a = plan_memory(whole, real_fs(), PlanUse::kPipeline);
+  const MemoryPlan b = plan_memory(o, real_fs(), PlanUse::kPipeline);
+  EXPECT_EQ(render_plan(a), render_plan(b));
+  EXPECT_EQ(b.budget_bytes, least + (64 << 20) + margin);
+  o.set_u64("runtime.memory_margin_bytes", least + (63 << 20));
+  const Error e = expect_error(Code::kResourceExhausted,
+                               [&] { plan_memory(o, real_fs(), PlanUse::kPipeline); });
+  EXPECT_TRUE(contains(e.message, "runtime.memory_margin_bytes"));
+}
+
+}  // namespace
+}  // namespace rl
