@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <type_traits>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -14,8 +16,6 @@
 
 namespace rl {
 namespace {
-
-using Json = nlohmann::json;
 
 // Reads chars of a text and keeps the furthest position in a place the handler can see.
 class TrackingIterator {
@@ -61,7 +61,15 @@ struct Input {
   }
 };
 
+template <typename Json>
 class Builder : public nlohmann::json_sax<Json> {
+  static constexpr bool kOrdered = std::is_same_v<Json, nlohmann::ordered_json>;
+  using typename nlohmann::json_sax<Json>::number_integer_t;
+  using typename nlohmann::json_sax<Json>::number_unsigned_t;
+  using typename nlohmann::json_sax<Json>::number_float_t;
+  using typename nlohmann::json_sax<Json>::string_t;
+  using typename nlohmann::json_sax<Json>::binary_t;
+
  public:
   explicit Builder(const Input& input) : input_(input) {}
   Json take() { return std::move(root_); }
@@ -69,8 +77,14 @@ class Builder : public nlohmann::json_sax<Json> {
   bool null() override { return add(nullptr); }
   bool boolean(bool v) override { return add(v); }
   bool number_integer(number_integer_t v) override { return add(v); }
-  bool number_unsigned(number_unsigned_t v) override { return add(v); }
-  bool number_float(number_float_t v, const string_t&) override { return add(v); }
+  bool number_unsigned(number_unsigned_t v) override {
+    if (kOrdered && v > INT64_MAX) fail_number(str(v));
+    return add(v);
+  }
+  bool number_float(number_float_t v, const string_t& token) override {
+    if (kOrdered && token.find_first_of(".eE") == token.npos) fail_number(token);
+    return add(v);
+  }
   bool string(string_t& v) override { return add(std::move(v)); }
   bool binary(binary_t&) override { return false; }
   bool start_object(size_t) override { return open(Json::object()); }
@@ -79,24 +93,34 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    auto& members = open_.back()->get_ref<Json::object_t&>();
-    const auto [at, inserted] = members.emplace(name, nullptr);
+    auto& members = open_.back()->template get_ref<typename Json::object_t&>();
+    bool inserted = true;
+    if constexpr (kOrdered) {
+      // The ordered map would search all its members for each new one.
+      inserted = keys_.back().insert(name).second;
+      members.push_back({name, nullptr});
+      member_ = &members.back().second;
+    } else {
+      const auto [at, is_new] = members.emplace(name, nullptr);
+      inserted = is_new;
+      member_ = &at->second;
+    }
     if (!inserted) input_.fail(Code::kDataLoss, str("duplicate key ", quote_text(name)));
-    member_ = &at->second;
     return true;
   }
 
   bool parse_error(size_t, const std::string& token,
                    const nlohmann::detail::exception& e) override {
-    if (e.id == kNumberOverflow) {
-      input_.fail(Code::kDataLoss, str("number out of range: ", quote_text(token)));
-    }
+    if (e.id == kNumberOverflow) fail_number(token);
     input_.fail(Code::kDataLoss, str("not valid JSON near ", quote_text(token), ": ", reason(e)));
   }
 
  private:
   static constexpr int kNumberOverflow = 406;
 
+  [[noreturn]] void fail_number(const std::string& token) const {
+    input_.fail(Code::kDataLoss, str("number out of range: ", quote_text(token)));
+  }
   // The parser's own reason, without its prefix and without the text it read last.
   static std::string reason(const nlohmann::detail::exception& e) {
     std::string_view what = e.what();
@@ -110,7 +134,7 @@ class Builder : public nlohmann::json_sax<Json> {
       return &root_;
     }
     if (open_.back()->is_array()) {
-      auto& items = open_.back()->get_ref<Json::array_t&>();
+      auto& items = open_.back()->template get_ref<typename Json::array_t&>();
       items.push_back(std::move(value));
       return &items.back();
     }
@@ -127,23 +151,24 @@ class Builder : public nlohmann::json_sax<Json> {
       input_.fail(Code::kResourceExhausted, str("nesting deeper than ", kMaxJsonDepth));
     }
     open_.push_back(place(std::move(container)));
+    if (kOrdered) keys_.emplace_back();
     return true;
   }
   bool close() {
     open_.pop_back();
+    if (kOrdered) keys_.pop_back();
     return true;
   }
 
   const Input& input_;
   Json root_;
   std::vector<Json*> open_;  // enclosing containers; only the innermost one grows, so none moves
+  std::vector<std::unordered_set<std::string>> keys_;  // of open_, for an ordered value
   Json* member_ = nullptr;   // where the value of the last key goes
 };
 
-}  // namespace
-
-nlohmann::json parse_strict_json(std::string_view text, const std::string& source_name,
-                                 uint64_t max_bytes) {
+template <typename Json>
+Json parse(std::string_view text, const std::string& source_name, uint64_t max_bytes) {
   if (text.size() > max_bytes) {
     throw Error(Code::kResourceExhausted, str(source_name, ": ", text.size(),
                                               " bytes of JSON, at most ", max_bytes, " are read"))
@@ -158,11 +183,23 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& sourc
     input.furthest = text.data() + zero + 1;
     input.fail(Code::kDataLoss, "a zero byte is not allowed in JSON");
   }
-  Builder builder(input);
+  Builder<Json> builder(input);
   const TrackingIterator begin(text.data(), &input.furthest);
   const TrackingIterator end(text.data() + text.size(), &input.furthest);
   RL_CHECK(Json::sax_parse(begin, end, &builder));
   return builder.take();
+}
+
+}  // namespace
+
+nlohmann::json parse_strict_json(std::string_view text, const std::string& source_name,
+                                 uint64_t max_bytes) {
+  return parse<nlohmann::json>(text, source_name, max_bytes);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& source_name,
+                                          uint64_t max_bytes) {
+  return parse<nlohmann::ordered_json>(text, source_name, max_bytes);
 }
 
 }  // namespace rl
