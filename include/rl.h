@@ -630,14 +630,43 @@ RL_API rl_status rl_model_encode(const rl_model* model, const char* text, size_t
 RL_API rl_status rl_model_decode(const rl_model* model, const int32_t* ids, size_t num_ids,
                                  uint64_t flags, rl_bytes** text, rl_error** err);
 
+/* Chat templates. A model's own chat template, Jinja text of its directory or file, is run as
+ * transformers runs it, by an interpreter that reaches nothing but the chat and is bounded in
+ * steps, depth and size (RL_RESOURCE_EXHAUSTED names the bound). A construct, filter, test or
+ * method that it does not have is RL_UNSUPPORTED with its name, line and column;
+ * raise_exception of the template is RL_INVALID_ARGUMENT with the template's text; a model without
+ * a template is RL_FAILED_PRECONDITION.
+ *
+ * A special token becomes its id where the template wrote it. Where a message, a tool or a variable
+ * spells one, it stays text, so a chat cannot forge a turn; transformers instead parses it. To have
+ * that, render the chat and encode the text with RL_TEXT_ALLOW_SPECIAL. Without such input both
+ * give the same ids. */
+
 /* A chat to token ids in the model's chat format: message i has role roles[i] ("system", "user",
  * "assistant") and text contents[i]. role_lens and content_lens may be NULL: then every text ends
- * with NUL. A special token inside a message stays text. Flags: RL_TEXT_GENERATION_PROMPT.
- * RL_UNSUPPORTED when the model's chat template is not built in. Thread: any. */
+ * with NUL. Flags: RL_TEXT_GENERATION_PROMPT. Thread: any. */
 RL_API rl_status rl_model_encode_chat(const rl_model* model, const char* const* roles,
                                       const size_t* role_lens, const char* const* contents,
                                       const size_t* content_lens, size_t num_messages,
                                       uint64_t flags, rl_bytes** ids, rl_error** err);
+
+/* The same for a chat given as one JSON object, as the rows of a data file have it:
+ *   "messages"              list of {"role", "content", ...}; content is a text or a list of parts,
+ *                           and null or absent with "tool_calls"; other members are passed on
+ *   "tools"                 optional: list of tool descriptions
+ *   "chat_template_kwargs"  optional: object of further variables, such as enable_thinking
+ *   "chat_template"         optional: name of one of the model's templates; without it the one
+ *                           named "tool_use" when there are tools, else "default"
+ * Members keep their order where a template prints them. The variable strftime_now, a date
+ * "YYYY-MM-DD" or "YYYY-MM-DDTHH:MM:SS", is the present for the function of that name, which is
+ * undefined without it. Another member or a wrong type is RL_DATA_LOSS with the place. Flags:
+ * RL_TEXT_GENERATION_PROMPT. Thread: any. */
+RL_API rl_status rl_model_encode_chat_json(const rl_model* model, const char* chat, size_t chat_len,
+                                           uint64_t flags, rl_bytes** ids, rl_error** err);
+
+/* The text of such a chat. It needs no tokenizer. Flags: RL_TEXT_GENERATION_PROMPT. Thread: any. */
+RL_API rl_status rl_model_render_chat(const rl_model* model, const char* chat, size_t chat_len,
+                                      uint64_t flags, rl_bytes** text, rl_error** err);
 
 /* Shape and abilities. Thread: any. */
 RL_API rl_status rl_model_get_info(const rl_model* model, rl_model_info* info, rl_error** err);

@@ -120,7 +120,33 @@ rl_status rl_model_encode_chat(const rl_model* model, const char* const* roles,
                           std::string(text_at(contents, content_lens, i, "contents"))});
     }
     const bool open_turn = (flags & RL_TEXT_GENERATION_PROMPT) != 0;
-    *ids = make_id_bytes(source->encode_chat(messages, open_turn).ids);
+    *ids = make_id_bytes(source->encode_chat(make_chat_request(messages), open_turn).ids);
+  });
+}
+
+rl_status rl_model_encode_chat_json(const rl_model* model, const char* chat, size_t chat_len,
+                                    uint64_t flags, rl_bytes** ids, rl_error** err) {
+  clear(ids);
+  return guarded(err, model, [&] {
+    const auto source = use(model, "model");
+    const std::string_view json = text_arg(chat, chat_len, "chat");
+    flags_arg(flags, RL_TEXT_GENERATION_PROMPT, "flags");
+    require(ids, "ids");
+    const bool open_turn = (flags & RL_TEXT_GENERATION_PROMPT) != 0;
+    *ids = make_id_bytes(source->encode_chat(parse_chat_request(json, "chat"), open_turn).ids);
+  });
+}
+
+rl_status rl_model_render_chat(const rl_model* model, const char* chat, size_t chat_len,
+                               uint64_t flags, rl_bytes** text, rl_error** err) {
+  clear(text);
+  return guarded(err, model, [&] {
+    const auto source = use(model, "model");
+    const std::string_view json = text_arg(chat, chat_len, "chat");
+    flags_arg(flags, RL_TEXT_GENERATION_PROMPT, "flags");
+    require(text, "text");
+    const bool open_turn = (flags & RL_TEXT_GENERATION_PROMPT) != 0;
+    *text = make_bytes(source->render_chat(parse_chat_request(json, "chat"), open_turn).bytes());
   });
 }
 

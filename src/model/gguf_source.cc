@@ -2,6 +2,7 @@
 // name; keys that only describe (name, licence, quantisation version) are not read.
 #include "model/gguf_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -208,9 +209,7 @@ class GgufSource final : public WeightSource {
   }
   std::optional<TokenizerParts> tokenizer_parts() const override;
   std::string tokenizer_json_path() const override { return {}; }
-  std::string chat_template() const override {
-    return file_.text("tokenizer.chat_template").value_or("");
-  }
+  std::vector<ChatTemplateText> chat_templates() const override;
   const std::string& path() const override { return file_.path(); }
 
  private:
@@ -220,6 +219,19 @@ class GgufSource final : public WeightSource {
   ModelConfig config_;
   TensorTable table_;
 };
+
+// The default template is under a key of its own; others are listed and lie below that key.
+std::vector<ChatTemplateText> GgufSource::chat_templates() const {
+  static const std::string kKey = "tokenizer.chat_template";
+  std::vector<ChatTemplateText> out;
+  if (const auto text = file_.text(kKey)) out.push_back({"default", *text});
+  for (const std::string& name : file_.texts(kKey + "s").value_or(std::vector<std::string>())) {
+    const auto known = [&](const ChatTemplateText& other) { return other.name == name; };
+    if (std::any_of(out.begin(), out.end(), known)) continue;
+    if (const auto text = file_.text(str(kKey, ".", name))) out.push_back({name, *text});
+  }
+  return out;
+}
 
 void GgufSource::check_tokenizer_counts() const {
   const auto check = [&](const GgufValue& v, uint64_t limit) {

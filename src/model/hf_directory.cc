@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kMaxTemplateBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxTokenizerConfigBytes = uint64_t{4} << 20;
+constexpr std::string_view kTemplateSuffix = ".jinja";
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
 
@@ -34,35 +35,51 @@ ModelConfig read_config(FileSystem& fs, const std::string& dir) {
   return c;
 }
 
-// The template inside tokenizer_config.json: a string, or a list of named ones with one called
-// "default".
-std::string template_of_tokenizer_config(FileSystem& fs, const std::string& path) {
+// The templates inside tokenizer_config.json: a string, or a list of named ones.
+std::vector<ChatTemplateText> templates_of_tokenizer_config(FileSystem& fs,
+                                                            const std::string& path) {
   const auto root = parse_strict_json(read_text_file(fs, path, kMaxTokenizerConfigBytes), path,
                                       kMaxTokenizerConfigBytes);
-  const auto fail = [&](const char* what) -> std::string {
+  const auto fail = [&](const std::string& what) {
     throw Error(Code::kWrongType, str(path, ": /chat_template ", what))
         .with_key("chat_template")
         .with_location(str(path, " /chat_template"));
   };
-  if (!root.is_object()) return fail("cannot be read: the file is not an object");
+  if (!root.is_object()) fail("cannot be read: the file is not an object");
   const auto it = root.find("chat_template");
   if (it == root.end() || it->is_null()) return {};
-  if (it->is_string()) return it->get<std::string>();
-  if (!it->is_array()) return fail("is neither a string nor a list");
+  if (it->is_string()) return {{"default", it->get<std::string>()}};
+  if (!it->is_array()) fail("is neither a string nor a list");
+  std::vector<ChatTemplateText> out;
   for (const auto& item : *it) {
-    if (!item.is_object() || !item.contains("name") || !item.contains("template"))
-      return fail("has a malformed entry");
-    if (item["name"] == "default" && item["template"].is_string())
-      return item["template"].get<std::string>();
+    const bool is_entry = item.is_object() && item.contains("name") && item["name"].is_string() &&
+                          item.contains("template") && item["template"].is_string();
+    if (!is_entry) fail("has a malformed entry");
+    const auto name = item["name"].get<std::string>();
+    const auto known = [&](const ChatTemplateText& other) { return other.name == name; };
+    if (std::any_of(out.begin(), out.end(), known)) fail(str("names ", name, " twice"));
+    out.push_back({name, item["template"].get<std::string>()});
   }
-  return {};
+  return out;
 }
 
-std::string read_chat_template(FileSystem& fs, const std::string& dir) {
+// chat_template.jinja and the files of additional_chat_templates, else tokenizer_config.json.
+std::vector<ChatTemplateText> read_chat_templates(FileSystem& fs, const std::string& dir) {
+  std::vector<ChatTemplateText> out;
   const std::string own = join(dir, "chat_template.jinja");
-  if (fs.exists(own)) return read_text_file(fs, own, kMaxTemplateBytes);
+  if (fs.exists(own)) out.push_back({"default", read_text_file(fs, own, kMaxTemplateBytes)});
+  const std::string others = join(dir, "additional_chat_templates");
+  if (fs.is_directory(others)) {
+    for (const std::string& file : fs.list(others)) {
+      if (!file.ends_with(kTemplateSuffix)) continue;
+      const std::string name = file.substr(0, file.size() - kTemplateSuffix.size());
+      if (name == "default" && !out.empty()) continue;
+      out.push_back({name, read_text_file(fs, join(others, file), kMaxTemplateBytes)});
+    }
+  }
+  if (!out.empty()) return out;
   const std::string config = join(dir, "tokenizer_config.json");
-  return fs.exists(config) ? template_of_tokenizer_config(fs, config) : std::string();
+  return fs.exists(config) ? templates_of_tokenizer_config(fs, config) : out;
 }
 
 class HfDirectory final : public WeightSource {
@@ -77,7 +94,7 @@ class HfDirectory final : public WeightSource {
     config_.file_dtype = table_.exact_dtype();
     const std::string tokenizer = join(dir, "tokenizer.json");
     if (fs.exists(tokenizer)) tokenizer_json_path_ = tokenizer;
-    chat_template_ = read_chat_template(fs, dir);
+    chat_templates_ = read_chat_templates(fs, dir);
   }
 
   const ModelConfig& config() const override { return config_; }
@@ -88,7 +105,7 @@ class HfDirectory final : public WeightSource {
   }
   std::optional<TokenizerParts> tokenizer_parts() const override { return std::nullopt; }
   std::string tokenizer_json_path() const override { return tokenizer_json_path_; }
-  std::string chat_template() const override { return chat_template_; }
+  std::vector<ChatTemplateText> chat_templates() const override { return chat_templates_; }
   const std::string& path() const override { return path_; }
 
  private:
@@ -117,7 +134,7 @@ class HfDirectory final : public WeightSource {
   SafetensorsSet files_;
   TensorTable table_;
   std::string tokenizer_json_path_;
-  std::string chat_template_;
+  std::vector<ChatTemplateText> chat_templates_;
 };
 
 void HfDirectory::check_stored_head() const {

@@ -1,6 +1,7 @@
 // A Hugging Face directory seen as a model: config.json, model.safetensors or the files of
-// model.safetensors.index.json, and, when present, generation_config.json, tokenizer.json and a
-// chat template (chat_template.jinja, else the one inside tokenizer_config.json).
+// model.safetensors.index.json, and, when present, generation_config.json, tokenizer.json and
+// chat templates (chat_template.jinja and the files of additional_chat_templates, else those inside
+// tokenizer_config.json).
 #pragma once
 #include <memory>
 #include <string>

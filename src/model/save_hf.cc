@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "model/hf_config.h"
 #include "model/save_tokenizer.h"
+#include "text/unicode.h"
 
 namespace rl {
 namespace {
@@ -105,6 +106,14 @@ void write_weights(FileSystem& fs, const std::string& path, const ModelConfig& c
   file->close();
 }
 
+bool is_file_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), fits);
+}
+
 void write_text(FileSystem& fs, const std::string& path, std::string_view text) {
   const auto file = fs.create(path);
   file->append(std::as_bytes(std::span(text)));
@@ -124,6 +133,25 @@ void write_tokenizer(FileSystem& fs, const std::string& dir, const ModelConfig& 
                                                     : options.tokenizer_config_bytes);
 }
 
+// Where transformers looks for them.
+void write_chat_templates(FileSystem& fs, const std::string& dir,
+                          const std::vector<ChatTemplateText>& templates) {
+  const std::string others = join(dir, "additional_chat_templates");
+  for (const ChatTemplateText& t : templates) {
+    if (t.name == "default") {
+      write_text(fs, join(dir, "chat_template.jinja"), t.text);
+      continue;
+    }
+    if (!is_file_name(t.name)) {
+      throw Error(Code::kUnsupported, str("a chat template is named ", quote_text(t.name),
+                                          ", which cannot be the name of a file"));
+    }
+    fs.make_directories(others);
+    write_text(fs, join(others, t.name + ".jinja"), t.text);
+  }
+  if (fs.exists(others)) fs.sync_directory(others);
+}
+
 void write_directory(FileSystem& fs, const std::string& dir, const ModelConfig& config,
                      TensorReader reader, const SaveOptions& options) {
   fs.make_directories(dir);
@@ -132,8 +160,7 @@ void write_directory(FileSystem& fs, const std::string& dir, const ModelConfig& 
              options.generation_config_bytes.empty() ? render_generation_config(config)
                                                      : options.generation_config_bytes);
   write_tokenizer(fs, dir, config, options);
-  if (!options.chat_template.empty())
-    write_text(fs, join(dir, "chat_template.jinja"), options.chat_template);
+  write_chat_templates(fs, dir, options.chat_templates);
   write_weights(fs, join(dir, "model.safetensors"), config, reader, options.dtype);
   fs.sync_directory(dir);
 }
@@ -163,7 +190,7 @@ SaveOptions save_options_for(FileSystem& fs, const WeightSource& source, Dtype d
   SaveOptions o;
   o.dtype = dtype;
   o.tokenizer_parts = source.tokenizer_parts();
-  o.chat_template = source.chat_template();
+  o.chat_templates = source.chat_templates();
   if (!fs.is_directory(source.path())) return o;
   const auto read_if_there = [&](const char* name, uint64_t max_bytes) {
     const std::string path = join(source.path(), name);

@@ -1,11 +1,13 @@
 // Saving a model as a Hugging Face directory that transformers opens: config.json in the current
-// spelling, generation_config.json, model.safetensors, tokenizer.json, tokenizer_config.json and
-// chat_template.jinja. Invariant: the directory appears complete by one rename, or not at all.
+// spelling, generation_config.json, model.safetensors, tokenizer.json, tokenizer_config.json, and
+// the chat templates where transformers looks for them. Invariant: the directory appears complete
+// by one rename, or not at all.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/dtype.h"
 #include "core/executor.h"
@@ -26,7 +28,7 @@ struct SaveOptions {
   std::string tokenizer_json_bytes;     // copied as they are; empty: built from tokenizer_parts
   std::string tokenizer_config_bytes;   // copied as they are; empty: written from the ids
   std::optional<TokenizerParts> tokenizer_parts;
-  std::string chat_template;      // empty: none is written
+  std::vector<ChatTemplateText> chat_templates;
   bool replace_existing = false;  // an existing directory: replaced, or Error(kAlreadyExists)
 };
 

@@ -32,7 +32,7 @@ class WeightSource {
   // The tokenizer stored in the file itself (GGUF); nullopt for a directory.
   virtual std::optional<TokenizerParts> tokenizer_parts() const = 0;
   virtual std::string tokenizer_json_path() const = 0;  // empty when there is none
-  virtual std::string chat_template() const = 0;        // Jinja text; empty when there is none
+  virtual std::vector<ChatTemplateText> chat_templates() const = 0;  // each name once
   virtual const std::string& path() const = 0;
 };
 

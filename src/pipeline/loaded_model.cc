@@ -64,14 +64,17 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
 }
 
 void LoadedModel::load_tokenizer(const WeightSource& source) {
-  chat_template_ = source.chat_template();
+  chat_templates_ = ChatTemplates(source.chat_templates(), path_);
   save_options_ = save_options_for(runtime_->fs(), source, Dtype::kF32);
   if (auto parts = source.tokenizer_parts()) {
     tokenizer_ = Tokenizer::from_parts(std::move(*parts));
   } else if (!source.tokenizer_json_path().empty()) {
     tokenizer_ = Tokenizer::from_directory(runtime_->fs(), path_);
   }
-  if (!tokenizer_ || tokenizer_->vocab_size() <= source.config().vocab) return;
+  if (!tokenizer_) return;
+  special_token_texts_ = special_token_texts(*tokenizer_);
+  if (const auto end = find_turn_end(chat_templates_, *tokenizer_)) chat_stop_ids_ = {*end};
+  if (tokenizer_->vocab_size() <= source.config().vocab) return;
   throw Error(Code::kIncompatible,
               str("the tokenizer of ", path_, " has ids up to ", tokenizer_->vocab_size() - 1,
                   " but the model's vocabulary ends at ", source.config().vocab - 1))
@@ -105,29 +108,14 @@ std::string LoadedModel::decode_sampled(std::span<const int32_t> ids, bool skip_
   return text + t.decode(ids.subspan(begin), skip_special);
 }
 
-void LoadedModel::check_chat() const {
-  if (chat_template_.empty()) {
-    throw Error(Code::kFailedPrecondition, str("the model ", path_, " has no chat template"));
-  }
-  const bool known = chat_template_.find("<|im_start|>") != std::string::npos &&
-                     chat_template_.find(kSmolLm2System) != std::string::npos;
-  if (known) return;
-  throw Error(Code::kUnsupported,
-              str("the chat template of ", path_, " is not built in; give prompts as text or ids"))
-      .with_expected("the ChatML template of SmolLM2");
+MarkedText LoadedModel::render_chat(const ChatRequest& request, bool add_generation_prompt) const {
+  return chat_templates_.render(request, special_token_texts_, add_generation_prompt);
 }
 
-EncodeResult LoadedModel::encode_chat(std::span<const ChatMessage> messages,
+EncodeResult LoadedModel::encode_chat(const ChatRequest& request,
                                       bool add_generation_prompt) const {
   const Tokenizer& t = tokenizer();
-  check_chat();
-  return rl::encode_chat(t, messages, add_generation_prompt);
-}
-
-std::vector<int32_t> LoadedModel::chat_stop_ids() const {
-  if (!tokenizer_) return {};
-  const auto end = tokenizer_->id_of("<|im_end|>");
-  return end ? std::vector<int32_t>{*end} : std::vector<int32_t>{};
+  return rl::encode_chat(t, render_chat(request, add_generation_prompt));
 }
 
 // Keeps the weights as they are while it lives.

@@ -45,11 +45,11 @@ class LoadedModel {
   // The same with U+FFFD for an id without a token: a model draws from every row of its embedding,
   // and a tokenizer may have fewer ids.
   std::string decode_sampled(std::span<const int32_t> ids, bool skip_special) const;
-  // kUnsupported when the model's chat template is not built in, kFailedPrecondition without one.
-  EncodeResult encode_chat(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
+  // kFailedPrecondition without a chat template; see ChatTemplates::render for the others.
+  MarkedText render_chat(const ChatRequest& request, bool add_generation_prompt) const;
+  EncodeResult encode_chat(const ChatRequest& request, bool add_generation_prompt) const;
   // Ids that end an assistant turn of the chat format, beside the model's own end ids.
-  std::vector<int32_t> chat_stop_ids() const;
-  const std::string& chat_template() const { return chat_template_; }
+  const std::vector<int32_t>& chat_stop_ids() const { return chat_stop_ids_; }
 
   uint64_t version() const { return model_->version(); }
   uint64_t weight_digest() const;
@@ -91,7 +91,6 @@ class LoadedModel {
  private:
   LoadedModel() = default;
   class ReadLease;
-  void check_chat() const;
   void load_tokenizer(const WeightSource& source);
 
   std::shared_ptr<Runtime> runtime_;
@@ -100,7 +99,9 @@ class LoadedModel {
   MemoryPlan plan_;
   std::unique_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;
-  std::string chat_template_;
+  ChatTemplates chat_templates_;
+  SpecialTokenTexts special_token_texts_;
+  std::vector<int32_t> chat_stop_ids_;
   SaveOptions save_options_;  // tokenizer and template, as they came
   mutable std::mutex use_mutex_;
   mutable std::condition_variable use_changed_;

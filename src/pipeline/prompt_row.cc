@@ -8,7 +8,7 @@
 namespace rl {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 [[noreturn]] void fail(const std::string& location, const std::string& what) {
   throw Error(Code::kDataLoss, location + ": " + what).with_location(location);
@@ -17,7 +17,7 @@ using nlohmann::json;
 // The row is one line of its file: "file:12:1:7" becomes "file:12:7".
 json parse_line(std::string_view text, const std::string& location) {
   try {
-    return parse_strict_json(text, location, kMaxLineBytes);
+    return parse_ordered_json(text, location, kMaxLineBytes);
   } catch (const Error& e) {
     const std::string inner = location + ":1:", outer = location + ":";
     const auto corrected = [&](std::string s) {
@@ -33,29 +33,6 @@ const std::string& text_of(const json& value, const std::string& location,
   if (!value.is_string())
     fail(location, str(pointer, " is ", value.type_name(), ", expected a string"));
   return value.get_ref<const std::string&>();
-}
-
-ChatMessage parse_message(const json& value, const std::string& location, const std::string& at) {
-  if (!value.is_object())
-    fail(location, str(at, " is ", value.type_name(), ", expected an object"));
-  for (const auto& [key, ignored] : value.items()) {
-    if (key != "role" && key != "content") fail(location, str("unknown key ", at, "/", key));
-  }
-  for (const char* key : {"role", "content"}) {
-    if (!value.contains(key)) fail(location, str(at, "/", key, " is missing"));
-  }
-  ChatMessage m{text_of(value["role"], location, at + "/role"),
-                text_of(value["content"], location, at + "/content")};
-  if (m.role.empty()) fail(location, str(at, "/role is empty"));
-  return m;
-}
-
-void parse_messages(const json& value, const std::string& location, PromptRow& row) {
-  row.kind = PromptRow::Kind::kMessages;
-  if (!value.is_array() || value.empty()) fail(location, "/messages is not a list of messages");
-  for (size_t i = 0; i < value.size(); ++i) {
-    row.messages.push_back(parse_message(value[i], location, str("/messages/", i)));
-  }
 }
 
 void parse_ids(const json& value, const std::string& location, PromptRow& row) {
@@ -99,7 +76,7 @@ std::vector<int32_t> encode_row(const PromptRow& row, const LoadedModel& model,
   if (row.kind == PromptRow::Kind::kIds) return check_ids(row.ids, model.config().vocab, location);
   try {
     if (row.kind == PromptRow::Kind::kMessages) {
-      return take_encoded(model.encode_chat(row.messages, true), location);
+      return take_encoded(model.encode_chat(row.chat, true), location);
     }
     return take_encoded(model.encode(row.text, {.add_special = true}), location);
   } catch (const Error& e) {
@@ -116,24 +93,33 @@ PromptRow parse_prompt_row(std::string_view text, const std::string& location) {
     fail(location, str("the row is ", object.type_name(), ", expected an object"));
   PromptRow row;
   int kinds = 0;
+  bool has_chat = false;
   for (const auto& [key, value] : object.items()) {
     if (key == "tag") {
       row.tag = text_of(value, location, "/tag");
       continue;
     }
+    if (take_chat_member(row.chat, key, value, location)) {
+      row.kind = PromptRow::Kind::kMessages;
+      kinds += key == "messages";
+      has_chat = true;
+      continue;
+    }
     ++kinds;
-    if (key == "messages") {
-      parse_messages(value, location, row);
-    } else if (key == "prompt") {
+    if (key == "prompt") {
       row.kind = PromptRow::Kind::kText;
       row.text = text_of(value, location, "/prompt");
     } else if (key == "ids") {
       parse_ids(value, location, row);
     } else {
-      fail(location, str("unknown key \"", key, "\"; a row has messages, prompt or ids, and tag"));
+      fail(location, str("unknown key \"", key,
+                         "\"; a row has messages, prompt or ids, and tag; with messages also "
+                         "tools, chat_template_kwargs and chat_template"));
     }
   }
-  if (kinds != 1) fail(location, "a row has exactly one of messages, prompt and ids");
+  if (kinds != 1 || has_chat != object.contains("messages")) {
+    fail(location, "a row has exactly one of messages, prompt and ids");
+  }
   return row;
 }
 

@@ -1,5 +1,5 @@
-// One row of prompts: {"messages": [{"role", "content"}...]}, {"prompt": text} or {"ids": [...]},
-// with an optional "tag" that is handed back unread. Read strictly: any other key, a missing or
+// One row of prompts: {"messages": [...]} with what else belongs to a chat (text/chat_request.h),
+// {"prompt": text} or {"ids": [...]}, and an optional "tag" that is handed back unread. Read strictly: any other key, a missing or
 // second kind of prompt, or a wrong type is an error naming file:line and what is wrong.
 #pragma once
 #include <cstdint>
@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "pipeline/loaded_model.h"
-#include "text/chat_template.h"
+#include "text/chat_request.h"
 
 namespace rl {
 
 struct PromptRow {
   enum class Kind : uint8_t { kMessages, kText, kIds };
   Kind kind = Kind::kIds;
-  std::vector<ChatMessage> messages;
+  ChatRequest chat;
   std::string text;
   std::vector<int64_t> ids;
   std::string tag;

@@ -18,9 +18,10 @@ class AddedTokenMatcher {
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   // Calls on_text(std::string_view) and on_token(int32_t id) for the parts of text, in order.
-  // Special tokens stay part of the text unless allow_special.
-  template <typename OnText, typename OnToken>
-  void split(std::string_view text, bool allow_special, OnText&& on_text,
+  // is_allowed(begin, end) decides of a special token whether it may be cut out; else it stays part
+  // of the text.
+  template <typename IsAllowed, typename OnText, typename OnToken>
+  void split(std::string_view text, IsAllowed&& is_allowed, OnText&& on_text,
              OnToken&& on_token) const {
     size_t done = 0;
     for (size_t at = 0; at < text.size();) {
@@ -30,7 +31,7 @@ class AddedTokenMatcher {
         continue;
       }
       const size_t after = at + token->text.size();
-      if ((!token->special || allow_special) && stands_alone(*token, text, at)) {
+      if ((!token->special || is_allowed(at, after)) && stands_alone(*token, text, at)) {
         const Span span = extent(*token, text, at, done);
         if (span.begin > done) on_text(text.substr(done, span.begin - done));
         on_token(token->id);
@@ -51,7 +52,7 @@ class AddedTokenMatcher {
   static Span extent(const AddedToken& token, std::string_view text, size_t at, size_t done);
   static bool stands_alone(const AddedToken& token, std::string_view text, size_t at);
 
-  std::vector<AddedToken> tokens_;            // sorted by text
+  std::vector<AddedToken> tokens_;             // sorted by text
   std::array<uint32_t, 257> first_of_byte_{};  // range of tokens_ by first byte
 };
 

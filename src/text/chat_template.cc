@@ -1,72 +1,142 @@
-// A chat is first laid out as parts, either a marker or a stretch of text between two markers.
-// Rendering joins them, encoding encodes each stretch as one text, as an encoder that cuts at
-// special tokens does.
+// Names, precedence and aliases of the variables are those of transformers: the chat itself wins
+// over variables of the request, and those over the special tokens.
 #include "text/chat_template.h"
 
-#include <vector>
-
-#include "core/error.h"
+#include "text/jinja_eval.h"
+#include "text/unicode.h"
 
 namespace rl {
 namespace {
 
-constexpr std::string_view kStart = "<|im_start|>";
-constexpr std::string_view kEnd = "<|im_end|>";
+using jinja::Value;
 
-// Calls marker(std::string_view) and text(std::string_view) for the parts of the chat, in order.
-// Adjacent text always comes as one call.
-template <typename Marker, typename Text>
-void lay_out(std::span<const ChatMessage> messages, bool add_generation_prompt,
-             std::string_view default_system, Marker&& marker, Text&& text) {
-  const auto turn = [&](std::string_view role, std::string_view content) {
-    marker(kStart);
-    text(str(role, "\n", content));
-    marker(kEnd);
-    text("\n");
-  };
-  const bool has_system = !messages.empty() && messages.front().role == "system";
-  if (!messages.empty() && !has_system && !default_system.empty()) turn("system", default_system);
-  for (const ChatMessage& message : messages) turn(message.role, message.content);
-  if (add_generation_prompt) {
-    marker(kStart);
-    text("assistant\n");
+// A message's reasoning goes by three names; templates read the first or, for some, the second.
+nlohmann::ordered_json with_reasoning_names(const nlohmann::ordered_json& messages) {
+  auto out = nlohmann::ordered_json::array();
+  for (const auto& message : messages) {
+    const nlohmann::ordered_json* reasoning = nullptr;
+    for (const char* name : {"reasoning", "thinking", "reasoning_content"}) {
+      const auto found = message.find(name);
+      if (found != message.end() && !found->is_null()) reasoning = &*found;
+    }
+    if (reasoning == nullptr) {
+      out.push_back(message);
+      continue;
+    }
+    nlohmann::ordered_json named = {{"thinking", *reasoning}};
+    for (const auto& [key, value] : message.items()) named[key] = value;
+    named["reasoning_content"] = *reasoning;
+    out.push_back(std::move(named));
   }
+  return out;
 }
 
-int32_t marker_id(const Tokenizer& tokenizer, std::string_view marker) {
-  const auto id = tokenizer.id_of(marker);
-  if (!id || !tokenizer.is_special(*id) || tokenizer.depends_on_context(*id)) {
-    throw Error(Code::kFailedPrecondition,
-                str("the tokenizer has no plain special token ", marker, ", which ChatML needs"));
+jinja::Variables variables_of(const ChatRequest& request, const SpecialTokenTexts& special,
+                              bool add_generation_prompt, JinjaBudget& budget) {
+  jinja::Variables out;
+  const auto add = [&](std::string name, Value value) {
+    out.values.emplace_back(std::move(name), std::move(value));
+  };
+  for (const auto& [name, text] : special) add(name, Value::text(text));
+  add("documents", Value());
+  for (const auto& [name, value] : request.variables.items()) {
+    if (name == "strftime_now") {
+      out.now = value.get<std::string>();
+    } else {
+      add(name, jinja::from_json(value, budget));
+    }
   }
-  return *id;
+  add("messages", jinja::from_json(with_reasoning_names(request.messages), budget));
+  add("tools", jinja::from_json(request.tools, budget));
+  add("add_generation_prompt", Value::boolean(add_generation_prompt));
+  return out;
 }
 
 }  // namespace
 
-std::string render_chatml(std::span<const ChatMessage> messages, bool add_generation_prompt,
-                          std::string_view default_system) {
-  std::string out;
-  const auto append = [&](std::string_view part) { out += part; };
-  lay_out(messages, add_generation_prompt, default_system, append, append);
+SpecialTokenTexts special_token_texts(const Tokenizer& tokenizer) {
+  SpecialTokenTexts out;
+  const auto add = [&](const char* name, std::optional<int32_t> id) {
+    if (id) out.emplace_back(name, std::string(tokenizer.token_bytes(*id)));
+  };
+  add("bos_token", tokenizer.bos_id());
+  add("eos_token", tokenizer.eos_id());
+  add("pad_token", tokenizer.pad_id());
   return out;
 }
 
-EncodeResult encode_chat(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
-                         bool add_generation_prompt, std::string_view default_system) {
-  const int32_t start = marker_id(tokenizer, kStart);
-  const int32_t end = marker_id(tokenizer, kEnd);
-  EncodeResult out;
-  const auto append_marker = [&](std::string_view part) {
-    out.ids.push_back(part == kStart ? start : end);
+ChatTemplates::ChatTemplates(const std::vector<ChatTemplateText>& templates, std::string source,
+                             JinjaLimits limits)
+    : source_(std::move(source)), limits_(limits) {
+  for (const ChatTemplateText& text : templates) {
+    Entry entry{text.name, nullptr, std::nullopt};
+    const std::string name =
+        text.name == "default" ? "chat_template" : str("chat_template ", text.name);
+    try {
+      entry.program = jinja::parse(text.text, str(source_, " ", name), limits_);
+    } catch (const Error& e) {
+      entry.error = e;
+    }
+    entries_.push_back(std::move(entry));
+  }
+}
+
+const ChatTemplates::Entry& ChatTemplates::choose(const ChatRequest& request) const {
+  const auto find = [&](std::string_view name) -> const Entry* {
+    for (const Entry& entry : entries_) {
+      if (entry.name == name) return &entry;
+    }
+    return nullptr;
   };
-  const auto append_text = [&](std::string_view part) {
-    const EncodeResult piece = tokenizer.encode(part);
-    out.ids.insert(out.ids.end(), piece.ids.begin(), piece.ids.end());
-    out.num_unmapped_bytes += piece.num_unmapped_bytes;
-  };
-  lay_out(messages, add_generation_prompt, default_system, append_marker, append_text);
-  return out;
+  const Entry* found = find(request.template_name.empty() ? "default" : request.template_name);
+  if (request.template_name.empty() && !request.tools.is_null()) {
+    if (const Entry* tool_use = find("tool_use")) found = tool_use;
+  }
+  if (found) return *found;
+  std::string names;
+  for (const Entry& entry : entries_)
+    names += str(names.empty() ? "" : ", ", quote_text(entry.name));
+  if (request.template_name.empty()) {
+    throw Error(
+        Code::kFailedPrecondition,
+        str(source_, entries_.empty() ? " has no chat template"
+                                      : " has no default chat template, so one must be named"))
+        .with_expected(names);
+  }
+  throw Error(Code::kNotFound,
+              str(source_, " has no chat template named ", quote_text(request.template_name)))
+      .with_expected(names.empty() ? "none" : names);
+}
+
+MarkedText ChatTemplates::render(const ChatRequest& request, const SpecialTokenTexts& special,
+                                 bool add_generation_prompt) const {
+  const Entry& entry = choose(request);
+  if (entry.error) throw Error(*entry.error);
+  JinjaBudget budget(limits_);
+  const jinja::Variables variables = variables_of(request, special, add_generation_prompt, budget);
+  return jinja::render(*entry.program, variables, budget);
+}
+
+EncodeResult encode_chat(const Tokenizer& tokenizer, const MarkedText& text) {
+  return tokenizer.encode(text.bytes(), {.allow_special = true, .literal = text.marks()});
+}
+
+std::optional<int32_t> find_turn_end(const ChatTemplates& templates, const Tokenizer& tokenizer) {
+  const std::vector<ChatMessage> trial = {{"user", "a"}, {"assistant", "b"}};
+  MarkedText text;
+  try {
+    text = templates.render(make_chat_request(trial), special_token_texts(tokenizer), false);
+  } catch (const Error&) {
+    return std::nullopt;  // a template for other chats than this one
+  }
+  size_t end = text.size();
+  while (end > 0 && text.origin(end - 1) != MarkedText::Origin::kInput) --end;
+  if (end == 0) return std::nullopt;
+  const EncodeResult behind = encode_chat(tokenizer, text.substr(end));
+  for (const int32_t id : behind.ids) {
+    if (tokenizer.is_special(id)) return id;
+  }
+  return std::nullopt;
 }
 
 }  // namespace rl

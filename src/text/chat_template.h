@@ -1,36 +1,62 @@
-// The ChatML chat format: <|im_start|>role NEWLINE content<|im_end|> NEWLINE for each message.
-// Rendering gives text; encoding gives ids in which only the format's own markers are special
-// tokens, whatever the messages contain.
+// The chat templates of a model, run as transformers runs them, and what they render as token ids.
+// A special token becomes its id where the template wrote it, never where a message spells it.
+// Immutable; every function may be called from any thread.
 #pragma once
-#include <span>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "core/error.h"
+#include "text/chat_request.h"
+#include "text/jinja_parser.h"
+#include "text/marked_text.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_parts.h"
 
 namespace rl {
 
-struct ChatMessage {
-  std::string role;
-  std::string content;
+// What templates know as bos_token, eos_token and pad_token, as far as the tokenizer has them.
+using SpecialTokenTexts = std::vector<std::pair<std::string, std::string>>;
+SpecialTokenTexts special_token_texts(const Tokenizer& tokenizer);
+
+class ChatTemplates {
+ public:
+  ChatTemplates() = default;
+  // source names the model in errors. A template that cannot be read is reported when it is used.
+  ChatTemplates(const std::vector<ChatTemplateText>& templates, std::string source,
+                JinjaLimits limits = {});
+
+  bool empty() const { return entries_.empty(); }
+
+  // The template is the one the request names; else, with tools, the one named "tool_use"; else
+  // "default". Errors carry "source chat_template:line:column"; raise_exception of the template is
+  // kInvalidArgument with its text, what is outside of the language kUnsupported, a passed limit
+  // kResourceExhausted, no such template kNotFound.
+  MarkedText render(const ChatRequest& request, const SpecialTokenTexts& special,
+                    bool add_generation_prompt) const;
+
+ private:
+  struct Entry {
+    std::string name;
+    std::shared_ptr<const jinja::Program> program;
+    std::optional<Error> error;  // instead of a program
+  };
+  const Entry& choose(const ChatRequest& request) const;
+
+  std::vector<Entry> entries_;
+  std::string source_;
+  JinjaLimits limits_;
 };
 
-// What SmolLM2 puts as a system message when a chat has none.
-inline constexpr std::string_view kSmolLm2System =
-    "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
+// The ids of a rendered chat. Of text that holds no special token as input, they are those of
+// encode(text.bytes(), {.allow_special = true}).
+EncodeResult encode_chat(const Tokenizer& tokenizer, const MarkedText& text);
 
-// When the first message is not of role "system" and default_system is not empty, a system message
-// with that text comes first. add_generation_prompt ends the text with the start of an assistant
-// turn. No messages give no system message.
-std::string render_chatml(std::span<const ChatMessage> messages, bool add_generation_prompt,
-                          std::string_view default_system = kSmolLm2System);
-
-// The ids of the rendered chat. For messages without special tokens they equal
-// encode(render_chatml(...), {.allow_special = true}). Roles and contents stay text: a special
-// token written there does not become its id. Throws kFailedPrecondition when the tokenizer lacks
-// <|im_start|> or <|im_end|> as plain special tokens.
-EncodeResult encode_chat(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
-                         bool add_generation_prompt,
-                         std::string_view default_system = kSmolLm2System);
+// The special token with which the templates end an assistant's turn: the one right behind the
+// answer in a rendered trial chat. Nothing when there is none.
+std::optional<int32_t> find_turn_end(const ChatTemplates& templates, const Tokenizer& tokenizer);
 
 }  // namespace rl

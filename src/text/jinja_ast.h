@@ -14,38 +14,38 @@ namespace rl::jinja {
 
 enum class NodeKind : uint8_t {
   // Expressions.
-  kConstant,    // value
-  kName,        // name
-  kList,        // items
-  kTuple,       // items
-  kDict,        // items: key, value, key, value ...
-  kAttribute,   // items[0] . name
-  kSubscript,   // items[0] [ items[1] ]
-  kSlice,       // items[0] [ items[1] : items[2] : items[3] ], nullptr where nothing is written
-  kCall,        // items[0] ( the rest of items, keywords )
-  kFilter,      // items[0] | name ( the rest of items, keywords ); items[0] is nullptr in a block
-  kTest,        // items[0] is name ( the rest of items, keywords )
-  kNot,         // items[0]
-  kNegative,    // items[0]
-  kPositive,    // items[0]
-  kAnd,         // items[0], items[1]
-  kOr,          // items[0], items[1]
-  kBinary,      // items[0] name items[1]
-  kConcat,      // items
-  kCompare,     // items[0] names[0] items[1] names[1] items[2] ...
-  kCondition,   // items[1] if items[0] else items[2], which may be nullptr
+  kConstant,   // value
+  kName,       // name
+  kList,       // items
+  kTuple,      // items
+  kDict,       // items: key, value, key, value ...
+  kAttribute,  // items[0] . name
+  kSubscript,  // items[0] [ items[1] ]
+  kSlice,      // items[0] [ items[1] : items[2] : items[3] ], nullptr where nothing is written
+  kCall,       // items[0] ( the rest of items, keywords )
+  kFilter,     // items[0] | name ( the rest of items, keywords ); items[0] is nullptr in a block
+  kTest,       // items[0] is name ( the rest of items, keywords )
+  kNot,        // items[0]
+  kNegative,   // items[0]
+  kPositive,   // items[0]
+  kAnd,        // items[0], items[1]
+  kOr,         // items[0], items[1]
+  kBinary,     // items[0] name items[1]
+  kConcat,     // items
+  kCompare,    // items[0] names[0] items[1] names[1] items[2] ...
+  kCondition,  // items[1] if items[0] else items[2], which may be nullptr
   // Statements.
-  kData,        // value
-  kOutput,      // items[0]
-  kFor,         // names in items[0] if items[1], which may be nullptr: body, else_body
-  kIf,          // items are conditions of bodies, then else_body
-  kSet,         // names = items[0]
-  kSetMember,   // names[0] . names[1] = items[0]
-  kSetBlock,    // names[0] = body, through the filters items[0], which may be nullptr
-  kMacro,       // name(names): body; the last items.size() of names have these defaults
-  kCallBlock,   // items[0] is the call, items[1] a macro with the body as its caller
-  kFilterBlock, // body through the filters items[0]
-  kScope,       // body, with variables of its own
+  kData,         // value
+  kOutput,       // items[0]
+  kFor,          // names in items[0] if items[1], which may be nullptr: body, else_body
+  kIf,           // items are conditions of bodies, then else_body
+  kSet,          // names = items[0]
+  kSetMember,    // names[0] . names[1] = items[0]
+  kSetBlock,     // names[0] = body, through the filters items[0], which may be nullptr
+  kMacro,        // name(names): body; the last items.size() of names have these defaults
+  kCallBlock,    // items[0] is the call, items[1] a macro with the body as its caller
+  kFilterBlock,  // body through the filters items[0]
+  kScope,        // body, with variables of its own
   kBreak,
   kContinue,
 };

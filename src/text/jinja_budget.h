@@ -10,12 +10,12 @@ namespace rl {
 
 struct JinjaLimits {
   uint64_t max_template_bytes = uint64_t{1} << 20;
-  uint64_t max_nodes = 100'000;               // of the syntax tree
-  uint64_t max_parse_depth = 100;             // constructs within constructs
-  uint64_t max_steps = 20'000'000;            // nodes run; 8 an element, 1 for 4 bytes written
-  uint64_t max_call_depth = 250;              // constructs entered and not left, macros included
+  uint64_t max_nodes = 100'000;                  // of the syntax tree
+  uint64_t max_parse_depth = 100;                // constructs within constructs
+  uint64_t max_steps = 20'000'000;               // nodes run; 8 an element, 1 for 4 bytes written
+  uint64_t max_call_depth = 250;                 // constructs entered and not left, macros included
   uint64_t max_text_bytes = uint64_t{16} << 20;  // of the output, and of each text on the way
-  uint64_t max_value_depth = 100;             // lists and dicts within each other
+  uint64_t max_value_depth = 100;                // lists and dicts within each other
 };
 
 // Counts what one run has used. Every loop over data of the template's choosing spends from it.

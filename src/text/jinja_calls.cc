@@ -9,8 +9,8 @@ namespace rl::jinja {
 Bound::Bound(std::string what, const Arguments& arguments, Names names, size_t required)
     : what_(std::move(what)), names_(names), values_(names_.size(), nullptr) {
   if (arguments.positional.size() > names_.size()) {
-    throw Error(Code::kInvalidArgument, str(what_, " takes at most ", names_.size(),
-                                            " arguments, ", arguments.positional.size(), " given"));
+    throw Error(Code::kInvalidArgument, str(what_, " takes at most ", names_.size(), " arguments, ",
+                                            arguments.positional.size(), " given"));
   }
   for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {

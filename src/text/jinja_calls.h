@@ -1,8 +1,9 @@
-// What a template can call by name: filters, tests, and methods of text, mappings and loops. A name
-// that is not offered is Error(kUnsupported) or an undefined value, as it would be in Python; nothing
-// but data is reachable. Errors carry no place: the evaluator knows it.
+// What a template can call by name: functions, filters, tests, and methods of texts, mappings,
+// lists and loops. A name that is not offered is Error(kUnsupported), or an undefined value as it
+// would be in Python; nothing but data is reachable. Errors carry no place: the evaluator knows it.
 #pragma once
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,7 +18,8 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// The arguments of one call by parameter; lives no longer than they. Too many, doubled and unknown ones are errors.
+// The arguments of one call by parameter; lives no longer than they. Too many, doubled and unknown
+// ones are errors.
 class Bound {
  public:
   using Names = std::initializer_list<const char*>;
@@ -39,6 +41,13 @@ class Bound {
   std::vector<const Value*> values_;
 };
 
+// now is what strftime_now() tells the date of; the function is not to be called without it.
+Value call_function(Function function, const Arguments& arguments,
+                    const std::optional<std::string>& now, JinjaBudget& budget);
+// Sets a member of a namespace. A name with an underscore in front and what data cannot hold are
+// Error(kUnsupported).
+void set_attribute(Namespace& space, const std::string& name, const Value& value,
+                   JinjaBudget& budget);
 Value apply_filter(const std::string& name, const Value& input, const Arguments& arguments,
                    JinjaBudget& budget);
 bool apply_test(const std::string& name, const Value& input, const Arguments& arguments,

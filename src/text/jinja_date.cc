@@ -73,25 +73,41 @@ std::string directive(const Moment& m, char letter, bool unpadded) {
   const std::string_view day = kDays[static_cast<size_t>(m.weekday())];
   const std::string_view month = kMonths[static_cast<size_t>(m.month - 1)];
   switch (letter) {
-    case 'Y': return padded(m.year, 4);
-    case 'y': return number(m.year % 100, 2);
-    case 'm': return number(m.month, 2);
-    case 'd': return number(m.day, 2);
-    case 'j': return number(m.day_of_year(), 3);
-    case 'H': return number(m.hour, 2);
-    case 'I': return number(m.hour % 12 == 0 ? 12 : m.hour % 12, 2);
-    case 'M': return number(m.minute, 2);
-    case 'S': return number(m.second, 2);
-    case 'p': return m.hour < 12 ? "AM" : "PM";
-    case 'A': return std::string(day);
-    case 'a': return std::string(day.substr(0, 3));
-    case 'B': return std::string(month);
-    case 'b': return std::string(month.substr(0, 3));
-    case '%': return "%";
-    default: break;
+    case 'Y':
+      return padded(m.year, 4);
+    case 'y':
+      return number(m.year % 100, 2);
+    case 'm':
+      return number(m.month, 2);
+    case 'd':
+      return number(m.day, 2);
+    case 'j':
+      return number(m.day_of_year(), 3);
+    case 'H':
+      return number(m.hour, 2);
+    case 'I':
+      return number(m.hour % 12 == 0 ? 12 : m.hour % 12, 2);
+    case 'M':
+      return number(m.minute, 2);
+    case 'S':
+      return number(m.second, 2);
+    case 'p':
+      return m.hour < 12 ? "AM" : "PM";
+    case 'A':
+      return std::string(day);
+    case 'a':
+      return std::string(day.substr(0, 3));
+    case 'B':
+      return std::string(month);
+    case 'b':
+      return std::string(month.substr(0, 3));
+    case '%':
+      return "%";
+    default:
+      break;
   }
-  throw Error(Code::kUnsupported, str("the directive ", quote_text(std::string{'%', letter}),
-                                      " of strftime_now"));
+  throw Error(Code::kUnsupported,
+              str("the directive ", quote_text(std::string{'%', letter}), " of strftime_now"));
 }
 
 }  // namespace

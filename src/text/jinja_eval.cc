@@ -1,12 +1,12 @@
-// A tree walker. Scopes are on the stack of the statement that opens them: a macro can be named only
-// where its scope still lives, since data cannot hold a macro and variables never leave their scope.
+// A tree walker. Scopes are on the stack of the statement that opens them: a macro can be named
+// only where its scope still lives, since data cannot hold a macro and variables never leave their
+// scope.
 #include "text/jinja_eval.h"
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "text/jinja_calls.h"
-#include "text/jinja_date.h"
 #include "text/jinja_operators.h"
 #include "text/jinja_text.h"
 #include "text/unicode.h"
@@ -19,8 +19,6 @@ struct Scope {
 };
 
 namespace {
-
-constexpr int64_t kMaxRange = 100'000;
 
 enum class Flow : uint8_t { kNext, kBreak, kContinue };
 
@@ -100,41 +98,57 @@ class Evaluator {
   Value filtered(const Node& node, const Value* block_input, Scope& scope);
   Value call(const Node& node, Scope& scope, const Value* caller);
   Value call_macro(const Macro& macro, const Arguments& arguments, const Value* caller);
-  Value call_function(Function function, const Arguments& arguments);
-  Value range(const Arguments& arguments);
-  Value make_namespace(const Arguments& arguments);
 
   const Program& program_;
-  const std::optional<std::string> now_;
+  const std::optional<std::string>& now_;
   JinjaBudget& budget_;
   Scope globals_;
 };
 
 Flow Evaluator::statement(const Node& node, Scope& scope, MarkedText& out) {
   switch (node.kind) {
-    case NodeKind::kData: print(*node.value.as_text(), out); break;
-    case NodeKind::kOutput: print(to_text(eval(*node.items[0], scope), budget_), out); break;
-    case NodeKind::kFor: return for_loop(node, scope, out);
-    case NodeKind::kIf: return branches(node, scope, out);
-    case NodeKind::kSet: assign(node.names, eval(*node.items[0], scope), scope); break;
-    case NodeKind::kSetMember: set_member(node, scope); break;
+    case NodeKind::kData:
+      print(*node.value.as_text(), out);
+      break;
+    case NodeKind::kOutput:
+      print(to_text(eval(*node.items[0], scope), budget_), out);
+      break;
+    case NodeKind::kFor:
+      return for_loop(node, scope, out);
+    case NodeKind::kIf:
+      return branches(node, scope, out);
+    case NodeKind::kSet:
+      assign(node.names, eval(*node.items[0], scope), scope);
+      break;
+    case NodeKind::kSetMember:
+      set_member(node, scope);
+      break;
     case NodeKind::kSetBlock: {
       Value text = captured(node, scope);
       if (node.items[0]) text = filtered(*node.items[0], &text, scope);
       scope.variables[node.names[0]] = std::move(text);
       break;
     }
-    case NodeKind::kMacro: scope.variables[node.name] = Value(Macro{&node, &scope}); break;
-    case NodeKind::kCallBlock: call_block(node, scope, out); break;
+    case NodeKind::kMacro:
+      scope.variables[node.name] = Value(Macro{&node, &scope});
+      break;
+    case NodeKind::kCallBlock:
+      call_block(node, scope, out);
+      break;
     case NodeKind::kFilterBlock: {
       const Value text = captured(node, scope);
       print(to_text(filtered(*node.items[0], &text, scope), budget_), out);
       break;
     }
-    case NodeKind::kScope: print(*captured(node, scope).as_text(), out); break;
-    case NodeKind::kBreak: return Flow::kBreak;
-    case NodeKind::kContinue: return Flow::kContinue;
-    default: RL_CHECK(false);
+    case NodeKind::kScope:
+      print(*captured(node, scope).as_text(), out);
+      break;
+    case NodeKind::kBreak:
+      return Flow::kBreak;
+    case NodeKind::kContinue:
+      return Flow::kContinue;
+    default:
+      RL_CHECK(false);
   }
   return Flow::kNext;
 }
@@ -185,12 +199,6 @@ void Evaluator::assign(const std::vector<std::string>& names, const Value& value
   for (size_t i = 0; i < names.size(); ++i) scope.variables[names[i]] = std::move(parts[i]);
 }
 
-void check_member_name(const std::string& name) {
-  if (!name.starts_with('_')) return;
-  throw Error(Code::kUnsupported, str("the member ", quote_text(name), " of a namespace")).with_expected(
-      "a name without an underscore in front");
-}
-
 void Evaluator::set_member(const Node& node, Scope& scope) {
   const Value value = eval(*node.items[0], scope);
   const Value* target = nullptr;
@@ -204,14 +212,7 @@ void Evaluator::set_member(const Node& node, Scope& scope) {
                 str(quote_text(node.names[0]), " is no namespace, so its member ",
                     quote_text(node.names[1]), " cannot be set"));
   }
-  check_member_name(node.names[1]);
-  make_list({value}, budget_);  // refuses what data cannot hold
-  if (Value* member = space->find(node.names[1])) {
-    *member = value;
-  } else {
-    budget_.spend_items(space->attributes.size());
-    space->attributes.emplace_back(node.names[1], value);
-  }
+  set_attribute(*space, node.names[1], value, budget_);
 }
 
 void Evaluator::call_block(const Node& node, Scope& scope, MarkedText& out) {
@@ -223,25 +224,36 @@ void Evaluator::call_block(const Node& node, Scope& scope, MarkedText& out) {
 Value Evaluator::expression(const Node& node, Scope& scope) {
   const auto item = [&](size_t i) { return eval(*node.items[i], scope); };
   switch (node.kind) {
-    case NodeKind::kConstant: return node.value;
-    case NodeKind::kName: return name(node, scope);
-    case NodeKind::kList: return make_list(all(node.items, 0, scope), budget_);
-    case NodeKind::kTuple: return make_list(all(node.items, 0, scope), budget_, true);
-    case NodeKind::kDict: return dict(node, scope);
-    case NodeKind::kAttribute: return get_attribute(item(0), node.name);
+    case NodeKind::kConstant:
+      return node.value;
+    case NodeKind::kName:
+      return name(node, scope);
+    case NodeKind::kList:
+      return make_list(all(node.items, 0, scope), budget_);
+    case NodeKind::kTuple:
+      return make_list(all(node.items, 0, scope), budget_, true);
+    case NodeKind::kDict:
+      return dict(node, scope);
+    case NodeKind::kAttribute:
+      return get_attribute(item(0), node.name);
     case NodeKind::kSubscript: {
       const Value object = item(0);
       return get_item(object, item(1), budget_);
     }
-    case NodeKind::kSlice: return slice(node, scope);
-    case NodeKind::kCall: return call(node, scope, nullptr);
-    case NodeKind::kFilter: return filtered(node, nullptr, scope);
+    case NodeKind::kSlice:
+      return slice(node, scope);
+    case NodeKind::kCall:
+      return call(node, scope, nullptr);
+    case NodeKind::kFilter:
+      return filtered(node, nullptr, scope);
     case NodeKind::kTest: {
       const Value subject = item(0);
       return Value::boolean(apply_test(node.name, subject, arguments(node, scope), budget_));
     }
-    case NodeKind::kNot: return Value::boolean(!truth(item(0)));
-    case NodeKind::kNegative: return negative(item(0));
+    case NodeKind::kNot:
+      return Value::boolean(!truth(item(0)));
+    case NodeKind::kNegative:
+      return negative(item(0));
     case NodeKind::kPositive: {
       const Value value = item(0);
       if (!value.is_number()) fail_type("\"+\" before", value);
@@ -259,12 +271,16 @@ Value Evaluator::expression(const Node& node, Scope& scope) {
       const Value left = item(0);
       return binary(node.name, left, item(1), budget_);
     }
-    case NodeKind::kConcat: return concat(node, scope);
-    case NodeKind::kCompare: return comparison(node, scope);
+    case NodeKind::kConcat:
+      return concat(node, scope);
+    case NodeKind::kCompare:
+      return comparison(node, scope);
     case NodeKind::kCondition:
       if (truth(item(0))) return item(1);
-      return node.items[2] ? item(2) : Value::undefined("the condition was false and there is no else");
-    default: RL_CHECK(false);
+      return node.items[2] ? item(2)
+                           : Value::undefined("the condition was false and there is no else");
+    default:
+      RL_CHECK(false);
   }
   return {};
 }
@@ -275,8 +291,9 @@ Value Evaluator::name(const Node& node, Scope& scope) {
     if (found != s->variables.end()) return found->second;
   }
   if (node.name == "strftime_now") {
-    return Value::undefined("strftime_now would make the prompt depend on the day: give a date under "
-                            "\"strftime_now\" with the variables of the template");
+    return Value::undefined(
+        "strftime_now would make the prompt depend on the day: give a date under "
+        "\"strftime_now\" with the variables of the template");
   }
   return Value::undefined(str(quote_text(node.name), " is undefined"));
 }
@@ -365,7 +382,8 @@ Value Evaluator::call(const Node& node, Scope& scope, const Value* caller) {
   const Arguments args = arguments(node, scope);
   if (const Macro* macro = callee.as<Macro>()) return call_macro(*macro, args, caller);
   if (caller) fail_type("{% call %} needs a macro, not", callee);
-  if (const Function* function = callee.as<Function>()) return call_function(*function, args);
+  if (const Function* function = callee.as<Function>())
+    return call_function(*function, args, now_, budget_);
   if (const Method* method = callee.as_method()) return call_method(*method, args, budget_);
   if (callee.as_loop()) throw Error(Code::kUnsupported, "a recursive loop");
   fail_type("no call of", callee);
@@ -384,15 +402,16 @@ Value Evaluator::call_macro(const Macro& macro, const Arguments& args, const Val
   for (const auto& [name, value] : args.named) {
     const bool known = std::find(node.names.begin(), node.names.end(), name) != node.names.end();
     if (!known || !scope.variables.emplace(name, value).second) {
-      throw Error(Code::kInvalidArgument, str("macro ", node.name, known ? ": argument " : " has no argument ",
-                                              quote_text(name), known ? " is given twice" : ""));
+      throw Error(Code::kInvalidArgument,
+                  str("macro ", node.name, known ? ": argument " : " has no argument ",
+                      quote_text(name), known ? " is given twice" : ""));
     }
   }
   const size_t required = node.names.size() - node.items.size();
   for (size_t i = 0; i < node.names.size(); ++i) {
     if (scope.variables.count(node.names[i])) continue;
-    Value value = i < required ? Value::undefined(str("argument ", quote_text(node.names[i]), " of macro ",
-                                                      node.name, " was not given"))
+    Value value = i < required ? Value::undefined(str("argument ", quote_text(node.names[i]),
+                                                      " of macro ", node.name, " was not given"))
                                : eval(*node.items[i - required], scope);
     scope.variables.emplace(node.names[i], std::move(value));
   }
@@ -400,76 +419,6 @@ Value Evaluator::call_macro(const Macro& macro, const Arguments& args, const Val
   MarkedText out;
   run(node.bodies[0], scope, out);
   return Value::text(std::move(out));
-}
-
-Value Evaluator::call_function(Function function, const Arguments& args) {
-  switch (function) {
-    case Function::kRange: return range(args);
-    case Function::kNamespace: return make_namespace(args);
-    case Function::kDict: {
-      if (!args.positional.empty() && !args.positional[0].as_dict()) {
-        fail_type("dict() takes a mapping, not", args.positional[0]);
-      }
-      if (args.positional.size() > 1) throw Error(Code::kInvalidArgument, "dict() of several mappings");
-      std::vector<std::pair<Value, Value>> entries;
-      if (!args.positional.empty()) entries = args.positional[0].as_dict()->entries;
-      for (const auto& [name, value] : args.named) entries.emplace_back(Value::text(name), value);
-      return make_dict(std::move(entries), budget_);
-    }
-    case Function::kRaiseException: {
-      const Bound bound("raise_exception", args, {"message"}, 1);
-      throw Error(Code::kInvalidArgument, to_text(*bound[0], budget_).bytes());
-    }
-    case Function::kStrftimeNow: {
-      const Bound bound("strftime_now", args, {"format"}, 1);
-      return Value::text(format_date(*now_, bound.text(0).bytes()));
-    }
-  }
-  RL_CHECK(false);
-  return {};
-}
-
-Value Evaluator::range(const Arguments& args) {
-  const Bound bound("range", args, {"start", "stop", "step"}, 1);
-  int64_t begin = bound.integer(0, 0), end = 0;
-  if (bound[1]) {
-    end = bound.integer(1, 0);
-  } else {
-    std::swap(begin, end);
-  }
-  const int64_t step = bound.integer(2, 1);
-  if (step == 0) bound.fail(2, "is 0");
-  std::vector<Value> out;
-  for (int64_t i = begin; step > 0 ? i < end : i > end;) {
-    if (static_cast<int64_t>(out.size()) >= kMaxRange) {
-      throw Error(Code::kResourceExhausted, str("range() of more than ", kMaxRange, " integers"));
-    }
-    out.push_back(Value::integer(i));
-    if (__builtin_add_overflow(i, step, &i)) break;
-  }
-  return make_list(std::move(out), budget_);
-}
-
-Value Evaluator::make_namespace(const Arguments& args) {
-  const Arguments positional{args.positional, {}};
-  const Bound bound("namespace", positional, {"members"});
-  auto space = std::make_shared<Namespace>();
-  const auto add = [&](const std::string& name, const Value& value) {
-    check_member_name(name);
-    make_list({value}, budget_);  // refuses what data cannot hold
-    if (Value* member = space->find(name)) {
-      *member = value;
-    } else {
-      budget_.spend_items(space->attributes.size());
-      space->attributes.emplace_back(name, value);
-    }
-  };
-  if (bound[0]) {
-    if (!bound[0]->as_dict()) fail_type("namespace() takes a mapping, not", *bound[0]);
-    for (const auto& [key, value] : bound[0]->as_dict()->entries) add(key.as_text()->bytes(), value);
-  }
-  for (const auto& [name, value] : args.named) add(name, value);
-  return Value(Value::Data(std::move(space)));
 }
 
 }  // namespace

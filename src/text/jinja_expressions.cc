@@ -98,8 +98,8 @@ const Node* ExpressionParser::comparison() {
       if (in_.is_operator(known)) op = known;
     }
     if (in_.is_word("in")) op = "in";
-    const bool negated = in_.is_word("not") && in_.ahead().kind == TokenKind::kName &&
-                         in_.ahead().text == "in";
+    const bool negated =
+        in_.is_word("not") && in_.ahead().kind == TokenKind::kName && in_.ahead().text == "in";
     if (negated) {
       in_.skip();
       op = "not in";
@@ -175,11 +175,15 @@ const Node* ExpressionParser::unary(bool with_filters) {
 const Node* ExpressionParser::primary() {
   const Token& token = in_.now();
   switch (token.kind) {
-    case TokenKind::kName: return word();
-    case TokenKind::kString: return strings();
+    case TokenKind::kName:
+      return word();
+    case TokenKind::kString:
+      return strings();
     case TokenKind::kInteger:
-    case TokenKind::kFloat: return number();
-    default: break;
+    case TokenKind::kFloat:
+      return number();
+    default:
+      break;
   }
   if (in_.is_operator("[")) return list();
   if (in_.is_operator("{")) return dict();
@@ -311,8 +315,8 @@ void ExpressionParser::arguments(Node* node) {
     if (in_.is_operator("*") || in_.is_operator("**")) {
       in_.fail_unsupported("unpacking of arguments with * or **");
     }
-    const bool is_keyword = in_.is(TokenKind::kName) &&
-                            in_.ahead().kind == TokenKind::kOperator && in_.ahead().text == "=";
+    const bool is_keyword = in_.is(TokenKind::kName) && in_.ahead().kind == TokenKind::kOperator &&
+                            in_.ahead().text == "=";
     if (is_keyword) {
       std::string name = in_.expect_name();
       in_.skip();

@@ -24,6 +24,11 @@ struct Call {
   MarkedText text() const { return to_text(input, budget); }
 };
 
+// The elements that map, select and reject visit: none of a value that is false.
+std::vector<Value> elements_if_true(const Value& value, JinjaBudget& budget) {
+  return truth(value) ? elements(value, budget) : std::vector<Value>();
+}
+
 // A member by a dotted path, as filters name it: "function.name" or an index.
 Value member_at(const Value& item, const Value& path, JinjaBudget& budget) {
   if (!path.as_text()) return get_item(item, path, budget);
@@ -43,7 +48,8 @@ Value member_at(const Value& item, const Value& path, JinjaBudget& budget) {
 }
 
 // What items are compared by: a member when one is named, without case unless that is asked for.
-Value sort_key(const Value& item, const Value* attribute, bool case_sensitive, JinjaBudget& budget) {
+Value sort_key(const Value& item, const Value* attribute, bool case_sensitive,
+               JinjaBudget& budget) {
   Value key = attribute ? member_at(item, *attribute, budget) : item;
   if (case_sensitive || !key.as_text()) return key;
   return Value::text(change_case(*key.as_text(), Case::kLower, budget));
@@ -132,7 +138,8 @@ Value ends_filter(const Call& call) {
 
 Value reverse_filter(const Call& call) {
   call.bind({});
-  if (call.input.as_text()) return get_slice(call.input, {.begin = {}, .end = {}, .step = -1}, call.budget);
+  if (call.input.as_text())
+    return get_slice(call.input, {.begin = {}, .end = {}, .step = -1}, call.budget);
   std::vector<Value> items = elements(call.input, call.budget);
   std::reverse(items.begin(), items.end());
   return make_list(std::move(items), call.budget);
@@ -217,7 +224,8 @@ Value abs_filter(const Call& call) {
   call.bind({});
   if (!call.input.is_number()) fail_type("filter abs needs a number, not", call.input);
   if (call.input.as<double>()) return Value::real(std::fabs(call.input.to_real()));
-  return call.input.to_integer() < 0 ? negative(call.input) : Value::integer(call.input.to_integer());
+  return call.input.to_integer() < 0 ? negative(call.input)
+                                     : Value::integer(call.input.to_integer());
 }
 
 double round_to(double value, int64_t precision, std::string_view method) {
@@ -226,7 +234,8 @@ double round_to(double value, int64_t precision, std::string_view method) {
   if (method == "floor") return std::floor(value * scale) / scale;
   char digits[400];
   const auto end = std::to_chars(digits, digits + sizeof(digits), value, std::chars_format::fixed,
-                                 static_cast<int>(precision)).ptr;
+                                 static_cast<int>(precision))
+                       .ptr;
   double rounded = 0;
   std::from_chars(digits, end, rounded);
   return rounded;
@@ -279,7 +288,8 @@ Value truncated(double value, const Value& otherwise) {
 
 Value int_filter(const Call& call) {
   const Bound args = call.bind({"default", "base"});
-  if (args.integer(1, 10) != 10) throw Error(Code::kUnsupported, "filter int of another base than 10");
+  if (args.integer(1, 10) != 10)
+    throw Error(Code::kUnsupported, "filter int of another base than 10");
   const Value otherwise = args[0] ? *args[0] : Value::integer(0);
   if (call.input.is_undefined()) fail_undefined(call.input);
   if (call.input.is_integer()) return Value::integer(call.input.to_integer());
@@ -310,7 +320,8 @@ Value indent_filter(const Call& call) {
     indentation.append(std::string(static_cast<size_t>(std::max<int64_t>(width, 0)), ' '),
                        MarkedText::Origin::kTemplate);
   }
-  MarkedText text = call.text(), out;
+  if (!call.input.as_text()) fail_type("filter indent needs a string, not", call.input);
+  MarkedText text = *call.input.as_text(), out;
   text.append("\n", MarkedText::Origin::kTemplate);
   bool first = true;
   for (const MarkedText& line : lines_of(text, false, call.budget)) {
@@ -329,7 +340,7 @@ Value map_filter(const Call& call) {
   std::vector<Value> out;
   if (call.arguments.positional.empty()) {
     const Bound args = call.bind({"attribute", "default"}, 1);
-    for (const Value& item : elements(call.input, call.budget)) {
+    for (const Value& item : elements_if_true(call.input, call.budget)) {
       Value member = member_at(item, *args[0], call.budget);
       if (member.is_undefined() && args.given(1)) member = *args[1];
       out.push_back(std::move(member));
@@ -339,9 +350,10 @@ Value map_filter(const Call& call) {
   Arguments rest = call.arguments;
   rest.positional.erase(rest.positional.begin());
   const MarkedText* filter = call.arguments.positional[0].as_text();
-  if (filter == nullptr) fail_type("filter map needs a filter's name, not", call.arguments.positional[0]);
+  if (filter == nullptr)
+    fail_type("filter map needs a filter's name, not", call.arguments.positional[0]);
   const JinjaBudget::Level level(call.budget);
-  for (const Value& item : elements(call.input, call.budget)) {
+  for (const Value& item : elements_if_true(call.input, call.budget)) {
     out.push_back(apply_filter(filter->bytes(), item, rest, call.budget));
   }
   return make_list(std::move(out), call.budget);
@@ -359,14 +371,15 @@ Value select_filter(const Call& call) {
     return value;
   };
   const std::optional<Value> member = by_member ? next() : std::nullopt;
-  if (by_member && !member) throw Error(Code::kInvalidArgument, str("filter ", call.name, " needs a member's name"));
+  if (by_member && !member)
+    throw Error(Code::kInvalidArgument, str("filter ", call.name, " needs a member's name"));
   const std::optional<Value> test = next();
   if (test && !test->as_text()) fail_type("a test has a name, not", *test);
   std::vector<Value> out;
-  for (const Value& item : elements(call.input, call.budget)) {
+  for (const Value& item : elements_if_true(call.input, call.budget)) {
     const Value subject = member ? member_at(item, *member, call.budget) : item;
-    const bool passes = test ? apply_test(test->as_text()->bytes(), subject, rest, call.budget)
-                             : truth(subject);
+    const bool passes =
+        test ? apply_test(test->as_text()->bytes(), subject, rest, call.budget) : truth(subject);
     if (passes == wanted) out.push_back(item);
   }
   return make_list(std::move(out), call.budget);
@@ -389,7 +402,8 @@ Value tojson_filter(const Call& call) {
   }
   if (const Value* separators = args.given(2)) {
     const List* pair = separators->as_list();
-    if (!pair || pair->items.size() != 2 || !pair->items[0].as_text() || !pair->items[1].as_text()) {
+    if (!pair || pair->items.size() != 2 || !pair->items[0].as_text() ||
+        !pair->items[1].as_text()) {
       args.fail(2, "is not a pair of strings");
     }
     style.item_separator = pair->items[0].as_text()->bytes();
@@ -402,19 +416,41 @@ struct Filter {
   std::string_view name;
   Value (*call)(const Call&);
 };
-constexpr Filter kFilters[] = {
-    {"abs", abs_filter},         {"capitalize", case_filter}, {"count", length_filter},
-    {"d", default_filter},       {"default", default_filter}, {"dictsort", dictsort_filter},
-    {"first", ends_filter},      {"float", float_filter},     {"indent", indent_filter},
-    {"int", int_filter},         {"items", items_filter},     {"join", join_filter},
-    {"last", ends_filter},       {"length", length_filter},   {"list", list_filter},
-    {"lower", case_filter},      {"map", map_filter},         {"max", extreme_filter},
-    {"min", extreme_filter},     {"reject", select_filter},   {"rejectattr", select_filter},
-    {"replace", replace_filter}, {"reverse", reverse_filter}, {"round", round_filter},
-    {"safe", same},              {"select", select_filter},   {"selectattr", select_filter},
-    {"sort", sort_filter},       {"string", string_filter},   {"sum", sum_filter},
-    {"title", case_filter},      {"tojson", tojson_filter},   {"trim", trim_filter},
-    {"unique", unique_filter},   {"upper", case_filter}};
+constexpr Filter kFilters[] = {{"abs", abs_filter},
+                               {"capitalize", case_filter},
+                               {"count", length_filter},
+                               {"d", default_filter},
+                               {"default", default_filter},
+                               {"dictsort", dictsort_filter},
+                               {"first", ends_filter},
+                               {"float", float_filter},
+                               {"indent", indent_filter},
+                               {"int", int_filter},
+                               {"items", items_filter},
+                               {"join", join_filter},
+                               {"last", ends_filter},
+                               {"length", length_filter},
+                               {"list", list_filter},
+                               {"lower", case_filter},
+                               {"map", map_filter},
+                               {"max", extreme_filter},
+                               {"min", extreme_filter},
+                               {"reject", select_filter},
+                               {"rejectattr", select_filter},
+                               {"replace", replace_filter},
+                               {"reverse", reverse_filter},
+                               {"round", round_filter},
+                               {"safe", same},
+                               {"select", select_filter},
+                               {"selectattr", select_filter},
+                               {"sort", sort_filter},
+                               {"string", string_filter},
+                               {"sum", sum_filter},
+                               {"title", case_filter},
+                               {"tojson", tojson_filter},
+                               {"trim", trim_filter},
+                               {"unique", unique_filter},
+                               {"upper", case_filter}};
 
 }  // namespace
 

@@ -11,9 +11,7 @@ namespace rl::jinja {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
 
 class Lexer {
@@ -125,7 +123,8 @@ class Lexer {
   void raw(size_t tag) {
     char sign = '\0';
     data_before(tag, sign_at(tag + 2), false);
-    leave_tag(raw_end(tag, &sign), sign, false);
+    const size_t begin = raw_end(tag, &sign);
+    leave_tag(begin, sign, false);
     for (size_t at = text_.find("{%", at_); at != text_.npos; at = text_.find("{%", at + 1)) {
       size_t end = skip_space(at + 2 + (sign_at(at + 2) != 0));
       if (!looking_at(end, "endraw")) continue;
@@ -175,7 +174,8 @@ class Lexer {
       if (looking_at(at_, two)) return take(TokenKind::kOperator, 2);
     }
     if (std::string_view("+-*/%~[](){}<>=.:|,;").find(c) == std::string_view::npos) {
-      fail(at_, str("unexpected character ", quote_text(text_.substr(at_, utf8_sequence_length(text_, at_)))));
+      fail(at_, str("unexpected character ",
+                    quote_text(text_.substr(at_, utf8_sequence_length(text_, at_)))));
     }
     balance(c);
     take(TokenKind::kOperator, 1);
@@ -263,7 +263,7 @@ char32_t Lexer::hex(size_t at, size_t count) const {
   char32_t value = 0;
   for (size_t i = at; i < at + count; ++i) {
     const char c = i < text_.size() ? text_[i] : '\0';
-    const int digit = is_digit(c)             ? c - '0'
+    const int digit = is_digit(c)            ? c - '0'
                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
                       : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                              : -1;
@@ -310,9 +310,9 @@ size_t Lexer::escape(size_t at, std::string& out) const {
 Source::Source(std::string_view text, std::string name, const JinjaLimits& limits)
     : name_(std::move(name)) {
   if (text.size() > limits.max_template_bytes) {
-    throw Error(Code::kResourceExhausted, str(name_, ": a template of ", text.size(),
-                                              " bytes, at most ", limits.max_template_bytes,
-                                              " are read"))
+    throw Error(Code::kResourceExhausted,
+                str(name_, ": a template of ", text.size(), " bytes, at most ",
+                    limits.max_template_bytes, " are read"))
         .with_location(name_);
   }
   if (const auto broken = find_broken_utf8(text)) {
@@ -334,8 +334,7 @@ std::string Source::location(uint32_t at) const {
   const std::string_view before = std::string_view(text_).substr(0, at);
   const size_t newline = before.rfind('\n');
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-  const std::string_view in_line =
-      newline == before.npos ? before : before.substr(newline + 1);
+  const std::string_view in_line = newline == before.npos ? before : before.substr(newline + 1);
   return str(name_, ":", line, ":", num_code_points(in_line) + 1);
 }
 

@@ -64,11 +64,9 @@ Value case_method(const Call& call) {
   return Value::text(change_case(call.self, to, call.budget));
 }
 
-// Parts between runs of white space; what is left after max_splits keeps its inner white space.
-std::vector<MarkedText> split_at_space(const Call& call, uint64_t max_splits, bool from_right) {
-  std::vector<MarkedText> parts;
-  MarkedText rest = strip(call.self, Sides::kBoth, std::nullopt);
-  const std::string& bytes = rest.bytes();
+// Offsets of the words between runs of white space.
+std::vector<std::pair<size_t, size_t>> words_of(const Call& call) {
+  const std::string& bytes = call.self.bytes();
   std::vector<std::pair<size_t, size_t>> words;
   for (size_t at = 0, begin = kNone; at <= bytes.size();) {
     const size_t length = at < bytes.size() ? utf8_sequence_length(bytes, at) : 1;
@@ -81,18 +79,25 @@ std::vector<MarkedText> split_at_space(const Call& call, uint64_t max_splits, bo
     }
     at += length;
   }
-  if (max_splits < words.size() && words.size() - max_splits > 1) {
+  return words;
+}
+
+// What is left after max_splits words stays one part, its outer white space included.
+std::vector<MarkedText> split_at_space(const Call& call, uint64_t max_splits, bool from_right) {
+  std::vector<std::pair<size_t, size_t>> words = words_of(call);
+  if (words.size() > max_splits) {
     const auto keep = static_cast<std::ptrdiff_t>(max_splits);
     if (from_right) {
-      const auto last_joined = words.end() - keep - 1;
-      words.front().second = last_joined->second;
-      words.erase(words.begin() + 1, words.end() - keep);
+      const size_t end = (words.end() - keep - 1)->second;
+      words.erase(words.begin(), words.end() - keep - 1);
+      words.front() = {0, end};
     } else {
       words.erase(words.begin() + keep + 1, words.end());
-      words.back().second = bytes.size();
+      words.back().second = call.self.size();
     }
   }
-  for (const auto& [begin, end] : words) parts.push_back(rest.substr(begin, end - begin));
+  std::vector<MarkedText> parts;
+  for (const auto& [begin, end] : words) parts.push_back(call.self.substr(begin, end - begin));
   return parts;
 }
 
@@ -104,7 +109,8 @@ std::vector<MarkedText> split_at(const Call& call, const std::string& separator,
   for (uint64_t done = 0; done < max_splits; ++done) {
     call.budget.spend_items(1);
     if (from_right) {
-      const size_t at = end < separator.size() ? kNone : bytes.rfind(separator, end - separator.size());
+      const size_t at =
+          end < separator.size() ? kNone : bytes.rfind(separator, end - separator.size());
       if (at == kNone) break;
       parts.push_back(call.self.substr(at + separator.size(), end - at - separator.size()));
       end = at;
@@ -155,13 +161,15 @@ Value partition(const Call& call) {
                       : text_list({call.self, none, none}, call.budget, true);
   }
   const size_t end = at + separator.size();
-  return text_list({call.self.substr(0, at), call.self.substr(at, separator.size()),
-                    call.self.substr(end)}, call.budget, true);
+  return text_list(
+      {call.self.substr(0, at), call.self.substr(at, separator.size()), call.self.substr(end)},
+      call.budget, true);
 }
 
 Value replace_method(const Call& call) {
   const Bound args = call.bind({"old", "new", "count"}, 2);
-  return Value::text(replace(call.self, args.text(0), args.text(1), args.integer(2, -1), call.budget));
+  return Value::text(
+      replace(call.self, args.text(0), args.text(1), args.integer(2, -1), call.budget));
 }
 
 Value find_method(const Call& call) {
@@ -233,7 +241,8 @@ Value remove_affix(const Call& call) {
   if (call.name == "removeprefix") {
     return Value::text(call.self.substr(bytes.starts_with(affix) ? affix.size() : 0));
   }
-  return Value::text(call.self.substr(0, bytes.size() - (bytes.ends_with(affix) ? affix.size() : 0)));
+  return Value::text(
+      call.self.substr(0, bytes.size() - (bytes.ends_with(affix) ? affix.size() : 0)));
 }
 
 struct TextMethod {
@@ -241,22 +250,21 @@ struct TextMethod {
   Value (*call)(const Call&);
 };
 constexpr TextMethod kTextMethods[] = {
-    {"startswith", has_affix},    {"endswith", has_affix},      {"strip", strip_method},
-    {"lstrip", strip_method},     {"rstrip", strip_method},     {"upper", case_method},
-    {"lower", case_method},       {"title", case_method},       {"capitalize", case_method},
-    {"split", split_method},      {"rsplit", split_method},     {"splitlines", split_lines},
-    {"partition", partition},     {"rpartition", partition},    {"replace", replace_method},
-    {"find", find_method},        {"rfind", find_method},       {"index", find_method},
-    {"rindex", find_method},      {"count", count_method},      {"join", join_method},
-    {"isspace", class_method},    {"isalpha", class_method},    {"isalnum", class_method},
-    {"isdigit", class_method},    {"removeprefix", remove_affix},
-    {"removesuffix", remove_affix}};
+    {"startswith", has_affix}, {"endswith", has_affix},        {"strip", strip_method},
+    {"lstrip", strip_method},  {"rstrip", strip_method},       {"upper", case_method},
+    {"lower", case_method},    {"title", case_method},         {"capitalize", case_method},
+    {"split", split_method},   {"rsplit", split_method},       {"splitlines", split_lines},
+    {"partition", partition},  {"rpartition", partition},      {"replace", replace_method},
+    {"find", find_method},     {"rfind", find_method},         {"index", find_method},
+    {"rindex", find_method},   {"count", count_method},        {"join", join_method},
+    {"isspace", class_method}, {"isalpha", class_method},      {"isalnum", class_method},
+    {"isdigit", class_method}, {"removeprefix", remove_affix}, {"removesuffix", remove_affix}};
 
 // Methods that Python has beside those offered, so that they are told from data.
 constexpr std::string_view kOtherTextMethods[] = {
-    "casefold", "center",       "encode",    "expandtabs", "format",   "format_map", "isascii",
-    "isdecimal", "isidentifier", "islower",   "isnumeric",  "isprintable", "istitle", "isupper",
-    "ljust",    "maketrans",    "rjust",     "swapcase",   "translate", "zfill"};
+    "casefold",  "center",       "encode",  "expandtabs", "format",      "format_map", "isascii",
+    "isdecimal", "isidentifier", "islower", "isnumeric",  "isprintable", "istitle",    "isupper",
+    "ljust",     "maketrans",    "rjust",   "swapcase",   "translate",   "zfill"};
 constexpr std::string_view kDictMethods[] = {"get", "items", "keys", "values"};
 constexpr std::string_view kOtherDictMethods[] = {"clear",   "copy",       "fromkeys", "pop",
                                                   "popitem", "setdefault", "update"};
@@ -314,9 +322,11 @@ Value call_list(const Method& method, const Arguments& arguments, JinjaBudget& b
 
 Value call_loop(const Method& method, const Arguments& arguments, JinjaBudget& budget) {
   Loop& loop = *method.self.as_loop();
-  if (!arguments.named.empty()) throw Error(Code::kUnsupported, "named arguments of a loop's method");
+  if (!arguments.named.empty())
+    throw Error(Code::kUnsupported, "named arguments of a loop's method");
   if (method.name == "cycle") {
-    if (arguments.positional.empty()) throw Error(Code::kInvalidArgument, "loop.cycle() of nothing");
+    if (arguments.positional.empty())
+      throw Error(Code::kInvalidArgument, "loop.cycle() of nothing");
     return arguments.positional[loop.index0 % arguments.positional.size()];
   }
   const Value now = make_list(arguments.positional, budget);  // data only, so no cycle can form

@@ -15,13 +15,10 @@ namespace {
 [[noreturn]] void fail_operands(std::string_view op, const Value& a, const Value& b) {
   if (a.is_undefined()) fail_undefined(a);
   if (b.is_undefined()) fail_undefined(b);
-  throw Error(Code::kWrongType,
-              str("\"", op, "\" between ", type_name(a), " and ", type_name(b)));
+  throw Error(Code::kWrongType, str("\"", op, "\" between ", type_name(a), " and ", type_name(b)));
 }
 
-[[noreturn]] void fail_zero() {
-  throw Error(Code::kOutOfRange, "division by zero");
-}
+[[noreturn]] void fail_zero() { throw Error(Code::kOutOfRange, "division by zero"); }
 
 int64_t integer_power(int64_t base, int64_t exponent) {
   CheckedI64 result(int64_t{1}), factor(base);
@@ -36,10 +33,14 @@ int64_t integer_power(int64_t base, int64_t exponent) {
 Value integer_arithmetic(char op, int64_t a, int64_t b) {
   const CheckedI64 x(a), y(b);
   switch (op) {
-    case '+': return Value::integer((x + y).get());
-    case '-': return Value::integer((x - y).get());
-    case '*': return Value::integer((x * y).get());
-    default: break;
+    case '+':
+      return Value::integer((x + y).get());
+    case '-':
+      return Value::integer((x - y).get());
+    case '*':
+      return Value::integer((x * y).get());
+    default:
+      break;
   }
   if (b == 0) fail_zero();
   if (b == -1) return Value::integer(op == '%' ? 0 : (CheckedI64(int64_t{0}) - x).get());
@@ -51,10 +52,14 @@ Value integer_arithmetic(char op, int64_t a, int64_t b) {
 
 Value real_arithmetic(char op, double a, double b) {
   switch (op) {
-    case '+': return Value::real(a + b);
-    case '-': return Value::real(a - b);
-    case '*': return Value::real(a * b);
-    default: break;
+    case '+':
+      return Value::real(a + b);
+    case '-':
+      return Value::real(a - b);
+    case '*':
+      return Value::real(a * b);
+    default:
+      break;
   }
   if (b == 0) fail_zero();
   double remainder = std::fmod(a, b);
@@ -81,12 +86,12 @@ Value power(const Value& a, const Value& b) {
 Value repeat(const Value& what, int64_t times, JinjaBudget& budget) {
   const uint64_t count = times > 0 ? static_cast<uint64_t>(times) : 0;
   if (const MarkedText* text = what.as_text()) {
-    MarkedText out;
     if (text->empty()) return what;
-    for (uint64_t i = 0; i < count; ++i) {
-      budget.spend_text(out.size() + text->size(), text->size() + 4);
-      out.append(*text);
-    }
+    const uint64_t limit = budget.limits().max_text_bytes;
+    const uint64_t size = count > limit / text->size() ? limit + 1 : count * text->size();
+    budget.spend_text(size, size);
+    MarkedText out;
+    for (uint64_t i = 0; i < count; ++i) out.append(*text);
     return Value::text(std::move(out));
   }
   std::vector<Value> items;
@@ -155,7 +160,7 @@ std::vector<int64_t> slice_indices(const SliceBounds& bounds, int64_t size, Jinj
   const int64_t begin = bounds.begin ? clamp_bound(*bounds.begin, size, backwards)
                         : backwards  ? size - 1
                                      : 0;
-  const int64_t end = bounds.end ? clamp_bound(*bounds.end, size, backwards)
+  const int64_t end = bounds.end  ? clamp_bound(*bounds.end, size, backwards)
                       : backwards ? -1
                                   : size;
   std::vector<int64_t> out;
@@ -167,6 +172,19 @@ std::vector<int64_t> slice_indices(const SliceBounds& bounds, int64_t size, Jinj
   return out;
 }
 
+// A long double holds every 64-bit integer; where a double does too, its division rounds once.
+double divide(const Value& a, const Value& b) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const auto is_exact = [](const Value& v) {
+    return !v.is_integer() || (v.to_integer() <= kExact && v.to_integer() >= -kExact);
+  };
+  if (is_exact(a) && is_exact(b)) return a.to_real() / b.to_real();
+  const auto wide = [](const Value& v) {
+    return v.is_integer() ? static_cast<long double>(v.to_integer()) : v.to_real();
+  };
+  return static_cast<double>(wide(a) / wide(b));
+}
+
 }  // namespace
 
 Value binary(std::string_view op, const Value& a, const Value& b, JinjaBudget& budget) {
@@ -174,7 +192,7 @@ Value binary(std::string_view op, const Value& a, const Value& b, JinjaBudget& b
     if (op == "**") return power(a, b);
     if (op == "/") {
       if (b.to_real() == 0) fail_zero();
-      return Value::real(a.to_real() / b.to_real());
+      return Value::real(divide(a, b));
     }
     if (a.is_integer() && b.is_integer()) {
       return integer_arithmetic(op.front(), a.to_integer(), b.to_integer());
@@ -220,8 +238,8 @@ bool contains(const Value& container, const Value& item, JinjaBudget& budget) {
 
 Value get_attribute(const Value& value, const std::string& name) {
   if (name.starts_with("__")) {
-    throw Error(Code::kUnsupported, str("the attribute ", quote_text(name),
-                                        ": templates reach data only"));
+    throw Error(Code::kUnsupported,
+                str("the attribute ", quote_text(name), ": templates reach data only"));
   }
   if (value.is_undefined()) fail_undefined(value);
   if (value.as_loop() && name != "cycle" && name != "changed") return loop_attribute(value, name);
@@ -244,15 +262,15 @@ Value get_item(const Value& value, const Value& key, JinjaBudget& budget) {
   }
   const bool is_sequence = value.as_list() || value.as_text();
   if (!is_sequence || !key.is_integer()) {
-    return Value::undefined(str("a value of type ", type_name(value), " has no member under a key of type ",
-                                type_name(key)));
+    return Value::undefined(str("a value of type ", type_name(value),
+                                " has no member under a key of type ", type_name(key)));
   }
   const int64_t size = length_of(value);
   int64_t index = key.to_integer();
   if (index < 0) index += size;
   if (index < 0 || index >= size) {
-    return Value::undefined(str("index ", key.to_integer(), " of a ", type_name(value), " of ",
-                                size, " elements"));
+    return Value::undefined(
+        str("index ", key.to_integer(), " of a ", type_name(value), " of ", size, " elements"));
   }
   if (const List* list = value.as_list()) return list->items[static_cast<size_t>(index)];
   const auto offsets = code_point_offsets(value.as_text()->bytes(), budget);

@@ -38,8 +38,9 @@ int comparison(std::string_view name) {
     std::string_view name;
     int signs;
   };
-  static constexpr Entry kEntries[] = {{"lt", 1}, {"<", 1}, {"lessthan", 1},    {"le", 3}, {"<=", 3},
-                                       {"gt", 4}, {">", 4}, {"greaterthan", 4}, {"ge", 6}, {">=", 6}};
+  static constexpr Entry kEntries[] = {{"lt", 1}, {"<", 1},  {"lessthan", 1}, {"le", 3},
+                                       {"<=", 3}, {"gt", 4}, {">", 4},        {"greaterthan", 4},
+                                       {"ge", 6}, {">=", 6}};
   for (const Entry& entry : kEntries) {
     if (entry.name == name) return entry.signs;
   }
@@ -53,10 +54,11 @@ bool is_cased(const Value& value, Case to, JinjaBudget& budget) {
   return change_case(text, other, budget).bytes() != text.bytes();
 }
 
-bool is_odd(const Value& value) {
-  if (!value.is_integer()) fail_type("tests odd and even need an integer, not", value);
-  return value.to_integer() % 2 != 0;
+double remainder(const Value& value, const Value& of, JinjaBudget& budget) {
+  return binary("%", value, of, budget).to_real();
 }
+
+bool is_one_of_a_kind(const Value& value) { return value.is_none() || value.as<bool>(); }
 
 }  // namespace
 
@@ -70,7 +72,7 @@ bool apply_test(const std::string& name, const Value& input, const Arguments& ar
   }
   if (name == "odd" || name == "even") {
     const Bound none(what, arguments, {});
-    return is_odd(input) == (name == "odd");
+    return remainder(input, Value::integer(2), budget) == (name == "odd" ? 1 : 0);
   }
   if (name == "upper" || name == "lower") {
     const Bound none(what, arguments, {});
@@ -86,11 +88,9 @@ bool apply_test(const std::string& name, const Value& input, const Arguments& ar
   if (signs) return (signs >> (compare(input, *args[0], budget) + 1) & 1) != 0;
   if (is_equality || is_difference) return equal(input, *args[0], budget) == is_equality;
   if (name == "in") return contains(*args[0], input, budget);
-  if (name == "divisibleby") {
-    return binary("%", input, *args[0], budget).to_real() == 0;
-  }
-  if (!input.is_none() && !input.as<bool>()) {
-    throw Error(Code::kUnsupported, "test sameas of other values than true, false and none");
+  if (name == "divisibleby") return remainder(input, *args[0], budget) == 0;
+  if (!is_one_of_a_kind(input) && !is_one_of_a_kind(*args[0])) {
+    throw Error(Code::kUnsupported, "test sameas between values without identity");
   }
   return type_name(input) == type_name(*args[0]) && equal(input, *args[0], budget);
 }

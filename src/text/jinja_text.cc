@@ -46,8 +46,14 @@ char32_t cased(char32_t c, Case to, bool first) {
 }
 
 void append_float(std::string& out, double v) {
-  if (std::isnan(v)) { out += "nan"; return; }
-  if (std::isinf(v)) { out += v < 0 ? "-inf" : "inf"; return; }
+  if (std::isnan(v)) {
+    out += "nan";
+    return;
+  }
+  if (std::isinf(v)) {
+    out += v < 0 ? "-inf" : "inf";
+    return;
+  }
   char buffer[40];
   const double size = std::fabs(v);
   const bool scientific = size != 0 && (size < 1e-4 || size >= 1e16);
@@ -68,8 +74,10 @@ bool is_printable(char32_t c) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -97,7 +105,8 @@ class Writer {
     } else {
       append_float(digits, value.to_real());
       if (json && std::isnan(value.to_real())) digits = "NaN";
-      if (json && std::isinf(value.to_real())) digits = value.to_real() < 0 ? "-Infinity" : "Infinity";
+      if (json && std::isinf(value.to_real()))
+        digits = value.to_real() < 0 ? "-Infinity" : "Infinity";
     }
     put(digits);
   }
@@ -183,8 +192,8 @@ class JsonWriter {
     }
     if (const Dict* dict = value.as_dict()) return write_dict(*dict);
     if (value.is_undefined()) {
-      throw Error(Code::kInvalidArgument, str("JSON of a missing value: ",
-                                              *value.as<Undefined>()->reason));
+      throw Error(Code::kInvalidArgument,
+                  str("JSON of a missing value: ", *value.as<Undefined>()->reason));
     }
     fail_type("JSON has no form for", value);
   }
@@ -193,14 +202,29 @@ class JsonWriter {
   void write_text(const MarkedText& text) {
     out_.put_quoted(text, '"', [&](char32_t c, std::string& piece) {
       switch (c) {
-        case '"': piece = "\\\""; return;
-        case '\\': piece = "\\\\"; return;
-        case '\n': piece = "\\n"; return;
-        case '\r': piece = "\\r"; return;
-        case '\t': piece = "\\t"; return;
-        case '\f': piece = "\\f"; return;
-        case '\b': piece = "\\b"; return;
-        default: break;
+        case '"':
+          piece = "\\\"";
+          return;
+        case '\\':
+          piece = "\\\\";
+          return;
+        case '\n':
+          piece = "\\n";
+          return;
+        case '\r':
+          piece = "\\r";
+          return;
+        case '\t':
+          piece = "\\t";
+          return;
+        case '\f':
+          piece = "\\f";
+          return;
+        case '\b':
+          piece = "\\b";
+          return;
+        default:
+          break;
       }
       if (c >= 0x20 && (c < 0x7f || !style_.ensure_ascii)) return;
       if (c < 0x10000) {
@@ -216,7 +240,9 @@ class JsonWriter {
   void write_dict(const Dict& dict) {
     std::vector<size_t> order(dict.entries.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    const auto key = [&](size_t i) -> const MarkedText& { return *dict.entries[i].first.as_text(); };
+    const auto key = [&](size_t i) -> const MarkedText& {
+      return *dict.entries[i].first.as_text();
+    };
     if (style_.sort_keys) {
       std::sort(order.begin(), order.end(),
                 [&](size_t a, size_t b) { return key(a).bytes() < key(b).bytes(); });
@@ -266,9 +292,8 @@ int64_t num_code_points(std::string_view bytes) {
 std::vector<uint32_t> code_point_offsets(std::string_view bytes, JinjaBudget& budget) {
   budget.spend_text(bytes.size(), bytes.size());
   std::vector<uint32_t> out;
-  for_code_points(bytes, [&](char32_t, size_t at, size_t) {
-    out.push_back(static_cast<uint32_t>(at));
-  });
+  for_code_points(bytes,
+                  [&](char32_t, size_t at, size_t) { out.push_back(static_cast<uint32_t>(at)); });
   out.push_back(static_cast<uint32_t>(bytes.size()));
   return out;
 }

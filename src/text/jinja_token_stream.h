@@ -18,7 +18,9 @@ class TokenStream {
 
   const Token& now() const { return tokens_[at_]; }
   const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  void skip() { if (at_ + 1 < tokens_.size()) ++at_; }
+  void skip() {
+    if (at_ + 1 < tokens_.size()) ++at_;
+  }
   bool is(TokenKind kind) const { return now().kind == kind; }
   bool is_operator(std::string_view text) const {
     return is(TokenKind::kOperator) && now().text == text;
@@ -88,9 +90,9 @@ class TokenStream {
    public:
     explicit Level(TokenStream& stream) : stream_(stream) {
       if (stream.depth_ >= stream.limits_.max_parse_depth) {
-        stream.fail(Code::kResourceExhausted, stream.now().at,
-                    str("the template nests constructs deeper than ",
-                        stream.limits_.max_parse_depth));
+        stream.fail(
+            Code::kResourceExhausted, stream.now().at,
+            str("the template nests constructs deeper than ", stream.limits_.max_parse_depth));
       }
       ++stream.depth_;
     }
@@ -105,13 +107,20 @@ class TokenStream {
  private:
   std::string describe() const {
     switch (now().kind) {
-      case TokenKind::kEnd: return "the end of the template";
-      case TokenKind::kData: return "text";
-      case TokenKind::kVariableBegin: return "\"{{\"";
-      case TokenKind::kVariableEnd: return "\"}}\"";
-      case TokenKind::kBlockBegin: return "\"{%\"";
-      case TokenKind::kBlockEnd: return "\"%}\"";
-      default: return quote_text(now().text);
+      case TokenKind::kEnd:
+        return "the end of the template";
+      case TokenKind::kData:
+        return "text";
+      case TokenKind::kVariableBegin:
+        return "\"{{\"";
+      case TokenKind::kVariableEnd:
+        return "\"}}\"";
+      case TokenKind::kBlockBegin:
+        return "\"{%\"";
+      case TokenKind::kBlockEnd:
+        return "\"%}\"";
+      default:
+        return quote_text(now().text);
     }
   }
 

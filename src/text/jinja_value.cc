@@ -27,7 +27,9 @@ uint64_t depth_with(uint64_t depth, const Value& member, const JinjaBudget& budg
 }
 
 template <typename T>
-int three_way(const T& a, const T& b) { return a < b ? -1 : b < a ? 1 : 0; }
+int three_way(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
 
 bool equal_lists(const List& a, const List& b, JinjaBudget& budget) {
   if (a.is_tuple != b.is_tuple || a.items.size() != b.items.size()) return false;
@@ -201,10 +203,14 @@ Value from_json(const nlohmann::ordered_json& json, JinjaBudget& budget) {
   using Kind = nlohmann::ordered_json::value_t;
   budget.spend(1);
   switch (json.type()) {
-    case Kind::boolean: return Value::boolean(json.get<bool>());
-    case Kind::number_float: return Value::real(json.get<double>());
-    case Kind::number_integer: return Value::integer(json.get<int64_t>());
-    case Kind::number_unsigned: return Value::integer(Checked(json.get<uint64_t>()).to<int64_t>());
+    case Kind::boolean:
+      return Value::boolean(json.get<bool>());
+    case Kind::number_float:
+      return Value::real(json.get<double>());
+    case Kind::number_integer:
+      return Value::integer(json.get<int64_t>());
+    case Kind::number_unsigned:
+      return Value::integer(Checked(json.get<uint64_t>()).to<int64_t>());
     case Kind::string:
       return Value::text(json.get_ref<const std::string&>(), MarkedText::Origin::kInput);
     case Kind::array: {
@@ -219,7 +225,8 @@ Value from_json(const nlohmann::ordered_json& json, JinjaBudget& budget) {
       }
       return make_dict(std::move(entries), budget);
     }
-    default: return Value();
+    default:
+      return Value();
   }
 }
 

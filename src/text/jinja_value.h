@@ -1,7 +1,7 @@
-// What a chat template computes with: plain data, and a few callable things named by an enumeration.
-// Data is immutable and shared; only a Namespace can change, and it is never part of other data, so
-// nothing here can form a cycle. Semantics are Python's, as far as templates can see them. Functions
-// that walk over data spend from the budget.
+// What a chat template computes with: plain data, and a few callable things named by an
+// enumeration. Data is immutable and shared; only a Namespace can change, and it is never part of
+// other data, so nothing here can form a cycle. Semantics are Python's, as far as templates can see
+// them. Functions that walk over data spend from the budget.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -43,10 +43,10 @@ enum class Function : uint8_t { kRange, kNamespace, kDict, kRaiseException, kStr
 class Value {
  public:
   using Text = std::shared_ptr<const MarkedText>;
-  using Data = std::variant<Undefined, None, bool, int64_t, double, Text,
-                            std::shared_ptr<const List>, std::shared_ptr<const Dict>,
-                            std::shared_ptr<Namespace>, Macro, Function, std::shared_ptr<Loop>,
-                            std::shared_ptr<const Method>>;
+  using Data =
+      std::variant<Undefined, None, bool, int64_t, double, Text, std::shared_ptr<const List>,
+                   std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, Macro, Function,
+                   std::shared_ptr<Loop>, std::shared_ptr<const Method>>;
 
   Value() : data_(None{}) {}
   explicit Value(Data data) : data_(std::move(data)) {}
@@ -63,7 +63,9 @@ class Value {
 
   // The content, or nullptr when this is of another type.
   template <typename T>
-  const T* as() const { return std::get_if<T>(&data_); }
+  const T* as() const {
+    return std::get_if<T>(&data_);
+  }
   const MarkedText* as_text() const { return pointee<Text>(); }
   const List* as_list() const { return pointee<std::shared_ptr<const List>>(); }
   const Dict* as_dict() const { return pointee<std::shared_ptr<const Dict>>(); }
@@ -71,7 +73,9 @@ class Value {
   Loop* as_loop() const { return pointee<std::shared_ptr<Loop>>(); }
   const Method* as_method() const { return pointee<std::shared_ptr<const Method>>(); }
   template <typename Visitor>
-  auto visit(Visitor&& visitor) const { return std::visit(visitor, data_); }
+  auto visit(Visitor&& visitor) const {
+    return std::visit(visitor, data_);
+  }
   bool is_undefined() const { return as<Undefined>() != nullptr; }
   bool is_none() const { return as<None>() != nullptr; }
   // Booleans count as integers, as in Python.

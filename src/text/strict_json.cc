@@ -164,7 +164,7 @@ class Builder : public nlohmann::json_sax<Json> {
   Json root_;
   std::vector<Json*> open_;  // enclosing containers; only the innermost one grows, so none moves
   std::vector<std::unordered_set<std::string>> keys_;  // of open_, for an ordered value
-  Json* member_ = nullptr;   // where the value of the last key goes
+  Json* member_ = nullptr;                             // where the value of the last key goes
 };
 
 template <typename Json>

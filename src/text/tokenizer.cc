@@ -121,20 +121,31 @@ EncodeResult Tokenizer::encode(std::string_view text, EncodeOptions options) con
     throw Error(Code::kInvalidArgument, str("text is not UTF-8 at byte ", *broken))
         .with_location(str("byte ", *broken));
   }
+  RL_CHECK(options.literal.empty() || options.literal.size() == text.size());
   const State& state = *state_;
   EncodeResult out;
   BpeScratch scratch;
+  const auto may_cut = [&](size_t begin, size_t end) {
+    if (options.literal.empty()) return options.allow_special;
+    return options.allow_special && options.literal[begin] == 0 && options.literal[end - 1] == 0;
+  };
   const auto push = [&](int32_t id) { out.ids.push_back(id); };
   const auto encode_words = [&](std::string_view piece) {
     state.encode_words(piece, scratch, out);
   };
   const auto normalize = [&](std::string_view piece) {
+    const auto offset = static_cast<size_t>(piece.data() - text.data());
     const std::string composed = state.nfc ? to_nfc(piece) : std::string();
+    // Marks hold no more for a text that composition changed, so then no special token is cut out.
+    const bool is_moved = state.nfc && !options.literal.empty() && composed != piece;
     if (state.nfc) piece = composed;
-    state.normalized_tokens.split(piece, options.allow_special, encode_words, push);
+    const auto may_cut_piece = [&](size_t begin, size_t end) {
+      return !is_moved && may_cut(offset + begin, offset + end);
+    };
+    state.normalized_tokens.split(piece, may_cut_piece, encode_words, push);
   };
   if (options.add_special) out.ids = state.prefix_ids;
-  state.raw_tokens.split(text, options.allow_special, normalize, push);
+  state.raw_tokens.split(text, may_cut, normalize, push);
   if (options.add_special) {
     out.ids.insert(out.ids.end(), state.suffix_ids.begin(), state.suffix_ids.end());
   }
@@ -153,8 +164,8 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
 
 void Tokenizer::check_id(int32_t id) const {
   if (has_token(id)) return;
-  throw Error(Code::kOutOfRange, str("id ", id, " has no token; the vocabulary has ids below ",
-                                     vocab_size()))
+  throw Error(Code::kOutOfRange,
+              str("id ", id, " has no token; the vocabulary has ids below ", vocab_size()))
       .with_expected(str("0..", vocab_size() - 1));
 }
 

@@ -18,6 +18,9 @@ namespace rl {
 struct EncodeOptions {
   bool add_special = false;    // add what the file's template puts around a text, such as bos
   bool allow_special = false;  // special tokens written in the text become their ids
+  // Empty, or one byte for each of the text: a special token whose first or last byte has a mark
+  // other than 0 stays text although allow_special is set.
+  std::string_view literal = {};
 };
 
 struct EncodeResult {

@@ -32,4 +32,10 @@ struct TokenizerParts {
   std::optional<bool> add_bos;       // ...add_bos_token; absent: what `pre` is known for
 };
 
+// A chat template as a checkpoint holds it. The one used without a name is called "default".
+struct ChatTemplateText {
+  std::string name;
+  std::string text;
+};
+
 }  // namespace rl

@@ -33,6 +33,7 @@ const Texts& texts() {
   static const Texts table = {
       {"key", "runtime.threads"},
       {"row", R"({"ids": [1, 2]})"},
+      {"chat", R"({"messages": [{"role": "user", "content": "x"}]})"},
       {"dir", RL_TEST_OUTPUT "/model"},
       {"path", RL_TEST_OUTPUT "/file"},
       {"rl_buffer_save path", RL_TEST_OUTPUT "/samples.rlbuf"},
@@ -71,6 +72,8 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_model_encode", RL_FAILED_PRECONDITION},     // no tokenizer
       {"rl_model_decode", RL_FAILED_PRECONDITION},
       {"rl_model_encode_chat", RL_FAILED_PRECONDITION},
+      {"rl_model_encode_chat_json", RL_FAILED_PRECONDITION},
+      {"rl_model_render_chat", RL_FAILED_PRECONDITION},  // no chat template
       {"rl_event_sample", RL_FAILED_PRECONDITION},  // the event is of a step
       {"rl_pipeline_next", RL_TIMEOUT},             // nothing happens
       {"rl_pipeline_dispatch", RL_TIMEOUT},

@@ -243,7 +243,8 @@ TEST_F(RealModel, RowsEqualTheGolden) {
   EXPECT_EQ(source->config().layers, 30);
   EXPECT_EQ(source->config().head_dim, 64);
   EXPECT_TRUE(source->config().tied_head);
-  EXPECT_FALSE(source->chat_template().empty());
+  ASSERT_EQ(source->chat_templates().size(), 1u);
+  EXPECT_EQ(source->chat_templates()[0].name, "default");
   // Stored row 2 j + h of a head is row 32 h + j: stored rows 0 and 288 = 64 * 4 + 32 are rows 0
   // and 64 * 4 + 16.
   std::vector<float> stored(576), have(576);

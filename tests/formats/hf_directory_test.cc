@@ -277,9 +277,14 @@ TEST(HfDirectory, ReadsTokenizerPathTemplateAndGenerationIds) {
   const auto a = open_weight_source(fs, "m");
   EXPECT_EQ(a->config().eos_ids, (std::vector<int32_t>{2, 3, 4}));
   EXPECT_EQ(a->tokenizer_json_path(), "m/tokenizer.json");
-  EXPECT_EQ(a->chat_template(), "D");
+  const auto templates = a->chat_templates();
+  ASSERT_EQ(templates.size(), 2u);
+  EXPECT_EQ(templates[0].name + templates[0].text, "toolT");
+  EXPECT_EQ(templates[1].name + templates[1].text, "defaultD");
   fs.files["m/chat_template.jinja"] = "J";
-  EXPECT_EQ(open_weight_source(fs, "m")->chat_template(), "J");
+  const auto own = open_weight_source(fs, "m")->chat_templates();
+  ASSERT_EQ(own.size(), 1u);
+  EXPECT_EQ(own[0].name + own[0].text, "defaultJ");
 }
 
 TEST(HfDirectory, RefusesSettingsItDoesNotFollow) {

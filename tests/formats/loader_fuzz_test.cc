@@ -77,7 +77,7 @@ void try_open(test::MemoryFs& fs, const std::string& path, uint64_t file_bytes, 
     }
     ++outcome.loaded;
     source->tokenizer_parts();
-    source->chat_template();
+    source->chat_templates();
   } catch (const Error& e) {
     ++outcome.refused;
     EXPECT_FALSE(e.location.empty()) << e.message;

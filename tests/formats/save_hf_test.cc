@@ -109,12 +109,15 @@ TEST(SaveHf, SavedGgufModelKeepsWeightsTokenizerAndIds) {
   const std::string gguf = kFixtures + "/gguf/tiny_llama_half.gguf";
   const auto source = open_weight_source(real_fs(), gguf);
   SaveOptions options = save_options_for(real_fs(), *source, Dtype::kF32);
-  options.chat_template = "{{ messages }}";
+  options.chat_templates = {{"default", "{{ messages }}"}, {"tool_use", "{{ tools }}"}};
   save(real_fs(), temp.file("out"), *source, options);
   const auto again = open_weight_source(real_fs(), temp.file("out"));
   expect_same_weights(*source, *again, Dtype::kF32);
   EXPECT_EQ(again->config(), source->config());
-  EXPECT_EQ(again->chat_template(), "{{ messages }}");
+  ASSERT_EQ(again->chat_templates().size(), 2u);
+  EXPECT_EQ(again->chat_templates()[0].text, "{{ messages }}");
+  EXPECT_EQ(again->chat_templates()[1].name, "tool_use");
+  EXPECT_EQ(again->chat_templates()[1].text, "{{ tools }}");
   EXPECT_EQ(again->tokenizer_json_path(), temp.file("out/tokenizer.json"));
 
   const Tokenizer a = Tokenizer::from_parts(*source->tokenizer_parts());
@@ -132,7 +135,8 @@ TEST(SaveHf, SavedGgufModelKeepsWeightsTokenizerAndIds) {
   const auto options2 = save_options_for(real_fs(), *again, Dtype::kF32);
   save(real_fs(), temp.file("out2"), *again, options2);
   for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json"}) {
+       {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+        "additional_chat_templates/tool_use.jinja", "config.json"}) {
     EXPECT_EQ(text_of(temp.file(str("out/", name))), text_of(temp.file(str("out2/", name))))
         << name;
   }
@@ -290,7 +294,8 @@ TEST(SaveHf, SavedRealModelKeepsEveryBit) {
   save(real_fs(), temp.file("out"), *source, save_options_for(real_fs(), *source, Dtype::kF32));
   const auto again = open_weight_source(real_fs(), temp.file("out"));
   EXPECT_EQ(again->config(), source->config());
-  EXPECT_EQ(again->chat_template(), source->chat_template());
+  ASSERT_EQ(again->chat_templates().size(), source->chat_templates().size());
+  EXPECT_EQ(again->chat_templates()[0].text, source->chat_templates()[0].text);
   expect_same_weights(*source, *again, Dtype::kF32);
 }
 

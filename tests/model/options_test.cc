@@ -19,7 +19,9 @@ class LongContext final : public WeightSource {
   void read(int64_t index, int64_t first_row, std::span<float> out) const override { inner_->read(index, first_row, out); }
   std::optional<TokenizerParts> tokenizer_parts() const override { return inner_->tokenizer_parts(); }
   std::string tokenizer_json_path() const override { return inner_->tokenizer_json_path(); }
-  std::string chat_template() const override { return inner_->chat_template(); }
+  std::vector<ChatTemplateText> chat_templates() const override {
+    return inner_->chat_templates();
+  }
   const std::string& path() const override { return inner_->path(); }
 
  private:

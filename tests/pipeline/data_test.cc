@@ -63,7 +63,7 @@ TEST(PromptRow, ReadsTheThreeKinds) {
   const PromptRow chat = parse_prompt_row(
       R"({"messages": [{"role": "user", "content": "h\u00e9"}], "tag": "t"})", "f:1");
   EXPECT_EQ(chat.kind, PromptRow::Kind::kMessages);
-  EXPECT_EQ(chat.messages[0].content, "h\xc3\xa9");
+  EXPECT_EQ(chat.chat.messages[0]["content"], "h\xc3\xa9");
   EXPECT_EQ(chat.tag, "t");
   EXPECT_EQ(parse_prompt_row(R"({"prompt": "x"})", "f:1").text, "x");
   EXPECT_EQ(parse_prompt_row(R"({"tag": "", "ids": [1, 2]})", "f:1").ids,
@@ -79,7 +79,8 @@ TEST(PromptRow, WrongRowsAreNamedWithTheirPlace) {
       {R"({"ids": []})", "/ids"},
       {R"({"ids": "1"})", "/ids"},
       {R"({"ids": [1.5]})", "/ids/0"},
-      {R"({"ids": [1, 99999999999999999999]})", "/ids/1"},
+      {R"({"ids": [1, 99999999999999999999]})", "f:7:"},
+      {R"({"ids": [1, 9223372036854775807]})", "/ids/1"},
       {R"({"ids": [true]})", "/ids/0"},
       {R"({"prompt": 1})", "/prompt"},
       {R"({"prompt": "x", "tag": 1})", "/tag"},
@@ -88,7 +89,10 @@ TEST(PromptRow, WrongRowsAreNamedWithTheirPlace) {
       {R"({"messages": [{"role": "user"}]})", "/messages/0/content"},
       {R"({"messages": [{"role": "", "content": "x"}]})", "/messages/0/role"},
       {R"({"messages": [{"role": "user", "content": null}]})", "/messages/0/content"},
-      {R"({"messages": [{"role": "user", "content": "x", "name": "y"}]})", "/messages/0/name"},
+      {R"({"messages": [{"role": "user", "content": ["y"]}]})", "/messages/0/content/0"},
+      {R"({"messages": [{"role": "user", "content": "x"}], "tools": 1})", "/tools"},
+      {R"({"messages": [{"role": "user", "content": "x"}], "chat_template": 1})", "/chat_template"},
+      {R"({"prompt": "x", "tools": []})", "exactly one"},
       {"[1]", "expected an object"},
       {R"({"ids": [1], "ids": [2]})", "f:7"},
       {R"({"prompt": "x")", "f:7:"},
@@ -121,6 +125,37 @@ TEST(PromptRow, IdsAndLengthsAreCheckedAgainstTheModel) {
   // The fixture has no tokenizer.
   EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { make(R"({"prompt": "x"})"); }).location,
             "f:3");
+}
+
+TEST(PromptRow, AChatGoesThroughTheModelsOwnTemplate) {
+  const TempDir dir;
+  OptionSet options = testing::tiny_options(dir);
+  options.set_string("model.path", std::string(RL_FIXTURES) + "/gguf/tiny_llama_half.gguf");
+  options.set_i64("engine.max_model_len", 64);
+  open_tiny(options)->save(dir.file("model"), Dtype::kF32, false);
+  write_bytes(dir.file("model/chat_template.jinja"),
+              "{% for m in messages %}{{ bos_token }}{{ m.role }}:{{ m.content }}{{ eos_token }}"
+              "{% endfor %}{{ tools | tojson }}{{ mood }}{{ 1 // (messages | length - 2) }}");
+  options.set_string("model.path", dir.file("model"));
+  const auto model = open_tiny(options);
+  const auto make = [&](const std::string& json) {
+    return make_prompt(parse_prompt_row(json, "f:3"), *model, {8, 64}, "f:3");
+  };
+  const Prompt prompt = make(R"({"messages": [{"role": "user", "content": "hi"}],
+      "tools": [{"b": 1, "a": 2}], "chat_template_kwargs": {"mood": "calm"}})");
+  const Tokenizer& tokenizer = model->tokenizer();
+  const auto token = [&](std::optional<int32_t> id) {
+    return id ? std::string(tokenizer.token_bytes(*id)) : std::string();
+  };
+  const std::string text = str(token(tokenizer.bos_id()), "user:hi", token(tokenizer.eos_id()),
+                               R"([{"b": 1, "a": 2}]calm-1)");
+  EXPECT_EQ(prompt.ids, tokenizer.encode(text, {.allow_special = true}).ids);
+  EXPECT_EQ(prompt.stop_ids, model->chat_stop_ids());
+  const std::string two =
+      R"({"messages": [{"role": "a", "content": ""}, {"role": "b", "content": ""}]})";
+  const Error e = expect_error(Code::kOutOfRange, [&] { make(two); });
+  EXPECT_EQ(e.location, "f:3");
+  EXPECT_TRUE(contains(e.message, "model chat_template:1:"));
 }
 
 TEST(EpochOrder, IsAPermutationOfItsOwnPerEpoch) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "model/gguf_source.h"
+#include "support/chat_goldens.h"
 #include "support/tokenizer_goldens.h"
 #include "text/chat_template.h"
 #include "text/strict_json.h"
@@ -15,7 +16,9 @@ class SmolLm2Tokenizer : public testing::Test {
   void SetUp() override {
     const char* path = std::getenv("RL_SMOLLM2_GGUF");
     if (path == nullptr) GTEST_SKIP() << "RL_SMOLLM2_GGUF does not name the SmolLM2 GGUF file";
-    parts_ = open_gguf_source(real_fs(), path)->tokenizer_parts();
+    const auto source = open_gguf_source(real_fs(), path);
+    parts_ = source->tokenizer_parts();
+    texts_ = source->chat_templates();
     ASSERT_TRUE(parts_.has_value());
     tokenizer_.emplace(Tokenizer::from_parts(*parts_));
     const std::string golden = std::string(RL_FIXTURES) + "/tokenizers/smollm2.golden.json";
@@ -23,6 +26,7 @@ class SmolLm2Tokenizer : public testing::Test {
   }
 
   std::optional<TokenizerParts> parts_;
+  std::vector<ChatTemplateText> texts_;
   std::optional<Tokenizer> tokenizer_;
   nlohmann::json golden_;
 };
@@ -47,14 +51,24 @@ TEST_F(SmolLm2Tokenizer, KnowsItsEndOfTurn) {
   EXPECT_TRUE(tokenizer_->is_special(*tokenizer_->eos_id()));
 }
 
+TEST_F(SmolLm2Tokenizer, TheFilesOwnTemplateRendersEveryGoldenCase) {
+  const std::string path = std::string(RL_FIXTURES) + "/tokenizers/chat_templates.json";
+  const auto golden = parse_ordered_json(read_text_file(real_fs(), path, 1 << 26), path, 1 << 26);
+  EXPECT_EQ(test::check_chat_goldens(golden, [&](const std::string& name) {
+              return name == "smollm2" ? texts_.at(0).text : std::string();
+            }), 20);
+}
+
 TEST_F(SmolLm2Tokenizer, ChatIdsEqualThoseOfTheRenderedText) {
   const std::vector<ChatMessage> chat = {{"user", "What is 3 + 4? Answer with the number only."},
                                          {"assistant", " 7\n"},
                                          {"user", "\tno\x1d"}};
-  const EncodeResult ids = encode_chat(*tokenizer_, chat, true);
-  const EncodeResult text = tokenizer_->encode(render_chatml(chat, true), {.allow_special = true});
-  EXPECT_EQ(ids.ids, text.ids);
+  const ChatTemplates templates(texts_, "smollm2");
+  const MarkedText text = templates.render(make_chat_request(chat), special_token_texts(*tokenizer_), true);
+  const EncodeResult ids = encode_chat(*tokenizer_, text);
+  EXPECT_EQ(ids.ids, tokenizer_->encode(text.bytes(), {.allow_special = true}).ids);
   EXPECT_EQ(ids.num_unmapped_bytes, 1u);
+  EXPECT_EQ(find_turn_end(templates, *tokenizer_), tokenizer_->id_of("<|im_end|>"));
 }
 
 TEST_F(SmolLm2Tokenizer, IsBuiltQuickly) {

@@ -21,6 +21,11 @@ inline nlohmann::json fixture_json(const std::string& name) {
   return parse_strict_json(fixture_text(name), name, 1 << 26);
 }
 
+// Members keep their order.
+inline nlohmann::ordered_json ordered_fixture(const std::string& name) {
+  return parse_ordered_json(fixture_text(name), name, 1 << 26);
+}
+
 inline Tokenizer tiny_tokenizer(const std::string& name) {
   return Tokenizer::from_json(real_fs(), fixture_path(name + ".tokenizer.json"));
 }
