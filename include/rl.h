@@ -630,12 +630,12 @@ RL_API rl_status rl_model_encode(const rl_model* model, const char* text, size_t
 RL_API rl_status rl_model_decode(const rl_model* model, const int32_t* ids, size_t num_ids,
                                  uint64_t flags, rl_bytes** text, rl_error** err);
 
-/* Chat templates. A model's own chat template, Jinja text of its directory or file, is run as
- * transformers runs it, by an interpreter that reaches nothing but the chat and is bounded in
- * steps, depth and size (RL_RESOURCE_EXHAUSTED names the bound). A construct, filter, test or
- * method that it does not have is RL_UNSUPPORTED with its name, line and column;
- * raise_exception of the template is RL_INVALID_ARGUMENT with the template's text; a model without
- * a template is RL_FAILED_PRECONDITION.
+/* Chat templates. A model's own chat template, Jinja text of its directory or file, or the one at
+ * model.chat_template_path in its place, is run as transformers runs it, by an interpreter that
+ * reaches nothing but the chat and is bounded in steps, depth and size (RL_RESOURCE_EXHAUSTED names
+ * the bound). A construct, filter, test or method that it does not have is RL_UNSUPPORTED with its
+ * name, line and column; raise_exception of the template is RL_INVALID_ARGUMENT with the template's
+ * text; a model without a template is RL_FAILED_PRECONDITION.
  *
  * A special token becomes its id where the template wrote it. Where a message, a tool or a variable
  * spells one, it stays text, so a chat cannot forge a turn; transformers instead parses it. To have

@@ -12,7 +12,8 @@ namespace rl {
 namespace {
 
 // Options that decide what a loaded model looks like.
-constexpr const char* kModelKeys[] = {"engine.block_size", "engine.max_model_len", "model.path"};
+constexpr const char* kModelKeys[] = {"engine.block_size", "engine.max_model_len",
+                                      "model.chat_template_path", "model.path"};
 
 ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
   ModelOptions m;
@@ -63,9 +64,21 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   return loaded;
 }
 
+// A template that was chosen by an option must be right; one that came with the model need not be,
+// as long as nobody uses it.
+void LoadedModel::load_chat_templates() {
+  const std::string& own = options_.get_string("model.chat_template_path");
+  std::vector<ChatTemplateText>& texts = save_options_.chat_templates;
+  if (!own.empty()) {
+    texts = {{"default", read_text_file(runtime_->fs(), own, JinjaLimits().max_template_bytes)}};
+  }
+  chat_templates_ = ChatTemplates(texts, own.empty() ? path_ : own);
+  if (!own.empty()) chat_templates_.check();
+}
+
 void LoadedModel::load_tokenizer(const WeightSource& source) {
-  chat_templates_ = ChatTemplates(source.chat_templates(), path_);
   save_options_ = save_options_for(runtime_->fs(), source, Dtype::kF32);
+  load_chat_templates();
   if (auto parts = source.tokenizer_parts()) {
     tokenizer_ = Tokenizer::from_parts(std::move(*parts));
   } else if (!source.tokenizer_json_path().empty()) {

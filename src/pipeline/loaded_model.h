@@ -92,6 +92,7 @@ class LoadedModel {
   LoadedModel() = default;
   class ReadLease;
   void load_tokenizer(const WeightSource& source);
+  void load_chat_templates();
 
   std::shared_ptr<Runtime> runtime_;
   OptionSet options_;

@@ -81,6 +81,12 @@ ChatTemplates::ChatTemplates(const std::vector<ChatTemplateText>& templates, std
   }
 }
 
+void ChatTemplates::check() const {
+  for (const Entry& entry : entries_) {
+    if (entry.error) throw Error(*entry.error);
+  }
+}
+
 const ChatTemplates::Entry& ChatTemplates::choose(const ChatRequest& request) const {
   const auto find = [&](std::string_view name) -> const Entry* {
     for (const Entry& entry : entries_) {

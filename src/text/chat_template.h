@@ -29,7 +29,8 @@ class ChatTemplates {
   ChatTemplates(const std::vector<ChatTemplateText>& templates, std::string source,
                 JinjaLimits limits = {});
 
-  bool empty() const { return entries_.empty(); }
+  // Throws the error of the first template that cannot be read.
+  void check() const;
 
   // The template is the one the request names; else, with tools, the one named "tool_use"; else
   // "default". Errors carry "source chat_template:line:column"; raise_exception of the template is

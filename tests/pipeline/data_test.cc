@@ -158,6 +158,27 @@ TEST(PromptRow, AChatGoesThroughTheModelsOwnTemplate) {
   EXPECT_TRUE(contains(e.message, "model chat_template:1:"));
 }
 
+TEST(LoadedModelChat, AnOptionReplacesTheModelsTemplateAlsoInSavedCopies) {
+  const TempDir dir;
+  OptionSet options = testing::tiny_options(dir);
+  options.set_string("model.path", std::string(RL_FIXTURES) + "/gguf/tiny_llama_half.gguf");
+  const std::string path = dir.file("own.jinja");
+  options.set_string("model.chat_template_path", path);
+  expect_error(Code::kNotFound, [&] { open_tiny(options); });
+  write_bytes(path, "{{ x");
+  EXPECT_EQ(expect_error(Code::kDataLoss, [&] { open_tiny(options); }).location,
+            path + " chat_template:1:1");
+  write_bytes(path, "own {{ messages[0].content }}");
+  const ChatRequest request = make_chat_request(std::vector<ChatMessage>{{"user", "x"}});
+  const auto model = open_tiny(options);
+  EXPECT_EQ(model->render_chat(request, false).bytes(), "own x");
+  model->save(dir.file("saved"), Dtype::kF32, false);
+  options.set_string("model.chat_template_path", "");
+  expect_error(Code::kConflict, [&] { require_same_model(*model, options); });
+  options.set_string("model.path", dir.file("saved"));
+  EXPECT_EQ(open_tiny(options)->render_chat(request, false).bytes(), "own x");
+}
+
 TEST(EpochOrder, IsAPermutationOfItsOwnPerEpoch) {
   const auto a = epoch_order(100, true, 5, 0), b = epoch_order(100, true, 5, 1);
   EXPECT_EQ(a, epoch_order(100, true, 5, 0));

@@ -57,7 +57,9 @@ TEST(JinjaFuzz, MutatedTemplatesAndChatsRenderOrFailWithAPlace) {
     try {
       const ChatRequest request =
           parse_chat_request(changes_chat ? test::mutate(chat, seed) : chat, "chat");
-      const ChatTemplates set({{"default", mutated_template(templates, seed)}}, "t", kLimits);
+      const std::string& whole = templates[seed / 4 % templates.size()];
+      const std::string source = changes_chat ? whole : mutated_template(templates, seed);
+      const ChatTemplates set({{"default", source}}, "t", kLimits);
       const MarkedText text = set.render(request, special, round % 2 == 0);
       encode_chat(tokenizer, text);
       ++rendered;
