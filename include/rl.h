@@ -1099,8 +1099,9 @@ RL_API rl_status rl_buffer_create(const rl_options* options, uint64_t max_sample
 RL_API void rl_buffer_destroy(rl_buffer* buffer);
 
 /* Copies a scored sample into the buffer. RL_FAILED_PRECONDITION (not scored), RL_NON_FINITE
- * (reward or log-prob), RL_DUPLICATE (ordinal and slot are there), RL_OUT_OF_RANGE (slot, ids),
- * RL_RESOURCE_EXHAUSTED (full). Thread: any. */
+ * (reward or log-prob), RL_DUPLICATE (ordinal and slot are there), RL_OUT_OF_RANGE (slot,
+ * num_prompt, temperature), RL_INVALID_ARGUMENT (what no buffer file may hold: an id or a time
+ * below 0, a data_row below -1), RL_RESOURCE_EXHAUSTED (full). Thread: any. */
 RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err);
 
 /* Copies every sample of a batch into the buffer. It stops at the first that is refused, naming its
@@ -1117,12 +1118,13 @@ RL_API rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
                                  uint64_t* num_whole_groups, rl_error** err);
 
 /* Writes every sample held to a buffer file (docs/buffer_format.md), group by group, those of
- * incomplete groups too; the buffer keeps them, and other calls on it wait. The file appears by one
- * rename, complete and synced. model, which may be NULL, is what training on the samples starts
- * from: the file names its digest. A file of that name is RL_ALREADY_EXISTS unless flags have
- * RL_SAVE_REPLACE. buffer.compression_level of the buffer's options is zstd's level. RL_BUSY while
- * the model is trained; RL_INVALID_ARGUMENT names a sample that breaks a rule of the format.
- * Thread: any. */
+ * incomplete groups too; the buffer keeps them, and other calls on it wait. The file is written as
+ * PATH.tmp and appears by one rename, complete and synced; there may be one save to a path at a
+ * time. model, which may be NULL, is what training on the samples starts from: the file names its
+ * digest. A file of that name is RL_ALREADY_EXISTS unless flags have RL_SAVE_REPLACE.
+ * buffer.compression_level of the buffer's options is zstd's level. RL_BUSY while the model is
+ * trained; RL_INVALID_ARGUMENT names a sample with an id beyond the model's vocabulary;
+ * RL_RESOURCE_EXHAUSTED names a group of more than 1 GiB. Thread: any. */
 RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_t path_len,
                                 const rl_model* model, uint64_t flags, rl_error** err);
 
@@ -1135,8 +1137,9 @@ RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_
  * for samples that are not scored or of an evaluation.
  *
  * A run with buffer.record_dir writes the batch of step n to step_00000n.rlbuf there. From the
- * run's model and options, with trainer.max_tokens_per_device as rl_buffer_get_file_info tells it,
- * this replays a step, and all steps in order end with the weights of the run bit for bit:
+ * run's first model and with its options, but trainer.max_tokens_per_device as
+ * rl_buffer_get_file_info tells it, this for all steps from 1 in order ends with the weights of the
+ * run bit for bit (docs/buffer_format.md, Replay):
  *
  *   rl_buffer_load(buffer, path, RL_NUL_TERMINATED, model, &count, &err);
  *   if (rl_buffer_take(buffer, INT64_MAX, &batch, &err) == RL_OK)   RL_TIMEOUT: all were dropped
@@ -1151,7 +1154,7 @@ typedef struct rl_buffer_file_info {
   size_t struct_size;
   uint64_t step;                  /* training step, from 1, whose batch it is; 0: of none */
   uint64_t group_size;            /* samples of a whole group */
-  uint64_t max_tokens_per_device; /* of the micro-batches of its run, as planned */
+  uint64_t max_tokens_per_device; /* of its run, planned or given: a replay's trainer takes it */
   uint64_t options_identity;      /* digest of the options on which the bits of its run depend */
   uint64_t weight_version;        /* of the weights that training on it starts from */
   uint64_t weight_digest;         /* of these, as rl_model_digest */

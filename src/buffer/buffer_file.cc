@@ -11,15 +11,28 @@
 namespace rl {
 namespace {
 
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 void require_new(FileSystem& fs, const std::string& path, bool replace_existing) {
   if (replace_existing || !fs.exists(path)) return;
   throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
+}
+
+// Ids and slots that the file's own info rules out. place is empty for groups of the caller.
+void check_limits(const BufferInfo& info, const Group& group, Code code, const std::string& place) {
+  const auto refuse = [&](const Sample& s, const char* field, const std::string& what) {
+    throw Error(code, str(place, place.empty() ? "" : ": ", sample_name(s), ": ", what))
+        .with_key(field)
+        .with_location(place);
+  };
+  for (const SamplePtr& s : group.samples) {
+    if (info.group_size > 0 && s->slot >= info.group_size) {
+      refuse(*s, "slot", str("slot ", s->slot, " in groups of ", info.group_size));
+    }
+    if (!info.model) continue;
+    for (const int32_t id : s->ids) {
+      if (id < info.model->vocab) continue;
+      refuse(*s, "ids", str("id ", id, " in a vocabulary of ", info.model->vocab));
+    }
+  }
 }
 
 [[noreturn]] void refuse_weights(const std::string& path, const std::string& what) {
@@ -30,8 +43,12 @@ void require_new(FileSystem& fs, const std::string& path, bool replace_existing)
 
 BufferFileWriter::BufferFileWriter(FileSystem& fs, const std::string& path, const BufferInfo& info,
                                    const BufferFileRules& rules)
-    : fs_(fs), path_(path), temporary_(path + ".tmp"), replace_existing_(rules.replace_existing) {
-  const std::vector<std::byte> document = encode_buffer_info(info);
+    : fs_(fs),
+      info_(info),
+      path_(path),
+      temporary_(path + ".tmp"),
+      replace_existing_(rules.replace_existing) {
+  const std::vector<std::byte> document = encode_buffer_info(info_);
   require_new(fs_, path_, replace_existing_);
   file_ = fs_.create(temporary_);
   try {
@@ -57,7 +74,9 @@ void BufferFileWriter::discard() noexcept {
 
 void BufferFileWriter::append(const Group& group) {
   RL_CHECK(file_ != nullptr);
-  frames_->append(kGroupKind, encode_group(group));
+  const std::vector<std::byte> document = encode_group(group);
+  check_limits(info_, group, Code::kInvalidArgument, "");
+  frames_->append(kGroupKind, document);
 }
 
 void BufferFileWriter::commit() {
@@ -68,7 +87,7 @@ void BufferFileWriter::commit() {
   require_new(fs_, path_, replace_existing_);
   fs_.rename(temporary_, path_);
   file_.reset();
-  fs_.sync_directory(parent_of(path_));
+  fs_.sync_directory(parent_directory(path_));
 }
 
 namespace {
@@ -97,25 +116,8 @@ std::optional<Group> BufferFileReader::next() {
         .with_location(place);
   }
   Group group = decode_group(frame->document, place);
-  check_limits(group, place);
+  check_limits(info_, group, Code::kDataLoss, place);
   return group;
-}
-
-void BufferFileReader::check_limits(const Group& group, const std::string& place) const {
-  const auto refuse = [&](const Sample& s, const std::string& what) {
-    throw Error(Code::kDataLoss, str(place, ": sample ", s.id, ": ", what)).with_location(place);
-  };
-  for (const SamplePtr& s : group.samples) {
-    if (info_.group_size > 0 && s->slot >= info_.group_size) {
-      refuse(*s, str("slot ", s->slot, " in groups of ", info_.group_size));
-    }
-    if (!info_.model) continue;
-    for (const int32_t id : s->ids) {
-      if (id >= info_.model->vocab) {
-        refuse(*s, str("id ", id, " in a vocabulary of ", info_.model->vocab));
-      }
-    }
-  }
 }
 
 void require_start_weights(const std::string& path, const BufferInfo& info,

@@ -20,7 +20,8 @@ struct BufferFileRules {
   bool replace_existing = false;  // else Error(kAlreadyExists) when the path is there
 };
 
-// Writes PATH.tmp; commit() gives it its name. Without commit it is removed at the end.
+// Writes PATH.tmp; commit() gives it its name. Without commit it is removed at the end. One writer
+// of a path at a time.
 class BufferFileWriter {
  public:
   BufferFileWriter(FileSystem& fs, const std::string& path, const BufferInfo& info,
@@ -28,7 +29,8 @@ class BufferFileWriter {
   ~BufferFileWriter();
   BufferFileWriter(const BufferFileWriter&) = delete;
 
-  // Errors of encode_group.
+  // Errors of encode_group; kInvalidArgument naming sample and limit when an id or a slot is beyond
+  // the vocabulary or the group size of the file's own info.
   void append(const Group& group);
   // The file is durable and has its name on return. After an error the path is as it was, except
   // that a failure to sync the directory leaves the new file.
@@ -38,6 +40,7 @@ class BufferFileWriter {
   void discard() noexcept;
 
   FileSystem& fs_;
+  const BufferInfo info_;
   const std::string path_, temporary_;
   const bool replace_existing_;
   std::unique_ptr<OutputFile> file_;
@@ -59,8 +62,6 @@ class BufferFileReader {
   std::optional<Group> next();
 
  private:
-  void check_limits(const Group& group, const std::string& place) const;
-
   std::unique_ptr<InputFile> file_;
   FrameReader frames_;
   BufferInfo info_;

@@ -4,15 +4,16 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "data/sample_document.h"
 
 namespace rl {
 namespace {
 
-std::string sample_name(const Sample& s) {
-  return str("sample ", s.id, " (ordinal ", s.ordinal, ", slot ", s.slot, ")");
-}
+constexpr auto kMaxGroupSize = static_cast<int64_t>(kMaxGroupSamples);
 
-void check_sample(const Sample& s, int64_t group_size) {
+void check_sample(const SamplePtr& sample, int64_t group_size) {
+  if (sample == nullptr) throw Error(Code::kInvalidArgument, "the sample is null");
+  const Sample& s = *sample;
   if (s.purpose != Purpose::kTrain) {
     throw Error(Code::kInvalidArgument, sample_name(s) + " is one of an evaluation");
   }
@@ -24,14 +25,15 @@ void check_sample(const Sample& s, int64_t group_size) {
     throw Error(Code::kOutOfRange, str(sample_name(s), " does not fit into groups of ", group_size))
         .with_expected(str("slot 0..", group_size - 1));
   }
+  require_storable(s);
 }
 
 }  // namespace
 
 ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity)
     : group_size_(group_size), capacity_(capacity) {
-  if (group_size < 1 || group_size > 65536) {
-    throw Error(Code::kOutOfRange, str("group size ", group_size, " is outside 1..65536"))
+  if (group_size < 1 || group_size > kMaxGroupSize) {
+    throw Error(Code::kOutOfRange, str("group size ", group_size, " is outside 1..", kMaxGroupSize))
         .with_key("group_size");
   }
   if (capacity < group_size) {
@@ -42,11 +44,13 @@ ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity)
 }
 
 void ExperienceBuffer::put(SamplePtr sample) {
+  check_sample(sample, group_size_);
   const std::lock_guard lock(mutex_);
   put_locked(std::move(sample));
 }
 
 void ExperienceBuffer::put_all(std::vector<SamplePtr> samples) {
+  for (const SamplePtr& s : samples) check_sample(s, group_size_);
   const std::lock_guard lock(mutex_);
   size_t done = 0;
   try {
@@ -58,8 +62,6 @@ void ExperienceBuffer::put_all(std::vector<SamplePtr> samples) {
 }
 
 void ExperienceBuffer::put_locked(SamplePtr sample) {
-  if (sample == nullptr) throw Error(Code::kInvalidArgument, "the sample is null");
-  check_sample(*sample, group_size_);
   if (num_samples_ == capacity_) {
     throw Error(Code::kResourceExhausted,
                 str("the buffer is full: it holds ", capacity_, " samples"));
@@ -71,7 +73,10 @@ void ExperienceBuffer::put_locked(SamplePtr sample) {
     throw Error(Code::kDuplicate,
                 str("ordinal ", ordinal, ", slot ", slot, " is in the buffer already"));
   }
-  groups_[ordinal].emplace(slot, std::move(sample));
+  // Made first: when memory ends here, no group without samples stays behind.
+  std::map<uint32_t, SamplePtr> only;
+  only.emplace(slot, std::move(sample));
+  groups_[ordinal].merge(only);
   ++num_samples_;
 }
 

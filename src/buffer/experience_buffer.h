@@ -1,5 +1,6 @@
 // Scored samples on their way to the trainer. Samples gather into groups by ordinal; a group can be
-// taken once it has all its slots, so a batch never holds a part of one. Thread-safe.
+// taken once it has all its slots, so a batch never holds a part of one. What is held can be saved:
+// every sample obeys the rules of its document. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,12 +14,12 @@ namespace rl {
 
 class ExperienceBuffer {
  public:
-  // group_size is 1..65536; at most capacity samples are held.
+  // group_size is 1..kMaxGroupSamples; at most capacity samples are held.
   ExperienceBuffer(int64_t group_size, int64_t capacity);
 
-  // Errors: kInvalidArgument (null, of an evaluation), kFailedPrecondition (not scored), kNonFinite
-  // (reward), kDuplicate (same ordinal and slot), kOutOfRange (slot), kResourceExhausted (full).
-  // The sample is untouched then.
+  // Errors: kInvalidArgument (null, of an evaluation, require_storable), kFailedPrecondition (not
+  // scored), kNonFinite (reward), kDuplicate (same ordinal and slot), kOutOfRange (slot),
+  // kResourceExhausted (full). The sample is untouched then.
   void put(SamplePtr sample);
   // All of them or, after an error, none. Errors as put.
   void put_all(std::vector<SamplePtr> samples);

@@ -206,17 +206,17 @@ class RealFileSystem final : public FileSystem {
   }
 };
 
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 }  // namespace
 
 FileSystem& real_fs() {
   static RealFileSystem* const fs = new RealFileSystem;
   return *fs;
+}
+
+std::string parent_directory(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 std::string read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes) {
@@ -247,7 +247,7 @@ void write_file_atomically(FileSystem& fs, const std::string& path, std::string_
     }
     throw;
   }
-  fs.sync_directory(parent_of(path));
+  fs.sync_directory(parent_directory(path));
 }
 
 }  // namespace rl

@@ -48,6 +48,9 @@ class FileSystem {
 // The real file system (pread, write, fsync). Never null, lives for ever.
 FileSystem& real_fs();
 
+// The directory that holds path: "." for a bare name.
+std::string parent_directory(const std::string& path);
+
 // Whole file into a string; kResourceExhausted when larger than max_bytes.
 std::string read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes);
 // Writes a temporary sibling, syncs and renames, so that path is either the old or the whole new content.

@@ -17,6 +17,14 @@ constexpr std::string_view kMagic = "RLFRAMES", kClosingKind = "DONE";
 constexpr size_t kDescriptorAt = 4;
 constexpr std::byte kChecksumFlag{4};
 
+// zstd itself also takes skippable frames, which hold nothing that is checked.
+bool is_checksummed_frame(std::span<const std::byte> stored) {
+  uint32_t magic = 0;
+  if (stored.size() <= kDescriptorAt) return false;
+  std::memcpy(&magic, stored.data(), sizeof magic);
+  return magic == ZSTD_MAGICNUMBER && (stored[kDescriptorAt] & kChecksumFlag) != std::byte{0};
+}
+
 struct FileHeader {
   std::array<char, 8> magic{};
   uint32_t version = kVersion;
@@ -177,9 +185,9 @@ void FrameReader::read_payload(const FrameRecord& record, uint64_t offset) {
   }
   stored_.resize(stored);
   read_digested(stored_, "a frame");
-  if (stored <= kDescriptorAt || ZSTD_getFrameContentSize(stored_.data(), stored) != length ||
-      ZSTD_findFrameCompressedSize(stored_.data(), stored) != stored ||
-      (stored_[kDescriptorAt] & kChecksumFlag) == std::byte{0}) {
+  if (!is_checksummed_frame(stored_) ||
+      ZSTD_getFrameContentSize(stored_.data(), stored) != length ||
+      ZSTD_findFrameCompressedSize(stored_.data(), stored) != stored) {
     fail(offset, str("the ", stored, " stored bytes are not one zstd frame with a checksum and ",
                      "content of ", length, " bytes"));
   }

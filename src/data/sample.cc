@@ -1,7 +1,13 @@
-// Names of the closed lists.
+// Names of the closed lists and of samples.
 #include "data/sample.h"
 
+#include "core/error.h"
+
 namespace rl {
+
+std::string sample_name(const Sample& s) {
+  return str("sample ", s.id, " (ordinal ", s.ordinal, ", slot ", s.slot, ")");
+}
 
 const char* finish_reason_name(FinishReason reason) {
   switch (reason) {

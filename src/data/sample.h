@@ -44,6 +44,7 @@ struct Sample {
   int64_t generated() const { return static_cast<int64_t>(ids.size()) - prompt_tokens; }
 };
 using SamplePtr = std::shared_ptr<Sample>;
+std::string sample_name(const Sample& sample);  // "sample 7 (ordinal 3, slot 1)", for errors
 
 struct Group {
   uint64_t ordinal = 0;

@@ -28,9 +28,7 @@ struct Blame {
     throw Error(code, place.empty() ? what : str(place, ": ", what)).with_location(place);
   }
   [[noreturn]] void fail(const Sample& s, const char* field, const std::string& what) const {
-    const std::string sample =
-        str("sample ", s.id, " (ordinal ", s.ordinal, ", slot ", s.slot, ")");
-    throw Error(code, str(place, place.empty() ? "" : ": ", sample, ": ", field, " ", what))
+    throw Error(code, str(place, place.empty() ? "" : ": ", sample_name(s), ": ", field, " ", what))
         .with_key(field)
         .with_location(place);
   }
@@ -100,6 +98,11 @@ void check_size(uint64_t ordinal, size_t samples, const Blame& blame) {
                  kMaxGroupSamples));
 }
 
+void check_sample(const Sample& s, const Blame& blame) {
+  check_tokens(s, blame);
+  check_scalars(s, blame);
+}
+
 void check_group(const Group& group, const Blame& blame) {
   check_size(group.ordinal, group.samples.size(), blame);
   int64_t last_slot = -1;
@@ -113,8 +116,7 @@ void check_group(const Group& group, const Blame& blame) {
     }
     if (s.slot <= last_slot) blame.fail(s, "slot", str("comes after slot ", last_slot));
     last_slot = s.slot;
-    check_tokens(s, blame);
-    check_scalars(s, blame);
+    check_sample(s, blame);
   }
 }
 
@@ -183,7 +185,7 @@ const Root& verified(std::span<const std::byte> document, std::string_view kind,
   return *flatbuffers::GetRoot<Root>(data);
 }
 
-// Vectors of a document may overlap. Copies of more bytes than the document has are refused, so
+// Vectors of a document may share bytes. Copies of more bytes than the document has are refused, so
 // that a small document cannot ask for much memory.
 class Budget {
  public:
@@ -257,6 +259,8 @@ void check_info(const BufferInfo& info, const Blame& blame) {
 }
 
 }  // namespace
+
+void require_storable(const Sample& sample) { check_sample(sample, {Code::kInvalidArgument, ""}); }
 
 std::vector<std::byte> encode_group(const Group& group) {
   check_group(group, {Code::kInvalidArgument, ""});

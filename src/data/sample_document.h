@@ -38,10 +38,14 @@ struct BufferInfo {
   bool operator==(const BufferInfo&) const = default;
 };
 
-// kInvalidArgument naming sample and field when a check fails: at least one sample, none null, all
-// of the group's ordinal, slots ascending, one prompt token or more, ids of at least 0, per-token
-// arrays of one entry per generated token, finite numbers, masks of 0 and 1, known enums.
-// kResourceExhausted when the document would exceed kMaxDocumentBytes.
+// kInvalidArgument naming sample and field unless a document may hold the sample: one prompt token
+// or more, ids of at least 0, per-token arrays of one entry per generated token, finite numbers,
+// masks of 0 and 1, known enums, times of at least 0, a data row of at least -1.
+void require_storable(const Sample& sample);
+
+// The same for every sample, and for a group without samples, with a null, with a sample of another
+// ordinal or with slots that do not ascend. kResourceExhausted when the document would exceed
+// kMaxDocumentBytes.
 std::vector<std::byte> encode_group(const Group& group);
 // document is aligned to 8 bytes. Error(kDataLoss) as above, beginning with place and located
 // there.

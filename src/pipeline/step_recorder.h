@@ -18,7 +18,7 @@ class StepRecorder {
   StepRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes);
 
   // Files of steps after this one are of a future that did not come about: they are renamed to
-  // "step_000123.rlbuf.abandoned".
+  // "step_000123.rlbuf.abandoned"; an older one of that name is replaced.
   void begin(uint64_t step);
   // The batch in (ordinal, slot) order with its rewards; it may be empty. A file of the same step
   // is replaced. Memory is that of one group beside the batch.

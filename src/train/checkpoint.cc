@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/step_name.h"
 #include "train/checkpoint_manifest.h"
 
@@ -29,7 +30,8 @@ constexpr std::string_view kPartial = ".partial", kRemoved = ".removed", kReplac
 
 std::string with(const std::string& path, std::string_view suffix) { return str(path, suffix); }
 
-// A crash between the two renames of take_place left a whole checkpoint without its name.
+// A crash between the two renames of take_place left a whole checkpoint without its name. A
+// .replaced one whose successor stands must be gone before the successor loses its name.
 void bring_back(FileSystem& fs, const std::string& path) {
   const std::string aside = with(path, kReplaced);
   if (!fs.exists(path) && fs.exists(aside)) fs.rename(aside, path);
@@ -54,8 +56,9 @@ void remove_leftovers(FileSystem& fs, const std::string& dir) {
     if (step_of(name, kPartial) || step_of(name, kRemoved)) fs.remove_all(join(dir, name));
   }
   for (const std::string& name : fs.list(dir)) {
-    if (const auto step = step_of(name, kReplaced))
+    if (const auto step = step_of(name, kReplaced)) {
       remove_checkpoint(fs, join(dir, name), checkpoint_path(dir, *step));
+    }
   }
 }
 
@@ -96,7 +99,11 @@ void take_place(FileSystem& fs, const std::string& path, const std::string& part
   try {
     fs.rename(partial, path);
   } catch (const Error&) {
-    fs.rename(aside, path);
+    try {
+      fs.rename(aside, path);
+    } catch (const Error&) {
+      // The first failure is the one to report; whoever looks next gives the name back.
+    }
     throw;
   }
 }
@@ -174,6 +181,7 @@ CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
 void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t step) {
   if (!fs.is_directory(dir)) return;
   bring_back_all(fs, dir);
+  remove_leftovers(fs, dir);
   for (const int64_t later : steps_in(fs, dir)) {
     if (later <= step) continue;
     const std::string path = checkpoint_path(dir, later), aside = path + ".abandoned";
@@ -187,8 +195,11 @@ namespace {
 void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& layout,
                    const FileMark& expected, std::span<float> flat) {
   read_array_file(fs, path, layout, flat);
-  if (array_mark(layout, flat).digest == expected.digest) return;
-  throw Error(Code::kDataLoss, str(path, " changed while it was read")).with_location(path);
+  const uint64_t digest = array_mark(layout, flat).digest;
+  if (digest == expected.digest) return;
+  throw Error(Code::kDataLoss, str(path, " gave content of digest ", hex64(digest), ", expected ",
+                                   hex64(expected.digest), ": it changed while it was read"))
+      .with_location(path);
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
                                     const std::string& config_digest);
 
 // Renames every checkpoint of a step above this one to "step_000123.abandoned"; an older one of
-// that name is removed. For a run that goes on from an earlier step than the newest.
+// that name is removed, and leftovers are. For a run that goes on from an earlier step than the
+// newest.
 void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t step);
 
 // "DIR/step_000123".

@@ -158,6 +158,7 @@ CheckpointMeta Trainer::load(FileSystem& fs, const std::string& path,
     loaded = load_checkpoint(fs, path, config_digest, target);
   } catch (...) {
     if (target.moments_lost) impl_->lost = path;
+    impl_->optimizer.zero_gradients();
     throw;
   }
   impl_->lost.clear();

@@ -86,7 +86,8 @@ class Trainer {
   void set_options(const TrainerOptions& options);
 
   TrainerCounters counters() const;
-  // The flat gradient of the last optimizer step, before clipping, layout of the model.
+  // The flat gradient of the last optimizer step, before clipping, layout of the model; zero after
+  // a load(), which reads into its memory.
   std::span<const float> gradients() const;
 
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. When it

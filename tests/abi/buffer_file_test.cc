@@ -101,6 +101,36 @@ TEST(AbiBuffer, WhatDoesNotFitIsRefusedByName) {
   rl_buffer_destroy(fresh);
 }
 
+TEST(AbiBuffer, WhatNoFileMayHoldIsNotTaken) {
+  const Host host;
+  const rl::TempDir dir;
+  const float logprob = -1;
+  int32_t ids[] = {1, 2};
+  rl_sample_view good;
+  rl_sample_view_init(&good, sizeof good);
+  good.ids = ids;
+  good.num_ids = 2;
+  good.num_prompt = 1;
+  good.logprobs = &logprob;
+  good.scored = 1;
+  const auto refuse = [&](const char* field, auto&& spoil) {
+    rl_sample_view bad = good;
+    spoil(bad);
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_buffer_put(host.buffer, &bad, &err), RL_INVALID_ARGUMENT) << field;
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), field);
+    rl_error_release(err);
+  };
+  refuse("data_row", [](auto& s) { s.data_row = -2; });
+  refuse("submitted_ns", [](auto& s) { s.submitted_ns = -1; });
+  ids[0] = -1;
+  refuse("ids", [](auto&) {});
+  ids[0] = 1 << 30;
+  EXPECT_RL_OK(rl_buffer_put(host.buffer, &good, &err));
+  EXPECT_EQ(save(host, dir.file("f"), host.model), RL_INVALID_ARGUMENT) << "beyond the vocabulary";
+  EXPECT_RL_OK(save(host, dir.file("f"), nullptr, 0, &err));
+}
+
 // Feeds three prompts and scores every sample by its slot.
 void run(rl_pipeline* pipeline) {
   for (int32_t i = 0; i < 3; ++i) {

@@ -169,22 +169,46 @@ TEST_F(BufferFile, OtherWeightsAreRefusedWithBothDigests) {
   EXPECT_TRUE(contains(refused().message, "does not say which weights"));
 }
 
-TEST_F(BufferFile, IdsAndSlotsBeyondTheFilesOwnLimitsAreDataLoss) {
+// Such a file is not written either: nobody could read it.
+TEST_F(BufferFile, IdsAndSlotsBeyondTheFilesOwnLimitsAreRefused) {
+  const auto refused = [&](const Group& group, const char* field, const char* why) {
+    FrameText file;
+    file.add(kBufferInfoKind, encode_buffer_info(sample_info()));
+    file.add(kGroupKind, encode_group(group));
+    std::ofstream(path_, std::ios::binary) << file.close();
+    ExperienceBuffer buffer(2, 100);
+    Error e = expect_error(Code::kDataLoss, [&] { load(buffer); });
+    EXPECT_TRUE(contains(e.message, why));
+    EXPECT_TRUE(contains(e.location, path_));
+    std::filesystem::remove(path_);
+    e = expect_error(Code::kInvalidArgument,
+                     [&] { BufferFileWriter(real_fs(), path_, sample_info(), {}).append(group); });
+    EXPECT_TRUE(contains(e.message, why));
+    EXPECT_EQ(e.key, field);
+    EXPECT_TRUE(names().empty());
+  };
   Group group = random_group(0, 2);
   group.samples[1]->ids.back() = kSampleVocab;
-  const auto written = [&] {
-    BufferFileWriter writer(real_fs(), path_, sample_info(), {.replace_existing = true});
-    writer.append(group);
-    writer.commit();
-  };
+  refused(group, "ids", "id 256 in a vocabulary of 256");
+  refused(random_group(0, 3), "slot", "slot 2 in groups of 2");
+}
+
+// One that could not be saved would keep all others from being saved.
+TEST_F(BufferFile, WhatTheBufferTakesCanBeSaved) {
   ExperienceBuffer buffer(2, 100);
-  written();
-  EXPECT_TRUE(contains(expect_error(Code::kDataLoss, [&] { load(buffer); }).message,
-                       "id 256 in a vocabulary of 256"));
-  group = random_group(0, 3);
-  written();
-  EXPECT_TRUE(contains(expect_error(Code::kDataLoss, [&] { load(buffer); }).message,
-                       "slot 2 in groups of 2"));
+  const auto refused = [&](const char* field, auto&& spoil) {
+    const SamplePtr s = random_sample(0, 0, 1);
+    spoil(*s);
+    const Error e = expect_error(Code::kInvalidArgument, [&] { buffer.put(s); });
+    EXPECT_EQ(e.key, field);
+    expect_error(Code::kInvalidArgument, [&] { buffer.put_all({random_sample(0, 1, 1), s}); });
+    EXPECT_EQ(buffer.num_samples(), 0);
+  };
+  refused("ids", [](Sample& s) { s.ids[0] = -1; });
+  refused("data_row", [](Sample& s) { s.data_row = -2; });
+  refused("finished_ns", [](Sample& s) { s.finished_ns = -1; });
+  refused("logprobs", [](Sample& s) { s.logprobs.clear(); });
+  expect_error(Code::kInvalidArgument, [&] { buffer.put(nullptr); });
 }
 
 TEST_F(BufferFile, FramesOfAnotherKindAreDataLoss) {

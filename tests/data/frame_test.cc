@@ -144,6 +144,16 @@ TEST(Frame, LengthsAreCheckedBeforeMemoryIsTaken) {
   refused(0, length, "not one zstd frame");
 }
 
+// zstd decompresses it to nothing, without a checksum.
+TEST(Frame, ASkippableFrameIsNoFrame) {
+  const std::string skippable("\x50\x2a\x4d\x18\x04\0\0\0junk", 12);
+  const std::string start = FrameText().add("AAAA", "").text();
+  std::string bad = start.substr(0, 16 + 24) + skippable;
+  bad = with_record(bad, 16, skippable.size(), 0);
+  EXPECT_TRUE(contains(expect_error(Code::kDataLoss, [&] { read_all(bad); }).message,
+                       "not one zstd frame"));
+}
+
 TEST(Frame, AFrameWithoutZstdsChecksumIsRefused) {
   std::string bad = sample_file();
   bad[16 + 24 + 4] = static_cast<char>(bad[16 + 24 + 4] & ~4);

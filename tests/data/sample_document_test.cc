@@ -72,6 +72,9 @@ TEST(SampleDocument, WritingRefusesWhatReadingWould) {
     const Error e = expect_error(Code::kInvalidArgument, [&] { encode_group(group); });
     EXPECT_EQ(e.key, bad.field);
     EXPECT_TRUE(contains(e.message, str("sample ", group.samples[1]->id)));
+    if (e.key == "slot" || e.key == "ordinal") continue;  // rules of the group
+    const auto alone = [&] { require_storable(*group.samples[1]); };
+    EXPECT_EQ(expect_error(Code::kInvalidArgument, alone).key, bad.field);
   }
   expect_error(Code::kInvalidArgument, [] { encode_group(Group{1, {}}); });
   expect_error(Code::kInvalidArgument, [] { encode_group(Group{1, {nullptr}}); });

@@ -33,6 +33,10 @@ SamplePtr make_sample(const ScoreBoard& board, uint64_t ordinal, uint32_t slot, 
   s->slot = slot;
   s->ids.assign(static_cast<size_t>(2 + tokens), 1);
   s->prompt_tokens = 2;
+  s->logprobs.assign(static_cast<size_t>(tokens), -1.0f);
+  s->logprobs_sampled = s->logprobs;
+  s->versions.assign(static_cast<size_t>(tokens), 0);
+  s->loss_mask.assign(static_cast<size_t>(tokens), 1);
   return s;
 }
 

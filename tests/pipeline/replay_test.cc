@@ -4,8 +4,9 @@
 
 #include "buffer/buffer_file.h"
 #include "pipeline/buffer_part.h"
-#include "pipeline/trainer_part.h"
+#include "replay_rig.h"
 #include "run_rig.h"
+#include "support/buffer_mutation.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 
@@ -13,7 +14,9 @@ namespace rl {
 namespace {
 
 namespace files = std::filesystem;
+using testing::BufferMutation;
 using testing::low_id_reward;
+using testing::Replay;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
@@ -28,37 +31,6 @@ OptionSet recording_options(const TempDir& dir, const char* record = "record") {
 std::string step_file(const TempDir& dir, int step, const char* record = "record") {
   return dir.file(str(record, "/step_00000", step, ".rlbuf"));
 }
-
-// A trainer on the weights that a run begins with.
-class Replay {
- public:
-  explicit Replay(OptionSet o) : options_(std::move(o)) {
-    RuntimeSeams seams;
-    seams.executor = make_thread_executor(thread_count_of(options_));
-    model_ = LoadedModel::open(std::make_shared<Runtime>(options_, std::move(seams)), options_,
-                               PlanUse::kTrain);
-    trainer_ = std::make_unique<TrainerPart>(model_, options_);
-    buffer_ = std::make_unique<BufferPart>(options_, 1000);
-  }
-  // Returns the number of samples trained on.
-  size_t step(const std::string& path) {
-    buffer_->load(path, model_.get());
-    const std::vector<SamplePtr> batch = buffer_->take(1000);
-    EXPECT_EQ(buffer_->num_samples(), 0);
-    if (!batch.empty()) metrics.push_back(trainer_->step(batch));
-    return batch.size();
-  }
-  uint64_t digest() const { return model_->weight_digest(); }
-  uint64_t version() const { return model_->version(); }
-
-  std::vector<MetricList> metrics;
-
- private:
-  OptionSet options_;
-  std::shared_ptr<LoadedModel> model_;
-  std::unique_ptr<TrainerPart> trainer_;
-  std::unique_ptr<BufferPart> buffer_;
-};
 
 void expect_replay(const OptionSet& options, const TempDir& dir, int steps, Rig& rig) {
   Replay replay(options);
@@ -98,8 +70,7 @@ TEST(Replay, HoldsWithAReferenceModelAndMicroBatches) {
   expect_replay(o, dir, 3, rig);
 }
 
-// A budget decides the micro-batch when the option leaves it open; the file says what it was.
-TEST(Replay, TheFileNamesTheMicroBatchOfTheRun) {
+TEST(Replay, TheFileNamesStepOptionsAndWeightsOfTheRun) {
   const TempDir dir;
   const OptionSet o = recording_options(dir);
   Rig rig(o);
@@ -111,9 +82,29 @@ TEST(Replay, TheFileNamesTheMicroBatchOfTheRun) {
   EXPECT_EQ(info.options_identity, o.identity());
   EXPECT_TRUE(contains(info.options, "trainer.num_minibatches=2\n"));
   EXPECT_EQ(info.model->weight_version, 1u);
-  OptionSet given = o;
-  given.set_i64("trainer.max_tokens_per_device", info.max_tokens);
-  expect_replay(given, dir, 3, rig);
+}
+
+// A budget decides the micro-batch when the option leaves it open. Where another one holds, only
+// the file knows what it was; without it the replay goes astray and the next file says so.
+TEST(Replay, TakesTheMicroBatchThatABudgetChoseFromTheFile) {
+  const TempDir dir;
+  OptionSet o = recording_options(dir);
+  o.set_i64("trainer.num_minibatches", 1);
+  OptionSet least = o;
+  least.set_i64("trainer.max_tokens_per_device", 64);
+  OptionSet budgeted = o;
+  budgeted.set_u64("runtime.memory_budget_bytes",
+                   plan_memory(least, real_fs(), PlanUse::kPipeline).total_bytes);
+  Rig rig(budgeted);
+  rig.start_and_play();
+  const int64_t max_tokens = BufferFileReader(real_fs(), step_file(dir, 1)).info().max_tokens;
+  EXPECT_EQ(max_tokens, rig.pipeline().plan().max_tokens);
+  EXPECT_LT(max_tokens, 160) << "the 16 samples of a step have 10 rows each";
+  Replay astray(o);
+  astray.step(step_file(dir, 1));
+  expect_error(Code::kIncompatible, [&] { astray.step(step_file(dir, 2)); });
+  o.set_i64("trainer.max_tokens_per_device", max_tokens);
+  expect_replay(o, dir, 3, rig);
 }
 
 TEST(Replay, DroppedAndZeroAdvantageGroupsCountAsInTheRun) {
@@ -162,6 +153,21 @@ TEST(Recording, ChangesNothingInTheRun) {
   Rig plain(o);
   EXPECT_EQ(plain.start_and_play().fingerprint(), log.fingerprint());
   EXPECT_EQ(plain.model().weight_digest(), recorded.model().weight_digest());
+}
+
+TEST(Recording, MutatedFilesOfARunLoadOrAreNamedErrors) {
+  const TempDir dir;
+  OptionSet o = recording_options(dir);
+  o.set_i64("pipeline.total_steps", 1);
+  Rig(o).start_and_play();
+  const std::string recorded = read_text_file(real_fs(), step_file(dir, 1), 1 << 20);
+  const int rounds = test::fuzz_rounds(500);
+  BufferMutation files, documents;
+  files.mutate_file(recorded, rounds);
+  EXPECT_GT(files.refused, rounds / 2);
+  documents.mutate_documents(recorded, rounds);
+  EXPECT_GT(documents.refused, rounds / 10);
+  EXPECT_GT(documents.loaded, rounds / 50);
 }
 
 TEST(Recording, TheCompressionLevelActs) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "pipeline/replay_rig.h"
 #include "pipeline/run_rig.h"
 
 namespace rl::testing {
@@ -69,6 +70,22 @@ TEST_F(SmolLm2Run, AResumedRunEndsWithTheDigestOfTheWholeOne) {
   const uint64_t whole = run(steps_).digest;
   run(steps_ / 2, 2, "checkpoints");
   EXPECT_EQ(run(steps_, 2, "checkpoints", "auto").digest, whole);
+}
+
+// On a machine without the memory budget that chose the micro-batch.
+TEST_F(SmolLm2Run, ReplayingTheRecordedStepsGivesTheDigest) {
+  if (!long_) GTEST_SKIP() << "RL_LONG is not set";
+  const std::string first = dir_.file("record/step_000001.rlbuf"), second = dir_.file("record/step_000002.rlbuf");
+  options_.set_i64("pipeline.prompts_per_step", 3);
+  options_.set_i64("pipeline.samples_per_prompt", 4);
+  options_.set_string("buffer.record_dir", dir_.file("record"));
+  const uint64_t digest = run(2).digest;
+  options_.set_i64("trainer.max_tokens_per_device", BufferPart::file_info(first).max_tokens);
+  options_.unset("runtime.memory_budget_bytes");
+  Replay replay(options_);
+  EXPECT_EQ(replay.step(first), 12u);
+  EXPECT_EQ(replay.step(second), 12u);
+  EXPECT_EQ(replay.digest(), digest);
 }
 
 }  // namespace

@@ -238,8 +238,11 @@ TEST_F(CheckpointTest, AReplacementThatCrashesAnywhereLeavesOneThatLoads) {
     SCOPED_TRACE(at);
     FaultFs faulty;
     faulty.arm({.at = at, .for_ever = true, .partial_bytes = 100});
-    expect_error(Code::kIo, [&] { replace(faulty); });
-    without_name += !real_fs().exists(path_);
+    const Error e = expect_error(Code::kIo, [&] { replace(faulty); });
+    if (!real_fs().exists(path_)) {
+      ++without_name;
+      EXPECT_TRUE(contains(e.message, path_ + ".partial")) << "what failed first: " << e.message;
+    }
     ASSERT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
     EXPECT_EQ(rig_.trainer->load(real_fs(), path_, kConfig).step, 1);
   }
@@ -269,6 +272,7 @@ TEST_F(CheckpointTest, ALoadThatFailsAnywhereLeavesTheWeights) {
     fs.arm({.at = at});
     expect_error(Code::kIo, [&] { other.trainer->load(fs, path_, kConfig); });
     ASSERT_TRUE(same_bits(other.masters(), masters));
+    EXPECT_TRUE(std::ranges::all_of(other.trainer->gradients(), [](float g) { return g == 0; }));
     EXPECT_EQ(other.model().weight_digest(), digest);
     EXPECT_EQ(other.model().version(), 0u);
     try {
@@ -306,6 +310,17 @@ TEST_F(CheckpointTest, LaterStepsAreSetAsideAndNeverTheLatest) {
                                       "step_000003.abandoned", "step_000004"}));
   EXPECT_EQ(read_checkpoint_meta(real_fs(), path_, kConfig).step, 1);
   expect_error(Code::kIncompatible, [&] { read_checkpoint_meta(real_fs(), path_, "other"); });
+}
+
+// A crash after the last rename of a replacement leaves the old one behind. Its name must not come
+// back to life when its successor is set aside.
+TEST_F(CheckpointTest, AReplacedOneDoesNotReturnWhenItsSuccessorIsAbandoned) {
+  save(3);
+  std::filesystem::copy(dir_.file("step_000003"), dir_.file("step_000003.replaced"));
+  abandon_later_checkpoints(real_fs(), dir_.path(), 1);
+  EXPECT_EQ(latest_checkpoint(real_fs(), dir_.path()), path_);
+  EXPECT_EQ(real_fs().list(dir_.path()),
+            (std::vector<std::string>{"step_000001", "step_000003.abandoned"}));
 }
 
 TEST_F(CheckpointTest, KeepLastRemovesTheOldest) {
