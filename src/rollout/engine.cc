@@ -162,7 +162,8 @@ struct Engine::Impl {
 };
 
 uint64_t Engine::Impl::submit(const Request& request) {
-  check_request(request, {model.config().vocab, options.max_model_len, model.block_size(), kv.num_blocks, tokenizer != nullptr});
+  check_request(request, {model.config().vocab, options.max_model_len, model.block_size(),
+                          kv.num_blocks, tokenizer != nullptr});
   sampler.prepare(request.sampling);
   auto active = make_active(request, next_number);
   active->submitted_ns = real_clock().now_ns();

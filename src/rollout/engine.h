@@ -90,8 +90,9 @@ class Engine {
          const Tokenizer* tokenizer, const Tracer* tracer);
   ~Engine();
 
-  // Queues a request and returns its number. Errors name the field, its range and the value seen; a request whose prompt +
-  // max_new_tokens exceeds max_model_len, or can never fit the pool, is refused with both numbers.
+  // Queues a request and returns its number. Errors name the field, its range and the value seen; a
+  // request whose prompt + max_new_tokens exceeds max_model_len, or can never fit the pool, is
+  // refused with both numbers.
   uint64_t submit(const Request& request);
   // One forward, if there is anything to do; returns false when idle.
   bool step();

@@ -35,6 +35,16 @@ const std::vector<int32_t>& first_ids(const Request& r) {
   return r.resume ? r.resume->ids : r.prompt;
 }
 
+// A sample has one temperature, that of all its stored log-probs.
+void check_same_temperature(const Request& r) {
+  if (r.resume->temperature == stored_temperature(r.sampling)) return;
+  throw Error(Code::kInvalidArgument,
+              str("sampling.temperature is ", r.sampling.temperature,
+                  " but the log-probs of the sample to go on from are at ", r.resume->temperature))
+      .with_key("sampling.temperature")
+      .with_expected(str(r.resume->temperature));
+}
+
 void check_start(const Request& r) {
   if (first_ids(r).empty()) {
     throw Error(Code::kInvalidArgument, "the prompt has no tokens")
@@ -54,7 +64,7 @@ void check_start(const Request& r) {
   if (s.prompt_tokens > 0 && s.generated() >= 0 && s.logprobs.size() == drawn &&
       s.logprobs_sampled.size() == drawn && s.versions.size() == drawn &&
       s.loss_mask.size() == drawn) {
-    return;
+    return check_same_temperature(r);
   }
   throw Error(Code::kInvalidArgument,
               str("the sample to go on from has ", s.ids.size(), " ids, a prompt of ",

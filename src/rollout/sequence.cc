@@ -22,7 +22,7 @@ SamplePtr fresh_sample(const Request& r, uint32_t index) {
   sample->purpose = r.purpose;
   sample->ids = r.prompt;
   sample->prompt_tokens = static_cast<int32_t>(r.prompt.size());
-  sample->temperature = r.sampling.temperature == 0 ? 1.0f : r.sampling.temperature;
+  sample->temperature = stored_temperature(r.sampling);
   return sample;
 }
 

@@ -69,6 +69,10 @@ struct EarlierTurn {
 
 // A request of its own with one waiting sequence per sample.
 std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number);
+// The temperature of the log-probs that a sample stores; greedy ones are measured at 1.
+inline float stored_temperature(const SamplingParams& params) {
+  return params.temperature == 0 ? 1.0f : params.temperature;
+}
 // Positions whose K and V a sequence needs at full length: the last token is never fed.
 int64_t positions_needed(const Request& request);
 // Makes the sample, with room for every token and block that it can get. Once, before it runs.

@@ -110,6 +110,12 @@ TEST(RequestCheck, ASampleToGoOnFromMustBeWhole) {
   sample->versions.pop_back();
   expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
   sample->versions.push_back(0);
+  r.sampling.temperature = 0.7f;
+  EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); }).key,
+            "sampling.temperature");
+  r.sampling.temperature = 0;
+  check_request(r, kLimits);
+  r.sampling.temperature = 1;
   sample->ids[3] = 100;
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); }).location,
             "prompt[3]");
