@@ -63,6 +63,7 @@ RL_AT(rl_sample_view, prompt_text, 136);
 RL_AT(rl_sample_view, text, 152);
 RL_AT(rl_sample_view, finished_ns, 184);
 RL_AT_LEAST(rl_sample_view, 192);
+RL_AT(rl_sample_view, num_top, 192);
 
 RL_AT(rl_event_view, struct_size, 0);
 RL_AT(rl_event_view, kind, 8);

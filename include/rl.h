@@ -714,7 +714,7 @@ typedef struct rl_sample_view {
   size_t num_prompt;
   const float*
       logprobs; /* log softmax(logits / temperature)[id], nats: what importance ratios use */
-  const float* logprobs_sampled; /* under the distribution after top-k, top-p and min-p; optional */
+  const float* logprobs_sampled; /* under the distribution drawn from, after all rules; optional */
   const uint64_t* versions;      /* of the weights that drew the token; optional: the trainer then
                                     compares no log-probs */
   const uint8_t* loss_mask;      /* 1 where the token is trained on; optional: all are */
@@ -731,6 +731,10 @@ typedef struct rl_sample_view {
   int64_t submitted_ns; /* times of a steady clock; 0 when unknown */
   int64_t first_token_ns;
   int64_t finished_ns;
+  size_t num_top; /* most probable ids kept per token: sampling.logprobs; as an input 0 for none */
+  const int32_t* top_ids;    /* [G * num_top], of each token the most probable first; -1 for a token
+                                that was not drawn */
+  const float* top_logprobs; /* [G * num_top], of the softmax of logprobs; 0 where the id is -1 */
 } rl_sample_view;
 
 /* Zeroes `size` bytes, sets struct_size, data_row -1 and temperature 1. NULL or a size too small
@@ -1019,10 +1023,12 @@ RL_API void rl_batch_release(rl_batch* batch);
 /* ---- engine ---- */
 
 /* Draws samples by continuous batching on the caller's thread: submit requests, step until idle,
- * take what finished. A token is drawn from softmax(logits / temperature) cut down by top-k, then
- * top-p, then min-p, with one Philox number per token; temperature 0 takes the lowest id with the
- * largest logit. A sample ends with a token that stops it, which it keeps, a text of sampling.stop,
- * or sampling.max_new_tokens. Weights cannot be trained while requests are running. */
+ * take what finished. Logits are changed by, in this order, sampling.allowed_token_ids,
+ * min_new_tokens, logit_bias, repetition_penalty, frequency_penalty and presence_penalty. A token
+ * is drawn from softmax(logits / temperature) cut down by top-k, then top-p, then min-p, with one
+ * Philox number per token; temperature 0 takes the lowest id with the largest logit. A sample ends
+ * with a token that stops it, which it keeps, a text of sampling.stop, or sampling.max_new_tokens.
+ * Weights cannot be trained while requests are running. */
 
 typedef struct rl_request {
   size_t struct_size;

@@ -69,12 +69,26 @@ void fill(rl_event_view& view, const Event& event) {
   RL_CHECK(known);
 }
 
+void fill(rl_sample_view& view, const Event& event) {
+  const auto* const score = dynamic_cast<const ScoreEvent*>(&event);
+  if (score == nullptr) {
+    throw Error(Code::kFailedPrecondition,
+                str("parameter event is of kind ", event.kind(), ", which has no sample"))
+        .with_key("event");
+  }
+  fill_sample(view, *score->sample);
+  view.prompt_text = score->prompt_text.c_str();
+  view.prompt_text_len = score->prompt_text.size();
+  view.text = score->text.c_str();
+  view.text_len = score->text.size();
+}
+
 }  // namespace
 
 extern "C" {
 
 void rl_sample_view_init(rl_sample_view* view, size_t size) {
-  if (!init_struct(view, size, sizeof(*view))) return;
+  if (!init_struct(view, size, kFirstSize<rl_sample_view>)) return;
   view->data_row = -1;
   view->temperature = 1;
 }
@@ -100,18 +114,7 @@ rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl_error*
   clear_result(view);
   return guarded_callback_safe(err, event, [&] {
     const auto source = use(event, "event");
-    rl_sample_view& out = result_struct(view, "view");
-    const auto* const score = dynamic_cast<const ScoreEvent*>(source.get());
-    if (score == nullptr) {
-      throw Error(Code::kFailedPrecondition,
-                  str("parameter event is of kind ", source->kind(), ", which has no sample"))
-          .with_key("event");
-    }
-    fill_sample(out, *score->sample);
-    out.prompt_text = score->prompt_text.c_str();
-    out.prompt_text_len = score->prompt_text.size();
-    out.text = score->text.c_str();
-    out.text_len = score->text.size();
+    write_result(view, "view", [&](rl_sample_view& out) { fill(out, *source); });
   });
 }
 

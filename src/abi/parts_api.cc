@@ -76,10 +76,11 @@ rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* v
   clear_result(view);
   return guarded(err, batch, [&] {
     const auto box = use(batch, "batch");
-    rl_sample_view& out = result_struct(view, "view");
-    check_index(index, box->samples.size());
-    const std::lock_guard lock(box->mutex);
-    fill_sample(out, *box->samples[index]);
+    write_result(view, "view", [&](rl_sample_view& out) {
+      check_index(index, box->samples.size());
+      const std::lock_guard lock(box->mutex);
+      fill_sample(out, *box->samples[index]);
+    });
   });
 }
 

@@ -56,6 +56,28 @@ std::vector<T> copy_or(const T* data, size_t count, T fallback) {
   return {data, data + count};
 }
 
+void take_top(Sample& sample, const rl_sample_view& view) {
+  if (view.num_top == 0) return;
+  const size_t generated = view.num_ids - view.num_prompt;
+  if (view.num_top > kMaxTokens / generated) {
+    throw Error(Code::kOutOfRange, str("parameter sample.num_top is ", view.num_top, " for ",
+                                       generated, " tokens; at most ", kMaxTokens, " in all"))
+        .with_key("sample.num_top");
+  }
+  sample.num_top = static_cast<uint32_t>(view.num_top);
+  const size_t entries = generated * view.num_top;
+  const auto ids = array_arg(view.top_ids, entries, "sample.top_ids");
+  const auto logprobs = array_arg(view.top_logprobs, entries, "sample.top_logprobs");
+  sample.top_ids.assign(ids.begin(), ids.end());
+  sample.top_logprobs.assign(logprobs.begin(), logprobs.end());
+  check_logprobs(sample.top_logprobs, "sample.top_logprobs");
+  for (size_t i = 0; i < entries; ++i) {
+    if (ids[i] >= -1) continue;
+    throw Error(Code::kOutOfRange, str("parameter sample.top_ids[", i, "] is ", ids[i]))
+        .with_key("sample.top_ids");
+  }
+}
+
 void take_tokens(Sample& sample, const rl_sample_view& view) {
   const size_t generated = view.num_ids - view.num_prompt;
   sample.ids.assign(view.ids, view.ids + view.num_ids);
@@ -70,6 +92,7 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
   check_logprobs(sample.logprobs, "sample.logprobs");
   check_logprobs(sample.logprobs_sampled, "sample.logprobs_sampled");
   for (const uint8_t mask : sample.loss_mask) bool_arg(mask, "sample.loss_mask");
+  take_top(sample, view);
 }
 
 }  // namespace
@@ -89,6 +112,9 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.logprobs_sampled = data_or_null(sample.logprobs_sampled);
   view.versions = data_or_null(sample.versions);
   view.loss_mask = data_or_null(sample.loss_mask);
+  view.num_top = sample.num_top;
+  view.top_ids = data_or_null(sample.top_ids);
+  view.top_logprobs = data_or_null(sample.top_logprobs);
   view.reward = sample.reward;
   view.temperature = sample.temperature;
   view.scored = sample.scored ? 1 : 0;

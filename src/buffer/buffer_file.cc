@@ -28,10 +28,14 @@ void check_limits(const BufferInfo& info, const Group& group, Code code, const s
       refuse(*s, "slot", str("slot ", s->slot, " in groups of ", info.group_size));
     }
     if (!info.model) continue;
-    for (const int32_t id : s->ids) {
-      if (id < info.model->vocab) continue;
-      refuse(*s, "ids", str("id ", id, " in a vocabulary of ", info.model->vocab));
-    }
+    const auto check_ids = [&](const char* field, const std::vector<int32_t>& ids) {
+      for (const int32_t id : ids) {
+        if (id < info.model->vocab) continue;
+        refuse(*s, field, str("id ", id, " in a vocabulary of ", info.model->vocab));
+      }
+    };
+    check_ids("ids", s->ids);
+    check_ids("top_ids", s->top_ids);
   }
 }
 

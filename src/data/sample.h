@@ -34,6 +34,11 @@ struct Sample {
   std::vector<float> logprobs_sampled;  // of the distribution really drawn from
   std::vector<uint64_t> versions;       // weight version that produced each token
   std::vector<uint8_t> loss_mask;       // 1 where the token carries loss
+  // The most probable ids of each token's softmax and their log-probs, num_top per token, most
+  // probable first; a token that was not drawn has ids of -1 and log-probs of 0.
+  uint32_t num_top = 0;
+  std::vector<int32_t> top_ids;
+  std::vector<float> top_logprobs;
   float temperature = 1.0f;             // of the stored log-probs (greedy samples store 1)
   FinishReason finish = FinishReason::kNone;
 

@@ -49,6 +49,21 @@ void check_finite(const Sample& s, const char* field, const std::vector<float>& 
   }
 }
 
+void check_top(const Sample& s, const Blame& blame) {
+  const size_t entries = static_cast<size_t>(s.generated()) * s.num_top;
+  const auto check = [&](const char* field, size_t size) {
+    if (size == entries) return;
+    blame.fail(s, field, str("has ", size, " entries for ", s.generated(),
+                             " generated tokens of ", s.num_top));
+  };
+  check("top_ids", s.top_ids.size());
+  check("top_logprobs", s.top_logprobs.size());
+  for (size_t i = 0; i < entries; ++i) {
+    if (s.top_ids[i] < -1) blame.fail(s, "top_ids", str("holds ", s.top_ids[i], " at index ", i));
+  }
+  check_finite(s, "top_logprobs", s.top_logprobs, blame);
+}
+
 void check_tokens(const Sample& s, const Blame& blame) {
   if (s.prompt_tokens < 1 || s.generated() < 0) {
     blame.fail(s, "prompt_tokens", str("is ", s.prompt_tokens, " of ", s.ids.size(), " ids"));
@@ -67,6 +82,7 @@ void check_tokens(const Sample& s, const Blame& blame) {
       blame.fail(s, "loss_mask", str("holds ", +s.loss_mask[i], " at index ", i));
     }
   }
+  check_top(s, blame);
 }
 
 void check_scalars(const Sample& s, const Blame& blame) {
@@ -122,11 +138,12 @@ void check_group(const Group& group, const Blame& blame) {
 
 // An upper bound: vectors with their lengths and padding, and a table's own fields.
 uint64_t document_bound(const Group& group) {
-  constexpr uint64_t kTable = 512, kPerId = 4, kPerGenerated = 4 + 4 + 8 + 1;
+  constexpr uint64_t kTable = 512, kPerId = 4, kPerGenerated = 4 + 4 + 8 + 1, kPerTop = 4 + 4;
   CheckedU64 sum(kTable);
   for (const SamplePtr& s : group.samples) {
     sum = sum + CheckedU64(kTable + s->tag.size()) +
-          CheckedU64(s->ids.size()) * CheckedU64(kPerId + kPerGenerated);
+          CheckedU64(s->ids.size()) * CheckedU64(kPerId + kPerGenerated) +
+          CheckedU64(s->top_ids.size()) * CheckedU64(kPerTop);
   }
   return sum.get();
 }
@@ -138,6 +155,12 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   const auto versions = to.CreateVector(s.versions);
   const auto mask = to.CreateVector(s.loss_mask);
   const auto tag = to.CreateVector(reinterpret_cast<const uint8_t*>(s.tag.data()), s.tag.size());
+  flatbuffers::Offset<flatbuffers::Vector<int32_t>> top_ids;
+  flatbuffers::Offset<flatbuffers::Vector<float>> top_logprobs;
+  if (s.num_top > 0) {
+    top_ids = to.CreateVector(s.top_ids);
+    top_logprobs = to.CreateVector(s.top_logprobs);
+  }
   fb::SampleBuilder out(to);
   out.add_id(s.id);
   out.add_slot(s.slot);
@@ -158,6 +181,9 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   out.add_logprobs_sampled(sampled);
   out.add_versions(versions);
   out.add_loss_mask(mask);
+  out.add_num_top(s.num_top);
+  out.add_top_ids(top_ids);
+  out.add_top_logprobs(top_logprobs);
   return out.Finish();
 }
 
@@ -241,6 +267,9 @@ SamplePtr sample_from(const fb::Sample& from, uint64_t ordinal, Budget& budget,
   s->logprobs_sampled = budget.copy(from.logprobs_sampled());
   s->versions = budget.copy(from.versions());
   s->loss_mask = budget.copy(from.loss_mask());
+  s->num_top = from.num_top();
+  s->top_ids = budget.copy(from.top_ids());
+  s->top_logprobs = budget.copy(from.top_logprobs());
   s->prompt_tokens = prompt_tokens_of(from, *s, blame);
   return s;
 }

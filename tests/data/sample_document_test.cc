@@ -49,6 +49,11 @@ const Spoiler kSpoilers[] = {
     {"logprobs", [](Sample& s) { s.logprobs[0] = NAN; }},
     {"logprobs_sampled", [](Sample& s) { s.logprobs_sampled[0] = -INFINITY; }},
     {"loss_mask", [](Sample& s) { s.loss_mask[0] = 2; }},
+    {"top_ids", [](Sample& s) { s.top_ids.push_back(1); }},
+    {"top_ids", [](Sample& s) { s.top_ids[0] = -2; }},
+    {"top_ids", [](Sample& s) { s.num_top = 2; }},
+    {"top_logprobs", [](Sample& s) { s.top_logprobs.pop_back(); }},
+    {"top_logprobs", [](Sample& s) { s.top_logprobs[0] = -INFINITY; }},
     {"purpose", [](Sample& s) { s.purpose = static_cast<Purpose>(2); }},
     {"finish", [](Sample& s) { s.finish = static_cast<FinishReason>(5); }},
     {"temperature", [](Sample& s) { s.temperature = 0; }},
@@ -88,6 +93,9 @@ struct RawSample {
   double reward = 0;
   int64_t data_row = 0;
   int32_t id = 1;
+  uint32_t num_top = 1, tops = 2;  // tops: entries of both vectors
+  int32_t top_id = -1;
+  float top_logprob = -1;
 
   std::vector<std::byte> document(size_t copies = 1) const {
     flatbuffers::FlatBufferBuilder b;
@@ -96,12 +104,14 @@ struct RawSample {
     const auto sampled = b.CreateVector(std::vector<float>(generated, -1.0f));
     const auto versions = b.CreateVector(std::vector<uint64_t>(generated, 0));
     const auto masks = b.CreateVector(std::vector<uint8_t>(generated, mask));
+    const auto top_ids = b.CreateVector(std::vector<int32_t>(tops, top_id));
+    const auto top_logprobs = b.CreateVector(std::vector<float>(tops, top_logprob));
     std::vector<flatbuffers::Offset<fb::Sample>> samples;
     for (size_t i = 0; i < copies; ++i) {
       samples.push_back(fb::CreateSample(
           b, 9, slot + static_cast<uint32_t>(i), 0, data_row, static_cast<fb::Purpose>(purpose),
           static_cast<fb::FinishReason>(finish), true, prompt_tokens, temperature, reward, 0, 0, 0,
-          0, ids, lp, sampled, versions, masks));
+          0, ids, lp, sampled, versions, masks, num_top, top_ids, top_logprobs));
     }
     fb::FinishGroupBuffer(b, fb::CreateGroup(b, 3, b.CreateVector(samples)));
     const auto* data = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
@@ -132,10 +142,15 @@ TEST(SampleDocument, ReadingChecksEveryRule) {
   refused("reward", {.reward = NAN});
   refused("data_row", {.data_row = INT64_MIN});
   refused("ids", {.id = -1});
+  refused("top_ids", {.tops = 3});
+  refused("top_ids", {.num_top = UINT32_MAX});
+  refused("top_ids", {.num_top = 0});
+  refused("top_ids", {.top_id = -2});
+  refused("top_logprobs", {.top_logprob = NAN});
 }
 
 TEST(SampleDocument, VectorsSharedBySamplesAreRefused) {
-  const RawSample big{.generated = 5000, .logprobs = 5000};
+  const RawSample big{.generated = 5000, .logprobs = 5000, .tops = 5000};
   EXPECT_EQ(decode_group(big.document(1), "here").samples.size(), 1u);
   const Error e = expect_error(Code::kDataLoss, [&] { decode_group(big.document(1000), "here"); });
   EXPECT_TRUE(contains(e.message, "overlap"));

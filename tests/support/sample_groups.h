@@ -44,6 +44,11 @@ inline SamplePtr random_sample(uint64_t ordinal, uint32_t slot, unsigned seed) {
   s->submitted_ns = 1000;
   s->first_token_ns = 2000 + static_cast<int64_t>(rng());
   s->finished_ns = std::numeric_limits<int64_t>::max();
+  s->num_top = slot % 3;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(generated) * s->num_top; ++i) {
+    s->top_ids.push_back(static_cast<int32_t>(rng() % (kSampleVocab + 1)) - 1);
+    s->top_logprobs.push_back(-0.01f * static_cast<float>(rng() % 1000));
+  }
   return s;
 }
 
@@ -66,7 +71,8 @@ inline bool same_sample(const Sample& a, const Sample& b) {
          a.purpose == b.purpose && a.data_row == b.data_row && a.tag == b.tag && a.ids == b.ids &&
          a.prompt_tokens == b.prompt_tokens && same_bits(a.logprobs, b.logprobs) &&
          same_bits(a.logprobs_sampled, b.logprobs_sampled) && a.versions == b.versions &&
-         a.loss_mask == b.loss_mask &&
+         a.loss_mask == b.loss_mask && a.num_top == b.num_top && a.top_ids == b.top_ids &&
+         same_bits(a.top_logprobs, b.top_logprobs) &&
          std::memcmp(&a.temperature, &b.temperature, sizeof a.temperature) == 0 &&
          a.finish == b.finish && a.scored == b.scored &&
          std::memcmp(&a.reward, &b.reward, sizeof a.reward) == 0 &&
