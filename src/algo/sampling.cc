@@ -1,51 +1,43 @@
-// The plain path: parameter checks, argmax and the inverse-CDF scan of a whole row.
+// Parameter checks and argmax.
 #include "algo/sampling.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "algo/choice.h"
-#include "algo/wide.h"
 
 namespace rl {
 namespace {
 
-constexpr size_t kTile = 512;
-constexpr size_t kLanes = 16;
-
-struct TileScan {
-  size_t tile_begin;  // first id of the tile where the cumulative sum exceeds u, or the row's size
-  double before;      // sum of all tiles before it
-};
-
-struct TileMasses {
-  float mass[kTile];
-  float sum;
-};
-
-// Masses of ids [begin, begin + kTile), 0 past the row's end, and their sum by fixed lanes.
-RL_WIDE_INLINE inline void fill_tile(const PlainRow& row, size_t begin, TileMasses& out) {
-  const size_t n = std::min(kTile, row.logits.size() - begin);
-  const float* __restrict logits = row.logits.data() + begin;
-  const float scale = row.inv_temperature;
-  const float shift = row.log_sum_exp;
-  float* __restrict mass = out.mass;
-  for (size_t i = 0; i < n; ++i) mass[i] = wide::exp(logits[i] * scale - shift);
-  for (size_t i = n; i < kTile; ++i) mass[i] = 0;
-  float lanes[kLanes] = {};
-  for (size_t i = 0; i < kTile; i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) lanes[j] += mass[i + j];
-  }
-  for (size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (size_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
-  }
-  out.sum = lanes[0];
-}
+constexpr float kMaxPenalty = 2, kMaxBias = 100;
 
 [[noreturn]] void fail_not_finite() {
-  throw Error(Code::kNonFinite,
-              "a logit of the row to sample from, or its log-sum-exp, is not finite")
+  throw Error(Code::kNonFinite, "a logit of the row to sample from is not finite")
       .with_key("logits");
+}
+
+void require_penalty(std::string_view key, float value) {
+  require_value(value >= -kMaxPenalty && value <= kMaxPenalty, key, value, "-2..2");
+}
+
+void require_id(std::string_view key, int32_t id) {
+  require_value(id >= 0, key, id, "an id of at least 0");
+}
+
+void check_bias(const std::vector<LogitBias>& bias) {
+  constexpr std::string_view kKey = "sampling.logit_bias";
+  std::vector<int32_t> ids;
+  for (const LogitBias& b : bias) {
+    require_id(kKey, b.id);
+    require_value(b.bias >= -kMaxBias && b.bias <= kMaxBias, kKey, b.bias, "a bias of -100..100");
+    ids.push_back(b.id);
+  }
+  std::sort(ids.begin(), ids.end());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  if (twice == ids.end()) return;
+  throw Error(Code::kInvalidArgument, str(kKey, " names token id ", *twice, " twice"))
+      .with_key(std::string(kKey))
+      .with_expected("each id once");
 }
 
 }  // namespace
@@ -60,11 +52,21 @@ void validate(const SamplingParams& p) {
   require_value(p.repetition_penalty > 0 && std::isfinite(p.repetition_penalty),
                 "sampling.repetition_penalty", p.repetition_penalty, "a finite value above 0");
   require_value(p.top_k >= 0, "sampling.top_k", p.top_k, "at least 0 (0 = off)");
+  require_penalty("sampling.presence_penalty", p.presence_penalty);
+  require_penalty("sampling.frequency_penalty", p.frequency_penalty);
+  require_value(p.top_logprobs >= 0 && p.top_logprobs <= kMaxTopLogprobs, "sampling.logprobs",
+                p.top_logprobs, "0..20");
+  check_bias(p.logit_bias);
+  for (const int32_t id : p.allowed_token_ids) require_id("sampling.allowed_token_ids", id);
+}
+
+bool has_logit_rules(const SamplingParams& p) {
+  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0 ||
+         !p.logit_bias.empty() || !p.allowed_token_ids.empty();
 }
 
 bool is_plain(const SamplingParams& p) {
-  return p.temperature > 0 && p.top_p == 1 && p.min_p == 0 && p.repetition_penalty == 1 &&
-         p.top_k == 0;
+  return p.temperature > 0 && p.top_p == 1 && p.min_p == 0 && p.top_k == 0 && !has_logit_rules(p);
 }
 
 int32_t greedy_token(std::span<const float> logits) {
@@ -76,37 +78,6 @@ int32_t greedy_token(std::span<const float> logits) {
   }
   if (bad || !std::isfinite(best)) fail_not_finite();
   return static_cast<int32_t>(std::find(logits.begin(), logits.end(), best) - logits.begin());
-}
-
-int32_t sample_plain(const PlainRow& row, double u) {
-  RL_CHECK(u >= 0 && u < 1);
-  RL_CHECK(row.inv_temperature > 0);
-  if (!std::isfinite(row.log_sum_exp)) fail_not_finite();
-  TileMasses tile;
-  TileScan at{row.logits.size(), 0};
-  wide::run([&]() RL_WIDE_INLINE {
-    for (size_t begin = 0; begin < row.logits.size(); begin += kTile) {
-      fill_tile(row, begin, tile);
-      // Written so that NaN stops the scan too.
-      if (!(at.before + tile.sum <= u)) {
-        at.tile_begin = begin;
-        return;
-      }
-      at.before += tile.sum;
-    }
-  });
-  if (at.tile_begin == row.logits.size()) return greedy_token(row.logits);
-  if (std::isnan(tile.sum)) fail_not_finite();
-  const size_t n = std::min(kTile, row.logits.size() - at.tile_begin);
-  double cumulative = at.before;
-  size_t last = 0;
-  for (size_t i = 0; i < n; ++i) {
-    if (tile.mass[i] == 0) continue;
-    last = i;
-    cumulative += tile.mass[i];
-    if (cumulative > u) break;
-  }
-  return static_cast<int32_t>(at.tile_begin + last);
 }
 
 }  // namespace rl

@@ -1,16 +1,24 @@
-// From one row of logits to a token, by rules that depend on nothing but the row, the parameters
-// and a uniform number u in [0, 1). Order of the filters, as in transformers: repetition penalty,
-// temperature, top-k, top-p, min-p. A draw is the smallest id, in id order, whose cumulative
-// probability exceeds u. Both log-probs of a sample: the one under the full temperature softmax is
-// the caller's (it has the log-sum-exp); the one of the filtered distribution is here.
+// From one row of logits to a token, by rules that depend on nothing but the row, the parameters,
+// the ids before and a uniform number u in [0, 1). A draw is the smallest id, in id order, whose
+// cumulative probability exceeds u. Both log-probs of a sample: the one under the full temperature
+// softmax is the caller's (it has the log-sum-exp); the one of the distribution drawn from is here.
 //
-//   penalty  divides a logit > 0 of an id in previous_ids, multiplies one <= 0; once per id
-//   top_k    keeps the k largest, and all ties of the k-th
-//   top_p    keeps the smallest set of largest probabilities whose complement has a mass of at most
-//            1 - top_p, at least one; of equal logits the lower id is kept first
-//   min_p    keeps p >= min_p * max p
+// Rules that change logits come first, in the order of vLLM (vllm/v1/sample/sampler.py, version 1
+// engine), then the temperature, then the filters in the order of transformers (top-k, top-p,
+// min-p; vLLM has min-p before them, which differs when top-p is on as well):
 //
-// A row whose log-sum-exp is not finite, or with a NaN, is Error(kNonFinite); -inf is a forbidden
+//   allowed     ids that are not in the list get -inf; an empty list allows all
+//   forbidden   ids of the context's list get -inf
+//   bias        adds the bias of an id
+//   repetition  divides a logit > 0 of an id that stands before, multiplies one <= 0; once per id
+//   frequency   subtracts frequency_penalty * (times the id was generated)
+//   presence    subtracts presence_penalty from an id that was generated
+//   top_k       keeps the k largest, and all ties of the k-th
+//   top_p       keeps the smallest set of largest probabilities whose complement has a mass of at
+//               most 1 - top_p, at least one; of equal logits the lower id is kept first
+//   min_p       keeps p >= min_p * max p
+//
+// A row without a finite largest logit, or with a NaN, is Error(kNonFinite); -inf is a forbidden
 // token.
 #pragma once
 #include <cstdint>
@@ -19,35 +27,47 @@
 
 namespace rl {
 
+// Most ids per token whose log-probs are kept beside that of the token.
+inline constexpr int32_t kMaxTopLogprobs = 20;
+
+struct LogitBias {
+  int32_t id;
+  float bias;  // -100..100
+};
+
 struct SamplingParams {
   float temperature = 1.0f;         // 0 (greedy) or >= 1e-6
   float top_p = 1.0f;               // (0, 1]; 1 = off
   float min_p = 0.0f;               // [0, 1]; 0 = off
   float repetition_penalty = 1.0f;  // > 0; 1 = off
   int32_t top_k = 0;                // >= 0; 0 = off
+  float presence_penalty = 0.0f;    // -2..2; 0 = off
+  float frequency_penalty = 0.0f;   // -2..2; 0 = off
+  int32_t top_logprobs = 0;         // 0..kMaxTopLogprobs; changes no draw
+  std::vector<LogitBias> logit_bias{};       // each id once
+  std::vector<int32_t> allowed_token_ids{};  // in any order
 };
 
-// Throws Error(kOutOfRange) naming the option, the range and the value; NaN and infinities are
-// refused.
+// Throws Error(kOutOfRange or kInvalidArgument) naming the option, the range and the value; NaN and
+// infinities are refused. The row's size is not known here: an id is checked to be at least 0.
 void validate(const SamplingParams& params);
 
-// True when nothing but the temperature shapes the distribution, so that sample_plain applies.
+// True when nothing but the temperature shapes the distribution.
 bool is_plain(const SamplingParams& params);
+// True when a rule may change logits, whatever the temperature.
+bool has_logit_rules(const SamplingParams& params);
 
 // The lowest id with the largest logit.
 int32_t greedy_token(std::span<const float> logits);
 
-struct PlainRow {
+// One row to draw from, and what came before it.
+struct SamplingRow {
   std::span<const float> logits;
-  float inv_temperature;  // > 0
-  float log_sum_exp;      // log sum exp(logits * inv_temperature)
+  bool tempered = false;                    // the logits are divided by the temperature already
+  std::span<const int32_t> previous_ids{};  // prompt, then generated
+  size_t num_generated = 0;                 // of previous_ids, its last ones
+  std::span<const int32_t> forbidden_ids{};
 };
-
-// A draw from softmax(logits * inv_temperature), that is from
-// p_i = exp(logits_i * inv_temperature - log_sum_exp), in fp32. Tiles of 512 ids are summed by 16
-// fp32 lanes, tiles and the tile that crosses u in double, in id order; the scan stops at the
-// crossing. Where rounding leaves the whole sum at or below u, the most probable id is drawn.
-int32_t sample_plain(const PlainRow& row, double u);
 
 struct TokenDraw {
   int32_t id;
@@ -59,10 +79,9 @@ struct TokenDraw {
 class TokenDistribution {
  public:
   explicit TokenDistribution(size_t max_vocab);
-  // params has passed validate, logits.size() is 1..max_vocab; an id outside the row is
+  // params has passed validate, row.logits.size() is 1..max_vocab; an id outside the row is
   // Error(kOutOfRange).
-  void assign(const SamplingParams& params, std::span<const float> logits,
-              std::span<const int32_t> previous_ids);
+  void assign(const SamplingParams& params, const SamplingRow& row);
   TokenDraw sample(double u) const;
 
   struct Entry {
@@ -76,8 +95,9 @@ class TokenDistribution {
   double total_mass() const { return total_mass_; }
 
  private:
-  void temper(const SamplingParams& params, std::span<const float> logits,
-              std::span<const int32_t> previous_ids);
+  void apply_rules(const SamplingParams& params, const SamplingRow& row);
+  void penalise(const SamplingParams& params, const SamplingRow& row);
+  void temper(float scale);
   float top_k_floor(int32_t top_k);
   void keep_at_least(float floor);
   void keep_nucleus(float top_p);
@@ -87,6 +107,7 @@ class TokenDistribution {
   std::vector<float> mass_;
   std::vector<float> order_;
   std::vector<Entry> kept_;
+  std::vector<int32_t> counts_;  // by id; all 0 between rows
   double total_mass_ = 0;
   double log_total_mass_ = 0;
 };

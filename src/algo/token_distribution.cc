@@ -1,9 +1,12 @@
-// The general path of sampling: filters over one row. Probabilities are exp(x) in fp32 with x
-// measured from the row's maximum, sums are in double in id order.
+// The general path of sampling: rules and filters over one row. Probabilities are exp(x) in fp32
+// with x measured from the row's maximum, sums are in double in id order. Rules may be applied to a
+// tempered row: a repetition penalty scales a logit and keeps its sign, what the others add is
+// tempered too.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "algo/choice.h"
 #include "algo/sampling.h"
@@ -23,6 +26,20 @@ struct Range {
   bool has_nan = false;
 };
 
+void require_in_row(const char* what, std::span<const int32_t> ids, size_t size) {
+  for (const int32_t id : ids) {
+    if (id >= 0 && static_cast<size_t>(id) < size) continue;
+    throw Error(Code::kOutOfRange,
+                str(what, " ", id, " is outside the row of ", size, " logits"))
+        .with_key(what);
+  }
+}
+
+// What a logit of the row is multiplied with to be tempered.
+float tempering(const SamplingParams& params) {
+  return params.temperature == 0 ? 1.0f : 1.0f / params.temperature;
+}
+
 Range range_of(std::span<const float> x) {
   Range r;
   for (const float v : x) {
@@ -39,26 +56,60 @@ TokenDistribution::TokenDistribution(size_t max_vocab) {
   mass_.reserve(max_vocab);
   order_.reserve(max_vocab);
   kept_.reserve(max_vocab);
+  counts_.assign(max_vocab, 0);
 }
 
-void TokenDistribution::temper(const SamplingParams& params, std::span<const float> logits,
-                               std::span<const int32_t> previous_ids) {
-  x_.assign(logits.begin(), logits.end());
-  for (const int32_t id : previous_ids) {
-    if (id < 0 || static_cast<size_t>(id) >= logits.size()) {
-      throw Error(Code::kOutOfRange,
-                  str("previous id ", id, " is outside the row of ", logits.size(), " logits"))
-          .with_key("previous_ids");
+void TokenDistribution::apply_rules(const SamplingParams& params, const SamplingRow& row) {
+  const std::span<const float> logits = row.logits;
+  const float scale = row.tempered ? tempering(params) : 1.0f;
+  require_in_row("allowed_token_ids", params.allowed_token_ids, logits.size());
+  require_in_row("forbidden_ids", row.forbidden_ids, logits.size());
+  if (params.allowed_token_ids.empty()) {
+    x_.assign(logits.begin(), logits.end());
+  } else {
+    x_.assign(logits.size(), -HUGE_VALF);
+    for (const int32_t id : params.allowed_token_ids) {
+      x_[static_cast<size_t>(id)] = logits[static_cast<size_t>(id)];
     }
-    const auto i = static_cast<size_t>(id);
-    x_[i] = penalised(logits[i], params.repetition_penalty);
   }
+  for (const int32_t id : row.forbidden_ids) x_[static_cast<size_t>(id)] = -HUGE_VALF;
+  for (const LogitBias& b : params.logit_bias) {
+    require_in_row("logit_bias", {&b.id, 1}, logits.size());
+    x_[static_cast<size_t>(b.id)] += b.bias * scale;
+  }
+  penalise(params, row);
+}
+
+// An id is penalised where it stands first; then its count is marked as done.
+void TokenDistribution::penalise(const SamplingParams& params, const SamplingRow& row) {
+  if (params.repetition_penalty == 1 && params.frequency_penalty == 0 &&
+      params.presence_penalty == 0) {
+    return;
+  }
+  constexpr int32_t kDone = -1;
+  const std::span<const int32_t> ids = row.previous_ids;
+  require_in_row("previous_ids", ids, x_.size());
+  RL_CHECK(row.num_generated <= ids.size());
+  const float scale = row.tempered ? tempering(params) : 1.0f;
+  for (const int32_t id : ids.last(row.num_generated)) ++counts_[static_cast<size_t>(id)];
+  for (const int32_t id : ids) {
+    const auto i = static_cast<size_t>(id);
+    const int32_t count = std::exchange(counts_[i], kDone);
+    if (count == kDone) continue;
+    x_[i] = penalised(x_[i], params.repetition_penalty);
+    if (count == 0) continue;
+    x_[i] -= params.frequency_penalty * static_cast<float>(count) * scale;
+    x_[i] -= params.presence_penalty * scale;
+  }
+  for (const int32_t id : ids) counts_[static_cast<size_t>(id)] = 0;
+}
+
+void TokenDistribution::temper(float scale) {
   const Range range = range_of(x_);
   if (range.has_nan || !std::isfinite(range.max)) {
     throw Error(Code::kNonFinite, "a logit of the row to sample from is not finite")
         .with_key("logits");
   }
-  const float scale = params.temperature == 0 ? 1.0f : 1.0f / params.temperature;
   const size_t n = x_.size();
   mass_.resize(n);
   wide::run([&]() RL_WIDE_INLINE {
@@ -118,10 +169,10 @@ void TokenDistribution::sum_masses() {
   log_total_mass_ = std::log(total_mass_);
 }
 
-void TokenDistribution::assign(const SamplingParams& params, std::span<const float> logits,
-                               std::span<const int32_t> previous_ids) {
-  RL_CHECK(!logits.empty() && logits.size() <= x_.capacity());
-  temper(params, logits, previous_ids);
+void TokenDistribution::assign(const SamplingParams& params, const SamplingRow& row) {
+  RL_CHECK(!row.logits.empty() && row.logits.size() <= counts_.size());
+  apply_rules(params, row);
+  temper(row.tempered ? 1.0f : tempering(params));
   if (params.temperature == 0) {
     kept_.assign(1, {greedy_token(x_), 0.0f, 1.0f});
     sum_masses();

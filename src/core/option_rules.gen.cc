@@ -216,52 +216,56 @@ constexpr OptionCondition kConditions_31[] = {
      "", "engine.max_model_len", ""},
 };
 constexpr OptionCondition kConditions_32[] = {
+    {"sampling.min_new_tokens", OptionCondition::kAbove,
+     "", "sampling.max_new_tokens", ""},
+};
+constexpr OptionCondition kConditions_33[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_33[] = {
+constexpr OptionCondition kConditions_34[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_34[] = {
+constexpr OptionCondition kConditions_35[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_35[] = {
+constexpr OptionCondition kConditions_36[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_36[] = {
+constexpr OptionCondition kConditions_37[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_37[] = {
+constexpr OptionCondition kConditions_38[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_38[] = {
+constexpr OptionCondition kConditions_39[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_39[] = {
+constexpr OptionCondition kConditions_40[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_40[] = {
+constexpr OptionCondition kConditions_41[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
@@ -351,28 +355,31 @@ constexpr OptionRule kRules[] = {
     {"sampling.max_new_tokens", "engine.max_model_len", kConditions_31, 2,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_32, 2,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_32, 1,
+     "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
+     "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
+    {"sampling.min_p", "sampling.temperature", kConditions_33, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_33, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_34, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_34, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_35, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_35, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_36, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_36, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_37, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_37, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_38, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_38, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_39, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_39, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_40, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_40, 1,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_41, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},

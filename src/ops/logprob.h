@@ -8,6 +8,7 @@
 // Backward: d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log p_j + entropy); d logit = d z / T.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "core/dtype.h"
 
@@ -42,6 +43,15 @@ struct DrawArgs {
   double u;
 };
 int64_t draw_token(const DrawArgs& args);
+
+// Writes the ids of the largest scaled logits, as many as there is room for (at most the row's size): largest first,
+// of equal ones the lower id first. Tiles are as in DrawArgs; the row has no NaN.
+struct TopArgs {
+  const float* z;
+  int64_t vocab, width;
+  const TileStats* tiles;
+};
+void top_ids(const TopArgs& args, std::span<int32_t> ids);
 
 struct LogitsBackwardArgs {
   const float* z;   // (n) scaled logits of one row

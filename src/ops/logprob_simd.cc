@@ -163,6 +163,23 @@ int64_t draw_token(const DrawArgs& a) {
                                                           a.tiles[tile].sum, rest);
 }
 
+// Ids come in order, so one that ties with the last kept stays behind it. Most tiles have no logit above that one.
+void top_ids(const TopArgs& a, std::span<int32_t> ids) {
+  const auto room = static_cast<int64_t>(ids.size());
+  int64_t kept = 0;
+  for (int64_t tile = 0; tile * a.width < a.vocab && room > 0; ++tile) {
+    if (kept == room && !(a.tiles[tile].max > a.z[ids[room - 1]])) continue;
+    const int64_t first = tile * a.width, end = std::min(first + a.width, a.vocab);
+    for (int64_t id = first; id < end; ++id) {
+      const float z = a.z[id];
+      if (kept == room && !(z > a.z[ids[room - 1]])) continue;
+      int64_t at = kept < room ? kept++ : room - 1;
+      for (; at > 0 && z > a.z[ids[at - 1]]; --at) ids[at] = ids[at - 1];
+      ids[at] = static_cast<int32_t>(id);
+    }
+  }
+}
+
 void logits_backward(const LogitsBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(logits_backward_target)(args); }
 }  // namespace rl
 #endif

@@ -1,6 +1,10 @@
 // One function per record; ranges were checked by the option registry.
 #include "pipeline/run_options.h"
 
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
 #include "algo/kl.h"
 #include "algo/loss_agg.h"
 #include "algo/schedule.h"
@@ -8,8 +12,53 @@
 #include "core/violations.h"
 #include "pipeline/loaded_model.h"
 #include "rollout/request_check.h"
+#include "text/unicode.h"
 
 namespace rl {
+namespace {
+
+[[noreturn]] void refuse_bias(size_t index, const std::string& entry, const char* why) {
+  constexpr const char* kKey = "sampling.logit_bias";
+  throw Error(Code::kInvalidArgument,
+              str(kKey, "[", index, "] is ", quote_text(entry), ", which ", why))
+      .with_key(kKey)
+      .with_expected("id:bias, as in 42:-1.5")
+      .with_location(str(kKey, "[", index, "]"));
+}
+
+// Takes a number that fills the text.
+template <typename T>
+bool parse_all(std::string_view text, T& value) {
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end;
+}
+
+std::vector<LogitBias> logit_bias_from(const std::vector<std::string>& entries) {
+  std::vector<LogitBias> out;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const std::string_view entry = entries[i];
+    const size_t colon = entry.find(':');
+    if (colon == std::string_view::npos) refuse_bias(i, entries[i], "has no colon");
+    LogitBias b{};
+    if (!parse_all(entry.substr(0, colon), b.id)) {
+      refuse_bias(i, entries[i], "has no token id before the colon");
+    }
+    if (!parse_all(entry.substr(colon + 1), b.bias)) {
+      refuse_bias(i, entries[i], "has no number after the colon");
+    }
+    out.push_back(b);
+  }
+  return out;
+}
+
+std::vector<int32_t> ids_from(const OptionSet& options, const char* key) {
+  std::vector<int32_t> ids;
+  for (const int64_t id : options.get_i64_list(key)) ids.push_back(static_cast<int32_t>(id));
+  return ids;
+}
+
+}  // namespace
 
 SamplingParams sampling_from(const OptionSet& options) {
   SamplingParams p;
@@ -17,21 +66,19 @@ SamplingParams sampling_from(const OptionSet& options) {
   p.top_p = static_cast<float>(options.get_f64("sampling.top_p"));
   p.min_p = static_cast<float>(options.get_f64("sampling.min_p"));
   p.top_k = static_cast<int32_t>(options.get_i64("sampling.top_k"));
+  p.repetition_penalty = static_cast<float>(options.get_f64("sampling.repetition_penalty"));
+  p.presence_penalty = static_cast<float>(options.get_f64("sampling.presence_penalty"));
+  p.frequency_penalty = static_cast<float>(options.get_f64("sampling.frequency_penalty"));
+  p.logit_bias = logit_bias_from(options.get_string_list("sampling.logit_bias"));
+  p.allowed_token_ids = ids_from(options, "sampling.allowed_token_ids");
+  p.top_logprobs = static_cast<int32_t>(options.get_i64("sampling.logprobs"));
   validate(p);
   return p;
 }
 
 namespace {
 
-std::vector<int32_t> stop_ids_from(const OptionSet& options) {
-  std::vector<int32_t> ids;
-  for (const int64_t id : options.get_i64_list("sampling.stop_token_ids")) {
-    ids.push_back(static_cast<int32_t>(id));
-  }
-  return ids;
-}
-
-// Evaluations draw from the whole distribution.
+// Evaluations draw from the whole distribution, and may stop at once.
 SamplingParams eval_sampling_from(const OptionSet& options) {
   SamplingParams p;
   p.temperature = static_cast<float>(options.get_f64("eval.temperature"));
@@ -58,7 +105,8 @@ Request request_from(const OptionSet& options) {
   Request r;
   r.sampling = sampling_from(options);
   r.max_new_tokens = options.get_i64("sampling.max_new_tokens");
-  r.stop_token_ids = stop_ids_from(options);
+  r.min_new_tokens = options.get_i64("sampling.min_new_tokens");
+  r.stop_token_ids = ids_from(options, "sampling.stop_token_ids");
   r.ignore_eos = options.get_bool("sampling.ignore_eos");
   r.stop_strings = options.get_string_list("sampling.stop");
   r.seed = options.get_u64("runtime.seed");
@@ -70,6 +118,7 @@ Request eval_request_from(const OptionSet& options) {
   r.sampling = eval_sampling_from(options);
   const int64_t tokens = options.get_i64("eval.max_new_tokens");
   if (tokens != 0) r.max_new_tokens = tokens;
+  r.min_new_tokens = 0;
   r.num_samples = options.get_i64("eval.samples_per_prompt");
   r.purpose = Purpose::kEval;
   return r;
@@ -160,7 +209,6 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
   Violations v;
   v.collect([&] { check_experiment(options); });
   refuse_shared_files(options, v);
-  v.collect([&] { sampling_from(options); });
   v.collect([&] { eval_sampling_from(options); });
   // The shortest request stands for all: lengths depend on the prompts.
   Request shortest;
@@ -171,13 +219,22 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
                       .max_model_len = 2,
                       .block_size = model.model().block_size(),
                       .num_blocks = 2,
-                      .has_tokenizer = model.has_tokenizer()});
+                      .has_tokenizer = model.has_tokenizer(),
+                      .eos_ids = model.config().eos_ids});
   };
-  Request ids = shortest, texts = shortest;
-  ids.stop_token_ids = stop_ids_from(options);
+  Request rules = shortest, ids = shortest, texts = shortest;
+  v.collect([&] {
+    rules.sampling = sampling_from(options);
+    check(rules);
+  });
+  ids.stop_token_ids = ids_from(options, "sampling.stop_token_ids");
   texts.stop_strings = options.get_string_list("sampling.stop");
   v.collect([&] { check(ids); });
   v.collect([&] { check(texts); });
+  rules.stop_token_ids = ids.stop_token_ids;
+  rules.ignore_eos = options.get_bool("sampling.ignore_eos");
+  rules.min_new_tokens = std::min<int64_t>(options.get_i64("sampling.min_new_tokens"), 1);
+  if (v.empty()) v.collect([&] { check(rules); });
   // What the records below refuse is a rule of the registry too, and reported as such.
   if (!options.validate_all().empty()) return v.errors();
   v.collect([&] { advantage_from(options); });

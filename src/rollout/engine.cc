@@ -78,6 +78,11 @@ PhiloxKey draw_key(const Request& request) {
   return {request.seed, train ? RngPurpose::kSampling : RngPurpose::kEval};
 }
 
+// From here on the request's own stop ids are all that end it.
+void add_stops(Request& request, std::span<const int32_t> ids) {
+  request.stop_token_ids.insert(request.stop_token_ids.end(), ids.begin(), ids.end());
+}
+
 bool contains(std::span<const int32_t> ids, int32_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
@@ -162,11 +167,16 @@ struct Engine::Impl {
 };
 
 uint64_t Engine::Impl::submit(const Request& request) {
-  check_request(request, {model.config().vocab, options.max_model_len, model.block_size(),
-                          kv.num_blocks, tokenizer != nullptr});
-  sampler.prepare(request.sampling);
+  check_request(request, {.vocab = model.config().vocab,
+                          .max_model_len = options.max_model_len,
+                          .block_size = model.block_size(),
+                          .num_blocks = kv.num_blocks,
+                          .has_tokenizer = tokenizer != nullptr,
+                          .eos_ids = model.config().eos_ids});
+  sampler.prepare(request.sampling, request.min_new_tokens > 0);
   auto active = make_active(request, next_number);
   active->submitted_ns = real_clock().now_ns();
+  if (!request.ignore_eos) add_stops(active->request, model.config().eos_ids);
   if (request.resume) prime_stop(active->sequences.front());
   scheduler.submit(std::move(active));
   return next_number++;
@@ -176,10 +186,8 @@ uint64_t Engine::Impl::submit(const Request& request) {
 void Engine::Impl::prime_stop(Sequence& sequence) {
   const Request& request = sequence.request->request;
   const Sample& sample = *request.resume;
-  size_t first = sample.loss_mask.size();
-  while (first > 0 && sample.loss_mask[first - 1] != 0) --first;
-  for (size_t i = first; i < sample.loss_mask.size(); ++i) {
-    match_stop(sequence, sample.ids[static_cast<size_t>(sample.prompt_tokens) + i]);
+  for (auto i = static_cast<size_t>(answer_begin(sample)); i < sample.ids.size(); ++i) {
+    match_stop(sequence, sample.ids[i]);
   }
 }
 
@@ -263,7 +271,12 @@ TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker
   const Sample& sample = *target.sequence->sample;
   const auto position = static_cast<uint32_t>(sample.ids.size());
   const double u = uniform(draw_key(request), request.ordinal, sample.slot, position);
-  return sampler.choose(head, row, {request.sampling, sample.ids, u}, worker);
+  const int64_t generated = target.sequence->answer_tokens();
+  std::span<const int32_t> forbidden;
+  if (generated < request.min_new_tokens) forbidden = request.stop_token_ids;
+  return sampler.choose(
+      head, row,
+      {request.sampling, sample.ids, static_cast<size_t>(generated), forbidden, u}, worker);
 }
 
 void Engine::Impl::apply() {
@@ -283,6 +296,11 @@ void Engine::Impl::append(const DrawTarget& target, const TokenChoice& choice, i
   sample.logprobs_sampled.push_back(choice.logprob_sampled);
   sample.versions.push_back(model.version());
   sample.loss_mask.push_back(1);
+  const auto top = static_cast<ptrdiff_t>(sample.num_top);
+  sample.top_ids.insert(sample.top_ids.end(), choice.top_ids.begin(),
+                        choice.top_ids.begin() + top);
+  sample.top_logprobs.insert(sample.top_logprobs.end(), choice.top_logprobs.begin(),
+                             choice.top_logprobs.begin() + top);
   const FinishReason reason = finish_reason(sequence);
   if (reason != FinishReason::kNone) end(sequence, reason, now_ns);
 }
@@ -291,8 +309,10 @@ FinishReason Engine::Impl::finish_reason(Sequence& sequence) {
   const Request& request = sequence.request->request;
   const int32_t id = sequence.sample->ids.back();
   if (contains(request.stop_token_ids, id)) return FinishReason::kStopToken;
-  if (!request.ignore_eos && contains(model.config().eos_ids, id)) return FinishReason::kStopToken;
-  if (match_stop(sequence, id)) return FinishReason::kStopString;
+  const bool matched = match_stop(sequence, id);
+  if (matched && sequence.answer_tokens() > request.min_new_tokens) {
+    return FinishReason::kStopString;
+  }
   return sequence.length() == sequence.end ? FinishReason::kLength : FinishReason::kNone;
 }
 
@@ -314,6 +334,8 @@ void Engine::Impl::end_nonfinite(Sequence& sequence, int64_t now_ns) {
   sample.logprobs_sampled.clear();
   sample.versions.clear();
   sample.loss_mask.clear();
+  sample.top_ids.clear();
+  sample.top_logprobs.clear();
   ++stats.nonfinite;
   end(sequence, FinishReason::kAborted, now_ns);
 }

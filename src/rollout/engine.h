@@ -47,6 +47,9 @@ struct Request {
   std::shared_ptr<const Sample> resume;
   SamplingParams sampling;  // temperature 0 is greedy
   int64_t max_new_tokens = 0;  // from here on
+  // The first tokens of an answer, of which none is a stop id or ends it by a stop string. An answer,
+  // here and for the penalties, is what was drawn since the prompt or an environment's last token.
+  int64_t min_new_tokens = 0;
   int64_t num_samples = 1;
   int64_t priority = 0;  // higher goes first, over a bounded number of earlier requests
   std::vector<int32_t> stop_token_ids;  // in addition to the model's eos ids

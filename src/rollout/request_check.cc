@@ -1,6 +1,7 @@
 // Checks go from the cheapest to those that rely on earlier ones.
 #include "rollout/request_check.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -71,6 +72,65 @@ void check_start(const Request& r) {
                   s.prompt_tokens, " and ", s.logprobs.size(), " log-probs"))
       .with_key("resume")
       .with_expected("one log-prob, version and mask for every id after the prompt");
+}
+
+// A resumed sample has entries for as many ids per token as the request asks for.
+void check_resumed_top(const Request& r) {
+  if (!r.resume) return;
+  const Sample& s = *r.resume;
+  if (s.num_top != static_cast<uint32_t>(r.sampling.top_logprobs)) {
+    throw Error(Code::kInvalidArgument,
+                str("sampling.logprobs is ", r.sampling.top_logprobs,
+                    ", but the sample to go on from has ", s.num_top, " ids per token"))
+        .with_key("sampling.logprobs")
+        .with_expected(str(s.num_top));
+  }
+  const size_t entries = static_cast<size_t>(s.generated()) * s.num_top;
+  if (s.top_ids.size() == entries && s.top_logprobs.size() == entries) return;
+  throw Error(Code::kInvalidArgument,
+              str("the sample to go on from has ", s.top_ids.size(), " top ids and ",
+                  s.top_logprobs.size(), " log-probs of them for ", s.generated(), " tokens"))
+      .with_key("resume")
+      .with_expected(str(s.num_top, " top ids for every id after the prompt"));
+}
+
+void check_sampling(const Request& r, int64_t vocab) {
+  validate(r.sampling);
+  check_range("sampling.logprobs", r.sampling.top_logprobs, 0, vocab);
+  check_resumed_top(r);
+  check_ids("sampling.allowed_token_ids", r.sampling.allowed_token_ids, vocab);
+  std::vector<int32_t> biased;
+  for (const LogitBias& b : r.sampling.logit_bias) biased.push_back(b.id);
+  check_ids("sampling.logit_bias", biased, vocab);
+}
+
+// Of a resumed sample only the tokens to come are known to the request.
+void check_min_tokens(const Request& r) {
+  check_range("sampling.min_new_tokens", r.min_new_tokens, 0, std::numeric_limits<int64_t>::max());
+  if (r.resume || r.min_new_tokens <= r.max_new_tokens) return;
+  throw Error(Code::kConflict, str("sampling.min_new_tokens ", r.min_new_tokens,
+                                   " exceeds sampling.max_new_tokens ", r.max_new_tokens))
+      .with_key("sampling.min_new_tokens")
+      .with_expected(str("at most sampling.max_new_tokens, ", r.max_new_tokens));
+}
+
+// While stop ids are forbidden, another id must be left to draw.
+void check_candidates(const Request& r, const RequestLimits& limits) {
+  if (r.min_new_tokens == 0) return;
+  std::vector<int32_t> stops = r.stop_token_ids;
+  if (!r.ignore_eos) stops.insert(stops.end(), limits.eos_ids.begin(), limits.eos_ids.end());
+  const auto may_go_on = [&](int32_t id) {
+    return std::find(stops.begin(), stops.end(), id) == stops.end();
+  };
+  const std::vector<int32_t>& allowed = r.sampling.allowed_token_ids;
+  if (std::any_of(allowed.begin(), allowed.end(), may_go_on)) return;
+  for (int32_t id = 0; allowed.empty() && id < limits.vocab; ++id) {
+    if (may_go_on(id)) return;
+  }
+  throw Error(Code::kConflict, str("sampling.min_new_tokens is ", r.min_new_tokens,
+                                   ", but every token that may be drawn is a stop id"))
+      .with_key("sampling.min_new_tokens")
+      .with_expected("an id to draw that is no stop id, or 0");
 }
 
 // The prompt alone may be longer than the limit, so the sum is never formed before both fit.
@@ -165,7 +225,9 @@ void check_request(const Request& r, const RequestLimits& limits) {
   check_length(r, limits.max_model_len);
   check_ids("prompt", first_ids(r), limits.vocab);
   check_ids("sampling.stop_token_ids", r.stop_token_ids, limits.vocab);
-  validate(r.sampling);
+  check_sampling(r, limits.vocab);
+  check_min_tokens(r);
+  check_candidates(r, limits);
   check_stop_strings(r, limits.has_tokenizer);
   check_blocks(r, limits);
 }

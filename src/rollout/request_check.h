@@ -2,6 +2,7 @@
 // queued or allocated. Errors name the key, its range and the value seen.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "rollout/engine.h"
 
@@ -16,6 +17,7 @@ struct RequestLimits {
   int64_t block_size;
   int64_t num_blocks;
   bool has_tokenizer;
+  std::span<const int32_t> eos_ids{};
 };
 // Throws unless the request can run to its end on an idle engine.
 void check_request(const Request& request, const RequestLimits& limits);

@@ -1,5 +1,6 @@
-// The filters see the tempered row z of the head at temperature 1: a repetition penalty scales a
-// logit and keeps its sign, so penalty and temperature may change places.
+// Three ways to a token: by the tiles of the head when only the temperature shapes the row, the
+// largest logit when nothing does, and through algo/sampling.h otherwise. The row is tempered by the
+// head.
 #include "rollout/sampler.h"
 
 #include <cmath>
@@ -10,8 +11,12 @@
 namespace rl {
 namespace {
 
-bool is_plain_greedy(const SamplingParams& params) {
-  return params.temperature == 0 && params.repetition_penalty == 1;
+enum class Path : uint8_t { kPlain, kGreedy, kFiltered };
+
+Path path_of(const SamplingParams& params, bool forbids) {
+  if (forbids) return Path::kFiltered;
+  if (is_plain(params)) return Path::kPlain;
+  return params.temperature == 0 && !has_logit_rules(params) ? Path::kGreedy : Path::kFiltered;
 }
 
 // A NaN logit has no mass in the log-sum-exp, but it always reaches the entropy.
@@ -19,10 +24,20 @@ bool is_finite(const RowStats& stats) {
   return std::isfinite(stats.lse) && std::isfinite(stats.entropy);
 }
 
-SamplingParams for_tempered_row(const SamplingParams& params) {
-  SamplingParams result = params;
-  if (params.temperature != 0) result.temperature = 1.0f;
-  return result;
+int32_t draw_plain(const HeadBuffers& head, int64_t row, double u) {
+  return static_cast<int32_t>(draw_token({head.z + row * head.vocab, head.vocab, head.tile_width,
+                                          head.tiles + row * head.num_tiles, head.stats[row], u}));
+}
+
+void measure_top(const HeadBuffers& head, int64_t row, int32_t count, TokenChoice& choice) {
+  if (count == 0) return;
+  const auto n = static_cast<size_t>(count);
+  top_ids({head.z + row * head.vocab, head.vocab, head.tile_width,
+           head.tiles + row * head.num_tiles},
+          std::span(choice.top_ids).first(n));
+  for (size_t i = 0; i < n; ++i) {
+    choice.top_logprobs[i] = head_logprob(head, row, choice.top_ids[i]);
+  }
 }
 
 }  // namespace
@@ -31,8 +46,8 @@ Sampler::Sampler(int64_t vocab, int num_workers) : vocab_(vocab) {
   filtered_.resize(static_cast<size_t>(num_workers));
 }
 
-void Sampler::prepare(const SamplingParams& params) {
-  if (is_plain(params) || is_plain_greedy(params)) return;
+void Sampler::prepare(const SamplingParams& params, bool forbids) {
+  if (path_of(params, forbids) != Path::kFiltered) return;
   for (auto& distribution : filtered_) {
     if (distribution) continue;
     distribution = std::make_unique<TokenDistribution>(static_cast<size_t>(vocab_));
@@ -41,32 +56,34 @@ void Sampler::prepare(const SamplingParams& params) {
 
 TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenRequest& request,
                             int worker) {
-  const float* z = head.z + row * head.vocab;
-  const RowStats& stats = head.stats[row];
   const SamplingParams& params = request.params;
   TokenChoice choice;
-  if (!is_finite(stats)) return choice;
-  if (is_plain(params)) {
-    choice.id = static_cast<int32_t>(draw_token(
-        {z, head.vocab, head.tile_width, head.tiles + row * head.num_tiles, stats, request.u}));
-  } else if (is_plain_greedy(params)) {
-    choice.id = static_cast<int32_t>(argmax(z, head.vocab));
-  } else if (!choose_filtered({z, static_cast<size_t>(head.vocab)}, request, worker, choice)) {
+  if (!is_finite(head.stats[row])) return choice;
+  const Path path = path_of(params, !request.forbidden_ids.empty());
+  if (path == Path::kPlain) {
+    choice.id = draw_plain(head, row, request.u);
+  } else if (path == Path::kGreedy) {
+    choice.id = static_cast<int32_t>(argmax(head.z + row * head.vocab, head.vocab));
+  } else if (!choose_filtered(head, row, request, worker, choice)) {
     return choice;
   }
   choice.logprob = head_logprob(head, row, choice.id);
-  if (is_plain(params)) choice.logprob_sampled = choice.logprob;
+  if (path == Path::kPlain) choice.logprob_sampled = choice.logprob;
+  measure_top(head, row, params.top_logprobs, choice);
   choice.finite = true;
   return choice;
 }
 
-bool Sampler::choose_filtered(std::span<const float> z, const TokenRequest& request, int worker,
-                              TokenChoice& choice) {
+bool Sampler::choose_filtered(const HeadBuffers& head, int64_t row, const TokenRequest& request,
+                              int worker, TokenChoice& choice) {
   TokenDistribution& distribution = *filtered_[static_cast<size_t>(worker)];
-  const bool penalised = request.params.repetition_penalty != 1;
   try {
-    distribution.assign(for_tempered_row(request.params), z,
-                        penalised ? request.previous_ids : std::span<const int32_t>());
+    distribution.assign(request.params,
+                        {.logits = {head.z + row * head.vocab, static_cast<size_t>(head.vocab)},
+                         .tempered = true,
+                         .previous_ids = request.previous_ids,
+                         .num_generated = request.num_generated,
+                         .forbidden_ids = request.forbidden_ids});
   } catch (const Error& error) {
     if (error.code == Code::kNonFinite) return false;  // a penalty can overflow a finite row
     throw;

@@ -22,6 +22,7 @@ SamplePtr fresh_sample(const Request& r, uint32_t index) {
   sample->purpose = r.purpose;
   sample->ids = r.prompt;
   sample->prompt_tokens = static_cast<int32_t>(r.prompt.size());
+  sample->num_top = static_cast<uint32_t>(r.sampling.top_logprobs);
   sample->temperature = stored_temperature(r.sampling);
   return sample;
 }
@@ -40,6 +41,8 @@ void reserve_tokens(Sample& sample, size_t tokens) {
   sample.logprobs_sampled.reserve(drawn);
   sample.versions.reserve(drawn);
   sample.loss_mask.reserve(drawn);
+  sample.top_ids.reserve(drawn * sample.num_top);
+  sample.top_logprobs.reserve(drawn * sample.num_top);
 }
 
 }  // namespace
@@ -63,12 +66,19 @@ int64_t positions_needed(const Request& request) {
   return (CheckedI64(first) + CheckedI64(request.max_new_tokens) - CheckedI64(int64_t{1})).get();
 }
 
+int64_t answer_begin(const Sample& sample) {
+  size_t first = sample.loss_mask.size();
+  while (first > 0 && sample.loss_mask[first - 1] != 0) --first;
+  return sample.prompt_tokens + static_cast<int64_t>(first);
+}
+
 void make_sample(Sequence& sequence, const KvBlocks& blocks) {
   RL_CHECK(!sequence.sample);
   const ActiveRequest& active = *sequence.request;
   const Request& request = active.request;
   sequence.sample = request.resume ? resumed_sample(request) : fresh_sample(request, sequence.index);
   sequence.sample->submitted_ns = active.submitted_ns;
+  sequence.answer_begin = answer_begin(*sequence.sample);
   sequence.end = sequence.length() + request.max_new_tokens;
   reserve_tokens(*sequence.sample, static_cast<size_t>(sequence.end));
   const auto most = static_cast<size_t>(blocks.count(positions_needed(request)));

@@ -30,11 +30,13 @@ struct Sequence {
   std::vector<int32_t> swapped;  // their content in the swap space while it waits
   int64_t computed = 0;          // positions whose K and V are in blocks, or swapped
   PrefixPlace place{};           // how far they are in the prefix cache
+  int64_t answer_begin = 0;      // ids before the answer that it draws
   int64_t end = 0;               // length at which sampling.max_new_tokens is reached
   int32_t preemptions = 0;
   StopMatcher stop;
 
   int64_t length() const { return static_cast<int64_t>(sample->ids.size()); }
+  int64_t answer_tokens() const { return length() - answer_begin; }
   bool is_leader() const;
 };
 
@@ -75,6 +77,8 @@ inline float stored_temperature(const SamplingParams& params) {
 }
 // Positions whose K and V a sequence needs at full length: the last token is never fed.
 int64_t positions_needed(const Request& request);
+// Ids before the last answer of a sample: its prompt, or all up to an environment's last token.
+int64_t answer_begin(const Sample& sample);
 // Makes the sample, with room for every token and block that it can get. Once, before it runs.
 void make_sample(Sequence& sequence, const KvBlocks& blocks);
 

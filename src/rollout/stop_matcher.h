@@ -9,7 +9,8 @@ namespace rl {
 
 class StopMatcher {
  public:
-  // Takes the bytes of the next token; true when they complete one of the strings.
+  // Takes the bytes of the next token; true when they complete one of the strings. The stream may go
+  // on after that.
   bool feed(std::string_view bytes, std::span<const std::string> stop_strings);
   // A token without text: no string continues across it.
   void interrupt() { tail_.clear(); }

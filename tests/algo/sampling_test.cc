@@ -48,13 +48,6 @@ void expect_distribution(const TokenDistribution& d, const Json& c, size_t vocab
   }
 }
 
-float log_sum_exp(const std::vector<float>& logits, float scale) {
-  double sum = 0;
-  const double top = *std::max_element(logits.begin(), logits.end());
-  for (const float v : logits) sum += std::exp((v - top) * scale);
-  return static_cast<float>(top * scale + std::log(sum));
-}
-
 TEST(Sampling, MatchesEveryFilteredDistributionAndDraw) {
   const Json data = golden::load("sampling/sampling.json");
   TokenDistribution d(256);
@@ -63,7 +56,8 @@ TEST(Sampling, MatchesEveryFilteredDistributionAndDraw) {
   for (const Json& c : data["cases"]) {
     const std::vector<float> logits =
         golden::floats(golden::numbers(data["logits"][c["logits"].get<std::string>()]));
-    d.assign(params_of(c["params"]), logits, c["previous_ids"].get<std::vector<int32_t>>());
+    const auto previous = c["previous_ids"].get<std::vector<int32_t>>();
+    d.assign(params_of(c["params"]), {.logits = logits, .previous_ids = previous});
     expect_distribution(d, c, logits.size());
     for (const Json& draw : c["inverse_cdf"]) {
       if (golden::number(draw[2]) < kStepDistance) continue;
@@ -76,105 +70,41 @@ TEST(Sampling, MatchesEveryFilteredDistributionAndDraw) {
   EXPECT_GE(draws, 700);
 }
 
-TEST(Sampling, PlainPathDrawsWhatTheGoldensDraw) {
-  const Json data = golden::load("sampling/sampling.json");
-  int draws = 0;
-  for (const Json& c : data["cases"]) {
-    const SamplingParams p = params_of(c["params"]);
-    if (!is_plain(p)) continue;
-    const std::vector<float> logits =
-        golden::floats(golden::numbers(data["logits"][c["logits"].get<std::string>()]));
-    const float scale = 1.0f / p.temperature;
-    for (const Json& draw : c["inverse_cdf"]) {
-      // At temperature 0.01 tempered logits reach 1400, whose fp32 spacing moves probabilities by
-      // 6e-5.
-      if (golden::number(draw[2]) < (p.temperature < 0.1f ? 2e-4 : 4e-6)) continue;
-      const PlainRow row{logits, scale, log_sum_exp(logits, scale)};
-      EXPECT_EQ(sample_plain(row, golden::number(draw[0])), draw[1].get<int32_t>())
-          << c["id"] << draw;
-      ++draws;
-    }
-  }
-  EXPECT_GE(draws, 140);
-}
-
-// A deterministic row that spans several tiles and ends inside one.
-std::vector<float> long_row() {
-  std::vector<float> x(512 * 3 + 77);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 7919) % 1009) / 128.0f;
-  return x;
-}
-
-TEST(Sampling, PlainAndGeneralPathsAgreeOnLongRows) {
-  const std::vector<float> logits = long_row();
-  TokenDistribution d(logits.size());
-  d.assign({}, logits, {});
-  const PlainRow row{logits, 1.0f, log_sum_exp(logits, 1.0f)};
-  int equal = 0;
-  for (int k = 0; k < 400; ++k) equal += sample_plain(row, k / 400.0) == d.sample(k / 400.0).id;
-  // Both are fp32; a draw within 1e-7 of one of the 1613 steps may differ.
-  EXPECT_GE(equal, 399);
-}
-
-TEST(Sampling, PlainFrequenciesFollowTheDistribution) {
-  const std::vector<float> logits = long_row();
-  const float lse = log_sum_exp(logits, 1.0f);
-  std::vector<int> hits(logits.size());
-  constexpr int kDraws = 200000;
-  for (int k = 0; k < kDraws; ++k)
-    ++hits[static_cast<size_t>(sample_plain({logits, 1.0f, lse}, (k + 0.5) / kDraws))];
-  for (size_t i = 0; i < logits.size(); ++i) {
-    // Evenly spaced u: a token of probability p is hit p * kDraws times but for the two ends of its
-    // interval.
-    EXPECT_NEAR(hits[i], std::exp(static_cast<double>(logits[i]) - lse) * kDraws, 1.5) << i;
-  }
-}
-
-TEST(Sampling, RoundingAtTheTopOfTheCdfFallsBackToTheMostProbableId) {
-  const std::vector<float> logits{0.0f, 3.0f, 1.0f, -60.0f};
-  const float too_large = log_sum_exp(logits, 1.0f) + 1e-3f;
-  EXPECT_EQ(sample_plain({logits, 1.0f, too_large}, 0.99999), 1);
-}
-
 TEST(Sampling, ADrawOnAStepOfTheCdfTakesTheNextId) {
-  const std::vector<float> logits{0.5f, 0.5f, 0.25f};
-  const float lse = log_sum_exp(logits, 1.0f);
-  const double first = wide::exp(0.5f - lse);
-  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, first), 1);
-  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, std::nextafter(first, 0.0)), 0);
   TokenDistribution d(2);
-  d.assign({}, std::vector<float>{0.5f, 0.5f}, {});
+  d.assign({}, {std::vector<float>{0.5f, 0.5f}});
   EXPECT_EQ(d.sample(0.5).id, 1);
+  EXPECT_EQ(d.sample(std::nextafter(0.5, 0.0)).id, 0);
 }
 
 TEST(Sampling, AForbiddenTokenIsNeverDrawnNorKept) {
   const std::vector<float> logits{-HUGE_VALF, 0.0f, -HUGE_VALF, 0.0f};
-  const float lse = std::log(2.0f);
-  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, 0.0), 1);
-  EXPECT_EQ(sample_plain({logits, 1.0f, lse}, 0.9999), 3);
   TokenDistribution d(4);
-  d.assign({}, logits, {});
+  d.assign({}, {logits});
   EXPECT_EQ(d.kept().size(), 2u);
-  d.assign({.top_k = 3}, logits, {});
+  d.assign({.top_k = 3}, {logits});
   EXPECT_EQ(d.kept().size(), 2u);
+  EXPECT_EQ(d.sample(0.0).id, 1);
+  EXPECT_EQ(d.sample(0.9999).id, 3);
 }
 
 TEST(Sampling, GreedyTakesTheLowestIdOfATie) {
   const std::vector<float> logits{1.0f, 4.0f, 4.0f, 2.0f};
   EXPECT_EQ(greedy_token(logits), 1);
   TokenDistribution d(4);
-  d.assign({.temperature = 0.0f}, logits, {});
+  d.assign({.temperature = 0.0f}, {logits});
   EXPECT_EQ(d.sample(0.999).id, 1);
   EXPECT_EQ(d.sample(0.0).log_prob, 0.0f);
   const std::vector<int32_t> previous{1};
-  d.assign({.temperature = 0.0f, .repetition_penalty = 2.0f}, logits, previous);
+  d.assign({.temperature = 0.0f, .repetition_penalty = 2.0f},
+           {.logits = logits, .previous_ids = previous});
   EXPECT_EQ(d.sample(0.5).id, 2);
 }
 
 TEST(Sampling, TopPOfEqualLogitsKeepsLowIds) {
   const std::vector<float> logits(10, 1.0f);
   TokenDistribution d(10);
-  d.assign({.top_p = 0.35f}, logits, {});
+  d.assign({.top_p = 0.35f}, {logits});
   ASSERT_EQ(d.kept().size(), 4u);
   for (int32_t i = 0; i < 4; ++i) EXPECT_EQ(d.kept()[static_cast<size_t>(i)].id, i);
 }
@@ -184,16 +114,25 @@ TEST(Sampling, RefusesRowsThatAreNotFinite) {
   const float inf = HUGE_VALF;
   for (const std::vector<float>& row :
        {std::vector<float>{0, NAN, 1}, {0, inf, 1}, {-inf, -inf, -inf}}) {
-    expect_error(Code::kNonFinite, [&] { d.assign({}, row, {}); });
+    expect_error(Code::kNonFinite, [&] { d.assign({}, {row}); });
     expect_error(Code::kNonFinite, [&] { greedy_token(row); });
-    expect_error(Code::kNonFinite, [&] { sample_plain({row, 1.0f, NAN}, 0.9); });
   }
-  const std::vector<float> hidden_nan{0, NAN, 1};
-  expect_error(Code::kNonFinite, [&] { sample_plain({hidden_nan, 1.0f, 1.0f}, 0.99); });
+}
+
+TEST(Sampling, RefusesIdsOutsideTheRow) {
+  TokenDistribution d(3);
   const std::vector<float> fine{0, 0, 0};
-  const std::vector<int32_t> outside{3};
-  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { d.assign({}, fine, outside); }).key,
-            "previous_ids");
+  for (const int32_t id : {3, -1, INT32_MAX}) {
+    const std::vector<int32_t> outside{0, id};
+    const auto key = [&](const SamplingParams& p, const SamplingRow& row) {
+      return expect_error(Code::kOutOfRange, [&] { d.assign(p, row); }).key;
+    };
+    EXPECT_EQ(key({.presence_penalty = 1}, {.logits = fine, .previous_ids = outside}),
+              "previous_ids");
+    EXPECT_EQ(key({}, {.logits = fine, .forbidden_ids = outside}), "forbidden_ids");
+    EXPECT_EQ(key({.allowed_token_ids = outside}, {fine}), "allowed_token_ids");
+    EXPECT_EQ(key({.logit_bias = {{id, 1.0f}}}, {fine}), "logit_bias");
+  }
 }
 
 TEST(Sampling, ValidateNamesTheOptionAndTheRange) {
@@ -208,9 +147,34 @@ TEST(Sampling, ValidateNamesTheOptionAndTheRange) {
   EXPECT_EQ(error_of({.min_p = 1.5f}).key, "sampling.min_p");
   EXPECT_EQ(error_of({.repetition_penalty = 0}).key, "sampling.repetition_penalty");
   EXPECT_TRUE(contains(error_of({.top_k = -2}).message, "-2"));
+  EXPECT_EQ(error_of({.presence_penalty = 2.5f}).key, "sampling.presence_penalty");
+  EXPECT_EQ(error_of({.presence_penalty = NAN}).expected, "-2..2");
+  EXPECT_EQ(error_of({.frequency_penalty = -2.5f}).key, "sampling.frequency_penalty");
+  EXPECT_EQ(error_of({.top_logprobs = 21}).key, "sampling.logprobs");
+  EXPECT_EQ(error_of({.top_logprobs = -1}).expected, "0..20");
+  EXPECT_EQ(error_of({.logit_bias = {{-1, 0}}}).key, "sampling.logit_bias");
+  EXPECT_EQ(error_of({.logit_bias = {{1, 100.5f}}}).expected, "a bias of -100..100");
+  EXPECT_EQ(error_of({.logit_bias = {{1, NAN}}}).key, "sampling.logit_bias");
+  EXPECT_EQ(error_of({.allowed_token_ids = {0, -4}}).key, "sampling.allowed_token_ids");
+  const Error twice = expect_error(Code::kInvalidArgument, [] {
+    validate(SamplingParams{.logit_bias = {{7, 1}, {3, 1}, {7, 2}}});
+  });
+  EXPECT_EQ(twice.key, "sampling.logit_bias");
+  EXPECT_TRUE(contains(twice.message, "token id 7 twice"));
+  validate(SamplingParams{.presence_penalty = -2, .frequency_penalty = 2, .top_logprobs = 20});
+  validate(SamplingParams{.logit_bias = {{0, -100}, {1, 100}}, .allowed_token_ids = {4, 4, 0}});
   validate(SamplingParams{});
   EXPECT_TRUE(is_plain({}));
   EXPECT_FALSE(is_plain({.temperature = 0}));
+  EXPECT_TRUE(is_plain({.top_logprobs = 20}));
+  for (const SamplingParams& p : {SamplingParams{.repetition_penalty = 1.1f},
+                                  {.presence_penalty = 0.1f},
+                                  {.frequency_penalty = -0.1f},
+                                  {.logit_bias = {{1, 1.0f}}},
+                                  {.allowed_token_ids = {1}}}) {
+    EXPECT_TRUE(has_logit_rules(p));
+    EXPECT_FALSE(is_plain(p));
+  }
 }
 
 void exp_all(const std::vector<float>& in, std::vector<float>& out, int form) {

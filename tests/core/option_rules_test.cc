@@ -64,6 +64,8 @@ const std::vector<Example>& examples() {
       {{"profiler.timeline.dir=x"}, {"profiler.timeline.dir", "profiler.timeline.enable"}},
       {{"profiler.timeline.enable=true"}, {"profiler.timeline.enable", "profiler.timeline.dir"}},
       {{"engine.max_model_len=256"}, {"sampling.max_new_tokens", "engine.max_model_len"}},
+      {{"sampling.min_new_tokens=9", "sampling.max_new_tokens=8"},
+       {"sampling.min_new_tokens", "sampling.max_new_tokens"}},
       {{"sampling.temperature=0", "sampling.min_p=0.5"},
        {"sampling.min_p", "sampling.temperature"}},
       {{"sampling.temperature=0", "sampling.top_k=5"}, {"sampling.top_k", "sampling.temperature"}},

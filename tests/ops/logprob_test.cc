@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "support/random_values.h"
 
@@ -63,6 +65,17 @@ TEST_P(Logprob, DrawsFollowTheInverseCdfInIdOrder) {
   EXPECT_GT(row_.p(last), 0.0);
 }
 
+TEST_P(Logprob, TopIdsAreTheLargestInOrder) {
+  std::vector<int32_t> sorted(static_cast<size_t>(vocab()));
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) { return row_.z[a] > row_.z[b]; });
+  for (const int64_t count : {0, 1, 5, 20}) {
+    std::vector<int32_t> ids(static_cast<size_t>(std::min(count, vocab())), -1);
+    top_ids({row_.z.data(), vocab(), row_.width, row_.tiles.data()}, ids);
+    EXPECT_EQ(ids, std::vector<int32_t>(sorted.begin(), sorted.begin() + static_cast<int64_t>(ids.size())));
+  }
+}
+
 TEST_P(Logprob, LogitGradientsMatchOracle) {
   const int64_t id = vocab() / 3;
   std::vector<float> d(vocab());
@@ -87,6 +100,24 @@ TEST(NanLogit, MakesTheWholeRowNan) {
   const RowStats stats = combine_tiles(tiles, 2);
   EXPECT_TRUE(std::isnan(stats.lse));
   EXPECT_TRUE(std::isnan(stats.entropy));
+}
+
+TEST(Draw, OnAStepOfTheCdfTheNextIdIsTaken) {
+  const std::vector<float> z = {0.5f, 0.5f};
+  const TileStats tile{0.5f, 2.0f, 0.0f};
+  const RowStats stats = combine_tiles(&tile, 1);
+  EXPECT_EQ(draw_token({z.data(), 2, 2, &tile, stats, 0.5}), 1);
+  EXPECT_EQ(draw_token({z.data(), 2, 2, &tile, stats, std::nextafter(0.5, 0.0)}), 0);
+}
+
+TEST(TopIds, OfEqualLogitsTheLowerIdsComeFirst) {
+  std::vector<float> z(300, 1.0f);
+  z[250] = 2.0f;
+  std::vector<TileStats> tiles;
+  for (size_t i = 0; i < 300; i += 100) tiles.push_back(scale_and_measure(&z[i], 100, 1.0f));
+  std::vector<int32_t> ids(4);
+  top_ids({z.data(), 300, 100, tiles.data()}, ids);
+  EXPECT_EQ(ids, (std::vector<int32_t>{250, 0, 1, 2}));
 }
 
 TEST(Argmax, TakesTheLowestIdOnTies) {

@@ -51,6 +51,7 @@ struct Seen {
 std::string text_of(const Sample& s) {
   std::string out = str(s.purpose == Purpose::kEval ? "eval " : "train ", s.ordinal, ".", s.slot);
   for (const int32_t id : s.ids) out += str(" ", id);
+  for (const int32_t id : s.top_ids) out += str(" top ", id);
   return out + "\n";
 }
 
@@ -94,9 +95,16 @@ const std::map<std::string, Change>& changes() {
       {"optimizer.weight_decay", {"1"}},
       {"pipeline.reward_timeout_ns", {"1ns"}},
       {"pipeline.total_steps", {"3"}},
+      {"sampling.allowed_token_ids", {"3,5,8,13,21"}},
+      {"sampling.frequency_penalty", {"2", {"sampling.temperature=0.3"}}},
       {"sampling.ignore_eos", {"false", {"sampling.max_new_tokens=24"}}},
+      {"sampling.logit_bias", {"7:100"}},
+      {"sampling.logprobs", {"2"}},
       {"sampling.max_new_tokens", {"4"}},
+      {"sampling.min_new_tokens", {"6", {"sampling.logit_bias=7:100", "sampling.stop_token_ids=7"}}},
       {"sampling.min_p", {"0.9"}},
+      {"sampling.presence_penalty", {"2", {"sampling.temperature=0.3"}}},
+      {"sampling.repetition_penalty", {"3"}},
       {"sampling.stop", {"a,b,c,d,e,f,g,h,0,1,2,3,4,5", {"model.path=TOKENIZED"}}},
       {"sampling.stop_token_ids", {"1,5,9,20,33,47,60,80,90,100,120,140,160,180,200,220,240"}},
       {"sampling.temperature", {"0.3"}},

@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -64,6 +65,20 @@ inline Request make_request(std::vector<int32_t> prompt, int64_t max_new_tokens,
   return r;
 }
 
+// Rules of every kind in turn; nothing random, so that it may be added to any request.
+inline void add_rules(Request& r, int i, int64_t vocab) {
+  const auto id = [vocab](int n) { return static_cast<int32_t>(n % vocab); };
+  if (i % 5 == 2) r.sampling.presence_penalty = 0.6f;
+  if (i % 7 == 5) r.sampling.frequency_penalty = -0.4f;
+  if (i % 6 == 1) r.sampling.frequency_penalty = 0.7f;
+  if (i % 8 == 4) r.sampling.logit_bias = {{id(i * 5), 3.0f}, {id(i * 5 + 1), -2.0f}};
+  if (i % 9 == 4) {
+    for (int k = 0; k < 30; ++k) r.sampling.allowed_token_ids.push_back(id(i + k * 7));
+  }
+  if (i % 4 == 1) r.min_new_tokens = std::min<int64_t>(r.max_new_tokens, 1 + i % 7);
+  if (i % 10 == 3) r.sampling.top_logprobs = 1 + i % 20;
+}
+
 // Prompts of 1..60 ids, groups of 1..4, with every kind of sampling.
 inline std::vector<Request> mixed_requests(int count, int64_t vocab, unsigned seed) {
   std::mt19937 rng(seed);
@@ -82,6 +97,7 @@ inline std::vector<Request> mixed_requests(int count, int64_t vocab, unsigned se
     if (i % 5 == 3) r.sampling.min_p = 0.02f;
     if (i % 7 == 3) r.sampling.repetition_penalty = 1.2f;
     if (i % 3 == 1) r.purpose = Purpose::kEval;
+    add_rules(r, i, vocab);
     requests.push_back(std::move(r));
   }
   return requests;
@@ -96,6 +112,8 @@ inline void expect_same_sample(const Sample& a, const Sample& b) {
   EXPECT_EQ(a.ids, b.ids) << "ordinal " << a.ordinal << " slot " << a.slot;
   EXPECT_TRUE(same_bits(a.logprobs, b.logprobs)) << "ordinal " << a.ordinal << " slot " << a.slot;
   EXPECT_TRUE(same_bits(a.logprobs_sampled, b.logprobs_sampled));
+  EXPECT_EQ(a.top_ids, b.top_ids);
+  EXPECT_TRUE(same_bits(a.top_logprobs, b.top_logprobs));
   EXPECT_EQ(a.finish, b.finish);
   EXPECT_EQ(a.temperature, b.temperature);
 }

@@ -105,6 +105,7 @@ class Workload {
     if (below(4) == 0) r.sampling.top_k = 1 + below(40);
     if (below(4) == 0) r.sampling.top_p = 0.8f;
     if (below(6) == 0) r.sampling.repetition_penalty = 1.2f;
+    if (below(2) == 0) add_rules(r, below(360), models_.live.model->config().vocab);
     return r;
   }
 
@@ -161,6 +162,8 @@ class Workload {
       more->logprobs_sampled.push_back(0);
       more->versions.push_back(version_);
       more->loss_mask.push_back(0);
+      more->top_ids.insert(more->top_ids.end(), more->num_top, -1);
+      more->top_logprobs.insert(more->top_logprobs.end(), more->num_top, 0);
     }
     appended_[{s->ordinal, s->slot}] += static_cast<int64_t>(answer.size()) + tokens;
     resume(origin, more, tokens);
@@ -224,6 +227,8 @@ class Workload {
     start->logprobs_sampled.resize(begin);
     start->versions.resize(begin);
     start->loss_mask.resize(begin);
+    start->top_ids.resize(begin * start->num_top);
+    start->top_logprobs.resize(begin * start->num_top);
     r.prompt.clear();
     r.resume = start;
     r.num_samples = 1;
@@ -238,6 +243,12 @@ class Workload {
     ASSERT_TRUE(same_bits(again.logprobs, head(s.logprobs)))
         << "ordinal " << s.ordinal << " slot " << s.slot << " tokens " << begin << ".." << end;
     ASSERT_TRUE(same_bits(again.logprobs_sampled, head(s.logprobs_sampled)));
+    const size_t top = end * s.num_top;
+    ASSERT_EQ(again.top_ids.size(), top);
+    ASSERT_TRUE(std::equal(again.top_ids.begin(), again.top_ids.end(), s.top_ids.begin()));
+    ASSERT_TRUE(same_bits(again.top_logprobs,
+                          {s.top_logprobs.begin(),
+                           s.top_logprobs.begin() + static_cast<ptrdiff_t>(top)}));
   }
 
   WorkloadModel& models_;

@@ -187,5 +187,90 @@ TEST(EngineOptionsCheck, NamesKeyRangeAndValue) {
   }
 }
 
+TEST(RequestCheck, RulesNameIdsOfTheVocabulary) {
+  const auto refused = [](const char* key, const char* location, const Request& r) {
+    const Error e = expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); });
+    EXPECT_EQ(e.key, key);
+    EXPECT_EQ(e.location, location);
+    EXPECT_TRUE(contains(e.message, "100"));
+  };
+  Request r = valid();
+  r.sampling.allowed_token_ids = {99, 0, 100};
+  refused("sampling.allowed_token_ids", "sampling.allowed_token_ids[2]", r);
+  r = valid();
+  r.sampling.logit_bias = {{0, 1.0f}, {100, 1.0f}};
+  refused("sampling.logit_bias", "sampling.logit_bias[1]", r);
+  r.sampling.logit_bias = {{0, 1.0f}, {0, 1.0f}};
+  EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); }).key,
+            "sampling.logit_bias");
+  r = valid();
+  r.sampling.top_logprobs = 20;
+  check_request(r, kLimits);
+  RequestLimits small = kLimits;
+  small.vocab = 12;
+  r.prompt = {1};
+  const Error e = expect_error(Code::kOutOfRange, [&] { check_request(r, small); });
+  EXPECT_EQ(e.key, "sampling.logprobs");
+  EXPECT_TRUE(contains(e.message, "0..12"));
+}
+
+TEST(RequestCheck, TheFewestTokensMustBeReachable) {
+  const auto refused = [](Code code, const Request& r, const RequestLimits& limits) {
+    const Error e = expect_error(code, [&] { check_request(r, limits); });
+    EXPECT_EQ(e.key, "sampling.min_new_tokens");
+    return e.message;
+  };
+  Request r = valid();
+  r.min_new_tokens = 10;
+  check_request(r, kLimits);
+  r.min_new_tokens = 11;
+  EXPECT_EQ(refused(Code::kConflict, r, kLimits),
+            "sampling.min_new_tokens 11 exceeds sampling.max_new_tokens 10");
+  r.min_new_tokens = -1;
+  refused(Code::kOutOfRange, r, kLimits);
+  r.min_new_tokens = 1;
+  r.sampling.allowed_token_ids = {5, 6};
+  r.stop_token_ids = {6};
+  RequestLimits limits = kLimits;
+  const std::vector<int32_t> eos = {5};
+  limits.eos_ids = eos;
+  EXPECT_TRUE(contains(refused(Code::kConflict, r, limits), "is a stop id"));
+  r.ignore_eos = true;
+  check_request(r, limits);
+  r.ignore_eos = false;
+  r.min_new_tokens = 0;
+  check_request(r, limits);
+  r.min_new_tokens = 1;
+  r.sampling.allowed_token_ids.clear();
+  check_request(r, limits);
+  for (int32_t id = 0; id < 100; ++id) r.stop_token_ids.push_back(id);
+  refused(Code::kConflict, r, limits);
+}
+
+TEST(RequestCheck, AResumedSampleHasAsManyTopIdsAsTheRequestAsksFor) {
+  auto s = std::make_shared<Sample>();
+  s->ids = {1, 2, 3};
+  s->prompt_tokens = 1;
+  s->logprobs = s->logprobs_sampled = {-1, -1};
+  s->versions = {0, 0};
+  s->loss_mask = {1, 1};
+  Request r;
+  r.resume = s;
+  r.max_new_tokens = 5;
+  r.min_new_tokens = 7;  // of the whole answer
+  check_request(r, kLimits);
+  r.sampling.top_logprobs = 2;
+  Error e = expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
+  EXPECT_EQ(e.key, "sampling.logprobs");
+  s->num_top = 2;
+  s->top_ids = {1, 2, 3, 4};
+  s->top_logprobs = {0, -1, 0};
+  e = expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
+  EXPECT_EQ(e.key, "resume");
+  EXPECT_TRUE(contains(e.message, "4 top ids and 3 log-probs"));
+  s->top_logprobs.push_back(-1);
+  check_request(r, kLimits);
+}
+
 }  // namespace
 }  // namespace rl

@@ -45,11 +45,19 @@ class Row {
 };
 
 TokenChoice choose(const std::vector<float>& logits, const SamplingParams& params,
-                   const std::vector<int32_t>& previous, double u) {
+                   const std::vector<int32_t>& previous, double u,
+                   const std::vector<int32_t>& forbidden = {}) {
   Row row(logits, inv_temperature(params));
   Sampler sampler(static_cast<int64_t>(logits.size()), 1);
-  sampler.prepare(params);
-  return sampler.choose(row.head, 0, {params, previous, u}, 0);
+  sampler.prepare(params, !forbidden.empty());
+  return sampler.choose(row.head, 0, {params, previous, previous.size(), forbidden, u}, 0);
+}
+
+// A deterministic row that spans several tiles and ends inside one.
+std::vector<float> long_row() {
+  std::vector<float> x(512 * 3 + 77);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 7919) % 1009) / 128.0f;
+  return x;
 }
 
 nlohmann::json sampling_golden() {
@@ -108,6 +116,88 @@ TEST(Sampler, StoredLogprobIsThatOfTheWholeTemperedSoftmax) {
   for (const float v : logits) sum += std::exp(2.0 * v);
   EXPECT_NEAR(c.logprob, 5.0 - std::log(sum), 1e-6);
   EXPECT_NEAR(c.logprob_sampled, -std::log1p(std::exp(-1.0)), 1e-6);
+}
+
+TEST(Sampler, PlainAndFilteredPathsAgreeOnLongRows) {
+  const std::vector<float> logits = long_row();
+  SamplingParams plain, filtered;
+  filtered.logit_bias = {{0, 0.0f}};
+  int equal = 0;
+  for (int k = 0; k < 400; ++k) {
+    const TokenChoice a = choose(logits, plain, {}, k / 400.0);
+    const TokenChoice b = choose(logits, filtered, {}, k / 400.0);
+    equal += a.id == b.id;
+    // Both are sums of 1613 fp32 exponentials.
+    if (a.id == b.id) {
+      EXPECT_NEAR(a.logprob_sampled, b.logprob_sampled, 1e-5);
+    }
+  }
+  // A draw within 1e-7 of one of the 1613 steps may differ.
+  EXPECT_GE(equal, 399);
+}
+
+TEST(Sampler, RulesShapeTheDrawButNotTheStoredLogprob) {
+  const std::vector<float> logits = {1.0f, 2.0f, 3.0f, 2.0f};
+  const auto stored = [&](int32_t id, double scale) {
+    double sum = 0;
+    for (const float v : logits) sum += std::exp(scale * v);
+    return scale * logits[static_cast<size_t>(id)] - std::log(sum);
+  };
+  SamplingParams params;
+  params.temperature = 0.5f;
+  params.allowed_token_ids = {3, 1};
+  params.logit_bias = {{1, 1.0f}};
+  params.presence_penalty = 0.5f;
+  params.frequency_penalty = 0.25f;
+  // Both are 2; id 1 gets + 1 and id 3 loses 0.5 + 2 * 0.25, at half the temperature.
+  const TokenChoice low = choose(logits, params, {3, 3}, 0.0);
+  const TokenChoice high = choose(logits, params, {3, 3}, 0.999);
+  ASSERT_EQ(low.id, 1);
+  ASSERT_EQ(high.id, 3);
+  EXPECT_NEAR(low.logprob_sampled, -std::log1p(std::exp(-4.0)), 1e-6);
+  EXPECT_NEAR(high.logprob_sampled, -4 - std::log1p(std::exp(-4.0)), 1e-6);
+  EXPECT_NEAR(low.logprob, stored(1, 2), 1e-6);
+  EXPECT_NEAR(high.logprob, stored(3, 2), 1e-6);
+}
+
+TEST(Sampler, ForbiddenIdsAreNotChosenByAnyPath) {
+  const std::vector<float> logits = {1.0f, 9.0f, 3.0f};
+  SamplingParams plain, greedy, filtered;
+  greedy.temperature = 0;
+  filtered.top_p = 0.5f;
+  for (const SamplingParams& params : {plain, greedy, filtered}) {
+    EXPECT_EQ(choose(logits, params, {}, 0.99).id, 1);
+    const TokenChoice c = choose(logits, params, {}, 0.99, {1});
+    EXPECT_EQ(c.id, 2);
+    EXPECT_NEAR(c.logprob, -6 - std::log1p(std::exp(-6.0) + std::exp(-8.0)), 1e-5);
+  }
+}
+
+TEST(Sampler, TheMostProbableIdsComeWithTheLogprobsOfTheWholeSoftmax) {
+  const std::vector<float> logits = long_row();
+  SamplingParams plain, greedy, ruled;
+  greedy.temperature = 0;
+  ruled.temperature = 0.5f;
+  ruled.top_k = 1;
+  ruled.allowed_token_ids = {4};
+  for (SamplingParams params : {plain, greedy, ruled}) {
+    params.top_logprobs = 20;
+    Row row(logits, inv_temperature(params));
+    const TokenChoice c = choose(logits, params, {}, 0.3);
+    for (size_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(c.top_logprobs[i], head_logprob(row.head, 0, c.top_ids[i]));
+      if (i == 0) continue;
+      const auto a = static_cast<size_t>(c.top_ids[i - 1]), b = static_cast<size_t>(c.top_ids[i]);
+      EXPECT_TRUE(logits[a] > logits[b] || (logits[a] == logits[b] && a < b));
+    }
+    EXPECT_EQ(logits[static_cast<size_t>(c.top_ids[0])],
+              *std::max_element(logits.begin(), logits.end()));
+    params.top_logprobs = 0;
+    const TokenChoice without = choose(logits, params, {}, 0.3);
+    EXPECT_EQ(c.id, without.id);
+    EXPECT_EQ(c.logprob, without.logprob);
+    EXPECT_EQ(c.logprob_sampled, without.logprob_sampled);
+  }
 }
 
 TEST(Sampler, GreedyTakesTheLowestOfEqualIdsAtTemperatureOne) {

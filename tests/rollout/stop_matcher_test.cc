@@ -43,6 +43,16 @@ TEST(StopMatcher, NoStringContinuesAcrossAnInterruption) {
   EXPECT_TRUE(matcher.feed("ab", stops));
 }
 
+TEST(StopMatcher, AfterAMatchOnlyNewOnesCount) {
+  StopMatcher matcher;
+  const Strings stops = {"ab", "abcdef"};
+  EXPECT_TRUE(matcher.feed("ab", stops));
+  EXPECT_FALSE(matcher.feed("c", stops));
+  EXPECT_TRUE(matcher.feed("def", stops));
+  EXPECT_FALSE(matcher.feed("a", stops));
+  EXPECT_TRUE(matcher.feed("b", stops));
+}
+
 TEST(StopMatcher, AgreesWithASearchOfTheWholeText) {
   std::mt19937 rng(11);
   const auto text_of = [&rng](size_t length) {
