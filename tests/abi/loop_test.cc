@@ -40,6 +40,8 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   Host host;
   std::vector<int32_t> ids = {1, 2, 3, 4, 5};
   std::vector<float> logprobs = {-1.0f, -2.0f};
+  const std::vector<int32_t> tops = {4, 6, -1, -1};
+  const std::vector<float> top_logprobs = {-1, -1.5f, 0, 0};
   for (uint32_t slot = 0; slot < 2; ++slot) {
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
@@ -50,6 +52,9 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
     sample.num_ids = ids.size();
     sample.num_prompt = 3;
     sample.logprobs = logprobs.data();
+    sample.num_top = 2;
+    sample.top_ids = tops.data();
+    sample.top_logprobs = top_logprobs.data();
     sample.reward = slot;
     EXPECT_EQ(rl_buffer_put(host.buffer, &sample, nullptr), RL_FAILED_PRECONDITION) << "not scored";
     sample.scored = 1;
@@ -62,6 +67,9 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   ASSERT_EQ(rl_batch_count(batch), 2u);
   EXPECT_EQ(sample_of(batch, 1).ids[4], 5) << "samples are copies";
   EXPECT_EQ(sample_of(batch, 1).loss_mask[1], 1);
+  EXPECT_EQ(sample_of(batch, 1).num_top, 2u);
+  EXPECT_EQ(sample_of(batch, 1).top_ids[1], 6);
+  EXPECT_EQ(sample_of(batch, 1).top_logprobs[1], -1.5f);
   const double advantages[] = {1, -1};
   rl_event* step = nullptr;
   EXPECT_RL_OK(rl_trainer_step(host.trainer, batch, advantages, 2, &step, &err));
@@ -103,8 +111,73 @@ TEST(AbiParts, BadForeignSamplesNameTheField) {
   refuse("sample.scored", RL_INVALID_ARGUMENT, [](auto& s) { s.scored = 2; });
   refuse("sample.purpose", RL_INVALID_ARGUMENT, [](auto& s) { s.purpose = RL_PURPOSE_EVAL; });
   refuse("sample.finish", RL_INVALID_ARGUMENT, [](auto& s) { s.finish = 77; });
+  static const int32_t top_ids[] = {3, -2};
+  static const float top_logprobs[] = {-1, INFINITY};
+  const auto with_top = [](rl_sample_view& s, size_t count) {
+    s.num_top = count;
+    s.top_ids = top_ids;
+    s.top_logprobs = top_logprobs;
+  };
+  refuse("sample.num_top", RL_OUT_OF_RANGE, [&](auto& s) { with_top(s, SIZE_MAX); });
+  refuse("sample.top_logprobs", RL_NON_FINITE, [&](auto& s) { with_top(s, 2); });
+  refuse("sample.top_ids", RL_OUT_OF_RANGE, [&](auto& s) {
+    with_top(s, 1);
+    s.top_ids = &top_ids[1];
+  });
+  refuse("sample.top_ids", RL_INVALID_ARGUMENT, [](auto& s) { s.num_top = 1; });
+  refuse("sample.top_logprobs", RL_INVALID_ARGUMENT, [&](auto& s) {
+    with_top(s, 1);
+    s.top_logprobs = nullptr;
+  });
   logprob = NAN;
   refuse("sample.logprobs", RL_NON_FINITE, [](auto&) {});
+}
+
+TEST(AbiParts, RulesAndTopLogprobsAreThoseOfTheRequest) {
+  Host host;
+  rl_options* sampling = nullptr;
+  EXPECT_RL_OK(rl_options_clone(host.options, &sampling, &err));
+  set(sampling, "sampling.allowed_token_ids", "7,9");
+  set(sampling, "sampling.logit_bias", "9:-100");
+  set(sampling, "sampling.logprobs", "3");
+  const int32_t prompt[] = {1, 2, 3};
+  rl_request request;
+  rl_request_init(&request, sizeof request);
+  request.prompt = prompt;
+  request.num_prompt = 3;
+  request.sampling = sampling;
+  uint64_t id = 0;
+  EXPECT_RL_OK(rl_engine_submit(host.engine, &request, &id, &err));
+  EXPECT_RL_OK(rl_engine_run(host.engine, &err));
+  rl_batch* batch = nullptr;
+  EXPECT_RL_OK(rl_engine_take(host.engine, &batch, &err));
+  const rl_sample_view view = sample_of(batch, 0);
+  ASSERT_EQ(view.num_top, 3u);
+  for (size_t t = 0; t < view.num_ids - view.num_prompt; ++t) {
+    EXPECT_EQ(view.ids[3 + t], 7);
+    EXPECT_GE(view.top_logprobs[3 * t], view.logprobs[t]);
+    EXPECT_GE(view.top_logprobs[3 * t], view.top_logprobs[3 * t + 2]);
+    EXPECT_NE(view.top_ids[3 * t], view.top_ids[3 * t + 1]);
+  }
+  rl_batch_release(batch);
+  set(sampling, "sampling.logit_bias", "9");
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_engine_submit(host.engine, &request, &id, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "sampling.logit_bias");
+  rl_error_release(err);
+  rl_options_destroy(sampling);
+}
+
+TEST(AbiParts, AHostWithTheFirstSampleViewGetsWhatItHas) {
+  const Host host;
+  rl_sample_view view;
+  std::memset(&view, 0x5a, sizeof view);
+  const size_t first = offsetof(rl_sample_view, num_top);
+  rl_sample_view_init(&view, first);
+  EXPECT_RL_OK(rl_batch_sample(host.batch, 0, &view, &err));
+  EXPECT_EQ(view.struct_size, first);
+  EXPECT_EQ(view.num_prompt, 3u);
+  EXPECT_EQ(view.num_top, 0x5a5a5a5a5a5a5a5au) << "beyond the caller's struct";
 }
 
 TEST(AbiParts, TheProfilerWritesWhatItSaw) {
