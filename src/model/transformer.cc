@@ -179,13 +179,24 @@ class Pass {
     const int64_t heads = config_.kv_heads;
     const int64_t together = windowed ? 0 : static_cast<int64_t>(work.together().size());
     const int64_t calls = together + static_cast<int64_t>(alone.size());
+    const auto first_block = [&](int64_t task) {
+      const int64_t call = task / heads;
+      const int32_t* blocks = call < together ? work.together()[call].rows.front().blocks : nullptr;
+      if (!blocks) {
+        const AttentionRows& rows = alone[call - together];
+        blocks = rows.blocks + args.rule.first_key(rows.first_position) / args.shape.block_size;
+      }
+      return args.pool + (*blocks * heads + task % heads) * args.shape.kv_head_bytes();
+    };
     executor_.parallel_for(calls * heads, [&](int64_t task, int worker) {
-      const int64_t call = task / heads, head = task % heads;
+      const int64_t call = task / heads, head = task % heads, next = task + executor_.num_threads();
       float* scratch = b_.attention + worker * b_.attention_stride;
+      AttentionArgs own = args;
+      own.next = next < calls * heads ? first_block(next) : nullptr;
       if (call < together)
-        attention_shared(args, work.together()[call], head, scratch);
+        attention_shared(own, work.together()[call], head, scratch);
       else
-        attention(args, alone[call - together], head, scratch);
+        attention(own, alone[call - together], head, scratch);
     });
   }
 

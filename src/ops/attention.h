@@ -61,6 +61,7 @@ struct AttentionArgs {
   const std::byte* pool; // this layer's blocks
   void* out;             // (N, H, D) compute dtype
   float* lse;            // (N, H) or null
+  const std::byte* next = nullptr;  // the block this thread will probably read after the call, or null
 };
 // Scratch floats a caller passes to attention() and attention_backward().
 int64_t attention_scratch_floats(const AttentionShape& shape);

@@ -19,6 +19,14 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
+// Lines to ask for ahead of use, spread over the steps of a product: blocks are scattered, so the hardware cannot guess
+// the next, and asking for all of it at once would stall. Asking never faults.
+struct Ahead {
+  static constexpr uint64_t kLine = 64;
+  const std::byte* at = nullptr;  // null: nothing
+  uint64_t lines = 0;
+};
+
 // c[i, 0..n) += sum over t in [0, k), in order, of a(i, t) * b[t, 0..n). a(i, t) = a[i * row_step + t * step].
 // b is fp32 or bf16 widened on the fly: the same bits either way.
 template <typename B>
@@ -30,11 +38,31 @@ struct Product {
   float* c;
   int64_t ldc;
   int64_t m, k, n;  // n is a multiple of the vector width
+  Ahead ahead = {};
+};
+
+// Hands out the lines of an Ahead evenly over the steps.
+class Asking {
+ public:
+  Asking(const Ahead& ahead, int64_t steps)
+      : at_(ahead.at), rate_(ahead.lines * kWhole / static_cast<uint64_t>(std::max<int64_t>(1, steps))) {}
+  HWY_INLINE void step() {
+    for (due_ += rate_; due_ >= kWhole; due_ -= kWhole, at_ += Ahead::kLine)
+      hwy::Prefetch(reinterpret_cast<const uint8_t*>(at_));
+  }
+
+ private:
+  static constexpr uint64_t kWhole = 1 << 16;
+  const std::byte* at_;
+  uint64_t rate_, due_ = kWhole - 1;
+};
+struct NotAsking {
+  HWY_INLINE void step() {}
 };
 
 // A register tile of MR rows and NV vectors; element chains run over t from the value c held.
-template <int MR, int NV, typename B>
-HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
+template <int MR, int NV, typename B, typename Ask>
+HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> acc[MR][NV];
@@ -44,6 +72,7 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
   const float* a = p.a + i * p.row_step;
   const B* b = p.b + j;
   for (int64_t t = 0; t < p.k; ++t) {
+    ask.step();
     hn::Vec<decltype(d)> bv[NV];
     for (int v = 0; v < NV; ++v) bv[v] = load(d, b + t * p.ldb + v * lanes);
     for (int r = 0; r < MR; ++r) {
@@ -53,6 +82,13 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
   }
   for (int r = 0; r < MR; ++r)
     for (int v = 0; v < NV; ++v) hn::StoreU(acc[r][v], d, c + r * p.ldc + v * lanes);
+}
+
+// The first tile of a product asks for what comes ahead.
+template <int MR, int NV, typename B>
+HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
+  if (p.ahead.at != nullptr && i == 0 && j == 0) product_tile<MR, NV>(p, i, j, Asking(p.ahead, p.k));
+  else product_tile<MR, NV>(p, i, j, NotAsking());
 }
 
 template <int NV, typename B>
@@ -156,11 +192,6 @@ HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionSh
 // Up to this many pairs, widening the block in registers beats a widened copy.
 constexpr int64_t kDirectPairs = 4;
 
-// Asks for the lines of one kv head's block ahead of use: blocks are scattered, so the hardware cannot guess the next.
-HWY_INLINE void prefetch_block(const std::byte* block, uint64_t bytes) {
-  for (uint64_t i = 0; i < bytes; i += 64) hwy::Prefetch(reinterpret_cast<const uint8_t*>(block) + i);
-}
-
 // The running softmax of the pairs of one call, block by block. T is the type of q, keys, values and output.
 template <typename T>
 class Attending {
@@ -185,7 +216,8 @@ class Attending {
   const std::byte* block(int32_t id) const {
     return args_.pool + (id * shape_.kv_heads + kv_head_) * shape_.kv_head_bytes();
   }
-  void prefetch(int32_t id) const { prefetch_block(block(id), shape_.kv_head_bytes()); }
+  // The next call of visit() goes over the block at `next`, or null.
+  void ask_for(const std::byte* next) { next_ = next; }
 
   // The block `id` of the keys from `start` on, `written` of which are there, against some pairs; position_of(row) is
   // the position of a row of the call.
@@ -220,19 +252,23 @@ class Attending {
   void attend_block(const B* k_t, const B* v, int64_t start, int64_t written, const PairRange& pairs,
                     const Positions& position_of) {
     const int64_t D = shape_.head_dim, P = shape_.block_size, first = pairs.first, m = pairs.end - first;
+    const uint64_t half = shape_.kv_head_bytes() / 2;
     float* scores = scores_ + first * P;
     std::fill_n(scores, m * P, 0.0f);
-    multiply_accumulate<B>({q_ + first * D, D, 1, k_t, P, scores, P, m, D, P});
+    multiply_accumulate<B>({q_ + first * D, D, 1, k_t, P, scores, P, m, D, P, {next_, half / Ahead::kLine}});
     for (int64_t i = first; i < pairs.end; ++i) {
       const KeyRange keys = keys_of_row(args_.rule, position_of(i / shape_.group()), start, P);
       softmax_block(scores_ + i * P, keys, P, max_[i], sum_[i], out_ + i * D, D);
     }
-    multiply_accumulate<B>({scores, P, 1, v, D, out_ + first * D, D, m, written, D});
+    const std::byte* next_values = next_ ? next_ + half : nullptr;
+    multiply_accumulate<B>(
+        {scores, P, 1, v, D, out_ + first * D, D, m, written, D, {next_values, half / Ahead::kLine}});
   }
 
   const AttentionArgs& args_;
   const AttentionShape& shape_;
   int64_t first_row_, kv_head_, pairs_;
+  const std::byte* next_ = nullptr;
   float *q_, *out_, *scores_, *k_t_, *v_, *max_, *sum_;
 };
 
@@ -242,7 +278,7 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, 
   Attending<T> pass(a, rows.first_row, rows.rows, kv_head, scratch);
   const auto position_of = [&](int64_t row) { return rows.first_position + row; };
   for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
-    if (start + P <= last) pass.prefetch(rows.blocks[start / P + 1]);
+    pass.ask_for(start + P <= last ? pass.block(rows.blocks[start / P + 1]) : a.next);
     pass.visit(rows.blocks[start / P], start, std::min(P, last + 1 - start),
                pairs_of_block(a.rule, a.shape, rows, start), position_of);
   }
@@ -257,15 +293,16 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
   const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
   for (int64_t b = 0; b < rows.shared_blocks; ++b) {
-    pass.prefetch(shared[b + 1]);  // the first row's own block after the last shared one
+    pass.ask_for(pass.block(shared[b + 1]));  // the first row's own block after the last shared one
     pass.visit(shared[b], b * P, P, {0, count * group}, position_of);
   }
   for (int64_t r = 0; r < count; ++r) {
     const SharedRow& row = rows.rows[r];
     for (int64_t start = rows.shared_blocks * P; start <= row.position; start += P) {
       const bool more = start + P <= row.position;
-      if (more) pass.prefetch(row.blocks[start / P + 1]);
-      else if (r + 1 < count) pass.prefetch(rows.rows[r + 1].blocks[rows.shared_blocks]);
+      pass.ask_for(more            ? pass.block(row.blocks[start / P + 1])
+                   : r + 1 < count ? pass.block(rows.rows[r + 1].blocks[rows.shared_blocks])
+                                   : a.next);
       pass.visit(row.blocks[start / P], start, std::min(P, row.position + 1 - start),
                  {r * group, (r + 1) * group}, position_of);
     }

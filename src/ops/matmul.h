@@ -1,5 +1,6 @@
 // Matrix products of the model: y = x W^T with weights packed once per version, and gradient accumulation dW += dy^T x.
-// The only door to oneDNN (matmul_onednn.cc).
+// The only door to oneDNN (matmul_onednn.cc). Few rows of bf16 go through a kernel that gives oneDNN's bits
+// (ops/few_rows.h), where that was measured to be so.
 //
 // Contract
 // - Inputs are of the compute dtype, accumulation and output are fp32.
@@ -62,12 +63,15 @@ class PackedMatrix {
   PackedMatrix(PackedMatrix&&) noexcept;
   PackedMatrix& operator=(PackedMatrix&&) noexcept;
   const PackedShape& shape() const { return shape_; }
+  // How few rows are summed (ops/few_rows.h); 0: by oneDNN, as many rows are.
+  int64_t few_rows_chunk() const { return few_rows_chunk_; }
 
  private:
   friend class Matmul;
   struct Slices;
   PackedShape shape_;
   std::byte* data_ = nullptr;
+  int64_t few_rows_chunk_ = 0;
   std::unique_ptr<Slices> slices_;
 };
 

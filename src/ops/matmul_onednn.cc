@@ -18,6 +18,7 @@
 
 #include "core/arena.h"
 #include "core/checked.h"
+#include "ops/few_rows.h"
 #include "ops/matmul.h"
 
 namespace rl {
@@ -200,6 +201,10 @@ struct Matmul::Impl {
                   const float* data, PackedMatrix& out);
   bool check_exactness();
   bool check_exactness(int64_t k);
+  int64_t few_rows_chunk(const PackedShape& shape);
+  int64_t few_rows_chunk(int64_t k, int64_t n);
+  int64_t measure_few_rows_chunk(int64_t k, int64_t n);
+  void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, int worker);
   int64_t bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
   int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
 
@@ -213,6 +218,7 @@ struct Matmul::Impl {
   Arena scratch;                     // per worker: tile, scratchpad, staging
   std::shared_mutex mutex;
   std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
+  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by depth and width
 
   static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }
   float* tile(int w) { return scratch.at<float>(per_worker() * w); }
@@ -361,6 +367,7 @@ void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
     }
     impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, 1, shape.k, dnnl_f32), data, out);
   });
+  out.few_rows_chunk_ = impl_->few_rows_chunk(shape);
 }
 
 void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out) {
@@ -388,13 +395,23 @@ void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue
     const int64_t row0 = task / slices * row_tile;
     const int64_t slice = task % slices;
     const int64_t rows = std::min(row_tile, m - row0);
-    const int64_t cols = shape.slices.size(slice);
-    Kernel& kernel = impl_->kernel({impl_->bucket(rows), shape.k, cols, shape.k, false});
-    float* tile = impl_->tile(worker);
-    impl_->execute(kernel, worker, static_cast<const std::byte*>(x) + row0 * row_bytes,
-                   w.slices_->memory[slice].value, tile);
-    epilogue({row0, rows, shape.slices.first(slice), cols, slice, tile, worker});
+    impl_->run_slice(w, slice, static_cast<const std::byte*>(x) + row0 * row_bytes, rows, worker);
+    epilogue({row0, rows, shape.slices.first(slice), shape.slices.size(slice), slice, impl_->tile(worker), worker});
   });
+}
+
+void Matmul::Impl::run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, int worker) {
+  const PackedShape& shape = w.shape_;
+  const int64_t cols = shape.slices.size(slice);
+  if (rows > kFewRows || w.few_rows_chunk_ == 0) {
+    Kernel& made = kernel({bucket(rows), shape.k, cols, shape.k, false});
+    return execute(made, worker, x, w.slices_->memory[slice].value, tile(worker));
+  }
+  // Workers take slices in order, so this one's next is probably as far away as there are workers.
+  const int64_t next = std::min(slice + executor.num_threads(), shape.slices.count() - 1);
+  few_rows_product({reinterpret_cast<const bf16*>(x), rows, shape.k, w.few_rows_chunk_,
+                    w.data_ + shape.slice_offset[slice], cols, tile(worker), reinterpret_cast<float*>(pad(worker)),
+                    w.data_ + shape.slice_offset[next]});
 }
 
 void Matmul::accumulate_weight_grad(const WeightGrad& a) {
@@ -462,6 +479,56 @@ bool Matmul::Impl::check_exactness(int64_t k) {
     }
   }
   return true;
+}
+
+// The chunk for every slice of a packed matrix; 0 when oneDNN has to compute few rows too.
+int64_t Matmul::Impl::few_rows_chunk(const PackedShape& shape) {
+  const int64_t last = shape.slices.size(shape.slices.count() - 1);
+  const int64_t chunk = few_rows_chunk(shape.k, shape.slices.width);
+  return last == shape.slices.width || few_rows_chunk(shape.k, last) == chunk ? chunk : 0;
+}
+
+int64_t Matmul::Impl::few_rows_chunk(int64_t k, int64_t n) {
+  if (compute != Dtype::kBf16 || !exact || fixed_rows != 0 || k % 2 != 0 || n % 16 != 0) return 0;
+  if (const auto known = chunks.find({k, n}); known != chunks.end()) return known->second;
+  return chunks[{k, n}] = measure_few_rows_chunk(k, n);
+}
+
+namespace {
+// Whether weights of this form are column blocks as few_rows_product reads them.
+bool in_column_blocks(const dnnl_memory_desc_t& desc, int64_t k) {
+  const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
+  if (desc.format_kind != dnnl_blocked || desc.data_type != dnnl_bf16 || b.inner_nblks != 3) return false;
+  const auto inner = [&](int i, int64_t size, int64_t dim) {
+    return b.inner_blks[i] == size && b.inner_idxs[i] == dim;
+  };
+  return inner(0, 16, 0) && inner(1, kFewRowsColumnBlock, 1) && inner(2, 2, 0) &&
+         b.strides[0] == 32 * kFewRowsColumnBlock &&
+         (desc.dims[1] <= kFewRowsColumnBlock || b.strides[1] * 2 == few_rows_block_bytes(k));
+}
+}  // namespace
+
+// Computes rows by oneDNN and with every chunk it is known to use; the one that gives the same bits is its own.
+int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
+  constexpr int64_t kRows = 2;
+  const Kernel& reference = kernel({max_tile(), k, n, k, false});
+  if (!in_column_blocks(reference.weights, k)) return 0;
+  std::vector<float> weights(n * k), direct(kRows * n);
+  for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
+  std::vector<bf16> x(padded_rows(kRows) * k);
+  for (int64_t i = 0; i < kRows * k; ++i) x[i] = to_bf16(probe_value(n * k + i));
+  Arena packed("matmul order check", dnnl_memory_desc_get_size(&reference.weights));
+  PackedMatrix w;
+  w.slices_ = std::make_unique<PackedMatrix::Slices>();
+  w.slices_->memory.resize(1);
+  pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
+  execute(kernel({kRows, k, n, k, false}), 0, x.data(), w.slices_->memory[0].value, tile(0));
+  for (const int64_t chunk : {512, 1024, 2048, 4096}) {
+    few_rows_product({x.data(), kRows, k, chunk, packed.data(), n, direct.data(), reinterpret_cast<float*>(pad(0)),
+                      packed.data()});
+    if (std::memcmp(direct.data(), tile(0), direct.size() * sizeof(float)) == 0) return chunk;
+  }
+  return 0;
 }
 
 }  // namespace rl

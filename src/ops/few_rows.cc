@@ -1,0 +1,176 @@
+// A register tile is up to 6 rows by 4 vectors of 16 columns. Weights go through the first-level cache in pieces of
+// kPiecePairs depth pairs: every row group passes over the piece, and each asks for its share of the next one.
+#include "ops/few_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
+
+namespace rl {
+namespace {
+
+constexpr int64_t kTileRows = 6;
+constexpr int64_t kLanes = 16;
+constexpr int64_t kPiecePairs = 128;
+constexpr int64_t kPairBytes = 4 * kFewRowsColumnBlock;
+constexpr int64_t kLine = 64;
+constexpr int64_t kUnroll = 4;
+constexpr int64_t kLinesPerStep = kUnroll * kPairBytes / kLine;
+constexpr int64_t kAheadPairs = 16;  // of a single row group: the memory's latency
+
+// Some rows against one piece of a column block.
+struct Pass {
+  const std::byte* x;       // the first row at the first pair
+  int64_t row_bytes;
+  const std::byte* weights;
+  int64_t pairs;
+  float* partial;           // sums of the chunk so far, kFewRowsColumnBlock a row
+  bool fresh;               // the chunk begins here
+  float* y;                 // where the chunk's sums go when it ends here, else null
+  int64_t y_stride;
+  bool add;                 // to what y holds
+  const std::byte* ahead;   // lines to ask for, lines_per_step in each step of kUnroll pairs
+  int64_t lines_per_step;
+};
+
+template <int R, int V>
+using Sums = __m512[R][V];
+
+template <int R, int V>
+inline __attribute__((always_inline)) void add_pair(Sums<R, V>& sums, const std::byte* x, int64_t row_bytes,
+                                                    const std::byte* weights) {
+  __m512bh w[V];
+  for (int v = 0; v < V; ++v) w[v] = (__m512bh)_mm512_loadu_si512(weights + v * kLine);
+  for (int r = 0; r < R; ++r) {
+    int32_t pair;
+    std::memcpy(&pair, x + r * row_bytes, sizeof(pair));
+    const __m512bh both = (__m512bh)_mm512_set1_epi32(pair);
+    for (int v = 0; v < V; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], both, w[v]);
+  }
+}
+
+template <int R, int V>
+inline __attribute__((always_inline)) void end_pass(const Pass& p, Sums<R, V>& sums) {
+  float* to = p.y ? p.y : p.partial;
+  const int64_t stride = p.y ? p.y_stride : kFewRowsColumnBlock;
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v) {
+      float* at = to + r * stride + v * kLanes;
+      if (p.y && p.add) sums[r][v] = _mm512_add_ps(sums[r][v], _mm512_loadu_ps(at));
+      _mm512_storeu_ps(at, sums[r][v]);
+    }
+  }
+}
+
+template <int R, int V>
+void run_pass(const Pass& p) {
+  Sums<R, V> sums;
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v) {
+      const float* at = p.partial + r * kFewRowsColumnBlock + v * kLanes;
+      sums[r][v] = p.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(at);
+    }
+  }
+  const std::byte *x = p.x, *weights = p.weights, *ahead = p.ahead;
+  for (int64_t step = 0; step < p.pairs / kUnroll; ++step) {
+    for (int64_t i = 0; i < p.lines_per_step; ++i, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T0);
+#pragma GCC unroll 4
+    for (int64_t u = 0; u < kUnroll; ++u) add_pair<R, V>(sums, x + 4 * u, p.row_bytes, weights + u * kPairBytes);
+    x += 4 * kUnroll;
+    weights += kUnroll * kPairBytes;
+  }
+  for (int64_t u = 0; u < p.pairs % kUnroll; ++u, x += 4, weights += kPairBytes)
+    add_pair<R, V>(sums, x, p.row_bytes, weights);
+  end_pass<R, V>(p, sums);
+}
+
+template <int V>
+void run_pass(int64_t rows, const Pass& p) {
+  switch (rows) {
+    case 1: return run_pass<1, V>(p);
+    case 2: return run_pass<2, V>(p);
+    case 3: return run_pass<3, V>(p);
+    case 4: return run_pass<4, V>(p);
+    case 5: return run_pass<5, V>(p);
+    default: return run_pass<6, V>(p);
+  }
+}
+
+// One column block against all rows. `follow` is what comes after the block's weights.
+struct ColumnBlock {
+  const FewRowsProduct& product;
+  int64_t col0;
+  const std::byte *weights, *end, *follow;
+
+  const std::byte* from_pair(int64_t pair) const {
+    const std::byte* at = weights + pair * kPairBytes;
+    return at < end ? at : follow + (at - end);
+  }
+
+  // Pairs first..end of the chunk that starts at chunk_pair.
+  template <int V>
+  void run_piece(int64_t chunk_pair, int64_t first, int64_t last, bool chunk_ends) const {
+    const FewRowsProduct& p = product;
+    const int64_t groups = (p.rows + kTileRows - 1) / kTileRows;
+    const int64_t pairs = last - first, steps = pairs / kUnroll;
+    const std::byte* ahead = from_pair(first + (groups == 1 ? kAheadPairs : pairs));
+    int64_t row = 0, asked = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
+      const int64_t lines = kLinesPerStep * (g + 1) / groups - asked;
+      const auto* x = reinterpret_cast<const std::byte*>(p.x + row * p.depth + 2 * first);
+      run_pass<V>(rows, {x, p.depth * 2, weights + first * kPairBytes, pairs,
+                         p.scratch + row * kFewRowsColumnBlock, first == chunk_pair,
+                         chunk_ends ? p.y + row * p.cols + col0 : nullptr, p.cols, chunk_pair > 0,
+                         ahead + asked * steps * kLine, lines});
+      row += rows;
+      asked += lines;
+    }
+  }
+
+  template <int V>
+  void run() const {
+    const int64_t pairs = product.depth / 2, chunk = product.chunk / 2;
+    for (int64_t from = 0; from < pairs; from += chunk) {
+      const int64_t to = std::min(pairs, from + chunk);
+      for (int64_t first = from; first < to; first += kPiecePairs) {
+        const int64_t last = std::min(to, first + kPiecePairs);
+        run_piece<V>(from, first, last, last == to);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void few_rows_product(const FewRowsProduct& p) {
+  RL_CHECK(p.rows >= 1 && p.rows <= kFewRows && p.depth % 2 == 0 && p.chunk % 2 == 0 && p.cols % kLanes == 0);
+  const int64_t bytes = few_rows_block_bytes(p.depth);
+  const std::byte* weights = p.weights;
+  for (int64_t col0 = 0; col0 < p.cols; col0 += kFewRowsColumnBlock, weights += bytes) {
+    const int64_t left = p.cols - col0;
+    const ColumnBlock block{p, col0, weights, weights + bytes,
+                            left > kFewRowsColumnBlock ? weights + bytes : p.next_weights};
+    switch (std::min(left, kFewRowsColumnBlock) / kLanes) {
+      case 1: block.run<1>(); break;
+      case 2: block.run<2>(); break;
+      case 3: block.run<3>(); break;
+      default: block.run<4>(); break;
+    }
+  }
+}
+
+}  // namespace rl
+#pragma GCC pop_options
+
+#else
+namespace rl {
+void few_rows_product(const FewRowsProduct&) { RL_CHECK(false); }
+}  // namespace rl
+#endif

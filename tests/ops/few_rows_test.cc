@@ -1,0 +1,65 @@
+// Few rows against many: the kernel of few_rows.cc gives the bits that oneDNN gives.
+#include "ops/few_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/arena.h"
+#include "device/cpu/executors.h"
+#include "ops/matmul.h"
+#include "support/random_values.h"
+
+namespace rl::testing {
+namespace {
+
+struct Shape {
+  int64_t k, n, width;
+};
+
+class FewRows : public ::testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+};
+
+std::vector<float> product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m) {
+  const int64_t n = w.shape().slices.n;
+  std::vector<float> y(m * n, std::nanf(""));
+  matmul.run(w, x.data(), m, [&](const MatmulTile& t) { store_tile(t, y.data(), n); });
+  return y;
+}
+
+TEST_P(FewRows, HaveTheBitsOfManyRows) {
+  const Shape s = GetParam();
+  const auto executor = make_thread_executor(2);
+  Matmul matmul(*executor, Dtype::kBf16);
+  const PackedShape shape = plan_packed(s.k, s.n, s.width, Dtype::kBf16);
+  Arena arena("packed", shape.bytes);
+  const auto weights = random_values(s.n * s.k, 1);
+  PackedMatrix w;
+  matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
+    return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
+  }, w);
+  ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
+
+  constexpr int64_t kMany = kFewRows + 16;
+  const auto x = as_dtype(random_values(kMany * s.k, 2), Dtype::kBf16, Matmul::padded_rows(kMany) * s.k);
+  const std::vector<float> many = product(matmul, w, x, kMany);
+  for (const int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 31, 63, 64}) {
+    const std::vector<float> few = product(matmul, w, x, m);
+    EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << m << " rows";
+  }
+}
+
+// Depths below, at and beyond both chunks and not whole pieces; widths of 1 to 4 vectors in the last column block.
+INSTANTIATE_TEST_SUITE_P(Shapes, FewRows,
+                         ::testing::Values(Shape{16, 16, 64}, Shape{64, 96, 256}, Shape{98, 48, 64}, Shape{200, 80, 80},
+                                           Shape{576, 960, 256}, Shape{576, 576, 320}, Shape{1000, 176, 112},
+                                           Shape{1024, 128, 64}, Shape{1100, 64, 64}, Shape{1536, 576, 320},
+                                           Shape{3072, 208, 112}));
+
+}  // namespace
+}  // namespace rl::testing
