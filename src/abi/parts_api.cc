@@ -3,6 +3,7 @@
 #include "abi/guard.h"
 #include "abi/model_parts.h"
 #include "abi/samples.h"
+#include "data/sample_document.h"
 
 using namespace rl;
 using namespace rl::abi;
@@ -18,7 +19,9 @@ rl_batch* make_batch(std::vector<SamplePtr> samples) {
 Request request_from_view(const EngineBox& engine, const rl_request& view) {
   const auto prompt = array_arg(view.prompt, view.num_prompt, "request.prompt");
   if (view.num_samples > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    refuse("request.num_samples", str("is ", view.num_samples));
+    throw Error(Code::kOutOfRange, str("parameter request.num_samples is ", view.num_samples,
+                                       "; expected 1..", kMaxGroupSamples))
+        .with_key("request.num_samples");
   }
   Request request = request_from(
       view.sampling != nullptr ? use(view.sampling, "request.sampling")->copy() : engine.options);

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "core/error.h"
+#include "data/sample_document.h"
 #include "rollout/sequence.h"
 #include "text/unicode.h"
 
 namespace rl {
 namespace {
 
-constexpr int64_t kMostSamples = 65536, kMostPriority = 1 << 20;
+constexpr int64_t kMostPriority = 1 << 20;
 
 void check_range(const char* key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return;
@@ -46,13 +47,8 @@ void check_same_temperature(const Request& r) {
       .with_expected(str(r.resume->temperature));
 }
 
-void check_start(const Request& r) {
-  if (first_ids(r).empty()) {
-    throw Error(Code::kInvalidArgument, "the prompt has no tokens")
-        .with_key("prompt")
-        .with_expected("at least one token id");
-  }
-  if (!r.resume) return;
+// Whatever finishes can be kept in a buffer, so what goes on has to be of that kind.
+void check_resume(const Request& r) {
   if (!r.prompt.empty() || r.num_samples != 1) {
     throw Error(Code::kInvalidArgument,
                 str("a request that goes on from a sample has a prompt of ", r.prompt.size(),
@@ -60,44 +56,33 @@ void check_start(const Request& r) {
         .with_key("resume")
         .with_expected("no prompt and one sample");
   }
-  const Sample& s = *r.resume;
-  const auto drawn = static_cast<size_t>(s.generated());
-  if (s.prompt_tokens > 0 && s.generated() >= 0 && s.logprobs.size() == drawn &&
-      s.logprobs_sampled.size() == drawn && s.versions.size() == drawn &&
-      s.loss_mask.size() == drawn) {
-    return check_same_temperature(r);
+  try {
+    require_storable(*r.resume);
+  } catch (const Error& e) {
+    throw Error(Code::kInvalidArgument, str("the sample to go on from is not whole: ", e.message))
+        .with_key("resume")
+        .with_expected("a sample as the engine gives it back");
   }
+  check_same_temperature(r);
+  if (int64_t{r.resume->num_top} == r.sampling.top_logprobs) return;
   throw Error(Code::kInvalidArgument,
-              str("the sample to go on from has ", s.ids.size(), " ids, a prompt of ",
-                  s.prompt_tokens, " and ", s.logprobs.size(), " log-probs"))
-      .with_key("resume")
-      .with_expected("one log-prob, version and mask for every id after the prompt");
+              str("sampling.logprobs is ", r.sampling.top_logprobs,
+                  ", but the sample to go on from has ", r.resume->num_top, " ids per token"))
+      .with_key("sampling.logprobs")
+      .with_expected(str(r.resume->num_top));
 }
 
-// A resumed sample has entries for as many ids per token as the request asks for.
-void check_resumed_top(const Request& r) {
-  if (!r.resume) return;
-  const Sample& s = *r.resume;
-  if (s.num_top != static_cast<uint32_t>(r.sampling.top_logprobs)) {
-    throw Error(Code::kInvalidArgument,
-                str("sampling.logprobs is ", r.sampling.top_logprobs,
-                    ", but the sample to go on from has ", s.num_top, " ids per token"))
-        .with_key("sampling.logprobs")
-        .with_expected(str(s.num_top));
-  }
-  const size_t entries = static_cast<size_t>(s.generated()) * s.num_top;
-  if (s.top_ids.size() == entries && s.top_logprobs.size() == entries) return;
-  throw Error(Code::kInvalidArgument,
-              str("the sample to go on from has ", s.top_ids.size(), " top ids and ",
-                  s.top_logprobs.size(), " log-probs of them for ", s.generated(), " tokens"))
-      .with_key("resume")
-      .with_expected(str(s.num_top, " top ids for every id after the prompt"));
+void check_start(const Request& r) {
+  if (r.resume) return check_resume(r);
+  if (!r.prompt.empty()) return;
+  throw Error(Code::kInvalidArgument, "the prompt has no tokens")
+      .with_key("prompt")
+      .with_expected("at least one token id");
 }
 
 void check_sampling(const Request& r, int64_t vocab) {
   validate(r.sampling);
   check_range("sampling.logprobs", r.sampling.top_logprobs, 0, vocab);
-  check_resumed_top(r);
   check_ids("sampling.allowed_token_ids", r.sampling.allowed_token_ids, vocab);
   std::vector<int32_t> biased;
   for (const LogitBias& b : r.sampling.logit_bias) biased.push_back(b.id);
@@ -219,11 +204,11 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions) {
 
 void check_request(const Request& r, const RequestLimits& limits) {
   check_start(r);
-  check_range("sampling.n", r.num_samples, 1, kMostSamples);
+  check_range("sampling.n", r.num_samples, 1, static_cast<int64_t>(kMaxGroupSamples));
   check_range("sampling.priority", r.priority, -kMostPriority, kMostPriority);
   check_range("sampling.max_new_tokens", r.max_new_tokens, 1, std::numeric_limits<int64_t>::max());
   check_length(r, limits.max_model_len);
-  check_ids("prompt", first_ids(r), limits.vocab);
+  check_ids(r.resume ? "resume" : "prompt", first_ids(r), limits.vocab);
   check_ids("sampling.stop_token_ids", r.stop_token_ids, limits.vocab);
   check_sampling(r, limits.vocab);
   check_min_tokens(r);

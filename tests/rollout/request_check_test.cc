@@ -118,7 +118,7 @@ TEST(RequestCheck, ASampleToGoOnFromMustBeWhole) {
   r.sampling.temperature = 1;
   sample->ids[3] = 100;
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); }).location,
-            "prompt[3]");
+            "resume[3]");
 }
 
 TEST(RequestCheck, PriorityIsBounded) {
@@ -267,7 +267,7 @@ TEST(RequestCheck, AResumedSampleHasAsManyTopIdsAsTheRequestAsksFor) {
   s->top_logprobs = {0, -1, 0};
   e = expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
   EXPECT_EQ(e.key, "resume");
-  EXPECT_TRUE(contains(e.message, "4 top ids and 3 log-probs"));
+  EXPECT_TRUE(contains(e.message, "top_logprobs has 3 entries for 2 generated tokens of 2"));
   s->top_logprobs.push_back(-1);
   check_request(r, kLimits);
 }
