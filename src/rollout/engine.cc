@@ -343,7 +343,7 @@ void Engine::Impl::end_nonfinite(Sequence& sequence, int64_t now_ns) {
 void Engine::Impl::abort(ActiveRequest& active, int64_t now_ns) {
   for (Sequence& sequence : active.sequences) {
     if (sequence.state == SequenceState::kFinished) continue;
-    if (!sequence.sample) make_sample(sequence, blocks);
+    if (!sequence.sample) make_sample(sequence);
     end(sequence, FinishReason::kAborted, now_ns);
   }
 }

@@ -22,6 +22,8 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvBlocks& blocks, SwapSpace&
   spare_nodes_.reserve(most);
   ended_requests_.reserve(most);
   schedule_.rows.reserve(most);
+  // A step swaps at most every block, and copies at most one per sequence.
+  schedule_.transfers.reserve(static_cast<size_t>(blocks.pool().num_blocks()) + most);
 }
 
 void Scheduler::submit(std::unique_ptr<ActiveRequest> request) {
@@ -76,7 +78,7 @@ void Scheduler::admit_waiting() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (num_running() == limits_.max_num_seqs) return;
     Sequence& s = **it;
-    if (!s.sample) make_sample(s, blocks_);
+    if (!s.sample) prepare_to_run(s, blocks_);
     ++it;
     if (s.request->leader)
       follow(s);

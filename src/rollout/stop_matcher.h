@@ -9,6 +9,8 @@ namespace rl {
 
 class StopMatcher {
  public:
+  // Makes room, so that feeding with these strings allocates nothing.
+  void reserve(std::span<const std::string> stop_strings);
   // Takes the bytes of the next token; true when they complete one of the strings. The stream may go
   // on after that.
   bool feed(std::string_view bytes, std::span<const std::string> stop_strings);
@@ -16,6 +18,8 @@ class StopMatcher {
   void interrupt() { tail_.clear(); }
 
  private:
+  bool feed_piece(std::string_view bytes, std::span<const std::string> stop_strings);
+
   std::string tail_;  // the last bytes, one fewer than the longest stop string
 };
 

@@ -63,8 +63,10 @@ TEST(StopMatcher, AgreesWithASearchOfTheWholeText) {
   int found = 0;
   for (int round = 0; round < 2000; ++round) {
     Strings stops, pieces;
-    for (size_t i = 0; i < 1 + rng() % 3; ++i) stops.push_back(text_of(1 + rng() % 7));
-    for (size_t i = 0; i < 12; ++i) pieces.push_back(text_of(rng() % 4));
+    for (size_t i = 0; i < 1 + rng() % 3; ++i) stops.push_back(text_of(1 + rng() % 12));
+    // Every other round has tokens that are longer than the strings.
+    const unsigned limit = round % 2 == 0 ? 4 : 20;
+    for (size_t i = 0; i < 12; ++i) pieces.push_back(text_of(rng() % limit));
     std::string whole;
     int expected = -1;
     for (size_t i = 0; i < pieces.size() && expected < 0; ++i) {

@@ -1,0 +1,339 @@
+// A step in the steady state touches no heap. The test program puts its own malloc and its kin
+// before those of the C library, for every library it loads; while a flag is up they count, on all
+// threads, and keep the return addresses of the first calls for the message of a failure.
+//
+// One kind is told apart and not held against the engine: what oneDNN's own code allocates. Its
+// dnnl_primitive_execute makes a map of the arguments on every call, and the API has no way around
+// it. Whose an allocation is says the first caller outside of libc and libstdc++, so that librl's
+// code counts also when oneDNN calls it.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RL_HEAP_IS_A_SANITIZERS 1
+#else
+#define RL_HEAP_IS_A_SANITIZERS 0
+#include <dlfcn.h>
+#include <execinfo.h>
+#endif
+
+#include "core/arena.h"
+#include "core/error.h"
+#include "rollout/engine_fixture.h"
+#include "rollout/sampler.h"
+#include "support/random_values.h"
+#include "text/tokenizer.h"
+
+namespace {
+
+constexpr int kMostSites = 4, kMostFrames = 24;
+
+struct Site {
+  void* frames[kMostFrames];
+  int depth = 0;
+};
+std::atomic<bool> counting{false};
+std::atomic<int64_t> allocations{0}, allocations_of_onednn{0};
+Site sites[kMostSites];
+
+}  // namespace
+
+#if !RL_HEAP_IS_A_SANITIZERS
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+}
+
+namespace {
+
+constexpr int kOwnFrames = 2;  // note_allocation and its caller, which stand in for the allocator
+
+bool is_of_onednn(const Site& site) {
+  for (int i = kOwnFrames; i < site.depth; ++i) {
+    Dl_info info;
+    if (dladdr(site.frames[i], &info) == 0) return false;
+    const std::string_view name = info.dli_fname;
+    if (name.find("libc.so") != name.npos || name.find("libstdc++") != name.npos) continue;
+    return name.find("libdnnl") != name.npos;
+  }
+  return false;
+}
+
+// backtrace() may allocate itself, hence the second flag.
+[[gnu::noinline]] void note_allocation() {
+  static thread_local bool inside = false;
+  if (!counting.load(std::memory_order_relaxed) || inside) return;
+  inside = true;
+  Site site;
+  site.depth = backtrace(site.frames, kMostFrames);
+  if (is_of_onednn(site)) {
+    ++allocations_of_onednn;
+  } else {
+    const int64_t index = allocations.fetch_add(1);
+    if (index < kMostSites) sites[index] = site;
+  }
+  inside = false;
+}
+
+}  // namespace
+
+extern "C" {
+void* malloc(size_t size) {
+  note_allocation();
+  return __libc_malloc(size);
+}
+void* calloc(size_t count, size_t size) {
+  note_allocation();
+  return __libc_calloc(count, size);
+}
+void* realloc(void* old, size_t size) {
+  note_allocation();
+  return __libc_realloc(old, size);
+}
+void* memalign(size_t alignment, size_t size) {
+  note_allocation();
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  note_allocation();
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** out, size_t alignment, size_t size) {
+  note_allocation();
+  *out = __libc_memalign(alignment, size);
+  return *out == nullptr ? ENOMEM : 0;
+}
+}
+#endif
+
+namespace rl::testing {
+namespace {
+
+class Allocation : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (RL_HEAP_IS_A_SANITIZERS) GTEST_SKIP() << "a sanitizer replaces the heap: nothing to count";
+#if !RL_HEAP_IS_A_SANITIZERS
+    void* frame = nullptr;
+    backtrace(&frame, 1);  // loads what it needs
+#endif
+  }
+};
+
+std::string text_of_sites([[maybe_unused]] int64_t count) {
+  std::string text;
+#if !RL_HEAP_IS_A_SANITIZERS
+  for (int64_t i = 0; i < std::min<int64_t>(count, kMostSites); ++i) {
+    char** const names = backtrace_symbols(sites[i].frames, sites[i].depth);
+    text += "\nallocation:";
+    for (int f = 0; f < sites[i].depth; ++f) text += str("\n  ", names[f]);
+    std::free(names);
+  }
+#endif
+  return text;
+}
+
+template <typename F>
+void expect_no_allocation(F&& call) {
+  allocations = allocations_of_onednn = 0;
+  counting = true;
+  call();
+  counting = false;
+  const int64_t count = allocations;
+  EXPECT_EQ(count, 0) << text_of_sites(count);
+  if (allocations_of_onednn == 0) return;
+  std::cout << "not counted: " << allocations_of_onednn << " allocations by oneDNN itself\n";
+}
+
+TEST_F(Allocation, IsCounted) {
+  int* volatile kept = nullptr;
+  allocations = 0;
+  counting = true;
+  kept = new int(1);
+  void* volatile aligned = std::aligned_alloc(64, 128);
+  counting = false;
+  EXPECT_EQ(allocations, 2);
+  delete kept;
+  std::free(aligned);
+}
+
+constexpr int64_t kVocab = 1500;
+
+void expect_draws_without_allocation(const SamplingParams& params,
+                                     const std::vector<int32_t>& forbidden) {
+  ModelConfig config;
+  config.vocab = kVocab;
+  config.hidden = 16;
+  const Arena arena("test head", HeadBuffers::bytes(config, Dtype::kF32, 1, false));
+  HeadBuffers head(config, Dtype::kF32, 1, false, arena.data());
+  const std::vector<float> logits = random_values(kVocab, 4, 6.0f);
+  std::copy(logits.begin(), logits.end(), head.z);
+  for (int64_t t = 0; t < head.num_tiles; ++t) {
+    const int64_t first = t * head.tile_width;
+    head.tiles[t] = scale_and_measure(head.z + first, std::min(head.tile_width, kVocab - first),
+                                      inv_temperature(params));
+  }
+  head.stats[0] = combine_tiles(head.tiles, head.num_tiles);
+  Sampler sampler(kVocab, 1);
+  sampler.prepare(params, !forbidden.empty());
+  const std::vector<int32_t> ids = {1, 2, 3, 3, 900, 900, 900};
+  int finite = 0;
+  expect_no_allocation([&] {
+    for (int i = 0; i < 50; ++i) {
+      finite += sampler.choose(head, 0, {params, ids, 5, forbidden, i / 50.0}, 0).finite;
+    }
+  });
+  EXPECT_EQ(finite, 50);
+}
+
+TEST_F(Allocation, APreparedSamplerDrawsWithout) {
+  SamplingParams plain, greedy, filtered, ruled;
+  plain.top_logprobs = 20;
+  greedy.temperature = 0;
+  filtered.top_k = 100;
+  filtered.top_p = 0.9f;
+  filtered.min_p = 0.01f;
+  ruled = filtered;
+  ruled.temperature = 0.7f;
+  ruled.repetition_penalty = 1.2f;
+  ruled.presence_penalty = 0.5f;
+  ruled.frequency_penalty = -0.5f;
+  ruled.logit_bias = {{900, 3.0f}, {4, -3.0f}};
+  for (int32_t id = 0; id < kVocab; id += 2) ruled.allowed_token_ids.push_back(id);
+  ruled.top_logprobs = 7;
+  for (const SamplingParams& params : {plain, greedy, filtered, ruled}) {
+    expect_draws_without_allocation(params, {});
+    expect_draws_without_allocation(params, {2, 900});
+  }
+}
+
+class StepAllocation : public Allocation, public ::testing::WithParamInterface<Dtype> {
+ protected:
+  // Eight samples, two of them of one group, on their way from 20 to 120 ids.
+  std::vector<Request> requests(const SamplingParams& sampling) const {
+    std::vector<Request> all;
+    for (uint64_t i = 0; i < 7; ++i) {
+      Request r = make_request(std::vector<int32_t>(20, static_cast<int32_t>(i)), 100, 1.0f, i);
+      r.sampling = sampling;
+      r.num_samples = i == 0 ? 2 : 1;
+      all.push_back(std::move(r));
+    }
+    return all;
+  }
+};
+
+// Five steps see every path once; in the fifty that follow blocks fill up and are entered into the
+// prefix cache.
+void expect_steps_without_allocation(TestEngine& test, int64_t running) {
+  for (int i = 0; i < 5; ++i) test.engine.step();
+  ASSERT_EQ(test.engine.stats().running, running);
+  expect_no_allocation([&] {
+    for (int i = 0; i < 50; ++i) test.engine.step();
+  });
+  EXPECT_EQ(test.engine.stats().running, running);
+  EXPECT_EQ(test.engine.stats().preemptions, 0);
+}
+
+TEST_P(StepAllocation, DecodingIsWithout) {
+  if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot()) {
+    GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+  const TinyModel tiny(TinyModel::fixture("llama"), GetParam(), 2);
+  SamplingParams plain, greedy, ruled;
+  greedy.temperature = 0;
+  ruled.temperature = 0.8f;
+  ruled.top_k = 40;
+  ruled.top_p = 0.9f;
+  ruled.min_p = 0.01f;
+  ruled.repetition_penalty = 1.1f;
+  ruled.presence_penalty = 0.3f;
+  ruled.frequency_penalty = 0.2f;
+  ruled.logit_bias = {{9, 1.0f}};
+  ruled.top_logprobs = 20;
+  for (const SamplingParams& sampling : {plain, greedy, ruled}) {
+    TestEngine test(tiny, {});
+    for (const Request& r : requests(sampling)) test.engine.submit(r);
+    expect_steps_without_allocation(test, 8);
+  }
+}
+
+TEST_P(StepAllocation, DecodingWithStopStringsIsWithout) {
+  if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot()) {
+    GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+  const Tokenizer tokenizer = Tokenizer::from_json(
+      real_fs(), std::string(RL_FIXTURES) + "/tokenizers/tiny_gpt2.tokenizer.json");
+  const TinyModel tiny(TinyModel::fixture("llama"), GetParam(), 2);
+  TestEngine test(tiny, {}, 1024, &tokenizer);
+  for (Request r : requests({})) {
+    r.stop_strings = {"a text that is longer than any short string would be kept", "\n\n\n\n\n\n"};
+    r.stop_token_ids = {255};
+    r.sampling.logit_bias = {{255, -100.0f}};
+    test.engine.submit(r);
+  }
+  expect_steps_without_allocation(test, 8);
+}
+
+// Long prompts are computed in chunks beside the others.
+TEST_P(StepAllocation, ChunksOfPromptsBesideDecodingAreWithout) {
+  if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot()) {
+    GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+  const TinyModel tiny(TinyModel::fixture("llama"), GetParam(), 2);
+  TestEngine test(tiny, {.max_num_batched_tokens = 64, .prefill_chunk = 2});
+  for (const Request& r : requests({})) test.engine.submit(r);
+  for (int i = 0; i < 15; ++i) test.engine.step();
+  ASSERT_EQ(test.engine.stats().running, 8);
+  for (uint64_t i = 0; i < 2; ++i) {
+    test.engine.submit(make_request(std::vector<int32_t>(110, static_cast<int32_t>(40 + i)), 3, 1.0f,
+                                    50 + i));
+  }
+  for (int i = 0; i < 5; ++i) test.engine.step();
+  ASSERT_EQ(test.engine.stats().running, 10);
+  const int64_t before = test.engine.stats().prefill_tokens;
+  expect_no_allocation([&] {
+    for (int i = 0; i < 40; ++i) test.engine.step();
+  });
+  EXPECT_EQ(test.engine.stats().prefill_tokens - before, 40 * 2 * 2);
+}
+
+// Two of eight samples fit at full length, so they take turns. An engine before has seen to it that
+// oneDNN's kernels of every number of rows are made.
+TEST_P(StepAllocation, PreemptionsAreWithout) {
+  if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot()) {
+    GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+  const TinyModel tiny(TinyModel::fixture("llama"), GetParam(), 2);
+  for (const int64_t swap_blocks : {0, 64}) {
+    const auto start = [&](TestEngine& test) {
+      for (const Request& r : requests({})) test.engine.submit(r);
+      for (int i = 0; i < 5; ++i) test.engine.step();
+      ASSERT_EQ(test.engine.stats().running, 8);
+    };
+    const EngineOptions options = {.swap_blocks = swap_blocks};
+    TestEngine before(tiny, options, 20), test(tiny, options, 20);
+    start(before);
+    before.run();
+    start(test);
+    expect_no_allocation([&] {
+      for (int i = 0; i < 90; ++i) test.engine.step();
+    });
+    const EngineStats stats = test.engine.stats();
+    EXPECT_EQ(stats.running + stats.waiting, 8);
+    EXPECT_GT(stats.preemptions, 4);
+    EXPECT_EQ(stats.swapped_blocks > 0, swap_blocks > 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, StepAllocation, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+                         [](const auto& info) { return std::string(dtype_name(info.param)); });
+
+}  // namespace
+}  // namespace rl::testing
