@@ -74,98 +74,126 @@ constexpr OptionCondition kConditions_10[] = {
      "false", "", ""},
 };
 constexpr OptionCondition kConditions_11[] = {
-    {"engine.max_num_seqs", OptionCondition::kAbove,
+    {"engine.chunked_prefill", OptionCondition::kIs,
+     "false", "", ""},
+    {"engine.max_model_len", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
 constexpr OptionCondition kConditions_12[] = {
+    {"engine.max_num_seqs", OptionCondition::kAbove,
+     "", "engine.max_num_batched_tokens", ""},
+};
+constexpr OptionCondition kConditions_13[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_13[] = {
+constexpr OptionCondition kConditions_14[] = {
+    {"engine.preemption", OptionCondition::kIs,
+     "swap", "", ""},
+    {"engine.swap_space_bytes", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_15[] = {
+    {"engine.prefill_chunk", OptionCondition::kChanged,
+     "", "", ""},
+    {"engine.chunked_prefill", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_16[] = {
+    {"engine.prefill_chunk", OptionCondition::kAbove,
+     "", "engine.max_num_batched_tokens", ""},
+};
+constexpr OptionCondition kConditions_17[] = {
+    {"engine.swap_space_bytes", OptionCondition::kChanged,
+     "", "", ""},
+    {"engine.preemption", OptionCondition::kIs,
+     "recompute", "", ""},
+};
+constexpr OptionCondition kConditions_18[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_14[] = {
+constexpr OptionCondition kConditions_19[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_15[] = {
+constexpr OptionCondition kConditions_20[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_16[] = {
+constexpr OptionCondition kConditions_21[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_17[] = {
+constexpr OptionCondition kConditions_22[] = {
     {"eval.samples_per_prompt", OptionCondition::kAbove,
      "", "engine.max_num_seqs", ""},
 };
-constexpr OptionCondition kConditions_18[] = {
+constexpr OptionCondition kConditions_23[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_19[] = {
+constexpr OptionCondition kConditions_24[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_20[] = {
+constexpr OptionCondition kConditions_25[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_21[] = {
+constexpr OptionCondition kConditions_26[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_22[] = {
+constexpr OptionCondition kConditions_27[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_23[] = {
+constexpr OptionCondition kConditions_28[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_24[] = {
+constexpr OptionCondition kConditions_29[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_25[] = {
+constexpr OptionCondition kConditions_30[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_26[] = {
+constexpr OptionCondition kConditions_31[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_27[] = {
+constexpr OptionCondition kConditions_32[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -181,19 +209,19 @@ constexpr OptionCondition kConditions_27[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_28[] = {
+constexpr OptionCondition kConditions_33[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_29[] = {
+constexpr OptionCondition kConditions_34[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_30[] = {
+constexpr OptionCondition kConditions_35[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -209,63 +237,63 @@ constexpr OptionCondition kConditions_30[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_31[] = {
+constexpr OptionCondition kConditions_36[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_32[] = {
+constexpr OptionCondition kConditions_37[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_33[] = {
+constexpr OptionCondition kConditions_38[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_34[] = {
+constexpr OptionCondition kConditions_39[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_35[] = {
+constexpr OptionCondition kConditions_40[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_36[] = {
+constexpr OptionCondition kConditions_41[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_37[] = {
+constexpr OptionCondition kConditions_42[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_38[] = {
+constexpr OptionCondition kConditions_43[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_39[] = {
+constexpr OptionCondition kConditions_44[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_40[] = {
+constexpr OptionCondition kConditions_45[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_41[] = {
+constexpr OptionCondition kConditions_46[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
@@ -298,88 +326,103 @@ constexpr OptionRule kRules[] = {
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
     {"data.shuffle_seed", "data.shuffle", kConditions_10, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_11, 1,
+    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_11, 2,
+     "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
+     "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
+     "is {engine.max_model_len}"},
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_12, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_12, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_13, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"eval.every_steps", "eval.path", kConditions_13, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_14, 2,
+     "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_15, 2,
+     "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
+     "is {engine.chunked_prefill}"},
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_16, 1,
+     "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
+     "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_17, 2,
+     "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
+     "is {engine.preemption}"},
+    {"eval.every_steps", "eval.path", kConditions_18, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_14, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_19, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_15, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_20, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_16, 2,
+    {"eval.max_prompts", "eval.path", kConditions_21, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "engine.max_num_seqs", kConditions_17, 1,
+    {"eval.samples_per_prompt", "engine.max_num_seqs", kConditions_22, 1,
      "eval.samples_per_prompt is {eval.samples_per_prompt} but must not exceed "
      "engine.max_num_seqs, which is {engine.max_num_seqs}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_18, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_23, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_19, 2,
+    {"eval.temperature", "eval.path", kConditions_24, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_20, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_25, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_21, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_26, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_22, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_27, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_23, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_28, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.reference_path", "algo.kl.where", kConditions_24, 2,
+    {"model.reference_path", "algo.kl.where", kConditions_29, 2,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_25, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_30, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_26, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_31, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_27, 7,
+    {"runtime.experiment", "checkpoint.dir", kConditions_32, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_28, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_33, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_29, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_34, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_30, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_35, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_31, 2,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_36, 2,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_32, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_37, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_33, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_38, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_34, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_39, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_35, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_40, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_36, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_41, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_37, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_42, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_38, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_43, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_39, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_44, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_40, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_45, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_41, 1,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_46, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},

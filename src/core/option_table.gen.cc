@@ -29,6 +29,20 @@ constexpr OptionChoice kChoices_algo_policy_loss[] = {
     {"none",
      "Minus advantage times log-prob, no ratio."},
 };
+constexpr OptionChoice kChoices_engine_preemption[] = {
+    {"recompute",
+     "KV of a sample that gives its blocks up is computed anew when it runs again."},
+    {"swap",
+     "It is copied to engine.swap_space_bytes and back; what does not fit there is computed anew."},
+};
+constexpr OptionChoice kChoices_engine_scheduling_policy[] = {
+    {"fcfs",
+     "In the order of submission."},
+    {"priority",
+     "By the priority of the request, then continued samples before fresh prompts, those of more "
+     "turns first. Each step of priority or turn goes before at most 4096 earlier requests, so "
+     "that nothing waits for ever."},
+};
 constexpr OptionChoice kChoices_model_dtype[] = {
     {"auto",
      "bf16 where the processor multiplies bf16, else fp32."},
@@ -228,9 +242,18 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, nullptr, 0, "",
      "Split long prompts over several forwards so that running sequences never wait for a whole "
-     "prompt.",
-     "0.1.0", OptionWhen::kCreate, false, false, "the scheduler always fills a forward with as much of a prompt as has room",
+     "prompt. Without it a prompt is computed in one forward, and engine.max_num_batched_tokens "
+     "must hold the longest sequence.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
      "verl enable_chunked_prefill"},
+    {"engine.kv_watermark", OptionType::kF64, "0.01",
+     {.present = true, .inclusive = true, .f64 = 0.0},
+     {.present = true, .inclusive = false, .f64 = 1.0},
+     false, false, nullptr, 0, "",
+     "Share of the KV blocks that stays free when a sample begins to run beside others, so that "
+     "those can grow. A larger one means fewer samples at once and fewer preemptions.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "vLLM watermark"},
     {"engine.max_model_len", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
@@ -261,6 +284,45 @@ constexpr OptionInfo kOptions[] = {
      "KV. The number of KV blocks follows from it before the run.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "verl gpu_memory_utilization"},
+    {"engine.preemption", OptionType::kEnum, "recompute",
+     {},
+     {},
+     false, false, kChoices_engine_preemption, 2, "",
+     "What becomes of the KV of a running sample when blocks run out.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "vLLM preemption_mode"},
+    {"engine.prefill_chunk", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 1048576},
+     false, false, nullptr, 0, "tokens",
+     "Most tokens of one prompt in a forward. 0 takes as many as engine.max_num_batched_tokens "
+     "leaves room for.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "vLLM long_prefill_token_threshold"},
+    {"engine.prefix_caching", OptionType::kBool, "true",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Find KV blocks by content, so that samples of a prompt share its KV and a later turn of a "
+     "conversation finds that of the earlier ones. A publication of weights empties the cache.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "OpenRLHF vllm.enable_prefix_caching"},
+    {"engine.scheduling_policy", OptionType::kEnum, "fcfs",
+     {},
+     {},
+     false, false, kChoices_engine_scheduling_policy, 2, "",
+     "Which waiting request runs next. When KV blocks run out, the one whose turn is last gives "
+     "its own up.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "Telescope vllm_scheduling_policy"},
+    {"engine.swap_space_bytes", OptionType::kBytes, "0",
+     {},
+     {},
+     false, false, nullptr, 0, "bytes",
+     "Memory beside the KV pool for engine.preemption = swap, in whole KV blocks. It is part of "
+     "the plan.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "vLLM swap_space"},
     {"eval.every_steps", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},

@@ -36,6 +36,7 @@ PipelineState Pipeline::Impl::train() {
   TrainMetrics measured;
   if (!train.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
+    engine->forget_kv();  // activations take its place, also when the weights stay as they are
     measured = trainer->step(train);
   }
   batch_applied = measured.optimizer_steps > 0;

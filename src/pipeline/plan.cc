@@ -3,6 +3,7 @@
 #include "pipeline/plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -19,6 +20,7 @@ namespace {
 // a run with more may need a larger budget, but never takes another micro-batch.
 constexpr int kPlanThreads = 4;
 constexpr int64_t kTokenStep = 64;
+constexpr int64_t kMostBlocks = INT32_MAX;
 constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is set
 
 Error conflict(const char* key, const char* other, std::string message) {
@@ -34,6 +36,31 @@ void check_answer(const OptionSet& options, const char* key, int64_t longest, Vi
             str(key, " is ", tokens, " and leaves no room for a prompt: the longest sequence has ",
                 longest, " tokens, the model's own limit, as engine.max_model_len is 0"))
             .with_expected(str("at most ", longest - 1)));
+}
+
+// What the registry cannot see: the model's own limit, and the size of a block.
+void check_engine(const OptionSet& options, const ModelConfig& config, int64_t longest,
+                  Violations& v) {
+  const int64_t batch = options.get_i64("engine.max_num_batched_tokens");
+  if (!options.get_bool("engine.chunked_prefill") && longest > batch &&
+      options.get_i64("engine.max_model_len") == 0) {
+    v.add(conflict("engine.chunked_prefill", "engine.max_num_batched_tokens",
+                   str("engine.chunked_prefill is false, so that a whole sequence must fit a "
+                       "forward: engine.max_num_batched_tokens is ",
+                       batch, " but the longest sequence has ", longest,
+                       " tokens, the model's own limit, as engine.max_model_len is 0"))
+              .with_expected(str("engine.max_num_batched_tokens of at least ", longest)));
+  }
+  const uint64_t space = options.get_u64("engine.swap_space_bytes");
+  if (space == 0) return;
+  const KvShape kv =
+      kv_shape(config, options.get_i64("engine.block_size"), compute_dtype_of(options));
+  const int64_t blocks = swap_blocks_of(options, kv);
+  if (blocks >= 1 && blocks <= kMostBlocks) return;
+  v.add(Error(Code::kOutOfRange, str("engine.swap_space_bytes is ", space, ", which holds ", blocks,
+                                     " KV blocks of ", kv.block_bytes(), " bytes"))
+            .with_key("engine.swap_space_bytes")
+            .with_expected(str("1..", kMostBlocks, " blocks")));
 }
 
 void throw_violations(const OptionSet& options, const ModelConfig& config, PlanUse use) {
@@ -54,7 +81,7 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
           {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
           {"engine.max_num_seqs", std::to_string(o.get_i64("pipeline.samples_per_prompt"))},
           {"engine.max_num_batched_tokens", half("engine.max_num_batched_tokens")},
-          {"pipeline.samples_per_prompt", half("pipeline.samples_per_prompt")},
+          {"engine.swap_space_bytes", std::to_string(o.get_u64("engine.swap_space_bytes") / 2)},
           {"runtime.threads", "1"},
           {"algo.kl.where", "none"}};
 }
@@ -92,9 +119,35 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
     turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
   }
   if (!turn.empty()) text += "; to fit: " + turn;
+  const double share = options.get_f64("engine.memory_fraction");
+  const auto shared = static_cast<uint64_t>(std::ceil(static_cast<double>(p.min_shared()) / share));
+  const uint64_t least = std::max(needed, p.has_engine() ? shared : 0);
   throw Error(Code::kResourceExhausted, text)
       .with_key("runtime.memory_budget_bytes")
-      .with_expected(str("at least ", needed + options.get_u64("runtime.memory_margin_bytes")));
+      .with_expected(str("at least ", least + options.get_u64("runtime.memory_margin_bytes")));
+}
+
+uint64_t share_of(const OptionSet& options, uint64_t budget) {
+  return static_cast<uint64_t>(options.get_f64("engine.memory_fraction") *
+                               static_cast<double>(budget));
+}
+
+// The budget holds the run, and engine.memory_fraction of it weights and one longest sequence.
+void check_budget(const OptionSet& options, const ModelConfig& config, PlanUse use,
+                  uint64_t budget) {
+  const Planner p(options, config, use);
+  if (budget == 0) return;
+  if (p.min_total() > budget) refuse(options, config, use, p.min_total());
+  const uint64_t most = share_of(options, budget), needed = p.min_shared();
+  if (!p.has_engine() || needed <= most) return;
+  const double least = static_cast<double>(needed) / static_cast<double>(budget);
+  throw Error(Code::kResourceExhausted,
+              str("engine.memory_fraction ", options.get_text("engine.memory_fraction"), " leaves ",
+                  most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
+                  " and the blocks of one longest sequence ", p.kv_bytes(p.min_blocks()), "; ",
+                  budget_text(options)))
+      .with_key("engine.memory_fraction")
+      .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
 }
 
 // The largest multiple of 64 rows that fits; sizes grow with the rows.
@@ -123,12 +176,9 @@ int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budge
   if (budget != 0) {
     room = budget - p.always_bytes() - p.baseline_bytes();
     room -= std::min(room, p.engine_workspace());
-    const double share = options.get_f64("engine.memory_fraction") * static_cast<double>(budget);
-    const uint64_t most = static_cast<uint64_t>(share);
-    const uint64_t kv = most > p.weight_bytes() ? most - p.weight_bytes() : 0;
-    room = std::min(room, kv);
+    room = std::min(room, share_of(options, budget) - p.weight_bytes());
   }
-  const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, INT32_MAX));
+  const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, kMostBlocks));
   return std::max(p.min_blocks(), std::min(p.max_blocks(), fitting));
 }
 
@@ -142,7 +192,8 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     plan.arenas.push_back({name, use == PlanUse::kPipeline ? "shared" : "always", phase});
   if (p.has_engine()) {
     plan.parts.push_back({"KV pool", "rollout", plan.kv_bytes});
-    plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes});
+    plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes - p.swap_bytes()});
+    if (p.swap_bytes() != 0) plan.parts.push_back({"swap space", "rollout", p.swap_bytes()});
   }
   if (!p.has_trainer()) return;
   for (const auto& piece : p.train_sizes(plan.max_tokens).workspace_pieces) {
@@ -172,8 +223,15 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
                        running, ": a group would not fit"))
               .with_expected(str("at least ", samples)));
   }
+  if (use == PlanUse::kPipeline && options.get_string("engine.scheduling_policy") != "fcfs") {
+    v.add(conflict("engine.scheduling_policy", "pipeline.mode",
+                   "engine.scheduling_policy = priority orders nothing in a pipeline: its requests "
+                   "are fresh prompts of one priority")
+              .with_expected("fcfs"));
+  }
   v.collect([&] {
     const int64_t longest = effective_model_len(options, config.max_position);
+    if (engine) check_engine(options, config, longest, v);
     if (engine) check_answer(options, "sampling.max_new_tokens", longest, v);
     if (engine && trainer) check_answer(options, "eval.max_new_tokens", longest, v);
     const int64_t fixed = options.get_i64("trainer.max_tokens_per_device");
@@ -192,7 +250,7 @@ MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, Plan
   MemoryPlan plan;
   plan.budget_bytes = options.get_u64("runtime.memory_budget_bytes");
   const uint64_t budget = usable_budget(options);
-  if (budget != 0 && p.min_total() > budget) refuse(options, config, use, p.min_total());
+  check_budget(options, config, use, budget);
   plan.compute = p.compute();
   plan.threads = p.threads();
   plan.max_model_len = p.max_model_len();

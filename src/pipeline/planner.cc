@@ -26,6 +26,10 @@ int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kToke
 
 }  // namespace
 
+int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv) {
+  return static_cast<int64_t>(options.get_u64("engine.swap_space_bytes") / kv.block_bytes());
+}
+
 Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse use, int threads)
     : options_(options),
       config_(config),
@@ -41,6 +45,7 @@ Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse us
       fixed_tokens_(options.get_i64("trainer.max_tokens_per_device")),
       kv_(kv_shape(config, options.get_i64("engine.block_size"), compute_)),
       engine_(engine_options_from(options, max_model_len_)) {
+  engine_.swap_blocks = swap_blocks_of(options, kv_);
   add("matmul workspace", Matmul::workspace_bytes(threads_));
   add("master weights", Model::master_bytes(config));
   add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
@@ -87,6 +92,10 @@ uint64_t Planner::engine_workspace() const {
   return rl::engine_workspace_bytes(config_, kv_, threads_, engine_);
 }
 
+uint64_t Planner::swap_bytes() const {
+  return (CheckedU64(engine_.swap_blocks) * CheckedU64(kv_.block_bytes())).get();
+}
+
 uint64_t Planner::rollout_bytes(int64_t blocks) const {
   if (!has_engine()) return 0;
   return (CheckedU64(kv_bytes(blocks)) + CheckedU64(engine_workspace())).get();
@@ -128,13 +137,18 @@ int64_t Planner::group_blocks() const {
   return most;
 }
 
+// With preemption the sequence whose turn is first goes on alone; the others wait.
 int64_t Planner::min_blocks() const {
-  return std::max(group_blocks(), ceil_div(max_model_len_, kv_.attention.block_size));
+  return ceil_div(max_model_len_, kv_.attention.block_size);
 }
 
 int64_t Planner::max_blocks() const {
   const CheckedI64 groups(ceil_div(engine_.max_num_seqs, samples_));
   return std::max(min_blocks(), (groups * CheckedI64(group_blocks())).get());
+}
+
+uint64_t Planner::min_shared() const {
+  return (CheckedU64(weight_bytes_) + CheckedU64(has_engine() ? kv_bytes(min_blocks()) : 0)).get();
 }
 
 uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {

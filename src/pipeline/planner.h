@@ -9,6 +9,9 @@
 
 namespace rl {
 
+// KV blocks that engine.swap_space_bytes holds.
+int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
+
 class Planner {
  public:
   // threads 0: those of the options.
@@ -26,16 +29,19 @@ class Planner {
 
   uint64_t kv_bytes(int64_t blocks) const;
   uint64_t engine_workspace() const;
+  uint64_t swap_bytes() const;      // of the workspace
   uint64_t rollout_bytes(int64_t blocks) const;  // 64-byte aligned KV, then the workspace
   uint64_t train_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
 
   int64_t min_tokens() const;  // one longest sample
   int64_t max_tokens() const;  // more gains nothing
-  int64_t min_blocks() const;  // one group, or one longest sequence
+  int64_t min_blocks() const;  // one longest sequence
   int64_t max_blocks() const;  // engine.max_num_seqs samples at once
   // Least bytes of the whole run, baseline counted.
   uint64_t min_total() const;
+  // Least bytes of what engine.memory_fraction is a share for: weights and one longest sequence.
+  uint64_t min_shared() const;
   uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
 
   int64_t max_model_len() const { return max_model_len_; }

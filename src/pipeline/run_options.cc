@@ -129,6 +129,13 @@ EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_le
   e.max_num_seqs = options.get_i64("engine.max_num_seqs");
   e.max_num_batched_tokens = options.get_i64("engine.max_num_batched_tokens");
   e.max_model_len = max_model_len;
+  e.chunked_prefill = options.get_bool("engine.chunked_prefill");
+  e.prefill_chunk = options.get_i64("engine.prefill_chunk");
+  e.prefix_caching = options.get_bool("engine.prefix_caching");
+  e.kv_watermark = options.get_f64("engine.kv_watermark");
+  if (options.get_string("engine.scheduling_policy") == "priority") {
+    e.policy = SchedulingPolicy::kPriority;
+  }
   e.trace_lane = TraceLane::kEngine;
   return e;
 }

@@ -18,7 +18,7 @@ SamplingParams sampling_from(const OptionSet& options);
 Request request_from(const OptionSet& options);
 // The same for an evaluation, with eval.samples_per_prompt samples.
 Request eval_request_from(const OptionSet& options);
-// Without num_blocks, which the plan chooses. max_model_len is the effective one.
+// Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence);

@@ -172,9 +172,10 @@ uint64_t Engine::Impl::submit(const Request& request) {
                           .block_size = model.block_size(),
                           .num_blocks = kv.num_blocks,
                           .has_tokenizer = tokenizer != nullptr,
-                          .eos_ids = model.config().eos_ids});
+                          .eos_ids = model.config().eos_ids,
+                          .policy = options.policy});
   sampler.prepare(request.sampling, request.min_new_tokens > 0);
-  auto active = make_active(request, next_number);
+  auto active = make_active(request, next_number, options.policy);
   active->submitted_ns = real_clock().now_ns();
   if (!request.ignore_eos) add_stops(active->request, model.config().eos_ids);
   if (request.resume) prime_stop(active->sequences.front());
@@ -376,6 +377,8 @@ void Engine::abort_all() {
   for (const auto& [number, active] : impl_->scheduler.requests()) impl_->abort(*active, now_ns);
   impl_->scheduler.drop_finished();
 }
+
+void Engine::forget_kv() { impl_->scheduler.forget_computed(); }
 
 bool Engine::idle() const { return impl_->scheduler.idle(); }
 

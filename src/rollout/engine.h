@@ -26,6 +26,9 @@ class Error;
 class Tokenizer;
 class Tracer;
 
+// Whose turn is first: the earliest submission, or by priority and number of turns.
+enum class SchedulingPolicy : uint8_t { kFcfs, kPriority };
+
 struct EngineOptions {
   int64_t max_num_seqs = 64;  // running samples
   // Rows per forward, decode rows plus prefill chunks; at least max_num_seqs.
@@ -37,6 +40,7 @@ struct EngineOptions {
   bool prefix_caching = true;   // share KV by content, within a group too
   int64_t swap_blocks = 0;      // places for the blocks of preempted sequences; 0: computed anew
   double kv_watermark = 0.01;   // share of the blocks that admissions leave free, [0, 1)
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   uint32_t trace_lane = 0;    // of the spans engine.prefill and engine.decode
 };
 
@@ -51,7 +55,9 @@ struct Request {
   // here and for the penalties, is what was drawn since the prompt or an environment's last token.
   int64_t min_new_tokens = 0;
   int64_t num_samples = 1;
-  int64_t priority = 0;  // higher goes first, over a bounded number of earlier requests
+  // Higher goes first, over a bounded number of earlier requests. Other than 0 it needs
+  // SchedulingPolicy::kPriority.
+  int64_t priority = 0;
   std::vector<int32_t> stop_token_ids;  // in addition to the model's eos ids
   bool ignore_eos = false;
   // The tokens that complete one stay in the sample; text is cut by the host.
@@ -108,6 +114,9 @@ class Engine {
   // FinishReason::kAborted and the tokens they had. False: no such request is unfinished.
   bool abort(uint64_t number);
   void abort_all();
+  // The bytes of pool and workspace may serve others until the next step, which finds no keys and
+  // values: prefixes are forgotten, and running samples wait to be computed anew.
+  void forget_kv();
   bool idle() const;
   EngineStats stats() const;
 

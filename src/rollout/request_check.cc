@@ -129,6 +129,16 @@ void check_length(const Request& r, int64_t max_model_len) {
       .with_expected(str("prompt + max_new_tokens at most ", max_model_len));
 }
 
+void check_priority(const Request& r, SchedulingPolicy policy) {
+  check_range("request.priority", r.priority, -kMostPriority, kMostPriority);
+  if (r.priority == 0 || policy == SchedulingPolicy::kPriority) return;
+  throw Error(Code::kConflict, str("request.priority is ", r.priority,
+                                   " but engine.scheduling_policy is fcfs, which has none"))
+      .with_key("request.priority")
+      .with_other_key("engine.scheduling_policy")
+      .with_expected("0, or engine.scheduling_policy = priority");
+}
+
 void check_stop_strings(const Request& r, bool has_tokenizer) {
   if (!r.stop_strings.empty() && !has_tokenizer) {
     throw Error(Code::kFailedPrecondition,
@@ -205,7 +215,7 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions) {
 void check_request(const Request& r, const RequestLimits& limits) {
   check_start(r);
   check_range("sampling.n", r.num_samples, 1, static_cast<int64_t>(kMaxGroupSamples));
-  check_range("sampling.priority", r.priority, -kMostPriority, kMostPriority);
+  check_priority(r, limits.policy);
   check_range("sampling.max_new_tokens", r.max_new_tokens, 1, std::numeric_limits<int64_t>::max());
   check_length(r, limits.max_model_len);
   check_ids(r.resume ? "resume" : "prompt", first_ids(r), limits.vocab);

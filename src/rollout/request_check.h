@@ -18,6 +18,7 @@ struct RequestLimits {
   int64_t num_blocks;
   bool has_tokenizer;
   std::span<const int32_t> eos_ids{};
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
 };
 // Throws unless the request can run to its end on an idle engine.
 void check_request(const Request& request, const RequestLimits& limits);

@@ -80,7 +80,7 @@ class Scheduler {
   // Ends a sequence, running or waiting. Its request goes with drop_finished().
   void finish(Sequence& sequence);
   void drop_finished();
-  // The weights have changed: every K and V is to be computed anew.
+  // Every K and V is to be computed anew: the weights have changed, or the bytes were lent out.
   void forget_computed();
 
   // In the order of turns.

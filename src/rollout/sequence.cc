@@ -13,6 +13,25 @@ namespace {
 // of priority: whoever waits is reached in the end.
 constexpr int64_t kTurnsPerPriority = 4096;
 
+// 0 for a fresh prompt; a sample that is continued has one turn, and one more for each stretch of
+// tokens that an environment appended.
+int64_t turns_taken(const Request& r) {
+  if (!r.resume) return 0;
+  int64_t turns = 1;
+  bool drawn = true;
+  for (const uint8_t mask : r.resume->loss_mask) {
+    if (mask == 0 && drawn) ++turns;
+    drawn = mask != 0;
+  }
+  return turns;
+}
+
+int64_t rank_of(const Request& r, uint64_t number, SchedulingPolicy policy) {
+  const auto order = static_cast<int64_t>(number);
+  if (policy == SchedulingPolicy::kFcfs) return order;
+  return order - (r.priority + turns_taken(r)) * kTurnsPerPriority;
+}
+
 SamplePtr fresh_sample(const Request& r, uint32_t index) {
   auto sample = std::make_shared<Sample>();
   sample->id = r.first_sample_id + index;
@@ -47,11 +66,12 @@ void reserve_tokens(Sample& sample, size_t tokens) {
 
 }  // namespace
 
-std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number) {
+std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,
+                                           SchedulingPolicy policy) {
   auto active = std::make_unique<ActiveRequest>();
   active->request = request;
   active->number = number;
-  active->rank = static_cast<int64_t>(number) - request.priority * kTurnsPerPriority;
+  active->rank = rank_of(request, number, policy);
   active->sequences.resize(static_cast<size_t>(request.num_samples));
   active->unfinished = request.num_samples;
   for (uint32_t i = 0; i < active->sequences.size(); ++i) {

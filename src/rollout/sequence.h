@@ -70,7 +70,8 @@ struct EarlierTurn {
 };
 
 // A request of its own with one waiting sequence per sample.
-std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number);
+std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,
+                                           SchedulingPolicy policy);
 // The temperature of the log-probs that a sample stores; greedy ones are measured at 1.
 inline float stored_temperature(const SamplingParams& params) {
   return params.temperature == 0 ? 1.0f : params.temperature;

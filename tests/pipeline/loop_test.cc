@@ -45,6 +45,26 @@ TEST(Loop, SampledLogprobsEqualTheTrainersInEveryStep) {
   for (const double n : log.series("training/logprob_compared_tokens")) EXPECT_EQ(n, 4 * 4 * 8);
 }
 
+// Activations overwrite keys and values, so none of before is found when the weights stay.
+TEST(Loop, ASkippedStepLeavesNoPrefixBehind) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  std::string ids = "1";
+  for (int i = 2; i <= 20; ++i) ids += str(", ", i);
+  testing::write_lines(dir.file("data.jsonl"),
+                       std::vector<std::string>(4, str("{\"ids\": [", ids, "]}")));
+  o.set_text("algo.adv_norm_std", "false");
+  Rig rig(o);
+  uint64_t steps = 0;
+  rig.on_step = [&](Pipeline&, const StepEvent& e) { steps = e.step; };
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+    p.score(s->id, steps == 0 ? (s->slot % 2 == 0 ? 1e300 : -1e300) : testing::low_id_reward(*s));
+  };
+  const RunLog log = rig.start_and_play();
+  EXPECT_EQ(log.series("training/skipped_steps"), (std::vector<double>{1, 0, 0}));
+  for (const double d : log.series("training/logprob_max_abs_diff")) EXPECT_EQ(d, 0.0);
+}
+
 TEST(Loop, TbbGivesTheBitsOfPlainThreads) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer cannot see the synchronisation inside TBB";

@@ -73,7 +73,7 @@ std::vector<BadRequest> bad_starts() {
        [](Request& r) { r.num_samples = 65537; }},
       {Code::kOutOfRange, "sampling.n", {std::to_string(kMost)},
        [](Request& r) { r.num_samples = kMost; }},
-      {Code::kOutOfRange, "sampling.priority", {"1048577", "-1048576..1048576"},
+      {Code::kOutOfRange, "request.priority", {"1048577", "-1048576..1048576"},
        [](Request& r) { r.priority = (1 << 20) + 1; }},
   };
 }

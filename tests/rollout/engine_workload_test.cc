@@ -91,6 +91,7 @@ class Workload {
     o.prefix_caching = below(3) != 0;
     o.swap_blocks = below(2) * 10;
     o.kv_watermark = below(2) * 0.1;
+    o.policy = SchedulingPolicy::kPriority;
     engines_.push_back(std::make_unique<TestEngine>(models_.live, o, 8 + below(12)));
   }
 
@@ -194,7 +195,10 @@ class Workload {
     ASSERT_EQ(static_cast<int64_t>(done_.size()), expected);
     for (uint64_t version = 0; version <= version_; ++version) {
       models_.publish(models_.alone, version);
-      TestEngine alone(models_.alone, {.max_num_seqs = 1, .prefix_caching = false}, 64);
+      const EngineOptions options = {.max_num_seqs = 1,
+                                     .prefix_caching = false,
+                                     .policy = SchedulingPolicy::kPriority};
+      TestEngine alone(models_.alone, options, 64);
       for (const auto& [key, sample] : done_) check_runs(alone, *sample, version);
     }
     for (const auto& [key, s] : done_) {

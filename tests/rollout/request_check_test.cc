@@ -125,7 +125,13 @@ TEST(RequestCheck, PriorityIsBounded) {
   Request r = valid();
   r.priority = INT64_MIN;
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); }).key,
-            "sampling.priority");
+            "request.priority");
+  r.priority = 1;
+  const Error fcfs = expect_error(Code::kConflict, [&] { check_request(r, kLimits); });
+  EXPECT_EQ(fcfs.other_key, "engine.scheduling_policy");
+  RequestLimits by_priority = kLimits;
+  by_priority.policy = SchedulingPolicy::kPriority;
+  check_request(r, by_priority);
 }
 
 TEST(RequestCheck, SamplingParametersAreChecked) {

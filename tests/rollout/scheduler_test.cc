@@ -46,7 +46,7 @@ class Harness {
     r.num_samples = samples;
     return r;
   }
-  void submit(const Request& r) { scheduler.submit(make_active(r, submitted_++)); }
+  void submit(const Request& r) { scheduler.submit(make_active(r, submitted_++, SchedulingPolicy::kPriority)); }
   void submit(int64_t prompt, int64_t max_new, int64_t samples) {
     submit(request(prompt, max_new, samples));
   }
