@@ -40,7 +40,7 @@ struct BenchModel {
 struct BenchArgs {
   std::string model, out;
   std::string only;  // the one case to run; empty: all
-  int repeats = 3;
+  int repeats = 5;
   bool quick = false;  // one repeat of one small case: proves that the program runs
 };
 

@@ -1,5 +1,6 @@
 // The rollout engine: time from opening the model to the first token, prefill, and decode at several batch sizes.
-// Decode is timed over the steps in which all sequences run: after the last prompt is in, before the first one ends.
+// Decode is timed over steps in which all sequences run: after the last prompt is in, before the first one ends.
+// Then the gain of shared prompts: groups with the prefix cache and shared reads against the same without.
 #include <cstdio>
 #include <exception>
 
@@ -18,13 +19,13 @@ struct DecodeCase {
 // An engine with room for all sequences of a case at once.
 class BenchEngine {
  public:
-  BenchEngine(const BenchModel& bench, int64_t sequences, int64_t max_len) {
+  BenchEngine(const BenchModel& bench, int64_t sequences, int64_t max_len, bool prefix_caching = false) {
     const Model& model = *bench.model;
     EngineOptions options;
     options.max_num_seqs = sequences;
     options.max_num_batched_tokens = std::max<int64_t>(1024, sequences);
     options.max_model_len = max_len;
-    options.prefix_caching = false;  // every repeat has the same prompts
+    options.prefix_caching = prefix_caching;
     const int64_t blocks_each = (max_len + model.block_size() - 1) / model.block_size() + 1;
     options.num_blocks = sequences * blocks_each;
     const KvShape kv = model.kv_shape();
@@ -35,14 +36,15 @@ class BenchEngine {
   }
   Engine* operator->() { return engine_.get(); }
 
-  void submit(std::vector<int32_t> prompt, int64_t new_tokens, uint64_t id) {
+  void submit(std::vector<int32_t> prompt, int64_t new_tokens, uint64_t id, int64_t samples = 1) {
     Request request;
     request.prompt = std::move(prompt);
     request.max_new_tokens = new_tokens;
     request.ignore_eos = true;
     request.bare = true;
     request.ordinal = id;
-    request.first_sample_id = id;
+    request.num_samples = samples;
+    request.first_sample_id = id * static_cast<uint64_t>(samples);
     engine_->submit(request);
   }
 
@@ -64,44 +66,96 @@ void finish(BenchEngine& engine, const DecodeCase& c) {
   }
 }
 
-double decode_rate(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
-  submit_all(engine, c, vocab);
+// All prompts of a case in, and some steps more, which make kernels and touch memory.
+void start_decoding(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
+  constexpr int64_t kWarmSteps = 4;
   const int64_t prompt_rows = engine->stats().prefill_tokens + c.sequences * c.prompt_tokens;
-  while (engine->stats().prefill_tokens < prompt_rows) engine->step();
-  const int64_t before = engine->stats().decode_tokens;
-  const Stopwatch watch;
-  double seconds = 0;
-  int64_t tokens = 0;
-  while (engine->step() && engine->stats().running == c.sequences) {
-    seconds = watch.seconds();
-    tokens = engine->stats().decode_tokens - before;
-  }
-  finish(engine, c);
-  if (tokens < c.sequences * c.new_tokens / 2) throw std::runtime_error("too few steps ran the whole batch");
-  return static_cast<double>(tokens) / seconds;
-}
-
-double prefill_rate(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
   submit_all(engine, c, vocab);
-  const Stopwatch watch;
-  finish(engine, c);
-  return static_cast<double>(c.sequences * c.prompt_tokens) / watch.seconds();
+  while (engine->stats().prefill_tokens < prompt_rows) engine->step();
+  for (int64_t i = 0; i < kWarmSteps; ++i) engine->step();
 }
 
-void run_case(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench, Report& report) {
+// One run; each repeat is some of its steps, at the context that they have.
+void run_decode(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench, Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   const ModelConfig& config = bench.model->config();
-  const bool prefill = c.new_tokens == 1;
   BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
-  std::vector<double> rates;
-  for (int repeat = -1; repeat < args.repeats; ++repeat) {  // the first one makes kernels and touches memory
-    const double rate = prefill ? prefill_rate(engine, c, config.vocab) : decode_rate(engine, c, config.vocab);
-    if (repeat >= 0) rates.push_back(rate);
+  start_decoding(engine, c, config.vocab);
+  // No sequence has more tokens than there were steps, and none may end while decoding is timed.
+  const int64_t done = engine->stats().forwards, steps = (c.new_tokens - 1 - done) / args.repeats;
+  if (steps * args.repeats < c.new_tokens / 2) throw std::runtime_error("too few steps run the whole batch");
+  for (int repeat = 0; repeat < args.repeats; ++repeat) {
+    const int64_t first = c.prompt_tokens + done + repeat * steps;
+    const double context = static_cast<double>(first) + static_cast<double>(steps) / 2;
+    const Work work = decode_work(config, c.sequences, context, bench.item_bytes());
+    report.repeat(c.name, work, [&](MeteredTime& time) {
+      for (int64_t i = 0; i < steps; ++i) time.add([&] { engine->step(); });
+      return static_cast<double>(steps * c.sequences);
+    });
   }
-  const double context = static_cast<double>(c.prompt_tokens) + static_cast<double>(c.new_tokens) / 2;
-  report.add({c.name, median(rates), "tokens/s",
-              prefill ? prefill_work(config, c.sequences, c.prompt_tokens)
-                      : decode_work(config, c.sequences, context, bench.item_bytes())});
+  if (engine->stats().running != c.sequences) throw std::runtime_error("not every step ran the whole batch");
+  finish(engine, c);
+}
+
+void run_prefill(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench, Report& report) {
+  if (!args.only.empty() && args.only != c.name) return;
+  const ModelConfig& config = bench.model->config();
+  BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
+  submit_all(engine, c, config.vocab);
+  finish(engine, c);  // makes kernels and touches memory
+  for (int repeat = 0; repeat < args.repeats; ++repeat) {
+    report.repeat(c.name, prefill_work(config, c.sequences, c.prompt_tokens), [&](MeteredTime& time) {
+      submit_all(engine, c, config.vocab);
+      while (!engine->idle()) time.add([&] { engine->step(); });
+      finish(engine, c);
+      return static_cast<double>(c.sequences * c.prompt_tokens);
+    });
+  }
+}
+
+struct GroupCase {
+  const char* name;
+  int64_t groups, group_size, prompt_tokens, new_tokens;
+};
+
+// Seconds for all groups, from the first submission to the last sample. Every repeat has prompts of its own, so that
+// none finds those of another in the cache.
+double group_seconds(BenchEngine& engine, const GroupCase& c, int64_t vocab, int repeat) {
+  const Stopwatch watch;
+  for (int64_t g = 0; g < c.groups; ++g) {
+    const auto seed = static_cast<uint64_t>((repeat + 2) * c.groups + g);
+    engine.submit(spread_ids(c.prompt_tokens, vocab, seed), c.new_tokens, g, c.group_size);
+  }
+  finish(engine, {c.name, c.groups * c.group_size, c.prompt_tokens, c.new_tokens});
+  return watch.seconds();
+}
+
+// The two ways take turns, so that a change of the machine's speed meets both.
+void run_group_case(const GroupCase& c, double goal, const BenchArgs& args, const BenchModel& bench, Report& report) {
+  if (!args.only.empty() && args.only != c.name) return;
+  const int64_t vocab = bench.model->config().vocab;
+  const int64_t sequences = c.groups * c.group_size, longest = c.prompt_tokens + c.new_tokens;
+  BenchEngine shared(bench, sequences, longest, true), apart(bench, sequences, longest, false);
+  std::vector<double> gains;
+  for (int repeat = -1; repeat < args.repeats; ++repeat) {  // the first one makes kernels and touches memory
+    const double without = group_seconds(apart, c, vocab, repeat), with = group_seconds(shared, c, vocab, repeat);
+    if (repeat >= 0) gains.push_back(without / with);
+  }
+  report.add(c.name, median(gains), "times", goal, Goal::kAtLeast);
+}
+
+// The share of a decode step that is neither the forward nor the head.
+void run_share_case(const DecodeCase& c, double goal, const BenchArgs& args, const BenchModel& bench, Report& report) {
+  if (!args.only.empty() && args.only != c.name) return;
+  BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
+  start_decoding(engine, c, bench.model->config().vocab);
+  const EngineStats before = engine->stats();
+  while (engine->step() && engine->stats().running == c.sequences) {}
+  const EngineStats after = engine->stats();
+  finish(engine, c);
+  const auto model = static_cast<double>(after.model_ns - before.model_ns);
+  const auto whole = static_cast<double>(after.decode_ns - before.decode_ns);
+  report.add(c.name, 1 - model / whole, "of a step", goal, Goal::kAtMost);
 }
 
 // Open to first token, before anything else of this process warmed the libraries.
@@ -120,16 +174,20 @@ double first_token_seconds(const std::string& path) {
 void run(const BenchArgs& args) {
   const double first_token = first_token_seconds(args.model);
   Report report(args.quick);
-  report.add({"first_token_s", first_token, "s", {}, 1.0});
+  report.add("first_token_s", first_token, "s", 1.0, Goal::kAtMost);
   const BenchModel bench(args.model);
   if (args.quick) {
-    run_case({"decode_quick", 2, 16, 16}, args, bench, report);
+    run_decode({"decode_quick", 2, 16, 16}, args, bench, report);
+    run_group_case({"group_quick", 2, 2, 40, 4}, 0, args, bench, report);
+    run_share_case({"share_quick", 2, 16, 16}, 1, args, bench, report);
   } else {
-    run_case({"decode_b1", 1, 64, 128}, args, bench, report);
-    run_case({"prefill_8x512", 8, 512, 1}, args, bench, report);
-    run_case({"decode_b16", 16, 64, 128}, args, bench, report);
-    run_case({"decode_b64", 64, 64, 128}, args, bench, report);
-    run_case({"decode_b64_c512", 64, 448, 128}, args, bench, report);
+    run_decode({"decode_b1", 1, 64, 128}, args, bench, report);
+    run_prefill({"prefill_8x512", 8, 512, 1}, args, bench, report);
+    run_decode({"decode_b16", 16, 64, 128}, args, bench, report);
+    run_decode({"decode_b64", 64, 64, 128}, args, bench, report);
+    run_decode({"decode_b64_c512", 64, 448, 128}, args, bench, report);
+    run_share_case({"sched_share_b64", 64, 64, 128}, 0.05, args, bench, report);
+    run_group_case({"decode_group8_gain", 8, 8, 256, 64}, 1.5, args, bench, report);
   }
   report.write(args.out);
 }

@@ -141,16 +141,30 @@ constexpr ReadPattern kReadPatterns[] = {
     {"sequential with prefetch", read_prefetched, kLargePage},
 };
 
+// What was done, bytes or operations, and the seconds it took.
+struct Amount {
+  double done = 0, seconds = 0;
+  double rate() const { return done / seconds; }
+  void operator+=(const Amount& more) {
+    done += more.done;
+    seconds += more.seconds;
+  }
+};
+
+// One pass over the buffer.
+Amount read_once(const ReadPattern& pattern, const ReadBuffer& buffer, int threads) {
+  std::vector<uint64_t> sums(threads);
+  const double s = timed_threads(threads, [&](int t) { sums[t] = pattern.read(buffer, t, threads); });
+  return {static_cast<double>(buffer.bytes() / threads / pattern.unit * pattern.unit * threads), s};
+}
+
 std::vector<Probe> probe_reads(const ProbeOptions& options, int threads) {
   const ReadBuffer buffer(options.read_bytes, threads);
-  std::vector<uint64_t> sums(threads);
   std::vector<Probe> result;
   for (const ReadPattern& pattern : kReadPatterns) {
-    const uint64_t read = buffer.bytes() / threads / pattern.unit * pattern.unit * threads;
     double best = 0;
     for (int pass = 0; pass < options.read_passes; ++pass) {
-      const double s = timed_threads(threads, [&](int t) { sums[t] = pattern.read(buffer, t, threads); });
-      best = std::max(best, static_cast<double>(read) / s);
+      best = std::max(best, read_once(pattern, buffer, threads).rate());
     }
     result.push_back({pattern.name, best});
   }
@@ -241,27 +255,47 @@ class ThreadMatmul {
   Argument src_, weights_, dst_, pad_;
 };
 
-Probe probe_matmul(const MatmulShape& shape, dnnl_data_type_t type, double seconds, int threads) {
-  std::atomic<int64_t> runs{0};
-  std::vector<std::unique_ptr<ThreadMatmul>> work;
-  const int omp_threads = omp_get_max_threads();
-  omp_set_num_threads(1);  // blocking follows the thread count: each product runs on one
-  for (int t = 0; t < threads; ++t) work.push_back(std::make_unique<ThreadMatmul>(shape, type));
-  omp_set_num_threads(omp_threads);
-  const double elapsed = timed_threads(threads, [&](int t) {
-    omp_set_num_threads(1);
-    const Clock::time_point start = Clock::now();
-    int64_t done = 0;
-    do {
-      for (int i = 0; i < 8; ++i, ++done) work[t]->run();
-    } while (seconds_since(start) < seconds);
-    runs += done;
-  });
-  const double flop = 2.0 * shape.m * shape.k * shape.n * runs;
+double flop_of(const MatmulShape& s) { return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.k * s.n); }
+
+std::string name_of(const MatmulShape& s) {
   std::ostringstream name;
-  name << "[" << shape.m << ", " << shape.k << "] x [" << shape.k << ", " << shape.n << "] a thread";
-  return {name.str(), flop / elapsed};
+  name << "[" << s.m << ", " << s.k << "] x [" << s.k << ", " << s.n << "] a thread";
+  return name.str();
 }
+
+// One product a thread, all at the same time.
+class MatmulProbe {
+ public:
+  MatmulProbe(const MatmulShape& shape, int threads) : flop_(flop_of(shape)) {
+    const int omp_threads = omp_get_max_threads();
+    omp_set_num_threads(1);  // blocking follows the thread count: each product runs on one
+    for (int t = 0; t < threads; ++t) work_.push_back(std::make_unique<ThreadMatmul>(shape, probe_type()));
+    omp_set_num_threads(omp_threads);
+  }
+  static dnnl_data_type_t probe_type() {
+    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16 ? dnnl_bf16 : dnnl_f32;
+  }
+
+  // About so many seconds of it.
+  Amount run(double seconds) {
+    std::atomic<int64_t> runs{0};
+    const double elapsed = timed_threads(static_cast<int>(work_.size()), [&](int t) {
+      omp_set_num_threads(1);
+      const Clock::time_point start = Clock::now();
+      int64_t done = 0;
+      do {
+        work_[t]->run();
+        ++done;
+      } while (seconds_since(start) < seconds);
+      runs += done;
+    });
+    return {flop_ * static_cast<double>(runs), elapsed};
+  }
+
+ private:
+  double flop_;
+  std::vector<std::unique_ptr<ThreadMatmul>> work_;
+};
 
 double best_of(const std::vector<Probe>& probes) {
   double best = 0;
@@ -285,14 +319,50 @@ double ProbeReport::matmul_flops() const { return best_of(matmuls); }
 ProbeReport run_probes(const ProbeOptions& options) {
   ProbeReport report;
   report.threads = options.threads ? options.threads : usable_cores();
-  const bool bf16 = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
-  report.matmul_dtype = bf16 ? "bf16" : "f32";
+  report.matmul_dtype = MatmulProbe::probe_type() == dnnl_bf16 ? "bf16" : "f32";
   report.reads = probe_reads(options, report.threads);
   for (const MatmulShape& shape : kMatmulShapes) {
-    report.matmuls.push_back(
-        probe_matmul(shape, bf16 ? dnnl_bf16 : dnnl_f32, options.matmul_seconds, report.threads));
+    report.matmuls.push_back({name_of(shape), MatmulProbe(shape, report.threads).run(options.matmul_seconds).rate()});
   }
   return report;
+}
+
+struct LimitMeter::Impl {
+  static constexpr uint64_t kBytes = uint64_t{128} << 20;  // far beyond the last cache
+  static constexpr double kMatmulSeconds = 0.004;
+
+  explicit Impl(bool quick) : threads(usable_cores()), buffer(quick ? kBytes / 8 : kBytes, threads) {
+    for (const MatmulShape& shape : kMatmulShapes) products.push_back(std::make_unique<MatmulProbe>(shape, threads));
+    reads.resize(std::size(kReadPatterns));
+    matmuls.resize(products.size());
+  }
+
+  static double best(const std::vector<Amount>& amounts) {
+    double rate = 0;
+    for (const Amount& a : amounts) rate = std::max(rate, a.rate());
+    return rate;
+  }
+
+  int threads;
+  ReadBuffer buffer;
+  std::vector<std::unique_ptr<MatmulProbe>> products;
+  std::vector<Amount> reads, matmuls;
+};
+
+LimitMeter::LimitMeter(bool quick) : impl_(std::make_unique<Impl>(quick)) {}
+LimitMeter::~LimitMeter() = default;
+
+void LimitMeter::sample() {
+  for (size_t i = 0; i < impl_->reads.size(); ++i)
+    impl_->reads[i] += read_once(kReadPatterns[i], impl_->buffer, impl_->threads);
+  for (size_t i = 0; i < impl_->matmuls.size(); ++i) impl_->matmuls[i] += impl_->products[i]->run(Impl::kMatmulSeconds);
+}
+
+LimitMeter::Limits LimitMeter::limits() const { return {Impl::best(impl_->matmuls), Impl::best(impl_->reads)}; }
+
+void LimitMeter::reset() {
+  std::fill(impl_->reads.begin(), impl_->reads.end(), Amount{});
+  std::fill(impl_->matmuls.begin(), impl_->matmuls.end(), Amount{});
 }
 
 std::string to_json(const ProbeReport& report) {

@@ -5,6 +5,7 @@
 // unlucky access pattern or shape.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,24 @@ ProbeReport run_probes(const ProbeOptions& options);
 
 // The report as one JSON object.
 std::string to_json(const ProbeReport& report);
+
+// The same limits in small samples, taken between pieces of the work that is held against them: a shared machine
+// changes speed from second to second, and a limit of another moment would say nothing. A limit is the best pattern's
+// or shape's mean over the samples since reset(): all bytes or operations over all time.
+class LimitMeter {
+ public:
+  struct Limits {
+    double matmul_flops, read_bytes_per_s;
+  };
+  explicit LimitMeter(bool quick);
+  ~LimitMeter();
+  void sample();  // some 30 ms
+  Limits limits() const;
+  void reset();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace rl::bench

@@ -38,45 +38,44 @@ Work decode_work(const ModelConfig& c, int64_t sequences, double context, double
           item_bytes * sequences * context * kv_elements(c)};
 }
 
-Report::Report(bool quick) {
-  if (quick) options_ = {.read_bytes = uint64_t{16} << 20, .read_passes = 1, .matmul_seconds = 0.01};
-  before_ = probe();
+void Report::add_repeat(const std::string& name, const Work& work, double value) {
+  std::fprintf(stderr, "%-18s %14.4g tokens/s\n", name.c_str(), value);
+  if (entries_.empty() || entries_.back().name != name) entries_.push_back({name, "tokens/s", {}});
+  entries_.back().repeats.push_back({value, work, meter_.limits()});
 }
 
-Report::Limits Report::probe() const {
-  const ProbeReport now = run_probes(options_);
-  return {now.matmul_flops(), now.read_bytes_per_s()};
+void Report::add(const std::string& name, double value, const std::string& unit, double goal, Goal side) {
+  std::fprintf(stderr, "%-18s %14.4g %s\n", name.c_str(), value, unit.c_str());
+  entries_.push_back({name, unit, {}, value, goal, side});
 }
 
-void Report::add(Measurement m) {
-  std::fprintf(stderr, "%-18s %14.4g %s\n", m.name.c_str(), m.value, m.unit.c_str());
-  Limits best = before_;
-  if (m.work.units > 0) {
-    before_ = probe();
-    best = {std::max(best.matmul_flops, before_.matmul_flops),
-            std::max(best.read_bytes_per_s, before_.read_bytes_per_s)};
+void Report::write_entry(std::ostream& out, const Entry& e) {
+  out << "  \"" << e.name << "\": {\"unit\": \"" << e.unit << "\", ";
+  if (e.repeats.empty()) {
+    const char* side = e.side == Goal::kAtMost ? "at_most" : "at_least";
+    out << "\"value\": " << e.value << ", \"" << side << "\": " << e.goal << "}";
+    return;
   }
-  entries_.push_back({std::move(m), best});
+  out << "\"repeats\": [";
+  for (size_t i = 0; i < e.repeats.size(); ++i) {
+    const Repeat& r = e.repeats[i];
+    out << (i ? ", " : "") << "{\"value\": " << r.value << ", \"units\": " << r.work.units
+        << ", \"flop\": " << r.work.flop << ", \"bytes\": " << r.work.bytes << ", \"serial_bytes\": " << r.work.serial_bytes
+        << ", \"matmul_flops\": " << r.limits.matmul_flops << ", \"read_bytes_per_s\": " << r.limits.read_bytes_per_s
+        << "}";
+  }
+  out << "]}";
 }
 
 void Report::write(const std::string& path) const {
   std::ofstream out(path);
   out.precision(9);
-  out << "{";
-  const char* separator = "\n";
-  for (const auto& [m, limits] : entries_) {
-    out << separator << "  \"" << m.name << "\": {\"value\": " << m.value << ", \"unit\": \"" << m.unit << "\", ";
-    if (m.work.units > 0) {
-      out << "\"units\": " << m.work.units << ", \"flop\": " << m.work.flop << ", \"bytes\": " << m.work.bytes
-          << ", \"serial_bytes\": " << m.work.serial_bytes;
-      out << ", \"matmul_flops\": " << limits.matmul_flops << ", \"read_bytes_per_s\": " << limits.read_bytes_per_s
-          << "}";
-    } else {
-      out << "\"limit\": " << m.limit << "}";
-    }
-    separator = ",\n";
+  out << "{\n";
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    write_entry(out, entries_[i]);
+    out << (i + 1 < entries_.size() ? ",\n" : "\n");
   }
-  out << "\n}\n";
+  out << "}\n";
   out.close();
   if (!out) throw std::runtime_error("cannot write " + path);
 }

@@ -1,8 +1,10 @@
-// What a bench program measured, the work that any machine must do for it, and the machine's limits at that moment: W
-// and F are the best of the probes that this process ran just before and just after, since shared machines change speed
-// from minute to minute. tools/bench_report.py makes the limit units / (serial_bytes / W + max(bytes / W, flop / F)) of
-// them. A metric that has a fixed goal instead (a time, a size) carries it as `limit`.
+// What a bench program measured, the work that any machine must do for it, and the machine's limits meanwhile: W and F
+// are sampled between pieces of the timed work (bench/probe.h). tools/bench_report.py makes the limit
+// units / (serial_bytes / W + max(bytes / W, flop / F)) of them for every repeat and takes the repeat with the median
+// fraction. A metric that has a fixed goal instead (a time, a size, a ratio) carries it.
 #pragma once
+#include <chrono>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -28,34 +30,67 @@ Work prefill_work(const ModelConfig& config, int64_t sequences, int64_t sequence
 // One decode step of `sequences` at mean context `context`; weights and KV of `item_bytes` an element.
 Work decode_work(const ModelConfig& config, int64_t sequences, double context, double item_bytes);
 
-struct Measurement {
-  std::string name;
-  double value;
-  std::string unit;
-  Work work;         // units > 0: the limit follows from the probes
-  double limit = 0;  // otherwise the goal that value must not exceed
+// Time that work took, without the samples of the limits in between.
+class MeteredTime {
+ public:
+  explicit MeteredTime(LimitMeter& meter) : meter_(meter) {}
+  // The work is a piece of what is timed; a sample follows when the last one is some time ago.
+  template <typename Work>
+  void add(Work&& work) {
+    const Clock::time_point start = Clock::now();
+    work();
+    const double took = std::chrono::duration<double>(Clock::now() - start).count();
+    seconds_ += took;
+    since_sample_ += took;
+    if (since_sample_ < kSampleSeconds) return;
+    meter_.sample();
+    since_sample_ = 0;
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kSampleSeconds = 0.1;
+  LimitMeter& meter_;
+  double seconds_ = 0, since_sample_ = 0;
 };
+
+// Which side of its goal a value without work must be on.
+enum class Goal { kAtMost, kAtLeast };
 
 class Report {
  public:
-  // Probes once now; quick probes only prove that they run.
-  explicit Report(bool quick);
-  // A measurement with work was just taken: probes again.
-  void add(Measurement m);
+  explicit Report(bool quick) : meter_(quick) {}
+
+  // One more repeat of a metric: run(time) does the work through time.add and returns how many units it made.
+  template <typename Run>
+  void repeat(const std::string& name, const Work& work, Run&& run) {
+    meter_.reset();
+    meter_.sample();
+    MeteredTime time(meter_);
+    const double units = run(time);
+    meter_.sample();
+    add_repeat(name, work, units / time.seconds());
+  }
+  void add(const std::string& name, double value, const std::string& unit, double goal, Goal side);
   // Writes one JSON object, metric name to measurement; throws when the file cannot be written.
   void write(const std::string& path) const;
 
  private:
-  struct Limits {
-    double matmul_flops = 0, read_bytes_per_s = 0;
+  struct Repeat {
+    double value;
+    Work work;
+    LimitMeter::Limits limits;
   };
   struct Entry {
-    Measurement measured;
-    Limits limits;
+    std::string name, unit;
+    std::vector<Repeat> repeats;  // of a metric with work
+    double value = 0, goal = 0;   // of another
+    Goal side = Goal::kAtMost;
   };
-  Limits probe() const;
-  ProbeOptions options_;
-  Limits before_;
+  void add_repeat(const std::string& name, const Work& work, double value);
+  static void write_entry(std::ostream& out, const Entry& entry);
+  LimitMeter meter_;
   std::vector<Entry> entries_;
 };
 

@@ -97,15 +97,17 @@ void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench
   Arena grads("bench gradients", static_cast<uint64_t>(model.layout().total()) * sizeof(float));
   TrainingStep step(model, c.length, bench.executor->num_threads());
   const int64_t tokens = c.sequences * c.length;
-  std::vector<double> rates;
-  for (int repeat = -1; repeat < args.repeats; ++repeat) {  // the first one makes kernels and touches memory
-    const Stopwatch watch;
-    for (int64_t done = 0; done < tokens; done += kMicroBatchRows)
-      step.run(spread_ids(kMicroBatchRows, model.config().vocab, done + 1), packed, grads.at<float>(0));
-    if (repeat >= 0) rates.push_back(static_cast<double>(tokens) / watch.seconds());
+  const auto piece = [&](int64_t done) {
+    step.run(spread_ids(kMicroBatchRows, model.config().vocab, done + 1), packed, grads.at<float>(0));
+  };
+  piece(0);  // makes kernels and touches memory
+  for (int repeat = 0; repeat < args.repeats; ++repeat) {
+    report.repeat(c.name, training_work(model.config(), tokens, c.length), [&](MeteredTime& time) {
+      for (int64_t done = 0; done < tokens; done += kMicroBatchRows) time.add([&] { piece(done); });
+      return static_cast<double>(tokens);
+    });
   }
   check_gradients(model, grads.at<float>(0));
-  report.add({c.name, median(rates), "tokens/s", training_work(model.config(), tokens, c.length)});
 }
 
 void run(const BenchArgs& args) {

@@ -3,11 +3,12 @@
 
 usage: bench_report.py OUT_JSON --probe FILE... --measured FILE... [--floors FILE]
 
-Each metric becomes {"value", "unit", "limit", "fraction"}. A metric with work (units, flop, bytes,
-serial_bytes) has the limit units / (serial_bytes / W + max(bytes / W, flop / F)), where W and F are the probes that its own process took around it, or else the best
-of all probe files; a metric with a goal keeps it.
-With --floors, a metric whose fraction is less than its "least_fraction", or whose value is not less than its "below",
-is named as below the floor; that is a warning, since a loaded machine is slower.
+Each metric becomes {"value", "unit", "limit", "fraction"}. A metric with work has for each repeat (value,
+units, flop, bytes, serial_bytes) the limit units / (serial_bytes / W + max(bytes / W, flop / F)) with the W
+and F sampled during that repeat; the repeat with the median fraction is the result. Another metric has a
+goal: at_most (fraction = value / goal) or at_least (fraction = goal / value).
+With --floors, a metric whose fraction is less than its "least_fraction", or whose value is not less than its "below" or
+not more than its "above", is named as below the floor; that is a warning, since a loaded machine is slower.
 Exit status 1 when a fraction is above 1: then the machine beats its own limit, or a goal is missed.
 """
 import argparse
@@ -16,13 +17,26 @@ import pathlib
 import sys
 
 
-def limit_of(measured, flops, read_bytes):
-    if "limit" in measured:
-        return measured["limit"]
-    flops = measured.get("matmul_flops", flops)
-    read_bytes = measured.get("read_bytes_per_s", read_bytes)
-    seconds = max(measured["bytes"] / read_bytes, measured["flop"] / flops)
-    return measured["units"] / (seconds + measured["serial_bytes"] / read_bytes)
+def limit_of(repeat):
+    read_bytes, flops = repeat["read_bytes_per_s"], repeat["matmul_flops"]
+    seconds = max(repeat["bytes"] / read_bytes, repeat["flop"] / flops)
+    return repeat["units"] / (seconds + repeat["serial_bytes"] / read_bytes)
+
+
+def result_of(metric):
+    if "repeats" not in metric:
+        value = metric["value"]
+        if "at_least" in metric:
+            return {"value": value, "unit": metric["unit"], "limit": metric["at_least"],
+                    "fraction": metric["at_least"] / value}
+        return {"value": value, "unit": metric["unit"], "limit": metric["at_most"],
+                "fraction": value / metric["at_most"]}
+    repeats = []
+    for repeat in metric["repeats"]:
+        limit = limit_of(repeat)
+        repeats.append((repeat["value"] / limit, repeat["value"], limit))
+    fraction, value, limit = sorted(repeats)[len(repeats) // 2]
+    return {"value": value, "unit": metric["unit"], "limit": limit, "fraction": fraction}
 
 
 def below_floor(result, floors):
@@ -34,6 +48,8 @@ def below_floor(result, floors):
         if "below" in floor and entry["value"] >= floor["below"]:
             value = f"{entry['value']:g} {entry['unit']}"
             yield f"{name}: {value} is below the floor, which asks for less than {floor['below']:g}"
+        if "above" in floor and entry["value"] <= floor["above"]:
+            yield f"{name}: {entry['value']:g} is below the floor, which asks for more than {floor['above']:g}"
     missing = [name for name in floors if name not in result]
     if missing:
         yield f"not measured, so not held against a floor: {', '.join(missing)}"
@@ -52,9 +68,7 @@ def main():
     result = {}
     for path in args.measured:
         for name, measured in json.loads(pathlib.Path(path).read_text(encoding="utf-8")).items():
-            limit = limit_of(measured, flops, read_bytes)
-            result[name] = {"value": measured["value"], "unit": measured["unit"], "limit": limit,
-                            "fraction": measured["value"] / limit}
+            result[name] = result_of(measured)
     pathlib.Path(args.out).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
     print(f"probe matmul {flops / 1e9:.0f} GFLOP/s, probe read {read_bytes / 1e9:.1f} GB/s")

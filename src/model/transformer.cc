@@ -14,7 +14,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kRowsPerTask = 32;
+constexpr int64_t kMostRowsPerTask = 32;
 
 struct Carver {
   std::byte* base;
@@ -116,10 +116,11 @@ class Pass {
 
  private:
   void for_rows(FunctionRef<void(int64_t row0, int64_t rows, int worker)> body) {
-    const int64_t n = batch_.rows(), tasks = (n + kRowsPerTask - 1) / kRowsPerTask;
+    const int64_t n = batch_.rows(), workers = executor_.num_threads();
+    const int64_t each = std::min(kMostRowsPerTask, (n + workers - 1) / workers), tasks = (n + each - 1) / each;
     executor_.parallel_for(tasks, [&](int64_t task, int worker) {
-      const int64_t row0 = task * kRowsPerTask;
-      body(row0, std::min(kRowsPerTask, n - row0), worker);
+      const int64_t row0 = task * each;
+      body(row0, std::min(each, n - row0), worker);
     });
   }
 
@@ -158,12 +159,13 @@ class Pass {
     float *x_out, *added;
     int64_t norm;
   };
-  void join(const PackedMatrix& w, const std::byte* in, const Joint& j) {
+  void join(const PackedMatrix& w, const std::byte* in, const Joint& j, const PackedMatrix& next) {
     if (j.norm < 0) {
-      model_.matmul().run(w, in, batch_.rows(), [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); });
+      model_.matmul().run(w, in, batch_.rows(),
+                          [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); }, &next);
       return;
     }
-    model_.matmul().run(w, in, batch_.rows(), [&](const MatmulTile& t) { store_tile(t, j.added, w_.hidden); });
+    model_.matmul().run(w, in, batch_.rows(), [&](const MatmulTile& t) { store_tile(t, j.added, w_.hidden); }, &next);
     for_rows([&](int64_t row0, int64_t rows, int) {
       const int64_t at = row0 * w_.hidden;
       rms_norm_add({j.added + at, model_.master() + j.norm, j.x_in + at, j.x_out + at, rows, w_.hidden,
@@ -205,7 +207,7 @@ class Pass {
     const PackedWeights::Layer& packed = model_.packed().layer(l);
     norm(at.x_in, offsets.input_norm, b_.normed);
     model_.matmul().run(packed.qkv, b_.normed, batch_.rows(),
-                        [&](const MatmulTile& t) { store_tile(t, at.qkv, w_.qkv); });
+                        [&](const MatmulTile& t) { store_tile(t, at.qkv, w_.qkv); }, &packed.o);
     const float* bias = offsets.qkv_bias >= 0 ? model_.master() + offsets.qkv_bias : nullptr;
     const HeadNorm norms = head_norm(model_, l);
     for_rows([&](int64_t row0, int64_t rows, int) {
@@ -214,7 +216,7 @@ class Pass {
     });
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     attend(args);
-    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, offsets.attention_out_norm});
+    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, offsets.attention_out_norm}, packed.gate_up);
   }
 
   void mlp_half(int64_t l, const LayerPlaces& at) {
@@ -227,8 +229,9 @@ class Pass {
       std::byte* up = at.gate_up ? gate + w_.ffn * item_ : nullptr;
       glu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
               model_.compute_dtype(), t.rows, t.cols / 2, config_.activation});
-    });
-    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, offsets.mlp_out_norm});
+    }, &packed.down);
+    const PackedMatrix& next = l + 1 < config_.layers ? model_.packed().layer(l + 1).qkv : model_.packed().head();
+    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, offsets.mlp_out_norm}, next);
   }
 
   const Model& model_;

@@ -147,30 +147,46 @@ HWY_INLINE hn::Mask<D> in_range(D d, const KeyRange& keys, int64_t j) {
   return hn::AndNot(before(keys.first), before(keys.end));
 }
 
+// The largest score among `keys`; the other scores become minus infinity.
+HWY_INLINE float mask_and_max(float* s, const KeyRange& keys, int64_t block) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto low = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const bool whole = keys.first == 0 && keys.end == block;
+  auto top = low;
+  for (int64_t j = 0; j < block; j += lanes) {
+    auto v = hn::LoadU(d, s + j);
+    if (!whole) {
+      v = hn::IfThenElse(in_range(d, keys, j), v, low);
+      hn::StoreU(v, d, s + j);
+    }
+    top = hn::Max(top, v);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, top));
+}
+
 // One online-softmax update of a pair with its scores of this block; turns scores into weights, zero outside `keys`.
 HWY_INLINE void softmax_block(float* s, const KeyRange& keys, int64_t block, float& max, float& sum, float* out,
                               int64_t dim) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const float low = -std::numeric_limits<float>::infinity();
-  auto top = hn::Set(d, low);
-  for (int64_t j = 0; j < block; j += lanes) {
-    const auto v = hn::IfThenElse(in_range(d, keys, j), hn::LoadU(d, s + j), hn::Set(d, low));
-    hn::StoreU(v, d, s + j);
-    top = hn::Max(top, v);
-  }
-  const float new_max = std::max(max, hn::GetLane(hn::MaxOfLanes(d, top)));
-  const hn::CappedTag<float, 1> one;
-  const float keep_old = hn::GetLane(hn::Exp(one, hn::Set(one, max - new_max)));
+  const float new_max = std::max(max, mask_and_max(s, keys, block));
   auto total = hn::Zero(d);
   for (int64_t j = 0; j < block; j += lanes) {
     const auto shifted = hn::Sub(hn::LoadU(d, s + j), hn::Set(d, new_max));
-    const auto masked = hn::Eq(shifted, hn::Set(d, low));
+    const auto masked = hn::Eq(shifted, hn::Set(d, -std::numeric_limits<float>::infinity()));
     const auto e = hn::IfThenZeroElse(masked, hn::Exp(d, shifted));
     hn::StoreU(e, d, s + j);
     total = hn::Add(total, e);
   }
-  sum = sum * keep_old + hn::GetLane(hn::SumOfLanes(d, total));
+  const float block_sum = hn::GetLane(hn::SumOfLanes(d, total));
+  if (new_max == max) {  // what was kept counts as before: exp(0) = 1
+    sum += block_sum;
+    return;
+  }
+  const hn::CappedTag<float, 1> one;
+  const float keep_old = hn::GetLane(hn::Exp(one, hn::Set(one, max - new_max)));
+  sum = sum * keep_old + block_sum;
   max = new_max;
   for (int64_t i = 0; i < dim; i += lanes)
     hn::StoreU(hn::Mul(hn::LoadU(d, out + i), hn::Set(d, keep_old)), d, out + i);

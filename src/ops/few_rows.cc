@@ -17,11 +17,10 @@ namespace {
 
 constexpr int64_t kTileRows = 6;
 constexpr int64_t kLanes = 16;
-constexpr int64_t kPiecePairs = 128;
+constexpr int64_t kPiecePairs = 64;
 constexpr int64_t kPairBytes = 4 * kFewRowsColumnBlock;
 constexpr int64_t kLine = 64;
 constexpr int64_t kUnroll = 4;
-constexpr int64_t kLinesPerStep = kUnroll * kPairBytes / kLine;
 constexpr int64_t kAheadPairs = 16;  // of a single row group: the memory's latency
 
 // Some rows against one piece of a column block.
@@ -35,8 +34,8 @@ struct Pass {
   float* y;                 // where the chunk's sums go when it ends here, else null
   int64_t y_stride;
   bool add;                 // to what y holds
-  const std::byte* ahead;   // lines to ask for, lines_per_step in each step of kUnroll pairs
-  int64_t lines_per_step;
+  const std::byte* ahead;   // pairs to ask for, so many in each step of kUnroll pairs
+  int64_t pairs_per_step;
 };
 
 template <int R, int V>
@@ -79,7 +78,9 @@ void run_pass(const Pass& p) {
   }
   const std::byte *x = p.x, *weights = p.weights, *ahead = p.ahead;
   for (int64_t step = 0; step < p.pairs / kUnroll; ++step) {
-    for (int64_t i = 0; i < p.lines_per_step; ++i, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T0);
+    for (int64_t i = 0; i < p.pairs_per_step; ++i, ahead += kPairBytes) {
+      for (int v = 0; v < V; ++v) _mm_prefetch(ahead + v * kLine, _MM_HINT_NTA);
+    }
 #pragma GCC unroll 4
     for (int64_t u = 0; u < kUnroll; ++u) add_pair<R, V>(sums, x + 4 * u, p.row_bytes, weights + u * kPairBytes);
     x += 4 * kUnroll;
@@ -123,14 +124,14 @@ struct ColumnBlock {
     int64_t row = 0, asked = 0;
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
-      const int64_t lines = kLinesPerStep * (g + 1) / groups - asked;
+      const int64_t share = kUnroll * (g + 1) / groups - asked;
       const auto* x = reinterpret_cast<const std::byte*>(p.x + row * p.depth + 2 * first);
       run_pass<V>(rows, {x, p.depth * 2, weights + first * kPairBytes, pairs,
                          p.scratch + row * kFewRowsColumnBlock, first == chunk_pair,
                          chunk_ends ? p.y + row * p.cols + col0 : nullptr, p.cols, chunk_pair > 0,
-                         ahead + asked * steps * kLine, lines});
+                         ahead + asked * steps * kPairBytes, share});
       row += rows;
-      asked += lines;
+      asked += share;
     }
   }
 

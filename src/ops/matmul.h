@@ -105,8 +105,10 @@ class Matmul {
   // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).
   void pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out);
 
-  // y = x W^T (or x W) for m dense rows of x [m, k].
-  void run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue);
+  // y = x W^T (or x W) for m dense rows of x [m, k]. `next` is the matrix that will be read after w, or null: its first
+  // weights are asked for as the work ends.
+  void run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
+           const PackedMatrix* next = nullptr);
 
   // grad[n, k] += dy^T x over rows [0, m). dy is [m, dy_stride] (first n columns used), x is [m, k] dense, both of the
   // compute dtype; rows m..padded_depth(m) of both must be zero.

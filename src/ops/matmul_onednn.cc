@@ -204,7 +204,16 @@ struct Matmul::Impl {
   int64_t few_rows_chunk(const PackedShape& shape);
   int64_t few_rows_chunk(int64_t k, int64_t n);
   int64_t measure_few_rows_chunk(int64_t k, int64_t n);
-  void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, int worker);
+  // One task of run(): some rows against a column slice. `ahead` are the weights to ask for meanwhile.
+  struct SliceTask {
+    const PackedMatrix& w;
+    int64_t slice;
+    const std::byte* x;
+    int64_t rows;
+    const std::byte* ahead;
+  };
+  void run_slice(const SliceTask& task, int worker);
+  static const std::byte* weights_ahead(const PackedMatrix& w, int64_t slice, const PackedMatrix* next);
   int64_t bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
   int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
 
@@ -383,7 +392,8 @@ void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const floa
   });
 }
 
-void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue) {
+void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
+                 const PackedMatrix* next) {
   const PackedShape& shape = w.shape();
   const int64_t row_tile = impl_->max_tile();
   const int64_t tiles = (m + row_tile - 1) / row_tile;
@@ -395,23 +405,31 @@ void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue
     const int64_t row0 = task / slices * row_tile;
     const int64_t slice = task % slices;
     const int64_t rows = std::min(row_tile, m - row0);
-    impl_->run_slice(w, slice, static_cast<const std::byte*>(x) + row0 * row_bytes, rows, worker);
+    // Workers take slices in order, so this one's next is probably as far away as there are workers.
+    const std::byte* ahead = Impl::weights_ahead(w, slice + impl_->executor.num_threads(), next);
+    impl_->run_slice({w, slice, static_cast<const std::byte*>(x) + row0 * row_bytes, rows, ahead}, worker);
     epilogue({row0, rows, shape.slices.first(slice), shape.slices.size(slice), slice, impl_->tile(worker), worker});
   });
 }
 
-void Matmul::Impl::run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, int worker) {
-  const PackedShape& shape = w.shape_;
-  const int64_t cols = shape.slices.size(slice);
-  if (rows > kFewRows || w.few_rows_chunk_ == 0) {
-    Kernel& made = kernel({bucket(rows), shape.k, cols, shape.k, false});
-    return execute(made, worker, x, w.slices_->memory[slice].value, tile(worker));
+// Where a slice of w begins; beyond its last, a slice of the matrix that comes next.
+const std::byte* Matmul::Impl::weights_ahead(const PackedMatrix& w, int64_t slice, const PackedMatrix* next) {
+  const int64_t count = w.shape_.slices.count();
+  if (slice < count) return w.data_ + w.shape_.slice_offset[slice];
+  if (next == nullptr) return w.data_;
+  return next->data_ + next->shape_.slice_offset[std::min(slice - count, next->shape_.slices.count() - 1)];
+}
+
+void Matmul::Impl::run_slice(const SliceTask& t, int worker) {
+  const PackedShape& shape = t.w.shape_;
+  const int64_t cols = shape.slices.size(t.slice);
+  if (t.rows > kFewRows || t.w.few_rows_chunk_ == 0) {
+    Kernel& made = kernel({bucket(t.rows), shape.k, cols, shape.k, false});
+    return execute(made, worker, t.x, t.w.slices_->memory[t.slice].value, tile(worker));
   }
-  // Workers take slices in order, so this one's next is probably as far away as there are workers.
-  const int64_t next = std::min(slice + executor.num_threads(), shape.slices.count() - 1);
-  few_rows_product({reinterpret_cast<const bf16*>(x), rows, shape.k, w.few_rows_chunk_,
-                    w.data_ + shape.slice_offset[slice], cols, tile(worker), reinterpret_cast<float*>(pad(worker)),
-                    w.data_ + shape.slice_offset[next]});
+  few_rows_product({reinterpret_cast<const bf16*>(t.x), t.rows, shape.k, t.w.few_rows_chunk_,
+                    t.w.data_ + shape.slice_offset[t.slice], cols, tile(worker),
+                    reinterpret_cast<float*>(pad(worker)), t.ahead});
 }
 
 void Matmul::accumulate_weight_grad(const WeightGrad& a) {

@@ -222,7 +222,9 @@ bool Engine::Impl::step() {
 void Engine::Impl::run_forward(const Schedule& schedule) {
   move_blocks(schedule);
   builder.build(schedule);
+  const int64_t start_ns = real_clock().now_ns();
   forward(model, builder.batch(), kv, forward_buffers, nullptr);
+  stats.model_ns += real_clock().now_ns() - start_ns;
 }
 
 void Engine::Impl::move_blocks(const Schedule& schedule) {
@@ -259,7 +261,9 @@ void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, 
         inv_temperature(t.sequence->request->request.sampling);
   }
   gather_rows(model, forward_buffers.hidden, builder.logits_rows().subspan(first_row, rows), head);
+  const int64_t start_ns = real_clock().now_ns();
   head_forward(model, scales, head);
+  stats.model_ns += real_clock().now_ns() - start_ns;
   const auto base = static_cast<int64_t>(first_row);
   model.matmul().executor().parallel_for(static_cast<int64_t>(draws), [&](int64_t i, int worker) {
     const DrawTarget& target = targets[static_cast<size_t>(i)];

@@ -83,6 +83,7 @@ struct EngineStats {
   int64_t prefill_tokens = 0, decode_tokens = 0, forwards = 0;  // rows computed, by kind
   int64_t nonfinite = 0;                  // samples ended by logits that were not finite
   int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, of pure decode steps
+  int64_t model_ns = 0;  // of both, in the forward and the head; the rest is scheduling and sampling
 };
 
 // Arena bytes an engine needs beside the KV pool.
