@@ -1,84 +1,17 @@
-// All oneDNN (v2 API) calls of the library. Traps this file is written around:
-// - concurrent primitives need user scratchpads, one per thread;
-// - a strided destination selects another kernel whose single-row bits differ: destinations are dense tiles;
-// - primitives are specialised by row count: rows are padded up to a bucket and primitives cached;
-// - without AVX-512 fp32 bits depend on the row count: every tile then has exactly kFallbackRows rows;
-// - creating or re-pointing a memory object of a padded blocked layout writes its padding: weights get one object per
-//   slice, made before any concurrent use;
-// - the library links libgomp and would start a team per call: one OpenMP thread is set around every call.
-#include <dnnl.h>
-#include <omp.h>
-
+// Packing and products: kernels are made by oneDNN on first use and cached by shape (ops/onednn_handles.h has the traps).
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 #include <mutex>
-#include <shared_mutex>
 
-#include "core/arena.h"
 #include "core/checked.h"
 #include "ops/few_rows.h"
-#include "ops/matmul.h"
+#include "ops/matmul_impl.h"
 
 namespace rl {
 namespace {
 
 constexpr int64_t kFallbackRows = 48;
-constexpr uint64_t kTileBytes = Matmul::kMaxRows * 1024 * sizeof(float);
-constexpr uint64_t kPadBytes = 6ull << 20;
-constexpr uint64_t kStageBytes = 4ull << 20;
-static_assert(kPadBytes + kStageBytes == Matmul::kMaxJoinedFloats * sizeof(float));
-
-void check(dnnl_status_t status, const char* call) {
-  if (status == dnnl_success) return;
-  const Code code = status == dnnl_out_of_memory ? Code::kOutOfMemory : Code::kInternal;
-  throw Error(code, str("oneDNN call ", call, " failed with status ", static_cast<int>(status)))
-      .with_system_code(static_cast<int32_t>(status));
-}
-#define RL_DNNL(call) check(call, #call)
-
-template <typename T, dnnl_status_t (*destroy)(T)>
-struct Owned {
-  T value = nullptr;
-  Owned() = default;
-  Owned(Owned&& o) noexcept : value(std::exchange(o.value, nullptr)) {}
-  Owned& operator=(Owned&& o) noexcept {
-    std::swap(value, o.value);
-    return *this;
-  }
-  ~Owned() {
-    if (value) destroy(value);
-  }
-};
-using OwnedMemory = Owned<dnnl_memory_t, dnnl_memory_destroy>;
-using OwnedPrimitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
-using OwnedDesc = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
-using OwnedAttr = Owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>;
-using OwnedEngine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
-using OwnedStream = Owned<dnnl_stream_t, dnnl_stream_destroy>;
-using OwnedPostOps = Owned<dnnl_post_ops_t, dnnl_post_ops_destroy>;
-
-// Sets one OpenMP thread for the calling thread and restores the host's value.
-class OneOmpThread {
- public:
-  OneOmpThread() : saved_(omp_get_max_threads()) { if (saved_ != 1) omp_set_num_threads(1); }
-  ~OneOmpThread() { if (saved_ != 1) omp_set_num_threads(saved_); }
-
- private:
-  int saved_;
-};
-
-dnnl_data_type_t to_dnnl(Dtype t) { return t == Dtype::kF32 ? dnnl_f32 : dnnl_bf16; }
-
-dnnl_memory_desc_t plain_desc(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
-                              dnnl_data_type_t type) {
-  const dnnl_dims_t dims = {rows, cols};
-  const dnnl_dims_t strides = {row_stride, col_stride};
-  dnnl_memory_desc_t desc;
-  RL_DNNL(dnnl_memory_desc_init_by_strides(&desc, 2, dims, type, strides));
-  return desc;
-}
 
 // Row counts for which a primitive is made: few enough to cache, close enough to waste little.
 int64_t row_bucket(int64_t m) {
@@ -87,23 +20,6 @@ int64_t row_bucket(int64_t m) {
   if (m <= 64) return (m + 7) / 8 * 8;
   return (m + 15) / 16 * 16;
 }
-
-struct KernelKey {
-  int64_t m, k, n, lda;
-  bool gradient;
-  auto operator<=>(const KernelKey&) const = default;
-};
-
-// One primitive with its per-worker argument objects.
-struct Kernel {
-  OwnedPrimitive primitive;
-  dnnl_memory_desc_t weights;
-  std::string implementation;
-  struct Args {
-    OwnedMemory src, weights, dst, pad;
-  };
-  std::vector<Args> workers;
-};
 
 // The primitive descriptor of a product and the descriptors of its arguments.
 struct Described {
@@ -147,9 +63,6 @@ int64_t largest_tile() {
 
 }  // namespace
 
-struct PackedMatrix::Slices {
-  std::vector<OwnedMemory> memory;
-};
 PackedMatrix::PackedMatrix() = default;
 PackedMatrix::~PackedMatrix() = default;
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
@@ -190,50 +103,7 @@ PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype com
 
 bool cpu_has_bf16_dot() { return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16; }
 
-struct Matmul::Impl {
-  Impl(Executor& executor, Dtype compute);
-
-  Kernel& kernel(const KernelKey& key);
-  std::unique_ptr<Kernel> make_kernel(const KernelKey& key);
-  void require_packed_form(const KernelKey& key, const Kernel& made);
-  void execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst);
-  void pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice, const dnnl_memory_desc_t& from,
-                  const float* data, PackedMatrix& out);
-  bool check_exactness();
-  bool check_exactness(int64_t k);
-  int64_t few_rows_chunk(const PackedShape& shape);
-  int64_t few_rows_chunk(int64_t k, int64_t n);
-  int64_t measure_few_rows_chunk(int64_t k, int64_t n);
-  // One task of run(): some rows against a column slice. `ahead` are the weights to ask for meanwhile.
-  struct SliceTask {
-    const PackedMatrix& w;
-    int64_t slice;
-    const std::byte* x;
-    int64_t rows;
-    const std::byte* ahead;
-  };
-  void run_slice(const SliceTask& task, int worker);
-  static const std::byte* weights_ahead(const PackedMatrix& w, int64_t slice, const PackedMatrix* next);
-  int64_t bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
-  int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
-
-  Executor& executor;
-  Dtype compute;
-  int64_t fixed_rows = 0;  // 0: buckets; otherwise every tile has exactly this many rows
-  bool exact = false;
-  std::string implementation;
-  OwnedEngine engine;
-  std::vector<OwnedStream> streams;  // one per worker
-  Arena scratch;                     // per worker: tile, scratchpad, staging
-  std::shared_mutex mutex;
-  std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
-  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by depth and width
-
-  static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }
-  float* tile(int w) { return scratch.at<float>(per_worker() * w); }
-  std::byte* pad(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes); }
-  std::byte* stage(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes + kPadBytes); }
-};
+int64_t Matmul::Impl::bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
 
 Matmul::Impl::Impl(Executor& executor, Dtype compute)
     : executor(executor), compute(compute),
@@ -399,7 +269,7 @@ void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue
   const int64_t tiles = (m + row_tile - 1) / row_tile;
   const int64_t slices = shape.slices.count();
   const size_t row_bytes = dtype_bytes(impl_->compute) * shape.k;
-  RL_CHECK(shape.slices.width * kMaxRows * sizeof(float) <= kTileBytes);
+  RL_CHECK(shape.slices.width * kMaxRows * sizeof(float) <= Impl::kTileBytes);
   impl_->executor.parallel_for(tiles * slices, [&](int64_t task, int worker) {
     // Neighbouring tasks share the row tile, so that x stays in the second-level cache.
     const int64_t row0 = task / slices * row_tile;
@@ -443,110 +313,6 @@ void Matmul::accumulate_weight_grad(const WeightGrad& a) {
     impl_->execute(kernel, worker, static_cast<const std::byte*>(a.dy) + rows.first(slice) * item,
                    args.weights.value, a.grad + rows.first(slice) * a.k);
   });
-}
-
-namespace {
-float probe_value(int64_t i) {  // a fixed spread of magnitudes and signs
-  const uint32_t h = static_cast<uint32_t>(i) * 2654435761u;
-  return (static_cast<float>(h >> 8) / (1u << 24) - 0.5f) * static_cast<float>(1 + (h & 7));
-}
-}  // namespace
-
-// Depths below and above the kernels' cut along K.
-bool Matmul::Impl::check_exactness() {
-  try {
-    return check_exactness(200) && check_exactness(1100);
-  } catch (const Error& e) {
-    if (e.code != Code::kUnsupported) throw;
-    return false;  // another form at some row count
-  }
-}
-
-// Places one row at several positions of batches of several sizes and compares its outputs bit for bit.
-bool Matmul::Impl::check_exactness(int64_t k) {
-  constexpr int64_t n = 80;
-  std::vector<float> weights(n * k);
-  for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
-  const Kernel& reference = kernel({max_tile(), k, n, k, false});
-  implementation = reference.implementation;
-  Arena packed("matmul self-check", dnnl_memory_desc_get_size(&reference.weights));
-  PackedMatrix w;
-  w.slices_ = std::make_unique<PackedMatrix::Slices>();
-  w.slices_->memory.resize(1);
-  const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
-  pack_slice(shape, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
-
-  std::vector<uint32_t> x(kMaxRows * k, 0);  // large enough for either dtype
-  const auto set_row = [&](int64_t row, int64_t seed) {
-    for (int64_t c = 0; c < k; ++c) {
-      const float v = probe_value(seed * k + c);
-      if (compute == Dtype::kF32) reinterpret_cast<float*>(x.data())[row * k + c] = v;
-      else reinterpret_cast<bf16*>(x.data())[row * k + c] = to_bf16(v);
-    }
-  };
-  std::vector<float> first;
-  for (const int64_t m : {1, 2, 3, 7, 16, 33, 64, 100, 256}) {
-    const int64_t rows = std::min(m, max_tile());
-    for (const int64_t place : {int64_t{0}, rows / 2, rows - 1}) {
-      for (int64_t r = 0; r < rows; ++r) set_row(r, r == place ? 1000 : r);
-      Kernel& kernel_m = kernel({bucket(rows), k, n, k, false});
-      execute(kernel_m, 0, x.data(), w.slices_->memory[0].value, tile(0));
-      const float* row = tile(0) + place * n;
-      if (first.empty()) first.assign(row, row + n);
-      if (std::memcmp(first.data(), row, n * sizeof(float)) != 0) return false;
-    }
-  }
-  return true;
-}
-
-// The chunk for every slice of a packed matrix; 0 when oneDNN has to compute few rows too.
-int64_t Matmul::Impl::few_rows_chunk(const PackedShape& shape) {
-  const int64_t last = shape.slices.size(shape.slices.count() - 1);
-  const int64_t chunk = few_rows_chunk(shape.k, shape.slices.width);
-  return last == shape.slices.width || few_rows_chunk(shape.k, last) == chunk ? chunk : 0;
-}
-
-int64_t Matmul::Impl::few_rows_chunk(int64_t k, int64_t n) {
-  if (compute != Dtype::kBf16 || !exact || fixed_rows != 0 || k % 2 != 0 || n % 16 != 0) return 0;
-  if (const auto known = chunks.find({k, n}); known != chunks.end()) return known->second;
-  return chunks[{k, n}] = measure_few_rows_chunk(k, n);
-}
-
-namespace {
-// Whether weights of this form are column blocks as few_rows_product reads them.
-bool in_column_blocks(const dnnl_memory_desc_t& desc, int64_t k) {
-  const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
-  if (desc.format_kind != dnnl_blocked || desc.data_type != dnnl_bf16 || b.inner_nblks != 3) return false;
-  const auto inner = [&](int i, int64_t size, int64_t dim) {
-    return b.inner_blks[i] == size && b.inner_idxs[i] == dim;
-  };
-  return inner(0, 16, 0) && inner(1, kFewRowsColumnBlock, 1) && inner(2, 2, 0) &&
-         b.strides[0] == 32 * kFewRowsColumnBlock &&
-         (desc.dims[1] <= kFewRowsColumnBlock || b.strides[1] * 2 == few_rows_block_bytes(k));
-}
-}  // namespace
-
-// Computes rows by oneDNN and with every chunk it is known to use; the one that gives the same bits is its own.
-int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
-  constexpr int64_t kRows = 2;
-  const Kernel& reference = kernel({max_tile(), k, n, k, false});
-  if (!in_column_blocks(reference.weights, k)) return 0;
-  std::vector<float> weights(n * k), direct(kRows * n);
-  for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
-  std::vector<bf16> x(padded_rows(kRows) * k);
-  for (int64_t i = 0; i < kRows * k; ++i) x[i] = to_bf16(probe_value(n * k + i));
-  Arena packed("matmul order check", dnnl_memory_desc_get_size(&reference.weights));
-  PackedMatrix w;
-  w.slices_ = std::make_unique<PackedMatrix::Slices>();
-  w.slices_->memory.resize(1);
-  pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
-  execute(kernel({kRows, k, n, k, false}), 0, x.data(), w.slices_->memory[0].value, tile(0));
-  for (const int64_t chunk : {512, 1024, 2048, 4096}) {
-    few_rows_product({x.data(), kRows, k, chunk, packed.data(), n, direct.data(), reinterpret_cast<float*>(pad(0)),
-                      packed.data()});
-    if (std::memcmp(direct.data(), tile(0), direct.size() * sizeof(float)) == 0) return chunk;
-  }
-  return 0;
 }
 
 }  // namespace rl

@@ -1,0 +1,84 @@
+// Inside of the matmul files: the cached oneDNN kernels of one Matmul and the self-checks that make it exact.
+#pragma once
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "ops/matmul.h"
+#include "ops/onednn_handles.h"
+
+namespace rl {
+
+struct KernelKey {
+  int64_t m, k, n, lda;
+  bool gradient;
+  auto operator<=>(const KernelKey&) const = default;
+};
+
+// One primitive with its per-worker argument objects.
+struct Kernel {
+  OwnedPrimitive primitive;
+  dnnl_memory_desc_t weights;
+  std::string implementation;
+  struct Args {
+    OwnedMemory src, weights, dst, pad;
+  };
+  std::vector<Args> workers;
+};
+
+struct PackedMatrix::Slices {
+  std::vector<OwnedMemory> memory;
+};
+
+struct Matmul::Impl {
+  Impl(Executor& executor, Dtype compute);
+
+  Kernel& kernel(const KernelKey& key);
+  std::unique_ptr<Kernel> make_kernel(const KernelKey& key);
+  void require_packed_form(const KernelKey& key, const Kernel& made);
+  void execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst);
+  void pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice, const dnnl_memory_desc_t& from,
+                  const float* data, PackedMatrix& out);
+  bool check_exactness();
+  bool check_exactness(int64_t k);
+  int64_t few_rows_chunk(const PackedShape& shape);
+  int64_t few_rows_chunk(int64_t k, int64_t n);
+  int64_t measure_few_rows_chunk(int64_t k, int64_t n);
+  // One task of run(): some rows against a column slice. `ahead` are the weights to ask for meanwhile.
+  struct SliceTask {
+    const PackedMatrix& w;
+    int64_t slice;
+    const std::byte* x;
+    int64_t rows;
+    const std::byte* ahead;
+  };
+  void run_slice(const SliceTask& task, int worker);
+  static const std::byte* weights_ahead(const PackedMatrix& w, int64_t slice, const PackedMatrix* next);
+  int64_t bucket(int64_t m) const;  // rows of the kernel that computes m
+  int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
+
+  Executor& executor;
+  Dtype compute;
+  int64_t fixed_rows = 0;  // 0: buckets; otherwise every tile has exactly this many rows
+  bool exact = false;
+  std::string implementation;
+  OwnedEngine engine;
+  std::vector<OwnedStream> streams;  // one per worker
+  Arena scratch;                     // per worker: tile, scratchpad, staging
+  std::shared_mutex mutex;
+  std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
+  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by depth and width
+
+  static constexpr uint64_t kTileBytes = kMaxRows * 1024 * sizeof(float);
+  static constexpr uint64_t kPadBytes = 6ull << 20;
+  static constexpr uint64_t kStageBytes = 4ull << 20;
+  static_assert(kPadBytes + kStageBytes == kMaxJoinedFloats * sizeof(float));
+  static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }
+  float* tile(int w) { return scratch.at<float>(per_worker() * w); }
+  std::byte* pad(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes); }
+};
+
+}  // namespace rl

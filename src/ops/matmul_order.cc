@@ -1,0 +1,113 @@
+// What makes a Matmul exact is measured, not assumed: that a row has the same bits in every batch, and in which order
+// oneDNN sums, so that few rows may go through a kernel of librl's own.
+#include <cstring>
+
+#include "ops/few_rows.h"
+#include "ops/matmul_impl.h"
+
+namespace rl {
+namespace {
+float probe_value(int64_t i) {  // a fixed spread of magnitudes and signs
+  const uint32_t h = static_cast<uint32_t>(i) * 2654435761u;
+  return (static_cast<float>(h >> 8) / (1u << 24) - 0.5f) * static_cast<float>(1 + (h & 7));
+}
+}  // namespace
+
+// Depths below and above the kernels' cut along K.
+bool Matmul::Impl::check_exactness() {
+  try {
+    return check_exactness(200) && check_exactness(1100);
+  } catch (const Error& e) {
+    if (e.code != Code::kUnsupported) throw;
+    return false;  // another form at some row count
+  }
+}
+
+// Places one row at several positions of batches of several sizes and compares its outputs bit for bit.
+bool Matmul::Impl::check_exactness(int64_t k) {
+  constexpr int64_t n = 80;
+  std::vector<float> weights(n * k);
+  for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
+  const Kernel& reference = kernel({max_tile(), k, n, k, false});
+  implementation = reference.implementation;
+  Arena packed("matmul self-check", dnnl_memory_desc_get_size(&reference.weights));
+  PackedMatrix w;
+  w.slices_ = std::make_unique<PackedMatrix::Slices>();
+  w.slices_->memory.resize(1);
+  const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
+  pack_slice(shape, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
+
+  std::vector<uint32_t> x(kMaxRows * k, 0);  // large enough for either dtype
+  const auto set_row = [&](int64_t row, int64_t seed) {
+    for (int64_t c = 0; c < k; ++c) {
+      const float v = probe_value(seed * k + c);
+      if (compute == Dtype::kF32) reinterpret_cast<float*>(x.data())[row * k + c] = v;
+      else reinterpret_cast<bf16*>(x.data())[row * k + c] = to_bf16(v);
+    }
+  };
+  std::vector<float> first;
+  for (const int64_t m : {1, 2, 3, 7, 16, 33, 64, 100, 256}) {
+    const int64_t rows = std::min(m, max_tile());
+    for (const int64_t place : {int64_t{0}, rows / 2, rows - 1}) {
+      for (int64_t r = 0; r < rows; ++r) set_row(r, r == place ? 1000 : r);
+      Kernel& kernel_m = kernel({bucket(rows), k, n, k, false});
+      execute(kernel_m, 0, x.data(), w.slices_->memory[0].value, tile(0));
+      const float* row = tile(0) + place * n;
+      if (first.empty()) first.assign(row, row + n);
+      if (std::memcmp(first.data(), row, n * sizeof(float)) != 0) return false;
+    }
+  }
+  return true;
+}
+
+// The chunk for every slice of a packed matrix; 0 when oneDNN has to compute few rows too.
+int64_t Matmul::Impl::few_rows_chunk(const PackedShape& shape) {
+  const int64_t last = shape.slices.size(shape.slices.count() - 1);
+  const int64_t chunk = few_rows_chunk(shape.k, shape.slices.width);
+  return last == shape.slices.width || few_rows_chunk(shape.k, last) == chunk ? chunk : 0;
+}
+
+int64_t Matmul::Impl::few_rows_chunk(int64_t k, int64_t n) {
+  if (compute != Dtype::kBf16 || !exact || fixed_rows != 0 || k % 2 != 0 || n % 16 != 0) return 0;
+  if (const auto known = chunks.find({k, n}); known != chunks.end()) return known->second;
+  return chunks[{k, n}] = measure_few_rows_chunk(k, n);
+}
+
+namespace {
+// Whether weights of this form are column blocks as few_rows_product reads them.
+bool in_column_blocks(const dnnl_memory_desc_t& desc, int64_t k) {
+  const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
+  if (desc.format_kind != dnnl_blocked || desc.data_type != dnnl_bf16 || b.inner_nblks != 3) return false;
+  const auto inner = [&](int i, int64_t size, int64_t dim) {
+    return b.inner_blks[i] == size && b.inner_idxs[i] == dim;
+  };
+  return inner(0, 16, 0) && inner(1, kFewRowsColumnBlock, 1) && inner(2, 2, 0) &&
+         b.strides[0] == 32 * kFewRowsColumnBlock &&
+         (desc.dims[1] <= kFewRowsColumnBlock || b.strides[1] * 2 == few_rows_block_bytes(k));
+}
+}  // namespace
+
+// Computes rows by oneDNN and with every chunk it is known to use; the one that gives the same bits is its own.
+int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
+  constexpr int64_t kRows = 2;
+  const Kernel& reference = kernel({max_tile(), k, n, k, false});
+  if (!in_column_blocks(reference.weights, k)) return 0;
+  std::vector<float> weights(n * k), direct(kRows * n);
+  for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
+  std::vector<bf16> x(padded_rows(kRows) * k);
+  for (int64_t i = 0; i < kRows * k; ++i) x[i] = to_bf16(probe_value(n * k + i));
+  Arena packed("matmul order check", dnnl_memory_desc_get_size(&reference.weights));
+  PackedMatrix w;
+  w.slices_ = std::make_unique<PackedMatrix::Slices>();
+  w.slices_->memory.resize(1);
+  pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
+  execute(kernel({kRows, k, n, k, false}), 0, x.data(), w.slices_->memory[0].value, tile(0));
+  for (const int64_t chunk : {512, 1024, 2048, 4096}) {
+    few_rows_product({x.data(), kRows, k, chunk, packed.data(), n, direct.data(), reinterpret_cast<float*>(pad(0)),
+                      packed.data()});
+    if (std::memcmp(direct.data(), tile(0), direct.size() * sizeof(float)) == 0) return chunk;
+  }
+  return 0;
+}
+
+}  // namespace rl
