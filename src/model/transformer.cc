@@ -14,7 +14,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kMostRowsPerTask = 32;
+constexpr int64_t kRowsPerTask = 8;  // few, so that a decode step of 16 rows is still shared
 
 struct Carver {
   std::byte* base;
@@ -116,11 +116,10 @@ class Pass {
 
  private:
   void for_rows(FunctionRef<void(int64_t row0, int64_t rows, int worker)> body) {
-    const int64_t n = batch_.rows(), workers = executor_.num_threads();
-    const int64_t each = std::min(kMostRowsPerTask, (n + workers - 1) / workers), tasks = (n + each - 1) / each;
+    const int64_t n = batch_.rows(), tasks = (n + kRowsPerTask - 1) / kRowsPerTask;
     executor_.parallel_for(tasks, [&](int64_t task, int worker) {
-      const int64_t row0 = task * each;
-      body(row0, std::min(each, n - row0), worker);
+      const int64_t row0 = task * kRowsPerTask;
+      body(row0, std::min(kRowsPerTask, n - row0), worker);
     });
   }
 
