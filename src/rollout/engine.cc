@@ -83,6 +83,13 @@ void add_stops(Request& request, std::span<const int32_t> ids) {
   request.stop_token_ids.insert(request.stop_token_ids.end(), ids.begin(), ids.end());
 }
 
+// Where logits were not finite.
+struct NonFinite {
+  uint64_t ordinal;
+  uint32_t slot;
+  size_t position;
+};
+
 bool contains(std::span<const int32_t> ids, int32_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
@@ -133,6 +140,7 @@ struct Engine::Impl {
   void draw_tokens();
   void draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws);
   TokenChoice draw(const DrawTarget& target, int64_t row, int worker);
+  void make_room_for_results();
   void apply();
   void append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns);
   void prime_stop(Sequence& sequence);
@@ -162,7 +170,7 @@ struct Engine::Impl {
   std::vector<TokenChoice> choices;  // of builder.draws()
   std::vector<float> scales;         // of the rows in the head
   std::vector<SamplePtr> finished;
-  std::vector<Error> errors;
+  std::vector<NonFinite> nonfinite;
   EngineStats stats;
 };
 
@@ -213,6 +221,7 @@ bool Engine::Impl::step() {
   span.set_arg("rows", schedule.num_rows());
   run_forward(schedule);
   draw_tokens();
+  make_room_for_results();
   scheduler.advance();
   apply();
   count(schedule, real_clock().now_ns() - start_ns);
@@ -284,6 +293,16 @@ TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker
       {request.sampling, sample.ids, static_cast<size_t>(generated), forbidden, u}, worker);
 }
 
+// The last thing that can fail in a step: every draw may end its sample.
+void Engine::Impl::make_room_for_results() {
+  const auto reserve = [&](auto& results) {
+    const size_t needed = results.size() + builder.draws().size();
+    if (results.capacity() < needed) results.reserve(std::max(needed, 2 * results.capacity()));
+  };
+  reserve(finished);
+  reserve(nonfinite);
+}
+
 void Engine::Impl::apply() {
   const auto draws = builder.draws();
   const int64_t now_ns = real_clock().now_ns();
@@ -330,10 +349,7 @@ void Engine::Impl::end(Sequence& sequence, FinishReason reason, int64_t now_ns) 
 
 void Engine::Impl::end_nonfinite(Sequence& sequence, int64_t now_ns) {
   Sample& sample = *sequence.sample;
-  errors.push_back(
-      Error(Code::kNonFinite, str("the logits for position ", sample.ids.size(), " of ordinal ",
-                                  sample.ordinal, " slot ", sample.slot, " are not finite"))
-          .with_location(str("position ", sample.ids.size())));
+  nonfinite.push_back({sample.ordinal, sample.slot, sample.ids.size()});
   sample.ids.resize(static_cast<size_t>(sample.prompt_tokens));
   sample.logprobs.clear();
   sample.logprobs_sampled.clear();
@@ -348,7 +364,7 @@ void Engine::Impl::end_nonfinite(Sequence& sequence, int64_t now_ns) {
 void Engine::Impl::abort(ActiveRequest& active, int64_t now_ns) {
   for (Sequence& sequence : active.sequences) {
     if (sequence.state == SequenceState::kFinished) continue;
-    if (!sequence.sample) make_sample(sequence);
+    if (!sequence.sample) sequence.sample = make_sample(sequence);
     end(sequence, FinishReason::kAborted, now_ns);
   }
 }
@@ -386,8 +402,24 @@ void Engine::forget_kv() { impl_->scheduler.forget_computed(); }
 
 bool Engine::idle() const { return impl_->scheduler.idle(); }
 
-std::vector<SamplePtr> Engine::take_finished() { return std::exchange(impl_->finished, {}); }
-std::vector<Error> Engine::take_errors() { return std::exchange(impl_->errors, {}); }
+// Its own vector keeps its room for the next steps.
+std::vector<SamplePtr> Engine::take_finished() {
+  std::vector<SamplePtr> taken = impl_->finished;
+  impl_->finished.clear();
+  return taken;
+}
+
+std::vector<Error> Engine::take_errors() {
+  std::vector<Error> errors;
+  for (const NonFinite& n : impl_->nonfinite) {
+    errors.push_back(Error(Code::kNonFinite, str("the logits for position ", n.position,
+                                                 " of ordinal ", n.ordinal, " slot ", n.slot,
+                                                 " are not finite"))
+                         .with_location(str("position ", n.position)));
+  }
+  impl_->nonfinite.clear();
+  return errors;
+}
 
 EngineStats Engine::stats() const {
   EngineStats stats = impl_->stats;

@@ -20,25 +20,32 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvBlocks& blocks, SwapSpace&
   const auto most = static_cast<size_t>(limits.max_num_seqs);
   running_.reserve(most);
   spare_nodes_.reserve(most);
-  ended_requests_.reserve(most);
   schedule_.rows.reserve(most);
   // A step swaps at most every block, and copies at most one per sequence.
   schedule_.transfers.reserve(static_cast<size_t>(blocks.pool().num_blocks()) + most);
 }
 
+// Whatever needs memory comes first, so that a failure changes nothing.
 void Scheduler::submit(std::unique_ptr<ActiveRequest> request) {
-  for (Sequence& s : request->sequences) waiting_.insert(&s);
+  Waiting fresh;
+  for (Sequence& s : request->sequences) fresh.insert(&s);
+  if (ended_requests_.capacity() <= requests_.size()) {
+    ended_requests_.reserve(2 * requests_.size() + 1);
+  }
   const uint64_t number = request->number;
   requests_.emplace(number, std::move(request));
+  waiting_.merge(fresh);
 }
 
 const Schedule& Scheduler::next() {
   schedule_.rows.clear();
-  schedule_.transfers.clear();
+  if (handed_out_) schedule_.transfers.clear();
+  handed_out_ = false;
   schedule_.decode_rows = schedule_.prefill_rows = 0;
   const bool all_served = schedule_running();
   if (all_served) admit_waiting();
   RL_CHECK(!schedule_.rows.empty() || idle());
+  handed_out_ = true;
   return schedule_;
 }
 

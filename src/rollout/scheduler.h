@@ -69,10 +69,12 @@ class Scheduler {
  public:
   Scheduler(const SchedulerLimits& limits, KvBlocks& blocks, SwapSpace& swap);
 
-  // A request that passed check_request: one sequence of it fits the empty pool.
+  // A request that passed check_request: one sequence of it fits the empty pool. A failure changes
+  // nothing.
   void submit(std::unique_ptr<ActiveRequest> request);
   // The rows of the next forward; empty when idle. Valid until the next call. Calling it again
-  // without advance() gives the same rows, without transfers that were already handed out.
+  // without advance() gives the same rows, without transfers that were already handed out. A call
+  // that fails (there is no memory for a sample) is to be made again, before anything is written.
   const Schedule& next();
   // The rows of the last schedule are computed: prompts go to their followers, whole blocks to the
   // prefix cache.
@@ -129,6 +131,7 @@ class Scheduler {
   std::vector<Sequence*> running_;
   std::vector<uint64_t> ended_requests_;
   Schedule schedule_;
+  bool handed_out_ = true;  // its transfers are known to the caller
   SchedulerCounts counts_;
   int64_t prompt_room_ = 0;  // rows that prompts may still take in this step
 };

@@ -92,24 +92,27 @@ int64_t answer_begin(const Sample& sample) {
   return sample.prompt_tokens + static_cast<int64_t>(first);
 }
 
-void make_sample(Sequence& sequence) {
-  RL_CHECK(!sequence.sample);
+SamplePtr make_sample(const Sequence& sequence) {
   const ActiveRequest& active = *sequence.request;
   const Request& request = active.request;
-  sequence.sample = request.resume ? resumed_sample(request) : fresh_sample(request, sequence.index);
-  sequence.sample->submitted_ns = active.submitted_ns;
+  SamplePtr sample = request.resume ? resumed_sample(request) : fresh_sample(request, sequence.index);
+  sample->submitted_ns = active.submitted_ns;
+  return sample;
 }
 
+// The sample comes last: a sequence that has one is prepared.
 void prepare_to_run(Sequence& sequence, const KvBlocks& blocks) {
-  make_sample(sequence);
+  RL_CHECK(!sequence.sample);
   const Request& request = sequence.request->request;
-  sequence.answer_begin = answer_begin(*sequence.sample);
-  sequence.end = sequence.length() + request.max_new_tokens;
-  reserve_tokens(*sequence.sample, static_cast<size_t>(sequence.end));
+  SamplePtr sample = make_sample(sequence);
+  sequence.answer_begin = answer_begin(*sample);
+  sequence.end = static_cast<int64_t>(sample->ids.size()) + request.max_new_tokens;
+  reserve_tokens(*sample, static_cast<size_t>(sequence.end));
   const auto most = static_cast<size_t>(blocks.count(positions_needed(request)));
   sequence.blocks.reserve(most);
   sequence.swapped.reserve(most);
   sequence.stop.reserve(request.stop_strings);
+  sequence.sample = std::move(sample);
 }
 
 }  // namespace rl

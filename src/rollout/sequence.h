@@ -80,9 +80,10 @@ inline float stored_temperature(const SamplingParams& params) {
 int64_t positions_needed(const Request& request);
 // Ids before the last answer of a sample: its prompt, or all up to an environment's last token.
 int64_t answer_begin(const Sample& sample);
-// Makes the sample as it stands before anything is drawn.
-void make_sample(Sequence& sequence);
-// The same, with room for every token and block that it can get. Once, before it first runs.
+// A sample as it stands before anything is drawn.
+SamplePtr make_sample(const Sequence& sequence);
+// Makes the sample, with room for every token and block that it can get. Once, before it first runs;
+// after a failure again.
 void prepare_to_run(Sequence& sequence, const KvBlocks& blocks);
 
 }  // namespace rl

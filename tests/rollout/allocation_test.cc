@@ -1,25 +1,26 @@
-// A step in the steady state touches no heap. The test program puts its own malloc and its kin
-// before those of the C library, for every library it loads; while a flag is up they count, on all
-// threads, and keep the return addresses of the first calls for the message of a failure.
+// A step in the steady state touches no heap, and a call that gets no memory can be made again. The
+// test program puts its own malloc and its kin before those of the C library, for every library it
+// loads; while a flag is up they count, on all threads, keep the return addresses of the first calls
+// for the message of a failure, and refuse the one call that a test names.
 //
 // One kind is told apart and not held against the engine: what oneDNN's own code allocates. Its
 // dnnl_primitive_execute makes a map of the arguments on every call, and the API has no way around
-// it. Whose an allocation is says the first caller outside of libc and libstdc++, so that librl's
-// code counts also when oneDNN calls it.
+// it. Whose an allocation is says the address that malloc or operator new returns to.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <string_view>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define RL_HEAP_IS_A_SANITIZERS 1
 #else
 #define RL_HEAP_IS_A_SANITIZERS 0
-#include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 #endif
 
 #include "core/arena.h"
@@ -39,6 +40,7 @@ struct Site {
 };
 std::atomic<bool> counting{false};
 std::atomic<int64_t> allocations{0}, allocations_of_onednn{0};
+std::atomic<int64_t> refused{-1};  // the index of an allocation
 Site sites[kMostSites];
 
 }  // namespace
@@ -49,68 +51,82 @@ void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
 }
 
 namespace {
 
-constexpr int kOwnFrames = 2;  // note_allocation and its caller, which stand in for the allocator
+uintptr_t onednn_begin = 0, onednn_end = 0;  // where its code lies
 
-bool is_of_onednn(const Site& site) {
-  for (int i = kOwnFrames; i < site.depth; ++i) {
-    Dl_info info;
-    if (dladdr(site.frames[i], &info) == 0) return false;
-    const std::string_view name = info.dli_fname;
-    if (name.find("libc.so") != name.npos || name.find("libstdc++") != name.npos) continue;
-    return name.find("libdnnl") != name.npos;
+int note_onednn(dl_phdr_info* info, size_t, void*) {
+  if (std::string_view(info->dlpi_name).find("libdnnl") == std::string_view::npos) return 0;
+  onednn_begin = info->dlpi_addr;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& part = info->dlpi_phdr[i];
+    onednn_end = std::max<uintptr_t>(onednn_end, onednn_begin + part.p_vaddr + part.p_memsz);
   }
-  return false;
+  return 1;
 }
 
-// backtrace() may allocate itself, hence the second flag.
-[[gnu::noinline]] void note_allocation() {
+// False when the call is the one to refuse. backtrace() may allocate itself, hence the second flag.
+bool may_allocate(void* caller) {
   static thread_local bool inside = false;
-  if (!counting.load(std::memory_order_relaxed) || inside) return;
-  inside = true;
-  Site site;
-  site.depth = backtrace(site.frames, kMostFrames);
-  if (is_of_onednn(site)) {
+  if (!counting.load(std::memory_order_relaxed) || inside) return true;
+  const auto address = reinterpret_cast<uintptr_t>(caller);
+  if (address >= onednn_begin && address < onednn_end) {
     ++allocations_of_onednn;
-  } else {
-    const int64_t index = allocations.fetch_add(1);
-    if (index < kMostSites) sites[index] = site;
+    return true;
   }
+  const int64_t index = allocations.fetch_add(1);
+  if (index == refused) return false;
+  if (index >= kMostSites || refused >= 0) return true;
+  inside = true;
+  sites[index].depth = backtrace(sites[index].frames, kMostFrames);
   inside = false;
+  return true;
 }
 
 }  // namespace
 
 extern "C" {
 void* malloc(size_t size) {
-  note_allocation();
-  return __libc_malloc(size);
+  return may_allocate(__builtin_return_address(0)) ? __libc_malloc(size) : nullptr;
 }
 void* calloc(size_t count, size_t size) {
-  note_allocation();
-  return __libc_calloc(count, size);
+  return may_allocate(__builtin_return_address(0)) ? __libc_calloc(count, size) : nullptr;
 }
 void* realloc(void* old, size_t size) {
-  note_allocation();
-  return __libc_realloc(old, size);
+  return may_allocate(__builtin_return_address(0)) ? __libc_realloc(old, size) : nullptr;
 }
 void* memalign(size_t alignment, size_t size) {
-  note_allocation();
-  return __libc_memalign(alignment, size);
+  return may_allocate(__builtin_return_address(0)) ? __libc_memalign(alignment, size) : nullptr;
 }
 void* aligned_alloc(size_t alignment, size_t size) {
-  note_allocation();
-  return __libc_memalign(alignment, size);
+  return may_allocate(__builtin_return_address(0)) ? __libc_memalign(alignment, size) : nullptr;
 }
 int posix_memalign(void** out, size_t alignment, size_t size) {
-  note_allocation();
+  if (!may_allocate(__builtin_return_address(0))) return ENOMEM;
   *out = __libc_memalign(alignment, size);
   return *out == nullptr ? ENOMEM : 0;
 }
 }
+
+void* operator new(size_t size) {
+  if (may_allocate(__builtin_return_address(0))) {
+    if (void* const p = __libc_malloc(size > 0 ? size : 1)) return p;
+  }
+  throw std::bad_alloc();
+}
+void* operator new(size_t size, std::align_val_t alignment) {
+  if (may_allocate(__builtin_return_address(0))) {
+    if (void* const p = __libc_memalign(static_cast<size_t>(alignment), size)) return p;
+  }
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { __libc_free(p); }
+void operator delete(void* p, size_t) noexcept { __libc_free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { __libc_free(p); }
+void operator delete(void* p, size_t, std::align_val_t) noexcept { __libc_free(p); }
 #endif
 
 namespace rl::testing {
@@ -123,6 +139,7 @@ class Allocation : public ::testing::Test {
 #if !RL_HEAP_IS_A_SANITIZERS
     void* frame = nullptr;
     backtrace(&frame, 1);  // loads what it needs
+    dl_iterate_phdr(note_onednn, nullptr);
 #endif
   }
 };
@@ -235,7 +252,10 @@ void expect_steps_without_allocation(TestEngine& test, int64_t running) {
   for (int i = 0; i < 5; ++i) test.engine.step();
   ASSERT_EQ(test.engine.stats().running, running);
   expect_no_allocation([&] {
-    for (int i = 0; i < 50; ++i) test.engine.step();
+    for (int i = 0; i < 50; ++i) {
+      test.engine.step();
+      test.engine.take_finished();
+    }
   });
   EXPECT_EQ(test.engine.stats().running, running);
   EXPECT_EQ(test.engine.stats().preemptions, 0);
@@ -329,6 +349,80 @@ TEST_P(StepAllocation, PreemptionsAreWithout) {
     EXPECT_EQ(stats.running + stats.waiting, 8);
     EXPECT_GT(stats.preemptions, 4);
     EXPECT_EQ(stats.swapped_blocks > 0, swap_blocks > 0);
+  }
+}
+
+// A group, rules, stop strings and a long prompt, in a pool that is too small for all.
+std::vector<Request> hungry_requests() {
+  std::vector<Request> all = {make_request(std::vector<int32_t>(20, 3), 16, 1.0f, 0),
+                              make_request({1, 2, 3}, 20, 0.8f, 1),
+                              make_request(std::vector<int32_t>(45, 9), 6, 0.0f, 2)};
+  all[0].num_samples = 3;
+  all[0].stop_strings = {"no such text in it"};
+  all[1].sampling.top_p = 0.9f;
+  all[1].sampling.presence_penalty = 0.3f;
+  all[1].sampling.top_logprobs = 5;
+  return all;
+}
+
+// Makes a call until it succeeds, counting its allocations.
+template <typename F>
+auto insist(F&& call, int64_t& failures) {
+  for (;;) {
+    try {
+      counting = true;
+      auto result = call();
+      counting = false;
+      return result;
+    } catch (const std::bad_alloc&) {
+      counting = false;
+      ++failures;
+    }
+  }
+}
+
+// Number of calls that failed because allocation `at` of the engine's calls was refused.
+int64_t failures_of_run(TestEngine& test, int64_t at) {
+  allocations = 0;
+  refused = at;
+  int64_t failures = 0;
+  uint64_t last = 0;
+  for (const Request& r : hungry_requests()) {
+    last = insist([&] { return test.engine.submit(r); }, failures);
+  }
+  for (int i = 0; i < 12; ++i) insist([&] { return test.engine.step(); }, failures);
+  insist([&] { return test.engine.abort(last); }, failures);
+  test.engine.submit(make_request({4, 5, 6}, 3, 1.0f, 7));
+  while (insist([&] { return test.engine.step(); }, failures)) {
+  }
+  refused = -1;
+  return failures;
+}
+
+TEST_F(Allocation, AnyOneThatFailsIsMadeUpForByAnotherCall) {
+  const TinyModel tiny(TinyModel::fixture("llama"), Dtype::kF32, 2);
+  const Tokenizer tokenizer = Tokenizer::from_json(
+      real_fs(), std::string(RL_FIXTURES) + "/tokenizers/tiny_gpt2.tokenizer.json");
+  for (const int64_t swap_blocks : {0, 8}) {
+    const EngineOptions options = {
+        .max_num_batched_tokens = 64, .prefill_chunk = 9, .swap_blocks = swap_blocks};
+    SampleMap expected;
+    int64_t at = -1, failures = 1;
+    for (; failures > 0 || at < 1; ++at) {
+      TestEngine test(tiny, options, 7, &tokenizer);
+      failures = failures_of_run(test, at);
+      const SampleMap samples = test.take();
+      expect_idle(test.engine);
+      if (at < 0) {
+        EXPECT_EQ(failures, 0);
+        EXPECT_GT(test.engine.stats().preemptions, 0);
+        expected = samples;
+      }
+      ASSERT_EQ(samples.size(), 6u) << "allocation " << at;
+      expect_same_samples(expected, samples);
+      ASSERT_FALSE(HasFailure()) << "allocation " << at;
+    }
+    EXPECT_GT(at, 30) << "allocations in all";
   }
 }
 
