@@ -365,7 +365,7 @@ std::vector<Request> hungry_requests() {
   return all;
 }
 
-// Makes a call until it succeeds, counting its allocations.
+// Makes a call until it succeeds, counting its allocations and its failures.
 template <typename F>
 auto insist(F&& call, int64_t& failures) {
   for (;;) {
@@ -381,18 +381,29 @@ auto insist(F&& call, int64_t& failures) {
   }
 }
 
-// Number of calls that failed because allocation `at` of the engine's calls was refused.
+uint64_t insist_on_submit(TestEngine& test, const Request& r, int64_t& failures) {
+  const int64_t waiting = test.engine.stats().waiting;
+  const auto submit = [&] {
+    EXPECT_EQ(test.engine.stats().waiting, waiting) << "nothing is left of a submit that failed";
+    return test.engine.submit(r);
+  };
+  return insist(submit, failures);
+}
+
+// Number of calls that failed because allocation `at` of the engine's calls was refused. Requests
+// come while the followers of the first copy a block of their prompt.
 int64_t failures_of_run(TestEngine& test, int64_t at) {
   allocations = 0;
   refused = at;
   int64_t failures = 0;
   uint64_t last = 0;
   for (const Request& r : hungry_requests()) {
-    last = insist([&] { return test.engine.submit(r); }, failures);
+    last = insist_on_submit(test, r, failures);
+    for (int i = 0; i < 3; ++i) insist([&] { return test.engine.step(); }, failures);
   }
-  for (int i = 0; i < 12; ++i) insist([&] { return test.engine.step(); }, failures);
+  for (int i = 0; i < 5; ++i) insist([&] { return test.engine.step(); }, failures);
   insist([&] { return test.engine.abort(last); }, failures);
-  test.engine.submit(make_request({4, 5, 6}, 3, 1.0f, 7));
+  insist_on_submit(test, make_request({4, 5, 6}, 3, 1.0f, 7), failures);
   while (insist([&] { return test.engine.step(); }, failures)) {
   }
   refused = -1;
