@@ -1086,6 +1086,19 @@ RL_API rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** er
  */
 RL_API rl_status rl_engine_abort(rl_engine* engine, rl_error** err);
 
+/* Gives memory back to the system until rl_engine_wake, while addresses and plan stay: at level 1
+ * the engine's KV pool and workspace, at level 2 also the packed weights of the model. These are
+ * made anew from its master weights by the wake, or as soon as another engine, a trainer or a
+ * pipeline computes with the model. Unfinished samples wait, as running requests of the model; their
+ * KV is computed anew after the wake, which changes no sample. Requests are queued, but what would
+ * compute is RL_FAILED_PRECONDITION. A level not above the present one is without effect.
+ * RL_OUT_OF_RANGE for other levels, RL_BUSY while something computes; at level 2 also while other
+ * engines have requests on the model or a pipeline runs on it. Thread: any. */
+RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err);
+
+/* Takes the memory again, weights first; without effect when the engine is awake. Thread: any. */
+RL_API rl_status rl_engine_wake(rl_engine* engine, rl_error** err);
+
 /* Counters. Thread: any. */
 RL_API rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats,
                                      rl_error** err);

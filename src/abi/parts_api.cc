@@ -155,6 +155,14 @@ rl_status rl_engine_abort(rl_engine* engine, rl_error** err) {
   return guarded(err, engine, [&] { use(engine, "engine")->abort_all(); });
 }
 
+rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->sleep(level); });
+}
+
+rl_status rl_engine_wake(rl_engine* engine, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->wake(); });
+}
+
 rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats, rl_error** err) {
   clear_result(stats);
   return guarded(err, engine, [&] {

@@ -46,6 +46,10 @@ class SystemMemory final : public MemorySource {
 
   void release(void* data, uint64_t bytes) noexcept override { munmap(data, bytes); }
 
+  void decommit(void* data, uint64_t bytes) noexcept override {
+    madvise(data, bytes, MADV_DONTNEED);
+  }
+
  private:
   static void* fail(int code) {
     errno = code;
@@ -169,6 +173,14 @@ Arena& Arena::operator=(Arena&& other) noexcept {
   mapped_bytes_ = std::exchange(other.mapped_bytes_, 0);
   source_ = std::exchange(other.source_, nullptr);
   return *this;
+}
+
+void Arena::decommit() {
+  if (data_ != nullptr) source_->decommit(data_, mapped_bytes_);
+}
+
+void Arena::commit() {
+  if (data_ != nullptr) touch_pages(data_, mapped_bytes_);
 }
 
 void Arena::release() {

@@ -38,6 +38,8 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual void* reserve(uint64_t bytes) = 0;
   virtual void release(void* data, uint64_t bytes) noexcept = 0;
+  // Gives the pages back to the system but keeps the range, which reads as zeros from now on.
+  virtual void decommit(void* data, uint64_t bytes) noexcept = 0;
 };
 
 // Anonymous mappings, huge pages advised. Lives for ever.
@@ -77,6 +79,11 @@ class Arena {
   T* at(uint64_t offset) const {
     return reinterpret_cast<T*>(data_ + offset);
   }
+  // Gives the pages back to the system and keeps the addresses: the content is zeros again. The
+  // arena stays in the ledger, for it takes the same bytes when it is written next.
+  void decommit();
+  // Pays for the first touch after decommit(), as a new arena does with Touch::kNow.
+  void commit();
   // Sum of bytes of all live arenas of the process: the ledger's figure.
   static uint64_t live_bytes();
   struct LedgerEntry {

@@ -82,7 +82,19 @@ Model::~Model() = default;
 
 void Model::publish() { publish_as(version() + 1); }
 
-void Model::repack() { packed_.pack(matmul_, master()); }
+void Model::repack() {
+  packed_.pack(matmul_, master());
+  packed_dropped_ = false;
+}
+
+void Model::drop_packed() {
+  packed_.drop();
+  packed_dropped_ = true;
+}
+
+void Model::restore_packed() {
+  if (packed_dropped_) repack();
+}
 
 void Model::publish_as(uint64_t version) {
   repack();

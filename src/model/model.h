@@ -43,6 +43,8 @@ class PackedWeights {
   const Layer& layer(int64_t l) const { return layers_[l]; }
   const PackedMatrix& head() const { return head_; }
   std::span<std::byte> memory() const { return arena_.span(); }
+  // Gives the memory back to the system until the next pack().
+  void drop() { arena_.decommit(); }
 
  private:
   void pack_forward(Matmul& matmul, const float* master);
@@ -89,6 +91,11 @@ class Model {
   void repack();
   // For resume: packs the masters as the given version.
   void publish_as(uint64_t version);
+  // Gives the memory of the packed matrices back to the system; whoever computes next restores them
+  // first. Not while anything computes.
+  void drop_packed();
+  // Packs the masters again, to the same bits; without effect when nothing was dropped.
+  void restore_packed();
   // 64-bit digest of all master parameters (name order of the layout, padding excluded).
   uint64_t weight_digest() const;
 
@@ -106,6 +113,7 @@ class Model {
   int64_t block_size_, max_positions_;
   Arena master_;
   PackedWeights packed_;
+  bool packed_dropped_ = false;
   std::vector<RopeTable> ropes_;  // of config_.rope, then of config_.local_rope
   std::atomic<uint64_t> version_{0};
 };

@@ -53,7 +53,9 @@ uint64_t EnginePart::submit(Request request) {
 }
 
 bool EnginePart::step_locked() {
+  require_awake();
   const ComputeLease lease(model_->runtime(), "an engine step");
+  model_->restore_packed();
   const bool more = engine_->step();
   note_use();
   return more;
@@ -67,6 +69,7 @@ bool EnginePart::step() {
 void EnginePart::run() {
   for (;;) {
     const std::lock_guard lock(mutex_);
+    require_awake();
     if (engine_->idle()) return;
     step_locked();
   }
@@ -81,6 +84,38 @@ void EnginePart::abort_all() {
   const std::lock_guard lock(mutex_);
   engine_->abort_all();
   note_use();
+}
+
+void EnginePart::require_awake() const {
+  if (sleeps_ == 0) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the engine sleeps at level ", sleeps_, "; wake it before it computes"));
+}
+
+void EnginePart::sleep(int level) {
+  if (level < 1 || level > 2) {
+    throw Error(Code::kOutOfRange, str("level is ", level, "; an engine sleeps at level 1 or 2"))
+        .with_key("level")
+        .with_expected("1 or 2");
+  }
+  const std::lock_guard lock(mutex_);
+  if (level <= sleeps_) return;
+  const ComputeLease lease(model_->runtime(), "an engine that goes to sleep");
+  if (level == 2) model_->drop_packed(in_use_);
+  if (sleeps_ == 0) {
+    engine_->forget_kv();
+    arena_.decommit();
+  }
+  sleeps_ = level;
+}
+
+void EnginePart::wake() {
+  const std::lock_guard lock(mutex_);
+  if (sleeps_ == 0) return;
+  const ComputeLease lease(model_->runtime(), "an engine that wakes");
+  if (sleeps_ == 2) model_->restore_packed();
+  arena_.commit();
+  sleeps_ = 0;
 }
 
 bool EnginePart::idle() const {

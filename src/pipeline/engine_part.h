@@ -55,17 +55,27 @@ class EnginePart {
   std::vector<SamplePtr> take_finished();
   // Ends all requests; their samples come through take_finished with FinishReason::kAborted.
   void abort_all();
+  // Gives memory back to the system until wake(): at level 1 KV pool and workspace, at level 2 the
+  // packed weights of the model too. Unfinished samples wait and are computed anew; requests are
+  // queued; whatever would compute is kFailedPrecondition. A level not above the present one is
+  // without effect. Errors, after which it is as before: kOutOfRange for another level, and at level
+  // 2 what LoadedModel::drop_packed says.
+  void sleep(int level);
+  // Restores the packed weights, then KV pool and workspace.
+  void wake();
   bool idle() const;
   EngineStats stats() const;
   LoadedModel& model() { return *model_; }
 
  private:
   bool step_locked();
+  void require_awake() const;
   void note_use();
   std::shared_ptr<LoadedModel> model_;
   OptionSet options_;
   mutable TurnMutex mutex_;
   Arena arena_;
+  int sleeps_ = 0;  // level; 0: awake
   std::unique_ptr<Engine> engine_;
   bool in_use_ = false;
   uint64_t next_sample_id_ = 1, next_request_ = 0;

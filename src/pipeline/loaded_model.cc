@@ -189,6 +189,17 @@ void LoadedModel::end_use() {
   --users_;
 }
 
+void LoadedModel::drop_packed(bool caller_counts) {
+  const std::lock_guard lock(use_mutex_);
+  if (run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", run_));
+  if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  const int64_t others = users_ - (caller_counts ? 1 : 0);
+  if (others > 0) {
+    throw Error(Code::kBusy, str(others, " other engines have requests on the weights"));
+  }
+  model_->drop_packed();
+}
+
 LoadedModel::RunLease::RunLease(LoadedModel& model, const char* what) : model_(model) {
   const std::lock_guard lock(model.use_mutex_);
   if (model.run_ != nullptr) {

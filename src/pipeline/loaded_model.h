@@ -63,6 +63,12 @@ class LoadedModel {
   void begin_use();
   void end_use();
 
+  // Gives the memory of the packed weights back to the system until something computes: kBusy while
+  // a pipeline has the model, or engines have requests, the caller's own not counted.
+  void drop_packed(bool caller_counts);
+  // Called before anything computes with the weights, under the ComputeLease.
+  void restore_packed() { model_->restore_packed(); }
+
   // One run has the model to itself: kBusy while engines have requests or another run has it.
   class RunLease {
    public:

@@ -49,6 +49,7 @@ void Pipeline::start() {
   }
   auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
+  p.model->restore_packed();
   std::shared_ptr<TraceRecorder> recorder;
   if (p.settings.get_bool("profiler.timeline.enable")) {
     p.runtime.fs().make_directories(output_path(p.settings, "profiler.timeline.dir"));

@@ -97,6 +97,7 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "a training step");
   const LoadedModel::WriteLease write(*model_, 0);
+  model_->restore_packed();
   MetricList metrics = batch_metrics({batch, rewards, ordered});
   metrics.append(train_metrics(impl_->trainer->step(train)));
   return metrics;
@@ -119,6 +120,7 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
   const std::span<float> outs[] = {out};
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "log-probs");
+  model_->restore_packed();
   impl_->trainer->logprobs(model_->model(), samples, outs);
   return out;
 }

@@ -20,6 +20,7 @@ const Integers& integers() {
       {"timeout_ns", 0},
       {"max_samples", 16},
       {"num_ids", 3},
+      {"level", 1},
       {"num_advantages", 2},
       {"num_out", 2},
       {"rl_model_save flags", RL_SAVE_REPLACE},

@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "support/expect_error.h"
+#include "support/resident_memory.h"
 
 namespace rl {
 namespace {
@@ -26,6 +28,9 @@ class FailNth final : public MemorySource {
   void release(void* data, uint64_t bytes) noexcept override {
     --live_;
     system_memory().release(data, bytes);
+  }
+  void decommit(void* data, uint64_t bytes) noexcept override {
+    system_memory().decommit(data, bytes);
   }
   int live() const { return live_; }
 
@@ -123,6 +128,24 @@ TEST(Arena, MoreThanTheMachineHasIsRefusedNotKilled) {
       expect_error(Code::kOutOfMemory, [] { Arena arena("huge", uint64_t{1} << 50); });
   EXPECT_EQ(error.system_code, ENOMEM);
   expect_error(Code::kOutOfRange, [] { Arena arena("wraps", ~uint64_t{0}); });
+}
+
+TEST(Arena, DecommittedPagesLeaveTheProcessAndComeBackAsZeros) {
+  constexpr uint64_t kBytes = (uint64_t{6} << 20) + 100;
+  const uint64_t before = Arena::live_bytes();
+  Arena arena("test", kBytes);
+  std::byte* const data = arena.data();
+  std::memset(data, 1, kBytes);
+  EXPECT_GE(testing::resident_bytes(arena.span()), kBytes);
+  arena.decommit();
+  EXPECT_EQ(testing::resident_bytes(arena.span()), 0u);
+  EXPECT_EQ(arena.data(), data);
+  EXPECT_EQ(arena.bytes(), kBytes);
+  EXPECT_EQ(Arena::live_bytes(), before + kBytes);
+  arena.commit();
+  EXPECT_GE(testing::resident_bytes(arena.span()), kBytes);
+  EXPECT_EQ(data[0], std::byte{0});
+  EXPECT_EQ(data[kBytes - 1], std::byte{0});
 }
 
 }  // namespace

@@ -67,6 +67,30 @@ TEST(Plan, EqualsTheLedgerOfTheParts) {
   EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
 }
 
+// In synchronous mode the same bytes serve KV or activations.
+TEST(Plan, RolloutAndTrainingShareOneArena) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const auto sum = [](const MemoryPlan& plan, const char* phase) {
+    uint64_t bytes = 0;
+    for (const PlanEntry& e : plan.parts) bytes += e.phase == phase ? e.bytes : 0;
+    return bytes;
+  };
+  for (const int64_t seqs : {4, 2048}) {  // training needs more, then rollout
+    o.set_i64("engine.max_num_seqs", seqs);
+    o.set_i64("engine.max_num_batched_tokens", std::max<int64_t>(64, seqs));
+    const MemoryPlan shared = plan_memory(o, real_fs(), PlanUse::kPipeline);
+    const MemoryPlan engine = plan_memory(o, real_fs(), PlanUse::kGenerate);
+    const uint64_t rollout = sum(shared, "rollout"), train = sum(shared, "train");
+    EXPECT_EQ(rollout, shared.kv_bytes + shared.engine_workspace_bytes);
+    EXPECT_EQ(rollout, engine.bytes_of("engine workspace"));
+    EXPECT_EQ(shared.bytes_of("phase workspace"), std::max(rollout, shared.train_workspace_bytes));
+    EXPECT_EQ(rollout > train, seqs == 2048);
+    EXPECT_LE(train, shared.train_workspace_bytes);
+    EXPECT_GT(train, 0u);
+  }
+}
+
 TEST(Plan, ABudgetOfTheTotalIsEnoughAndOneBelowTheLeastIsRefused) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);

@@ -1,0 +1,38 @@
+// How much of a range of memory has pages of its own, and how much of the process has.
+#pragma once
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <span>
+#include <vector>
+
+namespace rl::testing {
+
+// The range begins on a page; a page that is only partly of the range counts whole.
+inline uint64_t resident_bytes(std::span<const std::byte> range) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((range.size() + page - 1) / page);
+  if (mincore(const_cast<std::byte*>(range.data()), range.size(), pages.data()) != 0) return 0;
+  uint64_t bytes = 0;
+  for (const unsigned char resident : pages) bytes += (resident & 1) * page;
+  return bytes;
+}
+
+// Sanitizers keep freed memory and shadows of what was touched, so the process tells nothing.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kProcessIsMeasurable = false;
+#else
+inline constexpr bool kProcessIsMeasurable = true;
+#endif
+
+inline uint64_t resident_bytes_of_process() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace rl::testing
