@@ -64,6 +64,7 @@ RL_AT(rl_sample_view, text, 152);
 RL_AT(rl_sample_view, finished_ns, 184);
 RL_AT_LEAST(rl_sample_view, 192);
 RL_AT(rl_sample_view, num_top, 192);
+RL_AT(rl_sample_view, num_aborts, 216);
 
 RL_AT(rl_event_view, struct_size, 0);
 RL_AT(rl_event_view, kind, 8);
@@ -92,6 +93,7 @@ RL_AT(rl_request, prompt, 8);
 RL_AT(rl_request, num_samples, 24);
 RL_AT(rl_request, sampling, 32);
 RL_AT_LEAST(rl_request, 40);
+RL_AT(rl_request, priority, 40);
 
 RL_AT(rl_engine_stats, struct_size, 0);
 RL_AT(rl_engine_stats, running, 8);
@@ -99,6 +101,7 @@ RL_AT(rl_engine_stats, blocks_total, 32);
 RL_AT(rl_engine_stats, forwards, 56);
 RL_AT(rl_engine_stats, decode_ns, 80);
 RL_AT_LEAST(rl_engine_stats, 88);
+RL_AT(rl_engine_stats, begun, 88);
 
 RL_AT(rl_buffer_file_info, struct_size, 0);
 RL_AT(rl_buffer_file_info, step, 8);

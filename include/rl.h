@@ -104,7 +104,7 @@ enum {
   RL_OK = 0,          /* done */
   RL_TIMEOUT = 1,     /* nothing came within the time given */
   RL_DONE = 2,        /* nothing will come any more; sticky */
-  RL_INTERRUPTED = 3, /* rl_pipeline_interrupt ended the wait */
+  RL_INTERRUPTED = 3, /* rl_pipeline_interrupt or rl_engine_pause ended the call */
   /* Failures. */
   RL_INVALID_ARGUMENT = 16,    /* NULL, malformed text, a struct too small, unknown flags */
   RL_OUT_OF_RANGE = 17,        /* a value outside its range; nothing is ever clamped */
@@ -735,6 +735,8 @@ typedef struct rl_sample_view {
   const int32_t* top_ids;    /* [G * num_top], of each token the most probable first; -1 for a token
                                 that was not drawn */
   const float* top_logprobs; /* [G * num_top], of the softmax of logprobs; 0 where the id is -1 */
+  uint32_t num_aborts; /* times that it was aborted; it may have gone on since */
+  uint32_t reserved;
 } rl_sample_view;
 
 /* Zeroes `size` bytes, sets struct_size, data_row -1 and temperature 1. NULL or a size too small
@@ -1028,14 +1030,21 @@ RL_API void rl_batch_release(rl_batch* batch);
  * is drawn from softmax(logits / temperature) cut down by top-k, then top-p, then min-p, with one
  * Philox number per token; temperature 0 takes the lowest id with the largest logit. A sample ends
  * with a token that stops it, which it keeps, a text of sampling.stop, or sampling.max_new_tokens.
- * Weights cannot be trained while requests are running. */
+ *
+ * Versions. Each token names the version of the weights that drew it. With model.compute_copies 1
+ * weights cannot be trained while requests are running. With 2 rl_trainer_publish may come at any
+ * time: an engine step keeps to the weights that it began with, and samples under way go on under
+ * the new ones from their next token. */
 
 typedef struct rl_request {
   size_t struct_size;
-  const int32_t* prompt; /* [num_prompt] token ids, copied */
-  size_t num_prompt;     /* at least 1 */
-  uint64_t num_samples;  /* samples of this prompt, which share its KV; 1 .. 65536 */
+  const int32_t* prompt; /* [num_prompt] token ids, copied; NULL with resume */
+  size_t num_prompt;     /* at least 1; 0 with resume */
+  uint64_t num_samples;  /* samples of this prompt, which share its KV; 1 .. 65536; 1 with resume */
   const rl_options* sampling; /* sampling.* of this request; NULL: those of the engine */
+  int64_t priority; /* -2^20 .. 2^20; higher goes first. Each step of it lets a request overtake at
+                       most 4,096 that were submitted before it */
+  const rl_sample_view* resume; /* NULL, or the sample to go on from, copied: rl_engine_submit */
 } rl_request;
 
 /* Zeroes `size` bytes, sets struct_size and num_samples 1. NULL or a size too small has no effect.
@@ -1051,6 +1060,7 @@ typedef struct rl_engine_stats {
   uint64_t forwards;
   uint64_t nonfinite;            /* samples ended by logits that were not finite */
   int64_t prefill_ns, decode_ns; /* time of forwards that prefilled, and of pure decoding */
+  uint64_t begun; /* samples now that run or ran before they had to wait: what a drain waits for */
 } rl_engine_stats;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
@@ -1068,23 +1078,54 @@ RL_API void rl_engine_destroy(rl_engine* engine);
 /* Queues a request; *first_sample_id is the sample_id of slot 0, slot i has that plus i. The draws
  * are keyed by (runtime.seed, number of the request, slot, position), so a schedule changes no
  * sample. A prompt that leaves no room for sampling.max_new_tokens within engine.max_model_len is
- * an error that names both. Thread: any. */
+ * an error that names both.
+ *
+ * A request with resume goes on from a sample that was aborted, or that ended and got tokens of an
+ * environment behind it (loss_mask 0, log-probs 0); it may have no generated token yet. Its ids,
+ * log-probs and versions stay as given, its sample_id, ordinal and slot too; a score does not.
+ * sampling.max_new_tokens counts from here on, and sampling.temperature is that of the sample. With
+ * the sampling of its first request an aborted sample ends as it would have ended, while the
+ * weights are the same. RL_FAILED_PRECONDITION while a sample of its id is unfinished in the
+ * engine; what is wrong with the sample is told as by rl_buffer_put. Thread: any. */
 RL_API rl_status rl_engine_submit(rl_engine* engine, const rl_request* request,
                                   uint64_t* first_sample_id, rl_error** err);
 
-/* Computes one forward. RL_OK when it did, RL_DONE when there is nothing to do. Thread: any. */
+/* Computes one forward. RL_OK when it did, RL_DONE when there is nothing to do, RL_INTERRUPTED
+ * while the engine pauses. Thread: any. */
 RL_API rl_status rl_engine_step(rl_engine* engine, rl_error** err);
 
-/* Steps until nothing is left to do. Thread: any. */
+/* Steps until nothing is left to do. RL_INTERRUPTED when the engine pauses before. Thread: any. */
 RL_API rl_status rl_engine_run(rl_engine* engine, rl_error** err);
+
+/* From the end of a step under way nothing is computed until rl_engine_resume; every other call
+ * works. Without effect when the engine pauses. Thread: any. */
+RL_API rl_status rl_engine_pause(rl_engine* engine, rl_error** err);
+
+/* Ends a pause and a drain, if any. RL_BUSY, without effect, while the weights that waiting
+ * requests need are being trained. Thread: any. */
+RL_API rl_status rl_engine_resume(rl_engine* engine, rl_error** err);
+
+/* From now on no sample begins; steps on this thread until those that have begun are finished.
+ * RL_OK when they are, RL_TIMEOUT when they are not in time, which begun of rl_engine_stats counts
+ * then, RL_INTERRUPTED when the engine pauses; the drain stays in force until rl_engine_resume.
+ * What waits behind it is not running: weights can be trained. Thread: any. */
+RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err);
 
 /* The samples that finished since the last call, in order of completion. RL_TIMEOUT when none did
  * but requests are running, RL_DONE when none did and none run. Thread: any. */
 RL_API rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err);
 
-/* Ends all requests; their samples come through rl_engine_take as RL_FINISH_ABORTED. Thread: any.
- */
+/* Ends all requests; their samples come through rl_engine_take as RL_FINISH_ABORTED, with all that
+ * they have: ids, log-probs and versions. Thread: any. */
 RL_API rl_status rl_engine_abort(rl_engine* engine, rl_error** err);
+
+/* The same for the one request that sample_id belongs to, of which every unfinished sample ends.
+ * RL_NOT_FOUND when no unfinished sample of the engine has this id. Thread: any. */
+RL_API rl_status rl_engine_abort_request(rl_engine* engine, uint64_t sample_id, rl_error** err);
+
+/* The same for all requests but those with a sample that was aborted
+ * pipeline.partial_rollout_max_aborts times: *num_spared samples go on. Thread: any. */
+RL_API rl_status rl_engine_interrupt(rl_engine* engine, uint64_t* num_spared, rl_error** err);
 
 /* Gives memory back to the system until rl_engine_wake, while addresses and plan stay: at level 1
  * the engine's KV pool and workspace, at level 2 also the packed weights of the model. These are
@@ -1221,21 +1262,22 @@ RL_API void rl_trainer_destroy(rl_trainer* trainer);
  * batch, ordered by (ordinal, slot). advantages may be NULL: they follow from the rewards as
  * algo.advantage says, samples of one ordinal being a group. Else it has num_advantages =
  * rl_batch_count entries, one per sample in the batch's order. *out is an event of RL_EVENT_STEP
- * with the step's metrics. RL_BUSY while requests of the model run. Thread: any. */
+ * with the step's metrics. With model.compute_copies 1 the step publishes, and is RL_BUSY while
+ * requests of the model run; with 2 rl_trainer_publish does. Thread: any. */
 RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch,
                                  const double* advantages, size_t num_advantages, rl_event** out,
                                  rl_error** err);
 
-/* Log-probs log softmax(logits / temperature)[id], nats, under the published weights, of
+/* Log-probs log softmax(logits / temperature)[id], nats, under the weights of the last step, of
  * ids[num_prompt .. num_ids) given what precedes each: out has num_out = num_ids - num_prompt
  * entries. 1 <= num_prompt < num_ids, temperature > 0. Thread: any. */
 RL_API rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
                                      size_t num_prompt, float temperature, float* out,
                                      size_t num_out, rl_error** err);
 
-/* *version is that of the weights that engines read from now on, after every step so far. A model
- * with one compute copy has no other weights: a step brings them about, and this call names them.
- * Thread: any. */
+/* Engines read the weights of the last step from their next step on; *version is that of these
+ * weights, one higher than before however many steps there were. With model.compute_copies 1 a step
+ * has published its weights, and this call names them. Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
 
 /* ---- profiler ---- */

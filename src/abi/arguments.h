@@ -62,6 +62,10 @@ template <>
 inline constexpr size_t kFirstSize<rl_event_view> = offsetof(rl_event_view, purpose);
 template <>
 inline constexpr size_t kFirstSize<rl_sample_view> = offsetof(rl_sample_view, num_top);
+template <>
+inline constexpr size_t kFirstSize<rl_request> = offsetof(rl_request, priority);
+template <>
+inline constexpr size_t kFirstSize<rl_engine_stats> = offsetof(rl_engine_stats, begun);
 
 void check_struct_size(size_t struct_size, size_t first, const char* parameter);
 void check_unknown_tail(const void* data, size_t struct_size, size_t known, const char* parameter);

@@ -27,7 +27,30 @@ Request request_from_view(const EngineBox& engine, const rl_request& view) {
       view.sampling != nullptr ? use(view.sampling, "request.sampling")->copy() : engine.options);
   request.prompt.assign(prompt.begin(), prompt.end());
   request.num_samples = static_cast<int64_t>(view.num_samples);
+  request.priority = view.priority;
+  if (view.resume != nullptr) {
+    request.resume = resumable_sample(input_struct(view.resume, "request.resume"));
+  }
   return request;
+}
+
+rl_status status_of(EngineStep step) {
+  switch (step) {
+    case EngineStep::kComputed:
+      return RL_OK;
+    case EngineStep::kRested:
+      return RL_DONE;
+    case EngineStep::kPaused:
+      return RL_INTERRUPTED;
+    case EngineStep::kTimedOut:
+      return RL_TIMEOUT;
+  }
+  RL_CHECK(false);
+}
+
+// Of a call that ends when nothing is left to do.
+rl_status status_of_whole(EngineStep end) {
+  return end == EngineStep::kRested ? RL_OK : status_of(end);
 }
 
 void fill(rl_engine_stats& out, const EngineStats& stats) {
@@ -42,6 +65,7 @@ void fill(rl_engine_stats& out, const EngineStats& stats) {
   out.nonfinite = count(stats.nonfinite);
   out.prefill_ns = stats.prefill_ns;
   out.decode_ns = stats.decode_ns;
+  out.begun = count(stats.begun);
 }
 
 void fill(rl_buffer_file_info& out, const BufferInfo& info) {
@@ -100,11 +124,11 @@ rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_e
 void rl_batch_release(rl_batch* batch) { drop(batch); }
 
 void rl_request_init(rl_request* request, size_t size) {
-  if (init_struct(request, size, sizeof(*request))) request->num_samples = 1;
+  if (init_struct(request, size, kFirstSize<rl_request>)) request->num_samples = 1;
 }
 
 void rl_engine_stats_init(rl_engine_stats* stats, size_t size) {
-  init_struct(stats, size, sizeof(*stats));
+  init_struct(stats, size, kFirstSize<rl_engine_stats>);
 }
 
 rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
@@ -132,11 +156,24 @@ rl_status rl_engine_submit(rl_engine* engine, const rl_request* request, uint64_
 }
 
 rl_status rl_engine_step(rl_engine* engine, rl_error** err) {
-  return guarded(err, engine, [&] { return use(engine, "engine")->step() ? RL_OK : RL_DONE; });
+  return guarded(err, engine, [&] { return status_of(use(engine, "engine")->step()); });
 }
 
 rl_status rl_engine_run(rl_engine* engine, rl_error** err) {
-  return guarded(err, engine, [&] { use(engine, "engine")->run(); });
+  return guarded(err, engine, [&] { return status_of_whole(use(engine, "engine")->run()); });
+}
+
+rl_status rl_engine_pause(rl_engine* engine, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->pause(); });
+}
+
+rl_status rl_engine_resume(rl_engine* engine, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->resume(); });
+}
+
+rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err) {
+  return guarded(err, engine,
+                 [&] { return status_of_whole(use(engine, "engine")->drain(timeout_ns)); });
 }
 
 rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err) {
@@ -155,6 +192,19 @@ rl_status rl_engine_abort(rl_engine* engine, rl_error** err) {
   return guarded(err, engine, [&] { use(engine, "engine")->abort_all(); });
 }
 
+rl_status rl_engine_abort_request(rl_engine* engine, uint64_t sample_id, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->abort_request(sample_id); });
+}
+
+rl_status rl_engine_interrupt(rl_engine* engine, uint64_t* num_spared, rl_error** err) {
+  clear(num_spared);
+  return guarded(err, engine, [&] {
+    const auto target = use(engine, "engine");
+    require(num_spared, "num_spared");
+    *num_spared = static_cast<uint64_t>(target->interrupt());
+  });
+}
+
 rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err) {
   return guarded(err, engine, [&] { use(engine, "engine")->sleep(level); });
 }
@@ -167,8 +217,8 @@ rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats, r
   clear_result(stats);
   return guarded(err, engine, [&] {
     const auto source = use(engine, "engine");
-    rl_engine_stats& out = result_struct(stats, "stats");
-    fill(out, source->stats());
+    const EngineStats now = source->stats();
+    write_result(stats, "stats", [&](rl_engine_stats& out) { fill(out, now); });
   });
 }
 

@@ -17,12 +17,14 @@ const T* data_or_null(const std::vector<T>& values) {
   return values.empty() ? nullptr : values.data();
 }
 
-void check_shape(const rl_sample_view& view) {
+void check_shape(const rl_sample_view& view, size_t least_generated) {
   array_arg(view.ids, view.num_ids, "sample.ids");
-  if (view.num_prompt == 0 || view.num_prompt >= view.num_ids || view.num_ids > kMaxTokens) {
+  if (view.num_prompt == 0 || view.num_prompt > view.num_ids || view.num_ids > kMaxTokens ||
+      view.num_ids - view.num_prompt < least_generated) {
     throw Error(Code::kOutOfRange,
                 str("parameter sample.num_prompt is ", view.num_prompt, " of ", view.num_ids,
-                    " ids; a sample has at least one prompt token and one generated token"))
+                    " ids; a sample has at least one prompt token",
+                    least_generated > 0 ? " and one generated token" : ""))
         .with_key("sample.num_prompt");
   }
 }
@@ -82,6 +84,7 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
   const size_t generated = view.num_ids - view.num_prompt;
   sample.ids.assign(view.ids, view.ids + view.num_ids);
   sample.prompt_tokens = static_cast<int32_t>(view.num_prompt);
+  if (generated == 0) return;
   require(view.logprobs, "sample.logprobs");
   sample.logprobs.assign(view.logprobs, view.logprobs + generated);
   sample.logprobs_sampled = view.logprobs_sampled != nullptr
@@ -124,10 +127,13 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.submitted_ns = sample.submitted_ns;
   view.first_token_ns = sample.first_token_ns;
   view.finished_ns = sample.finished_ns;
+  view.num_aborts = sample.num_aborts;
 }
 
-SamplePtr sample_from(const rl_sample_view& view) {
-  check_shape(view);
+namespace {
+
+SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
+  check_shape(view, least_generated);
   check_scalars(view);
   auto sample = std::make_shared<Sample>();
   take_tokens(*sample, view);
@@ -144,7 +150,14 @@ SamplePtr sample_from(const rl_sample_view& view) {
   sample->submitted_ns = view.submitted_ns;
   sample->first_token_ns = view.first_token_ns;
   sample->finished_ns = view.finished_ns;
+  sample->num_aborts = view.num_aborts;
   return sample;
 }
+
+}  // namespace
+
+SamplePtr sample_from(const rl_sample_view& view) { return checked_sample(view, 1); }
+
+SamplePtr resumable_sample(const rl_sample_view& view) { return checked_sample(view, 0); }
 
 }  // namespace rl::abi

@@ -9,5 +9,7 @@ namespace rl::abi {
 void fill_sample(rl_sample_view& view, const Sample& sample);
 // A sample of its own from what the host describes. Errors name the field.
 SamplePtr sample_from(const rl_sample_view& view);
+// The same for a sample that goes on: it may have no generated token.
+SamplePtr resumable_sample(const rl_sample_view& view);
 
 }  // namespace rl::abi

@@ -47,7 +47,7 @@ rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch, const doub
     auto event = std::make_shared<StepEvent>();
     event->metrics = train(*target, *box, advantages, num_advantages);
     event->step = target->optimizer_steps();
-    event->version = target->model().version();
+    event->version = target->trained_version();
     *out = issue<rl_event>(std::shared_ptr<const Event>(std::move(event)));
   });
 }

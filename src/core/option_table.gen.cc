@@ -420,6 +420,16 @@ constexpr OptionInfo kOptions[] = {
      "Empty takes the model's own.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "transformers apply_chat_template(chat_template)"},
+    {"model.compute_copies", OptionType::kI64, "1",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 2},
+     false, false, nullptr, 0, "copies",
+     "Copies of the weights in the form that forwards read. With 1 a training step publishes, "
+     "and is refused while requests run. With 2 engines read one copy while the trainer writes "
+     "the other, so a training step and rl_trainer_publish are allowed at any time between two "
+     "engine steps; the plan counts the second copy.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "librl"},
     {"model.dtype", OptionType::kEnum, "auto",
      {},
      {},
@@ -497,6 +507,14 @@ constexpr OptionInfo kOptions[] = {
      "How rollout and training follow one another.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "OpenRLHF async_enable"},
+    {"pipeline.partial_rollout_max_aborts", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 1000000},
+     false, false, nullptr, 0, "aborts",
+     "A sample that was aborted so many times is spared by rl_engine_interrupt, and its whole "
+     "request with it. 0 spares none.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "Relax partial-rollout-max-aborted-count"},
     {"pipeline.prompts_per_step", OptionType::kI64, "8",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1048576},

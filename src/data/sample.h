@@ -41,6 +41,7 @@ struct Sample {
   std::vector<float> top_logprobs;
   float temperature = 1.0f;             // of the stored log-probs (greedy samples store 1)
   FinishReason finish = FinishReason::kNone;
+  uint32_t num_aborts = 0;  // times that it was aborted; it may have gone on since
 
   bool scored = false;
   double reward = 0.0;

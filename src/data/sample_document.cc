@@ -184,6 +184,7 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   out.add_num_top(s.num_top);
   out.add_top_ids(top_ids);
   out.add_top_logprobs(top_logprobs);
+  out.add_num_aborts(s.num_aborts);
   return out.Finish();
 }
 
@@ -270,6 +271,7 @@ SamplePtr sample_from(const fb::Sample& from, uint64_t ordinal, Budget& budget,
   s->num_top = from.num_top();
   s->top_ids = budget.copy(from.top_ids());
   s->top_logprobs = budget.copy(from.top_logprobs());
+  s->num_aborts = from.num_aborts();
   s->prompt_tokens = prompt_tokens_of(from, *s, blame);
   return s;
 }

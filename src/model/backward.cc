@@ -184,7 +184,7 @@ class BackwardPass {
   // Gradients of q and k back through rope and their norms, to those of the product.
   void unrotate(int64_t l) {
     const float* qkv = saved_.layers[l].qkv;
-    const HeadNorm norms = head_norm(model_, l);
+    const HeadNorm norms = head_norm(config_, model_.trained().layer(l));
     const int64_t width = 2 * config_.head_dim;
     for_rows([&](int64_t row0, int64_t rows, int64_t chunk) {
       RopeBackwardArgs args{kv_.shape.attention, b_.dqkv + row0 * qkv_,  f_.places + row0, &model_.rope(l),

@@ -49,10 +49,11 @@ void gather_rows(const Model& model, const std::byte* hidden, std::span<const in
     std::memcpy(buffers.hidden + i * bytes, hidden + rows[i] * bytes, bytes);
 }
 
-void head_forward(const Model& model, std::span<const float> inv_temperature, HeadBuffers& b) {
+void head_forward(const Model& model, const ComputeCopy& weights, std::span<const float> inv_temperature,
+                  HeadBuffers& b) {
   const int64_t rows = static_cast<int64_t>(inv_temperature.size());
   RL_CHECK(rows <= b.max_rows);
-  model.matmul().run(model.packed().head(), b.hidden, rows, [&](const MatmulTile& t) {
+  model.matmul().run(weights.packed().head(), b.hidden, rows, [&](const MatmulTile& t) {
     for (int64_t r = 0; r < t.rows; ++r) {
       const int64_t row = t.row0 + r;
       float* z = b.z + row * b.vocab + t.col0;

@@ -32,7 +32,12 @@ class HeadBuffers {
 void gather_rows(const Model& model, const std::byte* hidden, std::span<const int32_t> rows, HeadBuffers& buffers);
 
 // Fills z, tiles and stats for the first inv_temperature.size() gathered rows.
-void head_forward(const Model& model, std::span<const float> inv_temperature, HeadBuffers& buffers);
+void head_forward(const Model& model, const ComputeCopy& weights, std::span<const float> inv_temperature,
+                  HeadBuffers& buffers);
+// With the weights that were packed last.
+inline void head_forward(const Model& model, std::span<const float> inv_temperature, HeadBuffers& buffers) {
+  head_forward(model, model.trained(), inv_temperature, buffers);
+}
 
 inline float head_logprob(const HeadBuffers& b, int64_t row, int64_t id) {
   return b.z[row * b.vocab + id] - b.stats[row].lse;

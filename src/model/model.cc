@@ -35,6 +35,10 @@ void check_options(const ModelConfig& c, const ModelOptions& o) {
     throw Error(Code::kOutOfRange, str("KV block size ", o.block_size, " is not a power of two in 16..128"))
         .with_key("engine.block_size").with_expected("16, 32, 64 or 128");
   }
+  if (o.compute_copies < 1 || o.compute_copies > 2) {
+    throw Error(Code::kOutOfRange, str("model.compute_copies is ", o.compute_copies, ", outside 1..2"))
+        .with_key("model.compute_copies").with_expected("1 or 2");
+  }
   if (c.head_dim % 16 != 0 || c.head_dim > 1024) {
     throw Error(Code::kUnsupported,
                 str("head size ", c.head_dim, " is not a multiple of 16 up to 1024, which attention needs"))
@@ -66,8 +70,14 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
     : config_((check_options(source.config(), options), source.config())),
       layout_(config_), matmul_(matmul), block_size_(options.block_size),
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
-      master_("master weights", master_bytes(config_), Touch::kLater),
-      packed_(config_, layout_, matmul.compute_dtype(), PackedWeights::Direction::kForward) {
+      master_("master weights", master_bytes(config_), Touch::kLater) {
+  const bool apart = options.compute_copies > 1;
+  for (int64_t i = 0; i < options.compute_copies; ++i) {
+    copies_.push_back(
+        std::make_unique<ComputeCopy>(config_, layout_, compute_dtype(), master(), apart));
+  }
+  trained_ = copies_.front().get();
+  published_ = trained_;
   ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, config_.rope));
   if (config_.local_rope) ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, *config_.local_rope));
   const std::vector<LoadTask> tasks = cut_load(source, layout_, master());
@@ -76,29 +86,47 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
     const int64_t cols = source.tensors()[t.tensor].cols();
     source.read(t.tensor, t.first_row, {t.to, static_cast<size_t>(t.rows * cols)});
   });
-  packed_.pack(matmul_, master());
+  trained_->update(matmul_);
 }
 Model::~Model() = default;
 
 void Model::publish() { publish_as(version() + 1); }
 
 void Model::repack() {
-  packed_.pack(matmul_, master());
+  if (copies_.size() > 1 && trained_ == &published()) {
+    trained_ = copies_[trained_ == copies_[0].get() ? 1 : 0].get();
+  }
+  trained_->update(matmul_);
   packed_dropped_ = false;
 }
 
+// A published copy behind the masters cannot be made again, so it stays.
 void Model::drop_packed() {
-  packed_.drop();
+  for (const auto& copy : copies_) {
+    if (copy.get() == trained_ || trained_ == &published()) copy->drop_packed();
+  }
   packed_dropped_ = true;
 }
 
 void Model::restore_packed() {
-  if (packed_dropped_) repack();
+  if (packed_dropped_) trained_->update(matmul_);
+  packed_dropped_ = false;
+}
+
+void Model::release_as(uint64_t version) {
+  trained_->set_version(version);
+  published_.store(trained_, std::memory_order_release);
 }
 
 void Model::publish_as(uint64_t version) {
   repack();
-  version_.store(version, std::memory_order_release);
+  release_as(version);
+}
+
+uint64_t Model::arena_bytes() const {
+  uint64_t bytes = master_bytes(config_);
+  for (const auto& copy : copies_) bytes += copy->arena_bytes();
+  return bytes;
 }
 
 uint64_t Model::weight_digest() const {

@@ -1,66 +1,32 @@
-// A loaded model: configuration, fp32 master weights, the packed compute forms of the current version and the
-// rope tables. Shared by reference between engine and trainer; one forward reads it for both (design contract N2).
+// A loaded model: configuration, fp32 master weights, the compute copies that forwards read, and the
+// rope tables. Shared by reference between engine and trainer; one forward reads it for both
+// (contract N2).
 //
-// Versions (synchronous mode): there is one compute copy. The trainer updates the masters in place and calls
-// publish(), which repacks and adds one to version(); nobody may be reading meanwhile (the pipeline drains first).
+// Versions. With one compute copy the trainer updates the masters in place and publish() repacks
+// and adds one to version(); nobody may be reading meanwhile. With two the published copy is apart
+// from the masters: repack() writes the other one, and release() makes it the published one by one
+// store, at any time. Whoever computes takes published() once and keeps to it; repack() waits, by
+// its caller's doing, until nobody computes with an older copy.
 #pragma once
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/arena.h"
 #include "core/fs.h"
+#include "model/compute_copy.h"
 #include "model/kv_cache.h"
 #include "model/save_hf.h"
 #include "model/weight_source.h"
-#include "model/weights.h"
-#include "ops/matmul.h"
 #include "ops/rope_kv.h"
 
 namespace rl {
 
-// Columns of a vocabulary tile: the head is packed in these slices and log-probs are summed over them, in order.
-constexpr int64_t kVocabularyTile = 512;
-
-// Packed shapes of one model in one compute dtype. forward: y = x W^T; backward: dx = dy W.
-struct PackedShapes {
-  PackedShape qkv, o, gate_up, down, head;
-};
-PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute);
-PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute);
-uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);
-
-// The packed matrices of one direction. The gate_up forward slices hold gate columns first, then the same up columns.
-class PackedWeights {
- public:
-  enum class Direction { kForward, kBackward };
-  PackedWeights(const ModelConfig& config, const WeightLayout& layout, Dtype compute, Direction direction);
-  // Packs everything from the masters; called once per version.
-  void pack(Matmul& matmul, const float* master);
-  struct Layer {
-    PackedMatrix qkv, o, gate_up, down;
-  };
-  const Layer& layer(int64_t l) const { return layers_[l]; }
-  const PackedMatrix& head() const { return head_; }
-  std::span<std::byte> memory() const { return arena_.span(); }
-  // Gives the memory back to the system until the next pack().
-  void drop() { arena_.decommit(); }
-
- private:
-  void pack_forward(Matmul& matmul, const float* master);
-  void pack_backward(Matmul& matmul, const float* master);
-  const ModelConfig config_;
-  const WeightLayout& layout_;
-  Direction direction_;
-  PackedShapes shapes_;
-  Arena arena_;
-  std::vector<Layer> layers_;
-  PackedMatrix head_;
-};
-
 struct ModelOptions {
   int64_t max_positions = 0;     // rope table length; 0: the model's own maximum
   int64_t block_size = 32;       // tokens per KV block; part of the numerics, so engine and trainer share it
+  int64_t compute_copies = 1;    // 1 or 2
 };
 
 class Model {
@@ -80,15 +46,25 @@ class Model {
   const RopeTable& rope(int64_t layer) const {
     return ropes_[config_.local_rope && config_.is_windowed(layer) ? 1 : 0];
   }
-  const PackedWeights& packed() const { return packed_; }
+  // What engines read. Any thread, at any time.
+  const ComputeCopy& published() const { return *published_.load(std::memory_order_acquire); }
+  // What was packed last. The same one, but for a repack() that is not released yet.
+  const ComputeCopy& trained() const { return *trained_; }
+  int64_t num_compute_copies() const { return static_cast<int64_t>(copies_.size()); }
   float* master() const { return master_.data() ? master_.at<float>(0) : nullptr; }
 
   // Any thread, at any time.
-  uint64_t version() const { return version_.load(std::memory_order_acquire); }
-  // Repacks the masters and makes them version() + 1. Not while anything reads the model.
+  uint64_t version() const { return published().version(); }
+  // The version that the weights packed last have, or would have once released.
+  uint64_t trained_version() const { return version() + (trained_ == &published() ? 0 : 1); }
+  // repack() and release().
   void publish();
-  // Repacks the masters of an optimizer step that another one follows; version() stays. Not while anything reads.
+  // Packs the masters; version() stays. Not while anything computes: with one copy nothing may read
+  // the model, with two nothing may hold a copy that was published before.
   void repack();
+  // Makes what was packed last version() + 1, or the given version.
+  void release() { release_as(version() + 1); }
+  void release_as(uint64_t version);
   // For resume: packs the masters as the given version.
   void publish_as(uint64_t version);
   // Gives the memory of the packed matrices back to the system; whoever computes next restores them
@@ -105,6 +81,8 @@ class Model {
   // Bytes of the arenas a Model will hold, from the configuration alone.
   static uint64_t master_bytes(const ModelConfig& config);
   static uint64_t packed_forward_bytes(const ModelConfig& config, Dtype compute);
+  // Those of this one.
+  uint64_t arena_bytes() const;
 
  private:
   ModelConfig config_;
@@ -112,10 +90,11 @@ class Model {
   Matmul& matmul_;
   int64_t block_size_, max_positions_;
   Arena master_;
-  PackedWeights packed_;
+  std::vector<std::unique_ptr<ComputeCopy>> copies_;
   bool packed_dropped_ = false;
   std::vector<RopeTable> ropes_;  // of config_.rope, then of config_.local_rope
-  std::atomic<uint64_t> version_{0};
+  ComputeCopy* trained_ = nullptr;
+  std::atomic<const ComputeCopy*> published_{nullptr};
 };
 
 }  // namespace rl

@@ -1,9 +1,10 @@
 // Packed compute forms of all matrices. Slice widths are chosen so that every product has enough column slices to keep
 // a few cores busy at one row, and wide enough to run at the kernel's full speed.
+#include "model/packed_weights.h"
+
 #include <algorithm>
 
 #include "core/error.h"
-#include "model/model.h"
 
 namespace rl {
 namespace {

@@ -99,7 +99,7 @@ class Pass {
  public:
   Pass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
        SavedActivations* saved)
-      : model_(model), config_(model.config()), batch_(batch), kv_(kv), b_(buffers), saved_(saved), w_(config_),
+      : model_(model), weights_(batch.weights ? *batch.weights : model.trained()), config_(model.config()), batch_(batch), kv_(kv), b_(buffers), saved_(saved), w_(config_),
         executor_(model.matmul().executor()), item_(dtype_bytes(model.compute_dtype())) {}
 
   void run() {
@@ -111,7 +111,7 @@ class Pass {
       mlp_half(l, places_of(b_, saved_, l));
     }
     const float* last = saved_ ? saved_->x_out : b_.x;
-    norm(last, model_.layout().final_norm(), b_.hidden);
+    norm(last, weights_.final_norm(), b_.hidden);
   }
 
  private:
@@ -138,16 +138,15 @@ class Pass {
 
   void embed_rows() {
     float* x = saved_ ? saved_->layers[0].x_in : b_.x;
-    const float* table = model_.master() + model_.layout().embedding();
     const float scale = embedding_scale(config_, model_.compute_dtype());
     for_rows([&](int64_t row0, int64_t rows, int) {
-      embed({table, batch_.ids.data() + row0, rows, w_.hidden, scale, model_.compute_dtype(), x + row0 * w_.hidden});
+      embed({weights_.embedding(), batch_.ids.data() + row0, rows, w_.hidden, scale, model_.compute_dtype(), x + row0 * w_.hidden});
     });
   }
 
-  void norm(const float* x, int64_t weight, std::byte* y) {
+  void norm(const float* x, const float* weight, std::byte* y) {
     for_rows([&](int64_t row0, int64_t rows, int) {
-      rms_norm({x + row0 * w_.hidden, model_.master() + weight, y + row0 * w_.hidden * item_,
+      rms_norm({x + row0 * w_.hidden, weight, y + row0 * w_.hidden * item_,
                 model_.compute_dtype(), rows, w_.hidden, config_.rms_eps, config_.norm_weight});
     });
   }
@@ -156,10 +155,10 @@ class Pass {
   struct Joint {
     const float* x_in;
     float *x_out, *added;
-    int64_t norm;
+    const float* norm;  // or null
   };
   void join(const PackedMatrix& w, const std::byte* in, const Joint& j, const PackedMatrix& next) {
-    if (j.norm < 0) {
+    if (j.norm == nullptr) {
       model_.matmul().run(w, in, batch_.rows(),
                           [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); }, &next);
       return;
@@ -167,7 +166,7 @@ class Pass {
     model_.matmul().run(w, in, batch_.rows(), [&](const MatmulTile& t) { store_tile(t, j.added, w_.hidden); }, &next);
     for_rows([&](int64_t row0, int64_t rows, int) {
       const int64_t at = row0 * w_.hidden;
-      rms_norm_add({j.added + at, model_.master() + j.norm, j.x_in + at, j.x_out + at, rows, w_.hidden,
+      rms_norm_add({j.added + at, j.norm, j.x_in + at, j.x_out + at, rows, w_.hidden,
                     config_.rms_eps, config_.norm_weight});
     });
   }
@@ -202,26 +201,25 @@ class Pass {
   }
 
   void attention_half(int64_t l, const LayerPlaces& at) {
-    const LayerOffsets& offsets = model_.layout().layer(l);
-    const PackedWeights::Layer& packed = model_.packed().layer(l);
-    norm(at.x_in, offsets.input_norm, b_.normed);
+    const LayerVectors& vectors = weights_.layer(l);
+    const PackedWeights::Layer& packed = weights_.packed().layer(l);
+    norm(at.x_in, vectors.input_norm, b_.normed);
     model_.matmul().run(packed.qkv, b_.normed, batch_.rows(),
                         [&](const MatmulTile& t) { store_tile(t, at.qkv, w_.qkv); }, &packed.o);
-    const float* bias = offsets.qkv_bias >= 0 ? model_.master() + offsets.qkv_bias : nullptr;
-    const HeadNorm norms = head_norm(model_, l);
+    const HeadNorm norms = head_norm(config_, vectors);
     for_rows([&](int64_t row0, int64_t rows, int) {
-      rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, bias, config_.qk_norm ? &norms : nullptr,
+      rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, vectors.qkv_bias, config_.qk_norm ? &norms : nullptr,
                          b_.places + row0, &model_.rope(l), at.q + row0 * w_.q * item_, kv_.layer(l), rows});
     });
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     attend(args);
-    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, offsets.attention_out_norm}, packed.gate_up);
+    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm}, packed.gate_up);
   }
 
   void mlp_half(int64_t l, const LayerPlaces& at) {
-    const LayerOffsets& offsets = model_.layout().layer(l);
-    const PackedWeights::Layer& packed = model_.packed().layer(l);
-    norm(at.x_mid, offsets.mlp_norm, b_.normed);
+    const LayerVectors& vectors = weights_.layer(l);
+    const PackedWeights::Layer& packed = weights_.packed().layer(l);
+    norm(at.x_mid, vectors.mlp_norm, b_.normed);
     model_.matmul().run(packed.gate_up, b_.normed, batch_.rows(), [&](const MatmulTile& t) {
       const int64_t col0 = t.col0 / 2, row_gu = t.row0 * 2 * w_.ffn;
       std::byte* gate = at.gate_up ? at.gate_up + (row_gu + col0) * item_ : nullptr;
@@ -229,11 +227,12 @@ class Pass {
       glu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
               model_.compute_dtype(), t.rows, t.cols / 2, config_.activation});
     }, &packed.down);
-    const PackedMatrix& next = l + 1 < config_.layers ? model_.packed().layer(l + 1).qkv : model_.packed().head();
-    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, offsets.mlp_out_norm}, next);
+    const PackedMatrix& next = l + 1 < config_.layers ? weights_.packed().layer(l + 1).qkv : weights_.packed().head();
+    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, vectors.mlp_out_norm}, next);
   }
 
   const Model& model_;
+  const ComputeCopy& weights_;
   const ModelConfig& config_;
   const ForwardBatch& batch_;
   const KvPool& kv_;
@@ -264,11 +263,9 @@ SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute, int
   carve_saved(*this, config, compute, max_rows, data);
 }
 
-HeadNorm head_norm(const Model& model, int64_t layer) {
-  const LayerOffsets& at = model.layout().layer(layer);
-  if (at.q_norm < 0) return {};
-  const ModelConfig& c = model.config();
-  return {model.master() + at.q_norm, model.master() + at.k_norm, c.rms_eps, c.norm_weight};
+HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer) {
+  if (layer.q_norm == nullptr) return {};
+  return {layer.q_norm, layer.k_norm, config.rms_eps, config.norm_weight};
 }
 
 float embedding_scale(const ModelConfig& config, Dtype compute) {

@@ -24,6 +24,7 @@ struct SequenceRows {
 struct ForwardBatch {
   std::span<const int32_t> ids;  // (N) token ids, each in [0, vocab): checked by the caller
   std::span<const SequenceRows> sequences;  // in row order, covering all N rows
+  const ComputeCopy* weights = nullptr;  // of the model; null: those packed last
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 
@@ -70,7 +71,7 @@ class SavedActivations {
 };
 
 // The norm over query and key heads of one layer; only in models that have it.
-HeadNorm head_norm(const Model& model, int64_t layer);
+HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
 // The factor of embedding rows, a value of the compute dtype.
 float embedding_scale(const ModelConfig& config, Dtype compute);
 

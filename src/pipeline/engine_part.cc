@@ -1,6 +1,7 @@
-// The engine counts as a user of the model from the first request until it is idle and emptied.
+// The engine counts as a user of the model while it has something to compute, paused or not.
 #include "pipeline/engine_part.h"
 
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace rl {
@@ -23,21 +24,39 @@ EnginePart::~EnginePart() {
   if (in_use_) model_->end_use();
 }
 
-// The engine is a user exactly while it has unfinished requests.
+// The engine is a user exactly while it has something to compute.
 void EnginePart::note_use() {
-  if (in_use_ && engine_->idle()) {
+  const bool uses = !engine_->rests();
+  if (uses == in_use_) return;
+  if (uses) {
+    model_->begin_use();
+  } else {
     model_->end_use();
-    in_use_ = false;
   }
+  in_use_ = uses;
+}
+
+// A request without a sample to go on from takes the next number; ids follow once it is accepted.
+void EnginePart::identify(Request& request) {
+  request.bare = true;
+  request.seed = model_->runtime().seed();
+  if (!request.resume) {
+    request.ordinal = next_request_;
+    request.first_sample_id = next_sample_id_;
+    return;
+  }
+  request.ordinal = request.resume->ordinal;
+  request.first_sample_id = request.resume->id;
+  if (!engine_->find(request.first_sample_id)) return;
+  throw Error(Code::kFailedPrecondition, str("sample ", request.first_sample_id,
+                                             " is unfinished in this engine, so it cannot go on"))
+      .with_key("request.resume");
 }
 
 uint64_t EnginePart::submit(Request request) {
   const std::lock_guard lock(mutex_);
-  request.bare = true;
-  request.seed = model_->runtime().seed();
-  request.ordinal = next_request_;
-  request.first_sample_id = next_sample_id_;
-  if (!in_use_) {
+  identify(request);
+  if (!in_use_ && !draining_) {
     model_->begin_use();
     in_use_ = true;
   }
@@ -47,32 +66,66 @@ uint64_t EnginePart::submit(Request request) {
     note_use();
     throw;
   }
-  ++next_request_;
-  next_sample_id_ += static_cast<uint64_t>(request.num_samples);
+  if (!request.resume) {
+    ++next_request_;
+    next_sample_id_ += static_cast<uint64_t>(request.num_samples);
+  }
   return request.first_sample_id;
 }
 
-bool EnginePart::step_locked() {
+EngineStep EnginePart::step_locked() {
   require_awake();
+  if (paused_) return EngineStep::kPaused;
   const ComputeLease lease(model_->runtime(), "an engine step");
   model_->restore_packed();
   const bool more = engine_->step();
   note_use();
-  return more;
+  return more ? EngineStep::kComputed : EngineStep::kRested;
 }
 
-bool EnginePart::step() {
+EngineStep EnginePart::step() {
   const std::lock_guard lock(mutex_);
   return step_locked();
 }
 
-void EnginePart::run() {
+EngineStep EnginePart::run() {
   for (;;) {
     const std::lock_guard lock(mutex_);
     require_awake();
-    if (engine_->idle()) return;
-    step_locked();
+    if (engine_->rests()) return EngineStep::kRested;
+    if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
   }
+}
+
+EngineStep EnginePart::drain(int64_t timeout_ns) {
+  const int64_t start_ns = real_clock().now_ns();
+  for (;;) {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    engine_->set_admitting(false);
+    note_use();
+    if (engine_->rests()) return EngineStep::kRested;
+    const int64_t passed_ns = real_clock().now_ns() - start_ns;
+    if (timeout_ns >= 0 && passed_ns >= timeout_ns) return EngineStep::kTimedOut;
+    if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
+  }
+}
+
+void EnginePart::pause() {
+  const std::lock_guard lock(mutex_);
+  paused_ = true;
+}
+
+void EnginePart::resume() {
+  const std::lock_guard lock(mutex_);
+  engine_->set_admitting(true);
+  try {
+    note_use();
+  } catch (...) {
+    engine_->set_admitting(!draining_);
+    throw;
+  }
+  paused_ = draining_ = false;
 }
 
 std::vector<SamplePtr> EnginePart::take_finished() {
@@ -84,6 +137,24 @@ void EnginePart::abort_all() {
   const std::lock_guard lock(mutex_);
   engine_->abort_all();
   note_use();
+}
+
+void EnginePart::abort_request(uint64_t sample_id) {
+  const std::lock_guard lock(mutex_);
+  const std::optional<uint64_t> number = engine_->find(sample_id);
+  if (!number) {
+    throw Error(Code::kNotFound, str("no unfinished sample of this engine has id ", sample_id))
+        .with_key("sample_id");
+  }
+  engine_->abort(*number);
+  note_use();
+}
+
+int64_t EnginePart::interrupt() {
+  const std::lock_guard lock(mutex_);
+  const int64_t spared = engine_->interrupt();
+  note_use();
+  return spared;
 }
 
 void EnginePart::require_awake() const {

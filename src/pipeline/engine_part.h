@@ -1,6 +1,6 @@
 // The engine as the host drives it: submit, step, take, on an arena of its own. Calls from several
 // threads take turns, a run() after every step. While requests are in flight the model's weights
-// cannot change.
+// cannot change; what waits behind a drain is not in flight.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -38,6 +38,14 @@ class TurnMutex {
   uint64_t next_ = 0, serving_ = 0;
 };
 
+// What a call that computes did.
+enum class EngineStep {
+  kComputed,
+  kRested,   // nothing is there to compute
+  kPaused,   // nothing may be computed
+  kTimedOut  // a drain's time is up
+};
+
 class EnginePart {
  public:
   EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options);
@@ -45,16 +53,30 @@ class EnginePart {
   EnginePart(const EnginePart&) = delete;
 
   // Queues request and returns the id of its first sample; slot i gets that id + i. The draws are
-  // keyed by (runtime.seed, request number, slot, position).
+  // keyed by (runtime.seed, request number, slot, position). One that resumes a sample keeps the
+  // sample's id and ordinal: kFailedPrecondition while a sample of that id is unfinished here.
   uint64_t submit(Request request);
-  // One forward; false when there is nothing to do.
-  bool step();
-  // Steps until every request is finished or aborted. Others may act between two steps.
-  void run();
+  // At most one forward.
+  EngineStep step();
+  // Steps until it rests or pauses. Others may act between two steps.
+  EngineStep run();
+  // No sample begins from now on; steps until those that have begun are finished, it pauses, or
+  // timeout_ns has passed. 0 only asks, a negative one has no end.
+  EngineStep drain(int64_t timeout_ns);
+  // Steps compute nothing until resume().
+  void pause();
+  // Ends a pause and a drain. kBusy, without effect, while the weights that waiting requests would
+  // need are being trained.
+  void resume();
   // Samples finished since the last call, in order of completion.
   std::vector<SamplePtr> take_finished();
   // Ends all requests; their samples come through take_finished with FinishReason::kAborted.
   void abort_all();
+  // The same for the request of one sample; kNotFound when no unfinished sample has this id.
+  void abort_request(uint64_t sample_id);
+  // The same for all that pipeline.partial_rollout_max_aborts does not protect; returns the number
+  // of samples that go on.
+  int64_t interrupt();
   // Gives memory back to the system until wake(): at level 1 KV pool and workspace, at level 2 the
   // packed weights of the model too. Unfinished samples wait and are computed anew; requests are
   // queued; whatever would compute is kFailedPrecondition. A level not above the present one is
@@ -68,7 +90,8 @@ class EnginePart {
   LoadedModel& model() { return *model_; }
 
  private:
-  bool step_locked();
+  EngineStep step_locked();
+  void identify(Request& request);
   void require_awake() const;
   void note_use();
   std::shared_ptr<LoadedModel> model_;
@@ -77,7 +100,7 @@ class EnginePart {
   Arena arena_;
   int sleeps_ = 0;  // level; 0: awake
   std::unique_ptr<Engine> engine_;
-  bool in_use_ = false;
+  bool in_use_ = false, paused_ = false, draining_ = false;
   uint64_t next_sample_id_ = 1, next_request_ = 0;
 };
 

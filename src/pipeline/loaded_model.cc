@@ -13,12 +13,14 @@ namespace {
 
 // Options that decide what a loaded model looks like.
 constexpr const char* kModelKeys[] = {"engine.block_size", "engine.max_model_len",
-                                      "model.chat_template_path", "model.path"};
+                                      "model.chat_template_path", "model.compute_copies",
+                                      "model.path"};
 
 ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
   ModelOptions m;
   m.max_positions = plan.max_model_len;
   m.block_size = options.get_i64("engine.block_size");
+  m.compute_copies = options.get_i64("model.compute_copies");
   return m;
 }
 
@@ -164,7 +166,7 @@ ModelIdentity LoadedModel::identity() const {
           .vocab = c.vocab,
           .hidden = c.hidden,
           .layers = c.layers,
-          .weight_version = model_->version(),
+          .weight_version = model_->trained_version(),
           .weight_digest = model_->weight_digest()};
 }
 
@@ -178,7 +180,7 @@ void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existin
 
 void LoadedModel::begin_use() {
   const std::lock_guard lock(use_mutex_);
-  if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  if (writing_ && !published_apart()) throw Error(Code::kBusy, "the weights are being trained");
   if (run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", run_));
   ++users_;
 }
@@ -218,9 +220,11 @@ LoadedModel::RunLease::~RunLease() {
 
 LoadedModel::WriteLease::WriteLease(LoadedModel& model, int64_t wait_ns) : model_(model) {
   std::unique_lock lock(model.use_mutex_);
-  if (model.users_ > 0) {
+  if (model.users_ > 0 && !model.published_apart()) {
     throw Error(Code::kBusy, str("the weights cannot change while ", model.users_,
-                                 " engines have requests on them"));
+                                 " engines have requests on them and model.compute_copies is 1"))
+        .with_key("model.compute_copies")
+        .with_expected("2, or engines without requests");
   }
   const auto free = [&] { return model.readers_ == 0 && !model.writing_; };
   if (!wait_until_ready(model.use_changed_, lock, wait_ns, free)) {

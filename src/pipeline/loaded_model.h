@@ -1,6 +1,7 @@
 // A model as the host holds it: weights, tokenizer and chat format, shared by reference among
 // engines, trainers and a pipeline. Invariants: its memory was planned against the budget before
-// anything was allocated; weights change only while no engine has requests in flight.
+// anything was allocated; what engines read changes only while none has requests in flight, unless
+// there is a second compute copy.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -52,14 +53,16 @@ class LoadedModel {
   const std::vector<int32_t>& chat_stop_ids() const { return chat_stop_ids_; }
 
   uint64_t version() const { return model_->version(); }
+  // Engines read a compute copy of their own, so training and publication never wait for them.
+  bool published_apart() const { return model_->num_compute_copies() > 1; }
   uint64_t weight_digest() const;
   ModelIdentity identity() const;  // of the weights as they are; kBusy while they are being trained
   // A Hugging Face directory in the given dtype, complete by one rename. kBusy while the weights
   // are being trained.
   void save(const std::string& dir, Dtype dtype, bool replace_existing) const;
 
-  // Engines count themselves here while they have requests; kBusy while the weights change or a
-  // pipeline has the model.
+  // Engines count themselves here while they have requests; kBusy while the weights that they would
+  // read change or a pipeline has the model.
   void begin_use();
   void end_use();
 
@@ -81,8 +84,8 @@ class LoadedModel {
     LoadedModel& model_;
   };
 
-  // Taken around every change of the weights: kBusy naming the number of engines with requests;
-  // waits for a running save or digest, and is kBusy when that takes longer.
+  // Taken around every change of the weights: kBusy naming the number of engines with requests on
+  // the copy that changes; waits for a running save or digest, and is kBusy when that takes longer.
   class WriteLease {
    public:
     explicit WriteLease(LoadedModel& model, int64_t wait_ns);

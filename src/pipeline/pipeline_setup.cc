@@ -19,8 +19,7 @@ const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
 
 // Arenas that exist before the pipeline reserves its own.
 uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
-  return Model::master_bytes(model.config()) + model.model().packed().memory().size() +
-         plan.bytes_of("matmul workspace");
+  return model.model().arena_bytes() + plan.bytes_of("matmul workspace");
 }
 
 constexpr PlanUse kUse = PlanUse::kPipeline;

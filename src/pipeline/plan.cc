@@ -78,6 +78,7 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
   return {{"trainer.max_tokens_per_device", "0"},
           {"trainer.logprob_chunk_tokens", "64"},
           {"model.dtype", "bf16"},
+          {"model.compute_copies", "1"},
           {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
           {"engine.max_num_seqs", std::to_string(o.get_i64("pipeline.samples_per_prompt"))},
           {"engine.max_num_batched_tokens", half("engine.max_num_batched_tokens")},
@@ -228,6 +229,12 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
                    "engine.scheduling_policy = priority orders nothing in a pipeline: its requests "
                    "are fresh prompts of one priority")
               .with_expected("fcfs"));
+  }
+  if (use == PlanUse::kPipeline && options.get_i64("model.compute_copies") > 1) {
+    v.add(conflict("model.compute_copies", "pipeline.mode",
+                   str("model.compute_copies is ", options.get_i64("model.compute_copies"),
+                       " but a run with pipeline.mode sync trains while nothing is drawn"))
+              .with_expected("1"));
   }
   v.collect([&] {
     const int64_t longest = effective_model_len(options, config.max_position);

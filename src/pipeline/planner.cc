@@ -49,11 +49,19 @@ Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse us
   add("matmul workspace", Matmul::workspace_bytes(threads_));
   add("master weights", Model::master_bytes(config));
   add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
-  weight_bytes_ = always_[1].bytes + always_[2].bytes;
+  if (options.get_i64("model.compute_copies") > 1) add_second_copy();
+  for (size_t i = 1; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
 }
 
 void Planner::add(const char* name, uint64_t bytes) { always_.push_back({name, "always", bytes}); }
+
+// Both copies then hold what the first one alone reads from the masters.
+void Planner::add_second_copy() {
+  add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
+  add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
+  add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
+}
 
 void Planner::add_training() {
   if (has_reference()) {

@@ -25,7 +25,7 @@ class Planner {
   // Arenas that live all the time, in the order in which a run makes them.
   const std::vector<PlanEntry>& always() const { return always_; }
   uint64_t always_bytes() const;
-  uint64_t weight_bytes() const { return weight_bytes_; }  // master and packed forward
+  uint64_t weight_bytes() const { return weight_bytes_; }  // masters and compute copies
 
   uint64_t kv_bytes(int64_t blocks) const;
   uint64_t engine_workspace() const;
@@ -52,6 +52,7 @@ class Planner {
 
  private:
   void add(const char* name, uint64_t bytes);
+  void add_second_copy();
   void add_training();
   int64_t group_blocks() const;
 

@@ -136,6 +136,7 @@ EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_le
   if (options.get_string("engine.scheduling_policy") == "priority") {
     e.policy = SchedulingPolicy::kPriority;
   }
+  e.max_aborts = options.get_i64("pipeline.partial_rollout_max_aborts");
   e.trace_lane = TraceLane::kEngine;
   return e;
 }

@@ -1,4 +1,5 @@
-// The weights are held for writing during a step; log-probs only compute.
+// The weights are held for writing during a step; log-probs only compute. With two compute copies a
+// step leaves the published one as it is, and publishing is one store.
 #include "pipeline/trainer_part.h"
 
 #include <algorithm>
@@ -23,9 +24,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
   Runtime& runtime = model_->runtime();
   check_for_use(*model_, options, PlanUse::kTrain);
   const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kTrain);
-  const uint64_t held = Model::master_bytes(model_->config()) +
-                        model_->model().packed().memory().size() +
-                        plan.bytes_of("matmul workspace");
+  const uint64_t held = model_->model().arena_bytes() + plan.bytes_of("matmul workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
   impl_->advantage = advantage_from(options);
@@ -99,7 +98,14 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
   const LoadedModel::WriteLease write(*model_, 0);
   model_->restore_packed();
   MetricList metrics = batch_metrics({batch, rewards, ordered});
-  metrics.append(train_metrics(impl_->trainer->step(train)));
+  metrics.append(train_metrics(train_locked(train)));
+  return metrics;
+}
+
+TrainMetrics TrainerPart::train_locked(std::span<const TrainSample> samples) {
+  if (!model_->published_apart()) return impl_->trainer->step(samples);
+  const TrainMetrics metrics = impl_->trainer->train(samples);
+  impl_->trainer->stage();
   return metrics;
 }
 
@@ -127,7 +133,12 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
 
 uint64_t TrainerPart::publish() {
   const std::lock_guard lock(mutex_);
-  return model_->version();
+  return impl_->trainer->publish();
+}
+
+uint64_t TrainerPart::trained_version() const {
+  const std::lock_guard lock(mutex_);
+  return model_->model().trained_version();
 }
 
 uint64_t TrainerPart::optimizer_steps() const {

@@ -20,25 +20,28 @@ class TrainerPart {
   ~TrainerPart();
   TrainerPart(const TrainerPart&) = delete;
 
-  // One training step over scored samples, publication included: when an optimizer step was
-  // applied, the model's version is one higher. Samples of one ordinal are a group; the batch is
-  // ordered by (ordinal, slot), whatever order they came in. Error(kFailedPrecondition) names a
-  // sample that is not scored.
+  // One training step over scored samples. With one compute copy it publishes: when an optimizer
+  // step was applied, the model's version is one higher. With two publish() does that. Samples of
+  // one ordinal are a group; the batch is ordered by (ordinal, slot), whatever order they came in.
+  // Error(kFailedPrecondition) names a sample that is not scored.
   MetricList step(std::span<const SamplePtr> samples);
   // The same with advantages of the host, one per sample in the order given.
   MetricList step_with_advantages(std::span<const SamplePtr> samples,
                                   std::span<const double> advantages);
-  // Log-probs of ids[prompt_tokens..] under the current weights, at a temperature > 0.
+  // Log-probs of ids[prompt_tokens..] under the trained weights, at a temperature > 0.
   std::vector<float> logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                               float temperature);
-  // The version of the weights that engines read from now on. With one compute copy a step has
-  // published it already; nothing is left to do.
+  // The trained weights become those that engines read from their next step on, whatever runs;
+  // returns their version. With one compute copy a step has done it already.
   uint64_t publish();
+  // The version that the trained weights have or will be published as.
+  uint64_t trained_version() const;
   uint64_t optimizer_steps() const;
   LoadedModel& model() { return *model_; }
 
  private:
   struct Impl;
+  TrainMetrics train_locked(std::span<const TrainSample> samples);
   std::shared_ptr<LoadedModel> model_;
   mutable std::mutex mutex_;
   std::unique_ptr<Impl> impl_;

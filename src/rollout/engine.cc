@@ -3,16 +3,14 @@
 #include "rollout/engine.h"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <utility>
 
-#include "core/arena.h"
-#include "core/checked.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "core/trace.h"
 #include "rollout/batch_builder.h"
+#include "rollout/engine_setup.h"
 #include "rollout/request_check.h"
 #include "rollout/sampler.h"
 #include "rollout/scheduler.h"
@@ -20,57 +18,6 @@
 
 namespace rl {
 namespace {
-
-constexpr int64_t kHeadRows = 64;  // logits rows held at a time
-
-struct WorkspacePlan {
-  uint64_t forward, head, swap, total;
-};
-
-int64_t head_rows(const EngineOptions& options) {
-  return std::min(kHeadRows, options.max_num_seqs);
-}
-
-uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options) {
-  return (CheckedU64(options.swap_blocks) * CheckedU64(kv.block_bytes())).get();
-}
-
-WorkspacePlan plan_workspace(const ModelConfig& config, const KvShape& kv, int num_threads,
-                             const EngineOptions& options) {
-  ArenaPlan plan;
-  const uint64_t forward = plan.book(
-      "forward", ForwardBuffers::bytes(config, kv, options.max_num_batched_tokens, num_threads));
-  const uint64_t head =
-      plan.book("head", HeadBuffers::bytes(config, kv.attention.dtype, head_rows(options), false));
-  const uint64_t swap = plan.book("swap", swap_bytes(kv, options));
-  return {forward, head, swap, plan.total_bytes()};
-}
-
-WorkspacePlan plan_workspace(const Model& model, const EngineOptions& options) {
-  return plan_workspace(model.config(), model.kv_shape(), model.matmul().executor().num_threads(),
-                        options);
-}
-
-int64_t watermark_blocks(const EngineOptions& options) {
-  return static_cast<int64_t>(options.kv_watermark * static_cast<double>(options.num_blocks));
-}
-
-// The options with everything left open filled in.
-EngineOptions resolve(EngineOptions options, const Model& model, const KvPool& kv) {
-  const int64_t longest = std::min(model.config().max_position, model.max_positions());
-  check_engine_options(options, longest);
-  RL_CHECK(kv.data != nullptr && kv.shape.block_bytes() == model.kv_shape().block_bytes());
-  if (options.max_model_len == 0) options.max_model_len = longest;
-  if (options.num_blocks == 0) options.num_blocks = kv.num_blocks;
-  if (options.num_blocks != kv.num_blocks ||
-      options.num_blocks > std::numeric_limits<int32_t>::max()) {
-    throw Error(Code::kOutOfRange, str("the engine is set to ", options.num_blocks,
-                                       " KV blocks, its pool has ", kv.num_blocks))
-        .with_key("num_blocks")
-        .with_expected("the pool's number, below 2^31");
-  }
-  return options;
-}
 
 PhiloxKey draw_key(const Request& request) {
   if (request.bare) return {request.seed, RngPurpose::kRequest};
@@ -96,20 +43,11 @@ bool contains(std::span<const int32_t> ids, int32_t id) {
 
 }  // namespace
 
-uint64_t engine_workspace_bytes(const Model& model, const EngineOptions& options) {
-  return plan_workspace(model, options).total;
-}
-
-uint64_t engine_workspace_bytes(const ModelConfig& config, const KvShape& kv, int num_threads,
-                                const EngineOptions& options) {
-  return plan_workspace(config, kv, num_threads, options).total;
-}
-
 struct Engine::Impl {
   Impl(const Model& model, const EngineOptions& given, const KvPool& kv, std::byte* workspace,
        const Tokenizer* tokenizer, const Tracer* tracer)
       : model(model),
-        options(resolve(given, model, kv)),
+        options(resolve_options(given, model, kv)),
         kv(kv),
         plan(plan_workspace(model, options)),
         forward_buffers(model.config(), kv.shape, options.max_num_batched_tokens, num_workers(),
@@ -122,12 +60,13 @@ struct Engine::Impl {
         scheduler({options.max_num_seqs, options.max_num_batched_tokens, options.prefill_chunk,
                    options.chunked_prefill, watermark_blocks(options)},
                   blocks, swap),
+        weights(&model.published()),
         builder(options.max_num_batched_tokens, options.max_num_seqs),
         sampler(model.config().vocab, num_workers()),
         tokenizer(tokenizer),
         tracer(tracer) {
     RL_CHECK(workspace != nullptr);
-    version = model.version();
+    version = weights->version();
     choices.reserve(static_cast<size_t>(options.max_num_seqs));
     scales.reserve(static_cast<size_t>(head.max_rows));
   }
@@ -154,7 +93,7 @@ struct Engine::Impl {
   const Model& model;
   const EngineOptions options;
   const KvPool kv;
-  const WorkspacePlan plan;
+  const EngineWorkspace plan;
   ForwardBuffers forward_buffers;
   HeadBuffers head;
   const KvPool swap_pool;
@@ -162,7 +101,8 @@ struct Engine::Impl {
   SwapSpace swap;
   Scheduler scheduler;
   uint64_t next_number = 0;
-  uint64_t version = 0;  // that blocks were computed with
+  const ComputeCopy* weights;  // of the step under way, or of the last one
+  uint64_t version = 0;        // that blocks were computed with
   BatchBuilder builder;
   Sampler sampler;
   const Tokenizer* tokenizer;
@@ -209,11 +149,12 @@ bool Engine::Impl::match_stop(Sequence& sequence, int32_t id) {
 }
 
 bool Engine::Impl::step() {
-  if (scheduler.idle()) return false;
+  if (scheduler.rests()) return false;
   const int64_t start_ns = real_clock().now_ns();
-  if (version != model.version()) {
+  weights = &model.published();
+  if (version != weights->version()) {
     scheduler.forget_computed();
-    version = model.version();
+    version = weights->version();
   }
   const Schedule& schedule = scheduler.next();
   ScopedSpan span(tracer, schedule.prefill_rows > 0 ? "engine.prefill" : "engine.decode",
@@ -232,7 +173,9 @@ void Engine::Impl::run_forward(const Schedule& schedule) {
   move_blocks(schedule);
   builder.build(schedule);
   const int64_t start_ns = real_clock().now_ns();
-  forward(model, builder.batch(), kv, forward_buffers, nullptr);
+  ForwardBatch batch = builder.batch();
+  batch.weights = weights;
+  forward(model, batch, kv, forward_buffers, nullptr);
   stats.model_ns += real_clock().now_ns() - start_ns;
 }
 
@@ -271,7 +214,7 @@ void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, 
   }
   gather_rows(model, forward_buffers.hidden, builder.logits_rows().subspan(first_row, rows), head);
   const int64_t start_ns = real_clock().now_ns();
-  head_forward(model, scales, head);
+  head_forward(model, *weights, scales, head);
   stats.model_ns += real_clock().now_ns() - start_ns;
   const auto base = static_cast<int64_t>(first_row);
   model.matmul().executor().parallel_for(static_cast<int64_t>(draws), [&](int64_t i, int worker) {
@@ -318,7 +261,7 @@ void Engine::Impl::append(const DrawTarget& target, const TokenChoice& choice, i
   sample.ids.push_back(choice.id);
   sample.logprobs.push_back(choice.logprob);
   sample.logprobs_sampled.push_back(choice.logprob_sampled);
-  sample.versions.push_back(model.version());
+  sample.versions.push_back(version);
   sample.loss_mask.push_back(1);
   const auto top = static_cast<ptrdiff_t>(sample.num_top);
   sample.top_ids.insert(sample.top_ids.end(), choice.top_ids.begin(),
@@ -350,13 +293,7 @@ void Engine::Impl::end(Sequence& sequence, FinishReason reason, int64_t now_ns) 
 void Engine::Impl::end_nonfinite(Sequence& sequence, int64_t now_ns) {
   Sample& sample = *sequence.sample;
   nonfinite.push_back({sample.ordinal, sample.slot, sample.ids.size()});
-  sample.ids.resize(static_cast<size_t>(sample.prompt_tokens));
-  sample.logprobs.clear();
-  sample.logprobs_sampled.clear();
-  sample.versions.clear();
-  sample.loss_mask.clear();
-  sample.top_ids.clear();
-  sample.top_logprobs.clear();
+  cut_back(sample, sequence.request->first_tokens());
   ++stats.nonfinite;
   end(sequence, FinishReason::kAborted, now_ns);
 }
@@ -365,6 +302,7 @@ void Engine::Impl::abort(ActiveRequest& active, int64_t now_ns) {
   for (Sequence& sequence : active.sequences) {
     if (sequence.state == SequenceState::kFinished) continue;
     if (!sequence.sample) sequence.sample = make_sample(sequence);
+    ++sequence.sample->num_aborts;
     end(sequence, FinishReason::kAborted, now_ns);
   }
 }
@@ -400,6 +338,31 @@ void Engine::abort_all() {
 
 void Engine::forget_kv() { impl_->scheduler.forget_computed(); }
 
+int64_t Engine::interrupt() {
+  const int64_t now_ns = real_clock().now_ns();
+  int64_t spared = 0;
+  for (const auto& [number, active] : impl_->scheduler.requests()) {
+    if (active->was_aborted(impl_->options.max_aborts)) {
+      spared += active->unfinished;
+    } else {
+      impl_->abort(*active, now_ns);
+    }
+  }
+  impl_->scheduler.drop_finished();
+  return spared;
+}
+
+std::optional<uint64_t> Engine::find(uint64_t sample_id) const {
+  for (const auto& [number, active] : impl_->scheduler.requests()) {
+    const uint64_t index = sample_id - active->request.first_sample_id;
+    if (index >= active->sequences.size()) continue;
+    if (active->sequences[index].state != SequenceState::kFinished) return number;
+  }
+  return std::nullopt;
+}
+
+void Engine::set_admitting(bool admitting) { impl_->scheduler.set_admitting(admitting); }
+bool Engine::rests() const { return impl_->scheduler.rests(); }
 bool Engine::idle() const { return impl_->scheduler.idle(); }
 
 // Its own vector keeps its room for the next steps.
@@ -425,6 +388,7 @@ EngineStats Engine::stats() const {
   EngineStats stats = impl_->stats;
   stats.running = impl_->scheduler.num_running();
   stats.waiting = impl_->scheduler.num_waiting();
+  stats.begun = impl_->scheduler.num_begun();
   stats.blocks_in_use = impl_->blocks.pool().num_used();
   stats.blocks_total = impl_->blocks.pool().num_blocks();
   const SchedulerCounts& counts = impl_->scheduler.counts();

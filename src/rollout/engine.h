@@ -8,10 +8,12 @@
 //    to zero when idle.
 // 3. A request is validated whole at submit: an error leaves the engine untouched.
 // 4. When blocks run out, the sequence whose turn is last waits again; see rollout/scheduler.h.
-// One owner, one thread. The model may be published between two steps: running samples go on under
-// the new version from their next token, with keys and values computed anew.
+// One owner, one thread. The model may be published between two steps, and with two compute copies
+// at any time; a step keeps to the copy it began with. Running samples go on under the new version
+// from their next token, with keys and values computed anew.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,8 @@ struct EngineOptions {
   int64_t swap_blocks = 0;      // places for the blocks of preempted sequences; 0: computed anew
   double kv_watermark = 0.01;   // share of the blocks that admissions leave free, [0, 1)
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  // interrupt() spares samples that were aborted so many times; 0: it spares none.
+  int64_t max_aborts = 0;
   uint32_t trace_lane = 0;    // of the spans engine.prefill and engine.decode
 };
 
@@ -76,6 +80,7 @@ struct Request {
 
 struct EngineStats {
   int64_t running = 0, waiting = 0;  // samples
+  int64_t begun = 0;  // of these, samples that run or ran: a drain waits for them
   int64_t blocks_in_use = 0, blocks_total = 0;
   int64_t preemptions = 0, swapped_blocks = 0;
   // Tokens of admitted sequences, and those of them whose KV was found by content.
@@ -112,12 +117,22 @@ class Engine {
   // slot and position. Such a sample comes back as kAborted without generated tokens; others go on.
   std::vector<Error> take_errors();
   // Ends a request, or every one: unfinished samples come back through take_finished with
-  // FinishReason::kAborted and the tokens they had. False: no such request is unfinished.
+  // FinishReason::kAborted, the tokens they had, and one abort more. False: no such request is
+  // unfinished.
   bool abort(uint64_t number);
   void abort_all();
   // The bytes of pool and workspace may serve others until the next step, which finds no keys and
   // values: prefixes are forgotten, and running samples wait to be computed anew.
   void forget_kv();
+  // Ends every request but those with a sample that max_aborts protects; returns the number of
+  // samples that go on.
+  int64_t interrupt();
+  // The number of the request that has an unfinished sample of this id.
+  std::optional<uint64_t> find(uint64_t sample_id) const;
+  // While admissions are off, samples that never ran wait. They are on at first.
+  void set_admitting(bool admitting);
+  // Nothing can be computed: idle, or all that is left waits for admissions to be on.
+  bool rests() const;
   bool idle() const;
   EngineStats stats() const;
 

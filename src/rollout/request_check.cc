@@ -201,6 +201,7 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions) {
   check_range("engine.prefill_chunk", options.prefill_chunk, 0, kMost);
   check_range("engine.max_model_len", options.max_model_len, 0, max_positions);
   check_range("engine.swap_blocks", options.swap_blocks, 0, kMost);
+  check_range("pipeline.partial_rollout_max_aborts", options.max_aborts, 0, kMost);
   check_watermark(options.kv_watermark);
   check_unchunked(options, options.max_model_len ? options.max_model_len : max_positions);
   if (options.max_num_batched_tokens >= options.max_num_seqs) return;

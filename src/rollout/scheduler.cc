@@ -44,7 +44,7 @@ const Schedule& Scheduler::next() {
   schedule_.decode_rows = schedule_.prefill_rows = 0;
   const bool all_served = schedule_running();
   if (all_served) admit_waiting();
-  RL_CHECK(!schedule_.rows.empty() || idle());
+  RL_CHECK(!schedule_.rows.empty() || rests());
   handed_out_ = true;
   return schedule_;
 }
@@ -82,11 +82,12 @@ int64_t Scheduler::rows_to_go(const Sequence& s) const {
 }
 
 void Scheduler::admit_waiting() {
+  if (!admitting_ && begun_waiting_ == 0) return;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (num_running() == limits_.max_num_seqs) return;
-    Sequence& s = **it;
+    Sequence& s = **it++;
+    if (!admitting_ && !s.begun) continue;
     if (!s.sample) prepare_to_run(s, blocks_);
-    ++it;
     if (s.request->leader)
       follow(s);
     else if (prompt_room_ == 0 || !admit(s))
@@ -172,6 +173,8 @@ void Scheduler::start_running(Sequence& s) {
   spare_nodes_.push_back(waiting_.extract(&s));
   running_.insert(std::upper_bound(running_.begin(), running_.end(), &s, EarlierTurn()), &s);
   s.state = SequenceState::kRunning;
+  if (s.begun) --begun_waiting_;
+  s.begun = true;
 }
 
 // Makes blocks free for positions up to `end`; false when the sequence itself had to give way.
@@ -246,6 +249,7 @@ void Scheduler::wait_again(Sequence& s) {
   node.value() = &s;
   waiting_.insert(std::move(node));
   s.state = SequenceState::kWaiting;
+  ++begun_waiting_;
 }
 
 void Scheduler::add_rows(Sequence& s, int64_t rows) {
@@ -306,6 +310,7 @@ void Scheduler::finish(Sequence& s) {
     spare_nodes_.pop_back();
   } else {
     waiting_.erase(&s);
+    if (s.begun) --begun_waiting_;
     drop_swapped(s);
   }
   s.state = SequenceState::kFinished;

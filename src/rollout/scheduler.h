@@ -12,7 +12,8 @@
 //    (the request was checked), so whoever is first makes progress: nothing starves.
 // 3. Nothing is admitted in a step that took blocks away, and an admission leaves the watermark
 //    free unless nothing else runs.
-// 4. A waiting sequence is overtaken only by those that follow a leader already running.
+// 4. A waiting sequence is overtaken only by those that follow a leader already running, and while
+//    admissions are off by those that ran before.
 // Knows nothing of models: rows are computed and tokens appended by the caller.
 #pragma once
 #include <cstdint>
@@ -72,7 +73,9 @@ class Scheduler {
   // A request that passed check_request: one sequence of it fits the empty pool. A failure changes
   // nothing.
   void submit(std::unique_ptr<ActiveRequest> request);
-  // The rows of the next forward; empty when idle. Valid until the next call. Calling it again
+  // While admissions are off, sequences that never ran wait.
+  void set_admitting(bool admitting) { admitting_ = admitting; }
+  // The rows of the next forward; empty when it rests. Valid until the next call. Calling it again
   // without advance() gives the same rows, without transfers that were already handed out. A call
   // that fails (there is no memory for a sample) is to be made again, before anything is written.
   const Schedule& next();
@@ -90,6 +93,9 @@ class Scheduler {
   // By number of submission.
   const std::map<uint64_t, std::unique_ptr<ActiveRequest>>& requests() const { return requests_; }
   bool idle() const { return running_.empty() && waiting_.empty(); }
+  // Nothing can run: idle, or admissions are off and all that is left never ran.
+  bool rests() const { return admitting_ ? idle() : num_begun() == 0; }
+  int64_t num_begun() const { return num_running() + begun_waiting_; }
   int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
   const SchedulerCounts& counts() const { return counts_; }
@@ -133,6 +139,8 @@ class Scheduler {
   Schedule schedule_;
   bool handed_out_ = true;  // its transfers are known to the caller
   SchedulerCounts counts_;
+  bool admitting_ = true;
+  int64_t begun_waiting_ = 0;  // waiting sequences that ran before
   int64_t prompt_room_ = 0;  // rows that prompts may still take in this step
 };
 

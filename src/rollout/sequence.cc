@@ -1,5 +1,6 @@
 #include "rollout/sequence.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -50,6 +51,8 @@ SamplePtr resumed_sample(const Request& r) {
   auto sample = std::make_shared<Sample>(*r.resume);
   sample->finish = FinishReason::kNone;
   sample->finished_ns = 0;
+  sample->scored = false;
+  sample->reward = 0;
   return sample;
 }
 
@@ -65,6 +68,25 @@ void reserve_tokens(Sample& sample, size_t tokens) {
 }
 
 }  // namespace
+
+bool ActiveRequest::was_aborted(int64_t times) const {
+  if (times == 0) return false;
+  return std::any_of(sequences.begin(), sequences.end(), [&](const Sequence& s) {
+    const Sample* sample = s.sample ? s.sample.get() : request.resume.get();
+    return s.state != SequenceState::kFinished && sample != nullptr && sample->num_aborts >= times;
+  });
+}
+
+void cut_back(Sample& sample, int64_t tokens) {
+  const auto generated = static_cast<size_t>(tokens - sample.prompt_tokens);
+  sample.ids.resize(static_cast<size_t>(tokens));
+  sample.logprobs.resize(generated);
+  sample.logprobs_sampled.resize(generated);
+  sample.versions.resize(generated);
+  sample.loss_mask.resize(generated);
+  sample.top_ids.resize(generated * sample.num_top);
+  sample.top_logprobs.resize(generated * sample.num_top);
+}
 
 std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,
                                            SchedulingPolicy policy) {

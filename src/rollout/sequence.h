@@ -25,6 +25,7 @@ struct Sequence {
   uint32_t index = 0;  // into request->sequences
   SequenceState state = SequenceState::kWaiting;
   bool follows = false;
+  bool begun = false;  // it runs or ran
   SamplePtr sample;              // made when it first runs
   std::vector<int32_t> blocks;   // of positions 0.., block_size each
   std::vector<int32_t> swapped;  // their content in the swap space while it waits
@@ -50,6 +51,8 @@ struct ActiveRequest {
   // The running sequence that computes the prompt for its followers.
   Sequence* leader = nullptr;
 
+  // An unfinished sample of it was aborted so many times; never with 0.
+  bool was_aborted(int64_t times) const;
   // Ids that stand before anything is drawn.
   int64_t first_tokens() const {
     return static_cast<int64_t>(request.resume ? request.resume->ids.size()
@@ -72,6 +75,8 @@ struct EarlierTurn {
 // A request of its own with one waiting sequence per sample.
 std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,
                                            SchedulingPolicy policy);
+// Keeps the first ids of a sample and what belongs to them.
+void cut_back(Sample& sample, int64_t tokens);
 // The temperature of the log-probs that a sample stores; greedy ones are measured at 1.
 inline float stored_temperature(const SamplingParams& params) {
   return params.temperature == 0 ? 1.0f : params.temperature;

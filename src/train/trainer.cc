@@ -92,6 +92,8 @@ uint64_t Trainer::publish() {
   return impl_->publish(ns);
 }
 
+void Trainer::stage() { impl_->stage(); }
+
 void Trainer::logprobs(const Model& model, std::span<const Sample* const> samples,
                        std::span<const std::span<float>> out) {
   if (&model != &impl_->model && &model != impl_->reference) {

@@ -65,11 +65,13 @@ class Trainer {
 
   // Optimizer steps on the masters. Everything is checked before anything runs; an error names the
   // sample's id, the field and the limit. With kl_in_loss every sample needs ref_logprobs or the
-  // trainer a reference. Until publish() nobody may read the model: its norms and embedding are new
-  // already, its packed matrices are not.
+  // trainer a reference. With one compute copy nobody may read the model until publish(): its norms
+  // and embedding are new already, its packed matrices are not.
   TrainMetrics train(std::span<const TrainSample> samples);
-  // Packs trained masters as the model's version + 1. Without an optimizer step since the last one
-  // it does nothing. Returns the version.
+  // Packs trained masters, so that publish() has only to name them. Not while anything computes.
+  void stage();
+  // Makes trained masters the model's version + 1. Without an optimizer step since the last one it
+  // does nothing. Returns the version.
   uint64_t publish();
 
   // Forward only: log-probs of all generated tokens of each sample, at its temperature, into out[i]

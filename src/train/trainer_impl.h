@@ -29,6 +29,7 @@ struct Trainer::Impl {
   void logprobs(const Model& which, std::span<const Sample* const> samples,
                 std::span<const std::span<float>> out);
   uint64_t publish(int64_t& ns);
+  void stage();
 
   void require_whole() const;
   void check(std::span<const TrainSample> samples) const;

@@ -123,8 +123,7 @@ void Trainer::Impl::score_reference(TrainMetrics& metrics) {
 
 void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> samples,
                              std::span<const std::span<float>> out) {
-  if (&which == &model && forward_stale) model.repack();
-  if (&which == &model) forward_stale = false;
+  if (&which == &model) stage();
   std::vector<PackItem> all;
   for (const Sample* s : samples) {
     const auto index = static_cast<int32_t>(all.size());
@@ -143,8 +142,7 @@ void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> 
 
 void Trainer::Impl::prepare(TrainMetrics& metrics) {
   const PhaseTimer phase(place, "train.prepare", metrics.prepare_ns);
-  if (forward_stale) model.repack();
-  forward_stale = false;
+  stage();
   if (backward_stale) packed_backward.pack(model.matmul(), model.master());
   backward_stale = false;
   optimizer.zero_gradients();
@@ -249,9 +247,15 @@ void Trainer::Impl::name_non_finite(TrainMetrics& metrics) {
 uint64_t Trainer::Impl::publish(int64_t& ns) {
   if (!unpublished) return model.version();
   const PhaseTimer phase(place, "train.publish", ns);
-  model.publish();
-  forward_stale = unpublished = false;
+  stage();
+  model.release();
+  unpublished = false;
   return model.version();
+}
+
+void Trainer::Impl::stage() {
+  if (forward_stale) model.repack();
+  forward_stale = false;
 }
 
 }  // namespace rl

@@ -30,7 +30,7 @@ struct Parts {
     return r;
   }
   uint64_t resident_packed() const {
-    return resident_bytes(model->model().packed().memory());
+    return resident_bytes(model->model().published().packed().memory());
   }
 
   TempDir dir;

@@ -54,17 +54,20 @@ TEST(Plan, EqualsTheLedgerOfAPipeline) {
 
 TEST(Plan, EqualsTheLedgerOfTheParts) {
   const TempDir dir;
-  const OptionSet o = tiny_options(dir);
-  const auto runtime = std::make_shared<Runtime>(o);
-  {
+  for (const int64_t copies : {1, 2}) {
+    OptionSet o = tiny_options(dir);
+    o.set_i64("model.compute_copies", copies);
+    const auto runtime = std::make_shared<Runtime>(o);
+    {
+      const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
+      EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kModel)));
+      const EnginePart engine(model, o);
+      EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kGenerate)));
+    }
     const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-    EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kModel)));
-    const EnginePart engine(model, o);
-    EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kGenerate)));
+    const TrainerPart trainer(model, o);
+    EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
   }
-  const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-  const TrainerPart trainer(model, o);
-  EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
 }
 
 // In synchronous mode the same bytes serve KV or activations.

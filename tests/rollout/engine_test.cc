@@ -182,6 +182,81 @@ TEST_F(EngineTest, AbortEndsRunningAndWaitingRequests) {
   EXPECT_EQ(test.run({make_request({1}, 3)}).size(), 1u);
 }
 
+// A request that goes on from a sample, which then has room for `tokens` more.
+Request resumed(const Request& origin, const SamplePtr& sample, int64_t tokens) {
+  Request r = origin;
+  r.prompt.clear();
+  r.num_samples = 1;
+  r.resume = sample;
+  r.first_sample_id = sample->id;
+  r.max_new_tokens = tokens;
+  return r;
+}
+
+TEST_F(EngineTest, AbortsAreCountedInASampleThatGoesOn) {
+  TestEngine test(tiny_, {});
+  Request r = make_request({10, 20, 30}, 30, 1.0f);
+  r.first_sample_id = 7;
+  test.engine.submit(r);
+  SamplePtr s;
+  for (uint32_t aborts = 1; aborts <= 3; ++aborts) {
+    for (int i = 0; i < 5; ++i) test.engine.step();
+    ASSERT_TRUE(test.engine.find(7));
+    EXPECT_FALSE(test.engine.find(8));
+    ASSERT_TRUE(test.engine.abort(*test.engine.find(7)));
+    EXPECT_FALSE(test.engine.find(7));
+    s = test.take().at({0, 0});
+    EXPECT_EQ(s->num_aborts, aborts);
+    EXPECT_EQ(s->generated(), 5 * aborts);
+    test.engine.submit(resumed(r, s, 30 - s->generated()));
+  }
+  const Sample done = *test.run().at({0, 0});
+  EXPECT_EQ(done.num_aborts, 3u);
+  EXPECT_EQ(s->finish, FinishReason::kAborted) << "what is gone on from is not changed";
+  expect_same_sample(done, free_run());
+}
+
+TEST_F(EngineTest, AnInterruptSparesWhatWasAbortedTooOften) {
+  for (const int64_t limit : {0, 2}) {
+    TestEngine test(tiny_, {.max_aborts = limit});
+    Request old = make_request({10, 20, 30}, 30, 1.0f, 1), young = make_request({4}, 30, 1.0f, 2);
+    young.num_samples = 2;
+    const auto often = std::make_shared<Sample>();
+    often->ids = old.prompt;
+    often->prompt_tokens = 3;
+    often->ordinal = 1;
+    often->num_aborts = 2;
+    test.engine.submit(resumed(old, often, 30));
+    test.engine.submit(young);
+    for (int i = 0; i < 4; ++i) test.engine.step();
+    EXPECT_EQ(test.engine.interrupt(), limit == 0 ? 0 : 1);
+    const SampleMap aborted = test.take();
+    EXPECT_EQ(aborted.size(), limit == 0 ? 3u : 2u);
+    for (const auto& [key, s] : aborted) EXPECT_EQ(s->generated(), 4);
+    const SampleMap rest = test.run();
+    EXPECT_EQ(rest.size(), limit == 0 ? 0u : 1u);
+    if (limit != 0) {
+      EXPECT_EQ(rest.at({1, 0})->num_aborts, 2u);
+    }
+    expect_idle(test.engine);
+  }
+}
+
+TEST_F(EngineTest, NonFiniteLogitsTakeNothingFromAnEarlierTurn) {
+  const auto before = std::make_shared<Sample>(free_run());
+  float* embedding = tiny_.model->master() + tiny_.model->layout().embedding();
+  for (int64_t id = 0; id < tiny_.model->config().vocab; ++id) {
+    embedding[id * tiny_.model->config().hidden] = std::numeric_limits<float>::quiet_NaN();
+  }
+  TestEngine test(tiny_, {});
+  const Request r = make_request({10, 20, 30}, 30, 1.0f);
+  const Sample after = *test.run({resumed(r, before, 4)}).at({0, 0});
+  EXPECT_EQ(after.finish, FinishReason::kAborted);
+  EXPECT_EQ(after.ids, before->ids);
+  EXPECT_TRUE(same_bits(after.logprobs, before->logprobs));
+  EXPECT_EQ(after.loss_mask, before->loss_mask);
+}
+
 TEST_F(EngineTest, RefusedRequestLeavesTheEngineAsItWas) {
   TestEngine test(tiny_, {.max_model_len = 40}, 2);
   expect_error(Code::kResourceExhausted, [&] { test.engine.submit(make_request({1, 2}, 32)); });

@@ -1,6 +1,6 @@
 // Random workloads against samples made alone. One to three engines on one model get requests at
 // random times, with pools small enough to preempt, aborts that go on later, conversations and
-// publications of other weights in between. Then every sample is made again, alone, token run by
+// publications of other weights in between, with one compute copy and with two. Then every sample is made again, alone, token run by
 // token run under the versions it names, and must have the same bits.
 #include <gtest/gtest.h>
 
@@ -24,16 +24,18 @@ void write_version(const std::vector<float>& base, uint64_t version, float* mast
 
 struct WorkloadModel {
   WorkloadModel(const char* name, Dtype dtype)
-      : live(TinyModel::fixture(name), dtype, 2), alone(TinyModel::fixture(name), dtype, 1) {
-    const float* master = live.model->master();
-    base.assign(master, master + live.model->layout().total());
+      : one_copy(TinyModel::fixture(name), dtype, 2),
+        two_copies(TinyModel::fixture(name), dtype, 2, 16, 2),
+        alone(TinyModel::fixture(name), dtype, 1) {
+    const float* master = alone.model->master();
+    base.assign(master, master + alone.model->layout().total());
   }
   // The masters are those of the version before; nothing reads meanwhile.
   void publish(TinyModel& tiny, uint64_t version) const {
     write_version(base, version, tiny.model->master());
     tiny.model->publish_as(version);
   }
-  TinyModel live, alone;
+  TinyModel one_copy, two_copies, alone;
   std::vector<float> base;
 };
 
@@ -45,8 +47,11 @@ struct Tally {
 class Workload {
  public:
   Workload(WorkloadModel& models, unsigned seed, Tally& tally)
-      : models_(models), tally_(tally), rng_(seed) {
-    models_.publish(models_.live, 0);
+      : models_(models),
+        live_(seed % 2 == 0 ? models.one_copy : models.two_copies),
+        tally_(tally),
+        rng_(seed) {
+    models_.publish(live_, 0);
     const auto count = 1 + below(3);
     for (int32_t i = 0; i < count; ++i) add_engine();
     for (int i = 0; i < 5; ++i) prompts_.push_back(random_ids(1 + below(60)));
@@ -60,7 +65,8 @@ class Workload {
       for (const auto& engine : engines_) engine->engine.step();
       collect();
       if (below(25) == 0) abort_one();
-      if (version_ + 1 < kVersions && below(60) == 0) publish();
+      if (version_ + 1 < kVersions && below(60) == 0) train();
+      if (trained_ > version_ && (!apart() || below(10) == 0)) publish();
     }
     for (const auto& engine : engines_) {
       expect_idle(engine->engine);
@@ -78,7 +84,7 @@ class Workload {
   }
   std::vector<int32_t> random_ids(int32_t count) {
     std::vector<int32_t> ids(static_cast<size_t>(count));
-    for (int32_t& id : ids) id = below(static_cast<int32_t>(models_.live.model->config().vocab));
+    for (int32_t& id : ids) id = below(static_cast<int32_t>(live_.model->config().vocab));
     return ids;
   }
 
@@ -92,7 +98,7 @@ class Workload {
     o.swap_blocks = below(2) * 10;
     o.kv_watermark = below(2) * 0.1;
     o.policy = SchedulingPolicy::kPriority;
-    engines_.push_back(std::make_unique<TestEngine>(models_.live, o, 8 + below(12)));
+    engines_.push_back(std::make_unique<TestEngine>(live_, o, 8 + below(12)));
   }
 
   Request fresh_request(int32_t ordinal) {
@@ -178,8 +184,21 @@ class Workload {
     collect();
   }
 
+  bool apart() const { return live_.model->num_compute_copies() > 1; }
+
+  // With one copy the engines read the masters, so that publication follows at once. With two they
+  // go on under the old version, and further training does not change that.
+  void train() {
+    trained_ = version_ + 1;
+    write_version(models_.base, trained_, live_.model->master());
+    if (apart()) live_.model->repack();
+  }
+
   void publish() {
-    models_.publish(models_.live, ++version_);
+    if (!apart()) live_.model->repack();
+    live_.model->release();
+    version_ = trained_;
+    ASSERT_EQ(live_.model->version(), version_);
     ++tally_.publications;
   }
 
@@ -256,6 +275,7 @@ class Workload {
   }
 
   WorkloadModel& models_;
+  TinyModel& live_;
   Tally& tally_;
   std::mt19937 rng_;
   std::vector<std::unique_ptr<TestEngine>> engines_;
@@ -264,7 +284,7 @@ class Workload {
   std::vector<std::pair<size_t, uint64_t>> numbers_;
   std::map<SampleKey, int64_t> appended_, turns_;
   SampleMap done_;
-  uint64_t version_ = 0;
+  uint64_t version_ = 0, trained_ = 0;
 };
 
 class EngineWorkload : public ::testing::TestWithParam<std::tuple<const char*, Dtype>> {};

@@ -53,7 +53,9 @@ class Harness {
 
   // One step; a sample ends early with this probability per token, in percent.
   const Schedule& step(unsigned end_percent = 0) {
+    const int64_t begun = scheduler.num_begun();
     const Schedule& schedule = scheduler.next();
+    EXPECT_TRUE(admitting_ || scheduler.num_begun() == begun) << "a sample began during a drain";
     check_schedule(schedule);
     write(schedule);
     std::vector<Sequence*> draws;
@@ -87,6 +89,11 @@ class Harness {
     }
     scheduler.drop_finished();
     check_pool();
+  }
+
+  void set_admitting(bool admitting) {
+    admitting_ = admitting;
+    scheduler.set_admitting(admitting);
   }
 
   // New weights: the content that was written is worth nothing.
@@ -149,6 +156,7 @@ class Harness {
       for (const auto& [number, active] : scheduler.requests()) {
         for (const Sequence& s : active->sequences) {
           if (s.state != SequenceState::kWaiting || active->leader) continue;
+          if (!admitting_ && !s.begun) continue;
           ASSERT_FALSE(EarlierTurn()(&s, started))
               << "request " << number << " was overtaken by " << started->request->number;
         }
@@ -211,6 +219,7 @@ class Harness {
   std::vector<std::vector<uint64_t>> content_, swapped_;
   std::set<std::pair<uint64_t, uint32_t>> ran_;  // in the last step
   uint64_t submitted_ = 0, version_ = 0;
+  bool admitting_ = true;
 };
 
 SchedulerLimits limits(int64_t seqs, int64_t batch, int64_t chunk = 0) {
@@ -416,6 +425,30 @@ TEST(Scheduler, PublicationComputesEverythingAnew) {
   h.expect_empty();
 }
 
+TEST(Scheduler, WithoutAdmissionsOnlyWhatHasBegunIsFinished) {
+  Harness h(limits(8, 64), {6});
+  for (int i = 0; i < 3; ++i) h.submit(kBlock - 2, 2 * kBlock, 1);
+  h.step();
+  h.submit(4, 3, 1);
+  for (int i = 0; h.scheduler.counts().preemptions == 0; ++i) {
+    ASSERT_LT(i, 100);
+    h.step();
+  }
+  h.set_admitting(false);
+  EXPECT_EQ(h.scheduler.num_begun(), 4);
+  h.submit(4, 3, 2);
+  while (!h.scheduler.rests()) h.step();
+  EXPECT_EQ(h.scheduler.num_waiting(), 2);
+  EXPECT_EQ(h.scheduler.num_running(), 0);
+  EXPECT_FALSE(h.scheduler.idle());
+  EXPECT_TRUE(h.step().rows.empty());
+  h.set_admitting(true);
+  EXPECT_FALSE(h.scheduler.rests());
+  h.run();
+  EXPECT_EQ(h.tokens, 3 * 2 * kBlock + 3 * 3);
+  h.expect_empty();
+}
+
 TEST(Scheduler, TheEndOfALeaderSendsItsFollowersBack) {
   Harness h(limits(8, 8), {32});
   h.submit(3 * kBlock, 4, 4);
@@ -460,8 +493,10 @@ TEST(Scheduler, KeepsItsLawsUnderRandomLoad) {
       h.step(5);
       if (h.random(60) == 0 && !h.scheduler.requests().empty()) h.abort_request(h.random(100));
       if (h.random(80) == 0) h.publish();
+      if (h.random(30) == 0) h.set_admitting(h.random(2) == 0);
       if (HasFatalFailure()) return;
     }
+    h.set_admitting(true);
     h.run();
     h.expect_empty();
     copies += h.copies;

@@ -15,11 +15,12 @@ namespace rl::testing {
 
 struct TinyModel {
   explicit TinyModel(const std::string& path, Dtype compute = Dtype::kF32, int threads = 1,
-                     int64_t block_size = 16)
+                     int64_t block_size = 16, int64_t compute_copies = 1)
       : executor(make_thread_executor(threads)), matmul(*executor, compute) {
     const auto source = open_weight_source(real_fs(), path);
     ModelOptions options;
     options.block_size = block_size;
+    options.compute_copies = compute_copies;
     model = std::make_unique<Model>(*source, matmul, options);
   }
   static std::string fixture(const std::string& name) { return std::string(RL_FIXTURES) + "/models/" + name; }

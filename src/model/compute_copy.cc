@@ -1,0 +1,72 @@
+// Own vectors stand in the order in which place_vectors() visits them, each on a 64-byte boundary.
+#include "model/compute_copy.h"
+
+#include <algorithm>
+
+namespace rl {
+namespace {
+
+constexpr int64_t kAlignFloats = 16;
+constexpr int64_t kMoveFloats = int64_t{1} << 18;  // per task
+
+// Calls place(offset, size, pointer to set) for every parameter that is not packed.
+template <typename Place>
+void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVectors& v,
+                   Place&& place) {
+  const int64_t qkv = (c.heads + 2 * c.kv_heads) * c.head_dim;
+  place(layout.embedding(), c.vocab * c.hidden, v.embedding);
+  v.layers.resize(static_cast<size_t>(c.layers));
+  for (int64_t l = 0; l < c.layers; ++l) {
+    const LayerOffsets& at = layout.layer(l);
+    LayerVectors& to = v.layers[static_cast<size_t>(l)];
+    const auto optional = [&](int64_t offset, int64_t size, const float*& pointer) {
+      if (offset >= 0) place(offset, size, pointer);
+    };
+    optional(at.input_norm, c.hidden, to.input_norm);
+    optional(at.qkv_bias, qkv, to.qkv_bias);
+    optional(at.q_norm, c.head_dim, to.q_norm);
+    optional(at.k_norm, c.head_dim, to.k_norm);
+    optional(at.mlp_norm, c.hidden, to.mlp_norm);
+    optional(at.attention_out_norm, c.hidden, to.attention_out_norm);
+    optional(at.mlp_out_norm, c.hidden, to.mlp_out_norm);
+  }
+  place(layout.final_norm(), c.hidden, v.final_norm);
+}
+
+int64_t aligned(int64_t floats) { return (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats; }
+
+}  // namespace
+
+uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
+  WeightVectors vectors;
+  int64_t floats = 0;
+  place_vectors(config, WeightLayout(config), vectors,
+                [&](int64_t, int64_t size, const float*&) { floats += aligned(size); });
+  return static_cast<uint64_t>(floats) * sizeof(float);
+}
+
+ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout, Dtype compute,
+                         const float* master, bool own_vectors)
+    : master_(master),
+      packed_(config, layout, compute, PackedWeights::Direction::kForward) {
+  if (own_vectors) own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater);
+  float* next = own_vectors ? own_.at<float>(0) : nullptr;
+  place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {
+    pointer = own_vectors ? next : master + offset;
+    if (!own_vectors) return;
+    for (int64_t i = 0; i < size; i += kMoveFloats) {
+      moves_.push_back({master + offset + i, next + i, std::min(kMoveFloats, size - i)});
+    }
+    next += aligned(size);
+  });
+}
+
+void ComputeCopy::update(Matmul& matmul) {
+  packed_.pack(matmul, master_);
+  matmul.executor().parallel_for(static_cast<int64_t>(moves_.size()), [&](int64_t i, int) {
+    const Move& m = moves_[static_cast<size_t>(i)];
+    std::copy_n(m.from, m.size, m.to);
+  });
+}
+
+}  // namespace rl

@@ -1,0 +1,63 @@
+// All that a forward reads of one version of the weights: the packed matrices, and the parameters
+// that are read as they are (embedding, norms, biases). These are the masters' own, or a copy when
+// the masters change while the version is still read.
+// Invariant: between update() calls a copy does not change, so whoever reads it sees one version.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "model/packed_weights.h"
+
+namespace rl {
+
+// Parameters of a layer that are not packed; null: the model has none.
+struct LayerVectors {
+  const float *input_norm = nullptr, *qkv_bias = nullptr, *q_norm = nullptr, *k_norm = nullptr;
+  const float *mlp_norm = nullptr, *attention_out_norm = nullptr, *mlp_out_norm = nullptr;
+};
+
+struct WeightVectors {
+  const float *embedding = nullptr, *final_norm = nullptr;
+  std::vector<LayerVectors> layers;
+};
+
+class ComputeCopy {
+ public:
+  // master outlives the copy. own_vectors: what is not packed is copied too.
+  ComputeCopy(const ModelConfig& config, const WeightLayout& layout, Dtype compute,
+              const float* master, bool own_vectors);
+  ComputeCopy(const ComputeCopy&) = delete;
+
+  // Takes the masters over. Nobody reads the copy meanwhile.
+  void update(Matmul& matmul);
+  void set_version(uint64_t version) { version_.store(version, std::memory_order_release); }
+
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  const PackedWeights& packed() const { return packed_; }
+  // Gives the memory of the packed matrices back to the system until the next update().
+  void drop_packed() { packed_.drop(); }
+  const float* embedding() const { return vectors_.embedding; }
+  const float* final_norm() const { return vectors_.final_norm; }
+  const LayerVectors& layer(int64_t l) const { return vectors_.layers[static_cast<size_t>(l)]; }
+
+  // Of the arena with own vectors.
+  static uint64_t vector_bytes(const ModelConfig& config);
+  uint64_t arena_bytes() const { return packed_.memory().size() + own_.span().size(); }
+
+ private:
+  struct Move {
+    const float* from;
+    float* to;
+    int64_t size;
+  };
+
+  const float* master_;
+  PackedWeights packed_;
+  Arena own_;
+  WeightVectors vectors_;
+  std::vector<Move> moves_;  // from the masters to the own vectors, in tasks
+  std::atomic<uint64_t> version_{0};
+};
+
+}  // namespace rl

@@ -1,0 +1,53 @@
+// Packed compute forms of all matrices, in one arena: forward y = x W^T, backward dx = dy W.
+// Invariant: between pack() calls they do not change; pack() reads the masters and nothing else.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/arena.h"
+#include "model/weights.h"
+#include "ops/matmul.h"
+
+namespace rl {
+
+// Columns of a vocabulary tile: the head is packed in these slices and log-probs are summed over them, in order.
+constexpr int64_t kVocabularyTile = 512;
+
+// Packed shapes of one model in one compute dtype. forward: y = x W^T; backward: dx = dy W.
+struct PackedShapes {
+  PackedShape qkv, o, gate_up, down, head;
+};
+PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute);
+PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute);
+uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);
+
+// The packed matrices of one direction. The gate_up forward slices hold gate columns first, then the same up columns.
+class PackedWeights {
+ public:
+  enum class Direction { kForward, kBackward };
+  PackedWeights(const ModelConfig& config, const WeightLayout& layout, Dtype compute, Direction direction);
+  // Packs everything from the masters; called once per version.
+  void pack(Matmul& matmul, const float* master);
+  struct Layer {
+    PackedMatrix qkv, o, gate_up, down;
+  };
+  const Layer& layer(int64_t l) const { return layers_[l]; }
+  const PackedMatrix& head() const { return head_; }
+  std::span<std::byte> memory() const { return arena_.span(); }
+  // Gives the memory back to the system until the next pack().
+  void drop() { arena_.decommit(); }
+
+ private:
+  void pack_forward(Matmul& matmul, const float* master);
+  void pack_backward(Matmul& matmul, const float* master);
+  const ModelConfig config_;
+  const WeightLayout& layout_;
+  Direction direction_;
+  PackedShapes shapes_;
+  Arena arena_;
+  std::vector<Layer> layers_;
+  PackedMatrix head_;
+};
+
+}  // namespace rl

@@ -1,0 +1,23 @@
+// What an engine is made of before it runs: its options with everything left open filled in, and
+// where the parts of its workspace stand. Pure functions.
+#pragma once
+#include <cstdint>
+
+#include "rollout/engine.h"
+
+namespace rl {
+
+// Offsets into the workspace, 64-byte aligned.
+struct EngineWorkspace {
+  uint64_t forward, head, swap, total;
+};
+
+// Logits rows held at a time.
+int64_t head_rows(const EngineOptions& options);
+EngineWorkspace plan_workspace(const Model& model, const EngineOptions& options);
+// Blocks that an admission leaves free.
+int64_t watermark_blocks(const EngineOptions& options);
+// Throws when the options do not go with the model or the pool.
+EngineOptions resolve_options(EngineOptions options, const Model& model, const KvPool& kv);
+
+}  // namespace rl

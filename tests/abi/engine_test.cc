@@ -1,0 +1,205 @@
+// Requests through rl.h: aborted, gone on from, put in order, paused and drained.
+#include <cstring>
+#include <vector>
+
+#include "abi/host.h"
+
+namespace abi_test {
+namespace {
+
+const int32_t kPrompt[] = {1, 2, 3};
+
+rl_request request_of(rl_options* sampling, uint64_t samples = 1) {
+  rl_request request;
+  rl_request_init(&request, sizeof request);
+  request.prompt = kPrompt;
+  request.num_prompt = 3;
+  request.num_samples = samples;
+  request.sampling = sampling;
+  return request;
+}
+
+rl_request resume_of(rl_options* sampling, const rl_sample_view& sample) {
+  rl_request request;
+  rl_request_init(&request, sizeof request);
+  request.sampling = sampling;
+  request.resume = &sample;
+  return request;
+}
+
+class AbiEngine : public ::testing::Test {
+ protected:
+  AbiEngine() { EXPECT_RL_OK(rl_options_clone(host_.options, &sampling_, &err)); }
+  ~AbiEngine() override {
+    rl_options_destroy(sampling_);
+    for (rl_batch* batch : taken_) rl_batch_release(batch);
+  }
+
+  rl_options* tokens(int64_t count) {
+    set(sampling_, "sampling.max_new_tokens", std::to_string(count));
+    return sampling_;
+  }
+  uint64_t submit(const rl_request& request) {
+    uint64_t id = 0;
+    EXPECT_RL_OK(rl_engine_submit(host_.engine, &request, &id, &err));
+    return id;
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) EXPECT_RL_OK(rl_engine_step(host_.engine, &err));
+  }
+  // Views live as long as the test.
+  std::vector<rl_sample_view> take() {
+    rl_batch* batch = nullptr;
+    EXPECT_RL_OK(rl_engine_take(host_.engine, &batch, &err));
+    taken_.push_back(batch);
+    std::vector<rl_sample_view> samples(rl_batch_count(batch));
+    for (size_t i = 0; i < samples.size(); ++i) {
+      rl_sample_view_init(&samples[i], sizeof samples[i]);
+      EXPECT_RL_OK(rl_batch_sample(batch, i, &samples[i], &err));
+    }
+    return samples;
+  }
+  rl_engine_stats stats() {
+    rl_engine_stats now;
+    rl_engine_stats_init(&now, sizeof now);
+    EXPECT_RL_OK(rl_engine_get_stats(host_.engine, &now, &err));
+    return now;
+  }
+  void expect_refused(const rl_request& request, rl_status status, const char* key) {
+    uint64_t id = 7;
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_engine_submit(host_.engine, &request, &id, &err), status);
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), key) << text_of(err, RL_ERROR_MESSAGE);
+    EXPECT_EQ(id, 0u);
+    rl_error_release(err);
+  }
+
+  Host host_;
+  rl_options* sampling_ = nullptr;
+  std::vector<rl_batch*> taken_;
+};
+
+TEST_F(AbiEngine, AnAbortedSampleComesBackWholeAndGoesOn) {
+  const uint64_t id = submit(request_of(tokens(12)));
+  steps(5);
+  EXPECT_RL_OK(rl_engine_abort_request(host_.engine, id, &err));
+  const rl_sample_view part = take().at(0);
+  EXPECT_EQ(part.finish, RL_FINISH_ABORTED);
+  EXPECT_EQ(part.num_ids - part.num_prompt, 5u);
+  EXPECT_EQ(part.num_aborts, 1u);
+  EXPECT_EQ(submit(resume_of(tokens(7), part)), id);
+  expect_refused(resume_of(tokens(7), part), RL_FAILED_PRECONDITION, "request.resume");
+  EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+  const rl_sample_view whole = take().at(0);
+  EXPECT_EQ(whole.sample_id, id);
+  EXPECT_EQ(whole.num_ids - whole.num_prompt, 12u);
+  EXPECT_EQ(std::memcmp(whole.ids, part.ids, part.num_ids * sizeof *part.ids), 0);
+  std::vector<float> again(12);
+  EXPECT_RL_OK(rl_trainer_logprobs(host_.trainer, whole.ids, whole.num_ids, 3, whole.temperature,
+                                   again.data(), 12, &err));
+  EXPECT_EQ(std::memcmp(again.data(), whole.logprobs, 12 * sizeof(float)), 0);
+}
+
+TEST_F(AbiEngine, ASampleThatNeverRanGoesOnToo) {
+  const uint64_t id = submit(request_of(tokens(4)));
+  EXPECT_RL_OK(rl_engine_abort(host_.engine, &err));
+  const rl_sample_view none = take().at(0);
+  EXPECT_EQ(none.num_ids, none.num_prompt);
+  submit(resume_of(tokens(4), none));
+  EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+  const rl_sample_view whole = take().at(0);
+  EXPECT_EQ(whole.sample_id, id);
+  EXPECT_EQ(whole.num_ids, 7u);
+}
+
+TEST_F(AbiEngine, WhatIsWrongWithASampleToGoOnFromIsNamed) {
+  submit(request_of(tokens(4)));
+  steps(2);
+  EXPECT_RL_OK(rl_engine_abort(host_.engine, &err));
+  const rl_sample_view good = take().at(0);
+  const auto refuse = [&](const char* key, rl_status status, auto&& spoil) {
+    rl_sample_view bad = good;
+    spoil(bad);
+    expect_refused(resume_of(tokens(4), bad), status, key);
+  };
+  refuse("sample.ids", RL_INVALID_ARGUMENT, [](auto& s) { s.ids = nullptr; });
+  refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = s.num_ids + 1; });
+  refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = 0; });
+  refuse("sample.logprobs", RL_INVALID_ARGUMENT, [](auto& s) { s.logprobs = nullptr; });
+  refuse("sampling.temperature", RL_INVALID_ARGUMENT, [](auto& s) { s.temperature = 0.5f; });
+  refuse("request.resume", RL_INVALID_ARGUMENT, [](auto& s) { s.struct_size = 8; });
+  const int32_t wild[] = {1, 2, 3, 1 << 20};
+  refuse("prompt", RL_OUT_OF_RANGE, [&](auto& s) {
+    s.ids = wild;
+    s.num_ids = 4;
+  });
+  rl_request both = resume_of(tokens(4), good);
+  both.prompt = kPrompt;
+  both.num_prompt = 3;
+  expect_refused(both, RL_INVALID_ARGUMENT, "resume");
+  rl_request two = resume_of(tokens(4), good);
+  two.num_samples = 2;
+  expect_refused(two, RL_INVALID_ARGUMENT, "resume");
+  expect_refused(resume_of(tokens(63), good), RL_OUT_OF_RANGE, "sampling.max_new_tokens");
+}
+
+TEST_F(AbiEngine, PriorityPutsALaterRequestFirst) {
+  rl_request low = request_of(tokens(2), 4);
+  submit(low);
+  rl_request high = request_of(tokens(2), 4);
+  high.priority = 1;
+  const uint64_t id = submit(high);
+  EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+  EXPECT_GE(take().at(0).sample_id, id);
+  high.priority = (1 << 20) + 1;
+  expect_refused(high, RL_OUT_OF_RANGE, "sampling.priority");
+}
+
+TEST_F(AbiEngine, AHostWithTheFirstRequestGetsWhatItHad) {
+  rl_request first;
+  const size_t size = offsetof(rl_request, priority);
+  std::memset(&first, 0xff, sizeof first);
+  rl_request_init(&first, size);
+  first.prompt = kPrompt;
+  first.num_prompt = 3;
+  submit(first);
+  EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+  EXPECT_EQ(take().size(), 1u);
+}
+
+TEST_F(AbiEngine, InterruptSparesNoneWithoutALimit) {
+  submit(request_of(tokens(8), 2));
+  steps(1);
+  uint64_t spared = 7;
+  EXPECT_RL_OK(rl_engine_interrupt(host_.engine, &spared, &err));
+  EXPECT_EQ(spared, 0u);
+  EXPECT_EQ(take().size(), 2u);
+}
+
+TEST_F(AbiEngine, PauseAndDrainSayWhatTheyDid) {
+  submit(request_of(tokens(4), 4));
+  submit(request_of(tokens(4), 2));
+  steps(1);
+  EXPECT_RL_OK(rl_engine_pause(host_.engine, &err));
+  EXPECT_EQ(rl_engine_step(host_.engine, nullptr), RL_INTERRUPTED);
+  EXPECT_EQ(rl_engine_run(host_.engine, nullptr), RL_INTERRUPTED);
+  EXPECT_EQ(rl_engine_drain(host_.engine, -1, nullptr), RL_INTERRUPTED);
+  EXPECT_RL_OK(rl_engine_resume(host_.engine, &err));
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_engine_drain(host_.engine, 0, &err), RL_TIMEOUT);
+  EXPECT_EQ(err, nullptr);
+  EXPECT_EQ(stats().begun, 4u);
+  EXPECT_EQ(stats().waiting, 2u);
+  EXPECT_RL_OK(rl_engine_drain(host_.engine, -1, &err));
+  EXPECT_EQ(stats().begun, 0u);
+  EXPECT_EQ(rl_engine_step(host_.engine, nullptr), RL_DONE);
+  EXPECT_EQ(take().size(), 4u);
+  rl_event_release(host_.event);
+  host_.train();
+  EXPECT_RL_OK(rl_engine_resume(host_.engine, &err));
+  EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+  EXPECT_EQ(take().size(), 2u);
+}
+
+}  // namespace
+}  // namespace abi_test

@@ -1,0 +1,120 @@
+// Compute copies: what a reader of the published one sees while the masters move on.
+#include "model/compute_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/expect_error.h"
+#include "support/tiny_model.h"
+
+namespace rl::testing {
+namespace {
+
+const std::vector<std::vector<int32_t>> kSequences = {{5, 9, 200, 31, 77, 3}, {1, 2, 3}};
+
+// Every logit of the sequences, as bytes.
+std::string logits(const TinyModel& tiny, const ComputeCopy& weights) {
+  TrainingBatch batch(tiny, kSequences);
+  ForwardBatch rows = batch.batch();
+  rows.weights = &weights;
+  forward(*tiny.model, rows, batch.pool, *batch.buffers, nullptr);
+  const Model& model = *tiny.model;
+  const int64_t count = batch.rows();
+  Arena arena("test head",
+              HeadBuffers::bytes(model.config(), model.compute_dtype(), count, false));
+  HeadBuffers head(model.config(), model.compute_dtype(), count, false, arena.data());
+  std::vector<int32_t> all;
+  for (int32_t r = 0; r < count; ++r) all.push_back(r);
+  gather_rows(model, batch.buffers->hidden, all, head);
+  head_forward(model, weights, std::vector<float>(all.size(), 1.0f), head);
+  return {reinterpret_cast<const char*>(head.z),
+          static_cast<size_t>(count * head.vocab) * sizeof(float)};
+}
+
+// Every parameter moves, norms and biases too.
+void train(const TinyModel& tiny) {
+  float* master = tiny.model->master();
+  for (int64_t i = 0; i < tiny.model->layout().total(); ++i) {
+    master[i] += 0.01f * static_cast<float>(i % 7 - 3);
+  }
+}
+
+class Copies : public ::testing::TestWithParam<const char*> {
+ protected:
+  Copies()
+      : one_(TinyModel::fixture(GetParam())),
+        two_(TinyModel::fixture(GetParam()), Dtype::kF32, 1, 16, 2) {}
+  TinyModel one_, two_;
+};
+
+TEST_P(Copies, ThePublishedOneStaysWhileTheOtherIsTrainedAndPacked) {
+  const std::string first = logits(two_, two_.model->published());
+  EXPECT_EQ(first, logits(one_, one_.model->published()));
+  const ComputeCopy& held = two_.model->published();
+  train(two_);
+  EXPECT_EQ(logits(two_, held), first) << "masters alone";
+  two_.model->repack();
+  EXPECT_EQ(&two_.model->published(), &held);
+  EXPECT_NE(&two_.model->trained(), &held);
+  EXPECT_EQ(logits(two_, held), first) << "the other one packed";
+  EXPECT_EQ(two_.model->version(), 0u);
+  EXPECT_EQ(two_.model->trained_version(), 1u);
+  two_.model->release();
+  EXPECT_EQ(two_.model->version(), 1u);
+  EXPECT_EQ(held.version(), 0u);
+  EXPECT_EQ(logits(two_, held), first) << "who began with it keeps it";
+  train(one_);
+  one_.model->publish();
+  const std::string second = logits(one_, one_.model->published());
+  EXPECT_NE(second, first);
+  EXPECT_EQ(logits(two_, two_.model->published()), second);
+}
+
+TEST_P(Copies, TheyTakeTurnsAndSeveralTrainingsArePublishedTogether) {
+  for (uint64_t version = 1; version <= 4; ++version) {
+    const std::string before = logits(two_, two_.model->published());
+    for (uint64_t i = 0; i < version; ++i) {
+      train(one_);
+      train(two_);
+      two_.model->repack();
+      EXPECT_EQ(logits(two_, two_.model->published()), before);
+    }
+    one_.model->publish();
+    two_.model->release();
+    EXPECT_EQ(two_.model->version(), version);
+    EXPECT_EQ(logits(two_, two_.model->published()), logits(one_, one_.model->published()));
+    EXPECT_EQ(&two_.model->trained(), &two_.model->published());
+  }
+}
+
+// gemma3 has all norms, qwen2 biases, llama a head of its own.
+INSTANTIATE_TEST_SUITE_P(TinyModels, Copies,
+                         ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "gemma3"));
+
+TEST(ComputeCopies, AreOneOrTwo) {
+  for (const int64_t copies : {0, 3, -1}) {
+    const Error e = expect_error(Code::kOutOfRange, [&] {
+      TinyModel(TinyModel::fixture("llama"), Dtype::kF32, 1, 16, copies);
+    });
+    EXPECT_EQ(e.key, "model.compute_copies");
+    EXPECT_TRUE(contains(e.message, std::to_string(copies)));
+  }
+}
+
+TEST(ComputeCopies, BytesAreKnownBeforeTheModel) {
+  for (const char* name : {"llama", "qwen2", "gemma3"}) {
+    const uint64_t before = Arena::live_bytes();
+    const TinyModel two(TinyModel::fixture(name), Dtype::kF32, 1, 16, 2);
+    const ModelConfig& c = two.model->config();
+    EXPECT_EQ(two.model->arena_bytes(),
+              Model::master_bytes(c) + 2 * Model::packed_forward_bytes(c, Dtype::kF32) +
+                  2 * ComputeCopy::vector_bytes(c));
+    EXPECT_GE(Arena::live_bytes() - before, two.model->arena_bytes());
+  }
+}
+
+}  // namespace
+}  // namespace rl::testing

@@ -1,0 +1,303 @@
+// The engine as a host drives it: aborts, going on, pause and drain, and what training may do
+// meanwhile with one compute copy and with two.
+#include "pipeline/engine_part.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "pipeline/run_options.h"
+#include "pipeline/trainer_part.h"
+#include "run_rig.h"
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+using testing::low_id_reward;
+using testing::tiny_options;
+
+class Parts {
+ public:
+  explicit Parts(const std::vector<const char*>& changes = {}) : options(tiny_options(dir_)) {
+    for (const char* text : changes) options.set_assignment(text);
+    model = LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
+    engine = std::make_unique<EnginePart>(model, options);
+    trainer = std::make_unique<TrainerPart>(model, options);
+  }
+
+  Request request(int64_t samples = 1, int64_t tokens = 20) const {
+    Request r = request_from(options);
+    r.prompt = {1, 2, 3};
+    r.num_samples = samples;
+    r.max_new_tokens = tokens;
+    return r;
+  }
+  Request resume(const SamplePtr& s, int64_t tokens = 20) const {
+    Request r = request(1, tokens - s->generated());
+    r.prompt.clear();
+    r.resume = s;
+    return r;
+  }
+  std::vector<SamplePtr> draw(const Request& r) {
+    engine->submit(r);
+    engine->run();
+    return engine->take_finished();
+  }
+  std::vector<SamplePtr> scored() {
+    std::vector<SamplePtr> batch = draw(request(4));
+    for (const SamplePtr& s : batch) {
+      s->scored = true;
+      s->reward = low_id_reward(*s) + s->slot;
+    }
+    return batch;
+  }
+  std::vector<float> logprobs(const Sample& s) {
+    return trainer->logprobs(s.ids, s.prompt_tokens, s.temperature);
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) EXPECT_EQ(engine->step(), EngineStep::kComputed);
+  }
+
+ private:
+  const TempDir dir_;
+
+ public:
+  OptionSet options;
+  std::shared_ptr<LoadedModel> model;
+  std::unique_ptr<EnginePart> engine;
+  std::unique_ptr<TrainerPart> trainer;
+};
+
+TEST(EnginePart, AnAbortedSampleGoesOnAsIfNothingHadHappened) {
+  Parts whole, parts;
+  const Sample expected = *whole.draw(whole.request()).at(0);
+  const uint64_t id = parts.engine->submit(parts.request());
+  EXPECT_EQ(id, expected.id);
+  parts.steps(7);
+  parts.engine->abort_request(id);
+  EXPECT_TRUE(parts.engine->idle());
+  const SamplePtr part = parts.engine->take_finished().at(0);
+  EXPECT_EQ(part->generated(), 7);
+  EXPECT_EQ(part->versions.size(), 7u);
+  EXPECT_EQ(parts.engine->submit(parts.resume(part)), id);
+  const Error again = expect_error(Code::kFailedPrecondition,
+                                   [&] { parts.engine->submit(parts.resume(part)); });
+  EXPECT_EQ(again.key, "request.resume");
+  parts.engine->run();
+  const Sample got = *parts.engine->take_finished().at(0);
+  EXPECT_EQ(got.ids, expected.ids);
+  EXPECT_EQ(got.logprobs, expected.logprobs);
+  EXPECT_EQ(got.id, id);
+  EXPECT_EQ(got.num_aborts, 1u);
+  EXPECT_EQ(got.ordinal, expected.ordinal);
+  EXPECT_EQ(parts.engine->submit(parts.request()), id + 1) << "going on takes no number";
+}
+
+TEST(EnginePart, AbortOfARequestLeavesTheOthers) {
+  Parts parts;
+  const uint64_t first = parts.engine->submit(parts.request(3));
+  const uint64_t second = parts.engine->submit(parts.request(2));
+  EXPECT_EQ(second, first + 3);
+  parts.steps(2);
+  parts.engine->abort_request(first + 2);
+  EXPECT_EQ(parts.engine->take_finished().size(), 3u);
+  EXPECT_EQ(expect_error(Code::kNotFound, [&] { parts.engine->abort_request(first); }).key,
+            "sample_id");
+  parts.engine->run();
+  EXPECT_EQ(parts.engine->take_finished().size(), 2u);
+  expect_error(Code::kNotFound, [&] { parts.engine->abort_request(second); });
+}
+
+TEST(EnginePart, TheAbortLimitIsAnOption) {
+  for (const bool limited : {false, true}) {
+    Parts parts({limited ? "pipeline.partial_rollout_max_aborts=1"
+                         : "pipeline.partial_rollout_max_aborts=0"});
+    parts.engine->submit(parts.request());
+    parts.steps(3);
+    EXPECT_EQ(parts.engine->interrupt(), 0);
+    parts.engine->submit(parts.resume(parts.engine->take_finished().at(0)));
+    parts.steps(3);
+    EXPECT_EQ(parts.engine->interrupt(), limited ? 1 : 0);
+    EXPECT_EQ(parts.engine->take_finished().size(), limited ? 0u : 1u);
+    parts.engine->abort_all();
+    EXPECT_EQ(parts.engine->take_finished().size(), limited ? 1u : 0u) << "abort spares nobody";
+  }
+}
+
+TEST(EnginePart, APauseComputesNothingAndHoldsTheWeights) {
+  Parts parts;
+  const auto batch = parts.scored();
+  const uint64_t id = parts.engine->submit(parts.request());
+  parts.steps(2);
+  parts.engine->pause();
+  parts.engine->pause();
+  const int64_t forwards = parts.engine->stats().forwards;
+  EXPECT_EQ(parts.engine->step(), EngineStep::kPaused);
+  EXPECT_EQ(parts.engine->run(), EngineStep::kPaused);
+  EXPECT_EQ(parts.engine->drain(-1), EngineStep::kPaused);
+  EXPECT_EQ(parts.engine->stats().forwards, forwards);
+  expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
+  parts.engine->submit(parts.request());
+  parts.engine->abort_request(id);
+  EXPECT_EQ(parts.engine->take_finished().size(), 1u);
+  parts.engine->resume();
+  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->take_finished().size(), 1u);
+}
+
+TEST(EnginePart, APauseEndsTheRunOfAnotherThread) {
+  Parts parts;
+  for (int i = 0; i < 50; ++i) parts.engine->submit(parts.request(4));
+  EngineStep end = EngineStep::kComputed;
+  std::thread runner([&] { end = parts.engine->run(); });
+  while (parts.engine->stats().forwards == 0) std::this_thread::yield();
+  parts.engine->pause();
+  runner.join();
+  EXPECT_EQ(end, EngineStep::kPaused);
+  EXPECT_FALSE(parts.engine->idle());
+}
+
+TEST(EnginePart, ADrainFinishesWhatHasBegunAndLetsTheWeightsChange) {
+  Parts parts({"engine.max_num_seqs=4"});
+  const auto batch = parts.scored();
+  for (int i = 0; i < 3; ++i) parts.engine->submit(parts.request(2));
+  parts.steps(2);
+  EXPECT_EQ(parts.engine->drain(0), EngineStep::kTimedOut);
+  EXPECT_EQ(parts.engine->stats().begun, 4);
+  EXPECT_EQ(parts.engine->stats().forwards, 20 + 2) << "0 only asks";
+  parts.engine->submit(parts.request());
+  expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
+  EXPECT_EQ(parts.engine->drain(-1), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->take_finished().size(), 4u);
+  EXPECT_EQ(parts.engine->stats().begun, 0);
+  EXPECT_EQ(parts.engine->stats().waiting, 3);
+  EXPECT_EQ(parts.engine->step(), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  parts.trainer->step(batch);
+  parts.engine->resume();
+  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  const auto after = parts.engine->take_finished();
+  EXPECT_EQ(after.size(), 3u);
+  for (const SamplePtr& s : after) {
+    EXPECT_EQ(s->versions, std::vector<uint64_t>(20, 1));
+    EXPECT_EQ(parts.logprobs(*s), s->logprobs);
+  }
+}
+
+TEST(EnginePart, ADrainKeepsToItsDeadline) {
+  Parts parts;
+  for (int i = 0; i < 40; ++i) parts.engine->submit(parts.request(4, 28));
+  parts.steps(1);
+  EXPECT_EQ(parts.engine->drain(1), EngineStep::kTimedOut);
+  EXPECT_GT(parts.engine->stats().begun, 0);
+  EXPECT_LE(parts.engine->stats().forwards, 3);
+}
+
+TEST(ComputeCopies, OneMakesATrainingStepWaitForTheRequests) {
+  Parts parts;
+  const auto batch = parts.scored();
+  parts.engine->submit(parts.request());
+  const Error e = expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
+  EXPECT_EQ(e.key, "model.compute_copies");
+  EXPECT_TRUE(contains(e.message, "model.compute_copies is 1"));
+  parts.engine->abort_all();
+  parts.trainer->step(batch);
+  EXPECT_EQ(parts.model->version(), 1u);
+  EXPECT_EQ(parts.trainer->publish(), 1u);
+}
+
+// Tokens by version are those of an engine under that version alone: the log-probs are compared
+// with the trainer's, which has each version at its time.
+TEST(ComputeCopies, TwoLetTrainingAndPublicationComeWhileRequestsRun) {
+  Parts parts({"model.compute_copies=2"});
+  const auto batch = parts.scored();
+  parts.engine->submit(parts.request(3));
+  parts.steps(5);
+  const MetricList metrics = parts.trainer->step(batch);
+  EXPECT_EQ(metrics.get("training/logprob_max_abs_diff"), 0.0);
+  EXPECT_EQ(parts.model->version(), 0u);
+  EXPECT_EQ(parts.trainer->trained_version(), 1u);
+  parts.steps(5);
+  EXPECT_EQ(parts.trainer->publish(), 1u);
+  EXPECT_EQ(parts.trainer->publish(), 1u) << "nothing new";
+  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  const auto mixed = parts.engine->take_finished();
+  ASSERT_EQ(mixed.size(), 3u);
+  Parts untouched;
+  untouched.scored();
+  const auto old = untouched.draw(untouched.request(3));
+  for (size_t i = 0; i < 3; ++i) {
+    const Sample& s = *mixed[i];
+    std::vector<uint64_t> versions(10, 0);
+    versions.resize(20, 1);
+    EXPECT_EQ(s.versions, versions);
+    const std::vector<float> now = parts.logprobs(s), before = untouched.logprobs(s);
+    for (size_t t = 0; t < 20; ++t) {
+      EXPECT_EQ(s.logprobs[t], t < 10 ? before[t] : now[t]) << t;
+      if (t < 10) {
+        EXPECT_EQ(s.ids[3 + t], old[i]->ids[3 + t]) << t;
+      }
+    }
+  }
+}
+
+TEST(ComputeCopies, TwoStepsPublishedTogetherAreThoseOfOneCopy) {
+  Parts one, two({"model.compute_copies=2"});
+  std::vector<SamplePtr> batches[] = {one.scored(), two.scored()};
+  for (int i = 0; i < 2; ++i) {
+    one.trainer->step(batches[0]);
+    two.trainer->step(batches[1]);
+  }
+  EXPECT_EQ(two.model->version(), 0u);
+  EXPECT_EQ(two.trainer->publish(), 1u);
+  EXPECT_EQ(one.model->version(), 2u);
+  EXPECT_EQ(two.model->weight_digest(), one.model->weight_digest());
+  const Sample a = *one.draw(one.request()).at(0), b = *two.draw(two.request()).at(0);
+  EXPECT_EQ(a.ids, b.ids);
+  EXPECT_EQ(a.logprobs, b.logprobs);
+}
+
+// A publication may meet an engine step of another thread; each step has one version.
+TEST(ComputeCopies, PublicationNeedsNoPauseOfTheEngine) {
+  Parts parts({"model.compute_copies=2"});
+  const auto batch = parts.scored();
+  std::map<uint64_t, std::vector<SamplePtr>> by_version;
+  for (int i = 0; i < 60; ++i) parts.engine->submit(parts.request(4, 28));
+  parts.trainer->step(batch);
+  std::thread runner([&] { parts.engine->run(); });
+  while (parts.engine->stats().forwards < 30) std::this_thread::yield();
+  EXPECT_EQ(parts.trainer->publish(), 1u);
+  runner.join();
+  const auto samples = parts.engine->take_finished();
+  EXPECT_EQ(samples.size(), 240u);
+  int64_t drawn[2] = {};
+  for (const SamplePtr& s : samples) {
+    const std::vector<float> now = parts.logprobs(*s);
+    for (size_t t = 0; t < s->versions.size(); ++t) {
+      ++drawn[s->versions[t]];
+      if (s->versions[t] == 1) {
+        ASSERT_EQ(s->logprobs[t], now[t]);
+      }
+    }
+  }
+  EXPECT_GT(drawn[0], 0);
+  EXPECT_GT(drawn[1], 0);
+}
+
+TEST(ComputeCopies, AModelKeepsItsNumberAndAPipelineHasOne) {
+  Parts parts;
+  OptionSet other = parts.options;
+  other.set_i64("model.compute_copies", 2);
+  const Error e =
+      expect_error(Code::kConflict, [&] { EnginePart engine(parts.model, other); });
+  EXPECT_EQ(e.key, "model.compute_copies");
+  const Error run = expect_error(
+      Code::kConflict, [&] { plan_memory(other, parts.model->config(), PlanUse::kPipeline); });
+  EXPECT_EQ(run.key, "model.compute_copies");
+  EXPECT_EQ(run.other_key, "pipeline.mode");
+}
+
+}  // namespace
+}  // namespace rl
