@@ -8,8 +8,6 @@
 namespace rl::abi {
 namespace {
 
-// Of a token whose weights nobody knows: equal to no version.
-constexpr uint64_t kUnknownVersion = std::numeric_limits<uint64_t>::max();
 constexpr size_t kMaxTokens = size_t{1} << 31;
 
 template <typename T>
@@ -61,7 +59,7 @@ std::vector<T> copy_or(const T* data, size_t count, T fallback) {
 void take_top(Sample& sample, const rl_sample_view& view) {
   if (view.num_top == 0) return;
   const size_t generated = view.num_ids - view.num_prompt;
-  if (view.num_top > kMaxTokens / generated) {
+  if (view.num_top > kMaxTokens / std::max<size_t>(generated, 1)) {
     throw Error(Code::kOutOfRange, str("parameter sample.num_top is ", view.num_top, " for ",
                                        generated, " tokens; at most ", kMaxTokens, " in all"))
         .with_key("sample.num_top");
@@ -84,6 +82,7 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
   const size_t generated = view.num_ids - view.num_prompt;
   sample.ids.assign(view.ids, view.ids + view.num_ids);
   sample.prompt_tokens = static_cast<int32_t>(view.num_prompt);
+  take_top(sample, view);
   if (generated == 0) return;
   require(view.logprobs, "sample.logprobs");
   sample.logprobs.assign(view.logprobs, view.logprobs + generated);
@@ -95,7 +94,6 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
   check_logprobs(sample.logprobs, "sample.logprobs");
   check_logprobs(sample.logprobs_sampled, "sample.logprobs_sampled");
   for (const uint8_t mask : sample.loss_mask) bool_arg(mask, "sample.loss_mask");
-  take_top(sample, view);
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ enum class DropReason : uint8_t {
 const char* finish_reason_name(FinishReason reason);
 const char* drop_reason_name(DropReason reason);
 
+// Of a token that no known weights drew: equal to no version.
+inline constexpr uint64_t kUnknownVersion = ~uint64_t{0};
+
 struct Sample {
   uint64_t id = 0;        // unique in a run: the host scores by it
   uint64_t ordinal = 0;   // n-th prompt drawn in the run, epochs counted on
