@@ -129,7 +129,7 @@ TEST_F(AbiEngine, WhatIsWrongWithASampleToGoOnFromIsNamed) {
   refuse("sampling.temperature", RL_INVALID_ARGUMENT, [](auto& s) { s.temperature = 0.5f; });
   refuse("request.resume", RL_INVALID_ARGUMENT, [](auto& s) { s.struct_size = 8; });
   const int32_t wild[] = {1, 2, 3, 1 << 20};
-  refuse("prompt", RL_OUT_OF_RANGE, [&](auto& s) {
+  refuse("resume", RL_OUT_OF_RANGE, [&](auto& s) {
     s.ids = wild;
     s.num_ids = 4;
   });
