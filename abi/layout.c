@@ -109,3 +109,10 @@ RL_AT(rl_buffer_file_info, options_identity, 32);
 RL_AT(rl_buffer_file_info, vocab, 56);
 RL_AT(rl_buffer_file_info, has_model, 64);
 RL_AT_LEAST(rl_buffer_file_info, 72);
+
+RL_AT(rl_conversation_info, struct_size, 0);
+RL_AT(rl_conversation_info, sample_id, 8);
+RL_AT(rl_conversation_info, slot, 24);
+RL_AT(rl_conversation_info, num_ids, 32);
+RL_AT(rl_conversation_info, finish, 48);
+RL_AT_LEAST(rl_conversation_info, 56);

@@ -149,6 +149,7 @@ typedef struct rl_engine rl_engine;           /* draws samples; rl_engine_destro
 typedef struct rl_buffer rl_buffer;     /* scored samples gather to groups; rl_buffer_destroy */
 typedef struct rl_trainer rl_trainer;   /* optimizer steps; rl_trainer_destroy */
 typedef struct rl_profiler rl_profiler; /* records a trace; rl_profiler_destroy */
+typedef struct rl_conversation rl_conversation; /* several turns; rl_conversation_destroy */
 
 /* ---- library ---- */
 
@@ -1143,6 +1144,75 @@ RL_API rl_status rl_engine_wake(rl_engine* engine, rl_error** err);
 /* Counters. Thread: any. */
 RL_API rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats,
                                      rl_error** err);
+
+/* ---- conversation ---- */
+
+/* A sample whose tokens come in turn from the model and from an environment:
+ *
+ *   rl_conversation_create(engine, prompt, num_prompt, &c, &err);
+ *   for (;;) {
+ *     rl_conversation_generate(c, NULL, 0, &err);           the model's turn is a request
+ *     rl_engine_run(engine, &err);
+ *     rl_conversation_sample(c, &batch, &err);              ... look at what it wrote
+ *     rl_conversation_append(c, ids, num_ids, &err);        what the environment answers
+ *   }
+ *
+ * Ids stand as they were drawn and given; nothing is tokenised again. Tokens of the environment
+ * have loss_mask 0, log-probs 0 and the version 2^64 - 1, so only what the model drew is trained
+ * on. A turn is found, aborted and interrupted by its sample_id, but does not come through
+ * rl_engine_take. While it is drawn, calls that need the tokens are RL_FAILED_PRECONDITION. Between
+ * turns keys and values are kept while no other request needs their blocks, least recently used
+ * ones given up first; a turn finds what is left of them and computes the rest anew. */
+
+typedef struct rl_conversation_info {
+  size_t struct_size;
+  uint64_t sample_id; /* of the sample, the same in all turns */
+  uint64_t ordinal;   /* of its group: the conversations forked from one another */
+  uint32_t slot;
+  uint32_t generating; /* 1: a turn is drawn, and what follows is as before it */
+  uint64_t num_ids;
+  uint64_t num_turns; /* of the model, that ended */
+  int32_t finish;     /* of the last of them, RL_FINISH_STOP_TOKEN ... */
+  int32_t reserved;
+} rl_conversation_info;
+
+/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
+RL_API void rl_conversation_info_init(rl_conversation_info* info, size_t size);
+
+/* Begins with a prompt of token ids, at least 1, copied. It takes the number of a request and a
+ * sample_id. RL_OUT_OF_RANGE names an id outside the vocabulary, or engine.max_model_len. Thread:
+ * any. */
+RL_API rl_status rl_conversation_create(rl_engine* engine, const int32_t* ids, size_t num_ids,
+                                        rl_conversation** out, rl_error** err);
+
+/* Another conversation with the tokens so far, in the next slot of the group: it draws its own
+ * turns from here on. A group for training is one conversation and its forks. Thread: any. */
+RL_API rl_status rl_conversation_fork(const rl_conversation* conversation, rl_conversation** out,
+                                      rl_error** err);
+
+/* Ends the handle; a turn under way is aborted, and nobody gets it. Thread: any. */
+RL_API void rl_conversation_destroy(rl_conversation* conversation);
+
+/* Adds tokens of the environment, at least 1, copied. RL_OUT_OF_RANGE as for the prompt. Thread:
+ * any. */
+RL_API rl_status rl_conversation_append(rl_conversation* conversation, const int32_t* ids,
+                                        size_t num_ids, rl_error** err);
+
+/* Queues a turn of the model, as rl_engine_submit does with resume: at most sampling.max_new_tokens
+ * tokens more, priority as in rl_request. sampling may be NULL: that of the engine. All turns have
+ * one sampling.temperature and one sampling.logprobs. Thread: any. */
+RL_API rl_status rl_conversation_generate(rl_conversation* conversation, const rl_options* sampling,
+                                          int64_t priority, rl_error** err);
+
+/* Where the conversation stands. Thread: any. */
+RL_API rl_status rl_conversation_get_info(const rl_conversation* conversation,
+                                          rl_conversation_info* info, rl_error** err);
+
+/* A copy of the sample so far, as a batch of one, which can be scored and trained on. Thread: any.
+ */
+RL_API rl_status rl_conversation_sample(const rl_conversation* conversation, rl_batch** out,
+                                        rl_error** err);
 
 /* ---- buffer ---- */
 

@@ -25,7 +25,8 @@ enum class Kind : uint8_t {
   kEngine,
   kBuffer,
   kTrainer,
-  kProfiler
+  kProfiler,
+  kConversation
 };
 // "rl_options"; "no handle type" for any other number.
 const char* kind_name(uint8_t kind);
@@ -54,6 +55,7 @@ RL_HANDLE(rl_engine, kEngine, EngineBox);
 RL_HANDLE(rl_buffer, kBuffer, BufferPart);
 RL_HANDLE(rl_trainer, kTrainer, TrainerPart);
 RL_HANDLE(rl_profiler, kProfiler, ProfilerPart);
+RL_HANDLE(rl_conversation, kConversation, const ConversationBox);
 #undef RL_HANDLE
 // clang-format on
 

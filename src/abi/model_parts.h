@@ -1,7 +1,9 @@
 // What engine, trainer and pipeline share at the boundary: each is made from a model, and from the model's options
-// unless others are given.
+// unless others are given; and batches, which several of them give.
 #pragma once
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "abi/arguments.h"
 #include "abi/guard.h"
@@ -18,6 +20,12 @@ rl_status create_on_model(rl_model* model, const rl_options* options, Handle** o
     require(out, "out");
     *out = issue<Handle>(std::make_shared<Part>(owner, set));
   });
+}
+
+inline rl_batch* make_batch(std::vector<SamplePtr> samples) {
+  auto box = std::make_shared<BatchBox>();
+  box->samples = std::move(samples);
+  return issue<rl_batch>(std::move(box));
 }
 
 }  // namespace rl::abi

@@ -10,12 +10,6 @@ using namespace rl::abi;
 
 namespace {
 
-rl_batch* make_batch(std::vector<SamplePtr> samples) {
-  auto box = std::make_shared<BatchBox>();
-  box->samples = std::move(samples);
-  return issue<rl_batch>(std::move(box));
-}
-
 Request request_from_view(const EngineBox& engine, const rl_request& view) {
   const auto prompt = array_arg(view.prompt, view.num_prompt, "request.prompt");
   if (view.num_samples > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -141,7 +135,7 @@ void rl_engine_destroy(rl_engine* engine) {
   if (target == nullptr) return;
   // An rl_engine_run of another thread may still use it and returns without requests. Nobody is
   // left to tell of a failure, and the engine ends in any case.
-  guarded(nullptr, nullptr, [&] { target->abort_all(); });
+  guarded(nullptr, nullptr, [&] { target->close(); });
 }
 
 rl_status rl_engine_submit(rl_engine* engine, const rl_request* request, uint64_t* first_sample_id,

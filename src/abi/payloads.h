@@ -8,6 +8,7 @@
 #include "core/event_queue.h"
 #include "core/options.h"
 #include "pipeline/buffer_part.h"
+#include "pipeline/conversation.h"
 #include "pipeline/engine_part.h"
 #include "pipeline/events.h"
 #include "pipeline/loaded_model.h"
@@ -48,6 +49,12 @@ class OptionsBox {
 struct EngineBox final : EnginePart {
   EngineBox(std::shared_ptr<LoadedModel> model, const OptionSet& set)
       : EnginePart(std::move(model), set), options(set) {}
+  const OptionSet options;
+};
+
+// A conversation with the options of its engine, whose sampling.* a turn takes.
+struct ConversationBox {
+  std::shared_ptr<Conversation> conversation;
   const OptionSet options;
 };
 

@@ -33,7 +33,9 @@ void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVecto
   place(layout.final_norm(), c.hidden, v.final_norm);
 }
 
-int64_t aligned(int64_t floats) { return (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats; }
+int64_t aligned(int64_t floats) {
+  return (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+}
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // The engine counts as a user of the model while it has something to compute, paused or not.
 #include "pipeline/engine_part.h"
 
+#include <utility>
+
 #include "core/clock.h"
 #include "core/error.h"
 
@@ -14,6 +16,7 @@ EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& opti
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
   require_room(runtime, "the engine", bytes, plan.baseline_bytes);
   arena_ = Arena("engine workspace", bytes);
+  max_model_len_ = plan.max_model_len;
   const KvPool kv{model_->model().kv_shape(), arena_.data(), plan.engine.num_blocks};
   engine_ = std::make_unique<Engine>(
       model_->model(), plan.engine, kv, arena_.data() + plan.kv_bytes,
@@ -55,6 +58,11 @@ void EnginePart::identify(Request& request) {
 
 uint64_t EnginePart::submit(Request request) {
   const std::lock_guard lock(mutex_);
+  return submit_locked(std::move(request));
+}
+
+uint64_t EnginePart::submit_locked(Request request) {
+  if (closed_) throw Error(Code::kFailedPrecondition, "the engine was destroyed");
   identify(request);
   if (!in_use_ && !draining_) {
     model_->begin_use();
@@ -130,11 +138,66 @@ void EnginePart::resume() {
 
 std::vector<SamplePtr> EnginePart::take_finished() {
   const std::lock_guard lock(mutex_);
-  return engine_->take_finished();
+  collect();
+  return std::exchange(finished_, {});
+}
+
+// Turns go to those who wait for them, all others to take_finished().
+void EnginePart::collect() {
+  for (SamplePtr& s : engine_->take_finished()) {
+    const auto turn = turns_.find(s->id);
+    (turn != turns_.end() ? turn->second : finished_.emplace_back()) = std::move(s);
+  }
+}
+
+EnginePart::Identity EnginePart::new_identity() {
+  const std::lock_guard lock(mutex_);
+  return {next_request_++, next_sample_id_++};
+}
+
+uint64_t EnginePart::new_sample_id() {
+  const std::lock_guard lock(mutex_);
+  return next_sample_id_++;
+}
+
+void EnginePart::submit_turn(Request turn) {
+  const std::lock_guard lock(mutex_);
+  collect();
+  const uint64_t id = turn.resume->id;
+  const auto waits = turns_.emplace(id, nullptr).first;
+  try {
+    submit_locked(std::move(turn));
+  } catch (...) {
+    turns_.erase(waits);
+    throw;
+  }
+}
+
+SamplePtr EnginePart::take_turn(uint64_t sample_id) {
+  const std::lock_guard lock(mutex_);
+  collect();
+  const auto turn = turns_.find(sample_id);
+  if (turn == turns_.end() || turn->second == nullptr) return nullptr;
+  return std::move(turns_.extract(turn).mapped());
+}
+
+void EnginePart::drop_turn(uint64_t sample_id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto number = engine_->find(sample_id)) engine_->abort(*number);
+  note_use();
+  collect();
+  turns_.erase(sample_id);
 }
 
 void EnginePart::abort_all() {
   const std::lock_guard lock(mutex_);
+  engine_->abort_all();
+  note_use();
+}
+
+void EnginePart::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
   engine_->abort_all();
   note_use();
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -86,13 +87,33 @@ class EnginePart {
   // Restores the packed weights, then KV pool and workspace.
   void wake();
   bool idle() const;
+  // The same as abort_all(), and every later request is kFailedPrecondition.
+  void close();
+
+  // For conversations. A turn is a request that goes on from a sample; it does not come through
+  // take_finished(). Identities are numbered with those of requests.
+  struct Identity {
+    uint64_t ordinal, sample_id;
+  };
+  Identity new_identity();
+  uint64_t new_sample_id();
+  void submit_turn(Request turn);
+  // The sample once its turn has ended, else null.
+  SamplePtr take_turn(uint64_t sample_id);
+  // Ends a turn that nobody waits for any more.
+  void drop_turn(uint64_t sample_id);
+  int64_t vocab() const { return model_->config().vocab; }
+  int64_t max_model_len() const { return max_model_len_; }
+
   EngineStats stats() const;
   LoadedModel& model() { return *model_; }
 
  private:
   EngineStep step_locked();
+  uint64_t submit_locked(Request request);
   void identify(Request& request);
   void require_awake() const;
+  void collect();
   void note_use();
   std::shared_ptr<LoadedModel> model_;
   OptionSet options_;
@@ -100,7 +121,10 @@ class EnginePart {
   Arena arena_;
   int sleeps_ = 0;  // level; 0: awake
   std::unique_ptr<Engine> engine_;
-  bool in_use_ = false, paused_ = false, draining_ = false;
+  bool in_use_ = false, paused_ = false, draining_ = false, closed_ = false;
+  int64_t max_model_len_ = 0;
+  std::vector<SamplePtr> finished_;
+  std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is drawn
   uint64_t next_sample_id_ = 1, next_request_ = 0;
 };
 

@@ -22,17 +22,6 @@ void check_range(const char* key, int64_t value, int64_t low, int64_t high) {
       .with_expected(str("integer ", low, "..", high));
 }
 
-void check_ids(const char* key, const std::vector<int32_t>& ids, int64_t vocab) {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= 0 && ids[i] < vocab) continue;
-    throw Error(Code::kOutOfRange, str(key, "[", i, "] is token id ", ids[i],
-                                       ", outside the vocabulary of ", vocab, " ids"))
-        .with_key(key)
-        .with_expected(str("integer 0..", vocab - 1))
-        .with_location(str(key, "[", i, "]"));
-  }
-}
-
 const std::vector<int32_t>& first_ids(const Request& r) {
   return r.resume ? r.resume->ids : r.prompt;
 }
@@ -193,6 +182,17 @@ void check_unchunked(const EngineOptions& o, int64_t longest) {
 }
 
 }  // namespace
+
+void check_ids(const char* key, std::span<const int32_t> ids, int64_t vocab) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab) continue;
+    throw Error(Code::kOutOfRange, str(key, "[", i, "] is token id ", ids[i],
+                                       ", outside the vocabulary of ", vocab, " ids"))
+        .with_key(key)
+        .with_expected(str("integer 0..", vocab - 1))
+        .with_location(str(key, "[", i, "]"));
+  }
+}
 
 void check_engine_options(const EngineOptions& options, int64_t max_positions) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();

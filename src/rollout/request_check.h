@@ -11,6 +11,9 @@ namespace rl {
 // Throws Error(kOutOfRange or kConflict) unless an engine can run with these options on this model.
 void check_engine_options(const EngineOptions& options, int64_t max_positions);
 
+// Error(kOutOfRange) naming the first of ids outside the vocabulary.
+void check_ids(const char* key, std::span<const int32_t> ids, int64_t vocab);
+
 struct RequestLimits {
   int64_t vocab;
   int64_t max_model_len;

@@ -1,4 +1,4 @@
-// Requests through rl.h: aborted, gone on from, put in order, paused and drained.
+// Requests through rl.h: aborted, gone on from, put in order, paused and drained; conversations.
 #include <cstring>
 #include <vector>
 
@@ -199,6 +199,49 @@ TEST_F(AbiEngine, PauseAndDrainSayWhatTheyDid) {
   EXPECT_RL_OK(rl_engine_resume(host_.engine, &err));
   EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
   EXPECT_EQ(take().size(), 2u);
+}
+
+TEST_F(AbiEngine, AConversationIsOneSampleOfSeveralTurns) {
+  rl_conversation* const c = host_.conversation;
+  const int32_t answer[] = {9, 8};
+  rl_conversation_info info;
+  rl_conversation_info_init(&info, sizeof info);
+  for (uint64_t turn = 1; turn <= 2; ++turn) {
+    EXPECT_RL_OK(rl_conversation_generate(c, tokens(4), 0, &err));
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_conversation_append(c, answer, 2, &err), RL_FAILED_PRECONDITION);
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), "conversation");
+    rl_error_release(err);
+    EXPECT_RL_OK(rl_conversation_get_info(c, &info, &err));
+    EXPECT_EQ(info.generating, 1u);
+    EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+    EXPECT_RL_OK(rl_conversation_append(c, answer, 2, &err));
+    EXPECT_RL_OK(rl_conversation_get_info(c, &info, &err));
+    EXPECT_EQ(info.generating, 0u);
+    EXPECT_EQ(info.num_turns, turn);
+  }
+  rl_conversation* other = nullptr;
+  EXPECT_RL_OK(rl_conversation_fork(c, &other, &err));
+  rl_batch* batch = nullptr;
+  EXPECT_EQ(rl_engine_take(host_.engine, &batch, nullptr), RL_DONE) << "turns are not taken";
+  EXPECT_RL_OK(rl_conversation_sample(other, &batch, &err));
+  taken_.push_back(batch);
+  rl_conversation_destroy(other);
+  rl_sample_view view;
+  rl_sample_view_init(&view, sizeof view);
+  EXPECT_RL_OK(rl_batch_sample(batch, 0, &view, &err));
+  EXPECT_EQ(view.slot, 1u);
+  EXPECT_EQ(view.ordinal, info.ordinal);
+  EXPECT_EQ(view.num_ids, info.num_ids);
+  EXPECT_EQ(view.loss_mask[view.num_ids - view.num_prompt - 1], 0);
+  std::vector<float> again(view.num_ids - view.num_prompt);
+  EXPECT_RL_OK(rl_trainer_logprobs(host_.trainer, view.ids, view.num_ids, view.num_prompt,
+                                   view.temperature, again.data(), again.size(), &err));
+  for (size_t i = 0; i < again.size(); ++i) {
+    if (view.loss_mask[i] == 1) {
+      EXPECT_EQ(again[i], view.logprobs[i]) << i;
+    }
+  }
 }
 
 }  // namespace

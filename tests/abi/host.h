@@ -57,6 +57,8 @@ class Host {
     EXPECT_EQ(rl_options_unset(options, "no", RL_NUL_TERMINATED, &error), RL_UNKNOWN_OPTION);
     draw();
     train();
+    static const int32_t prompt[] = {1, 2, 3};
+    EXPECT_RL_OK(rl_conversation_create(engine, prompt, 3, &conversation, &err));
     EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
     EXPECT_RL_OK(rl_pipeline_queue(pipeline, &queue, &err));
   }
@@ -72,6 +74,7 @@ class Host {
     rl_profiler_destroy(profiler);
     rl_buffer_destroy(buffer);
     rl_trainer_destroy(trainer);
+    rl_conversation_destroy(conversation);
     rl_engine_destroy(engine);
     rl_model_destroy(model);
     rl_plan_release(plan);
@@ -87,7 +90,8 @@ class Host {
         {"rl_runtime", runtime},   {"rl_plan", plan},        {"rl_model", model},
         {"rl_pipeline", pipeline}, {"rl_event", event},      {"rl_event_queue", queue},
         {"rl_batch", batch},       {"rl_engine", engine},    {"rl_buffer", buffer},
-        {"rl_trainer", trainer},   {"rl_profiler", profiler}};
+        {"rl_trainer", trainer},   {"rl_profiler", profiler},
+        {"rl_conversation", conversation}};
     return all.at(kind);
   }
 
@@ -122,6 +126,7 @@ class Host {
   rl_buffer* buffer = nullptr;
   rl_trainer* trainer = nullptr;
   rl_profiler* profiler = nullptr;
+  rl_conversation* conversation = nullptr;
 };
 
 }  // namespace abi_test
