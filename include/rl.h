@@ -1043,8 +1043,8 @@ typedef struct rl_request {
   size_t num_prompt;     /* at least 1; 0 with resume */
   uint64_t num_samples;  /* samples of this prompt, which share its KV; 1 .. 65536; 1 with resume */
   const rl_options* sampling; /* sampling.* of this request; NULL: those of the engine */
-  int64_t priority; /* -2^20 .. 2^20; higher goes first. Each step of it lets a request overtake at
-                       most 4,096 that were submitted before it */
+  int64_t priority; /* -2^20 .. 2^20 with engine.scheduling_policy = priority, else 0: higher goes
+                       first. Each step of it goes before at most 4,096 earlier requests */
   const rl_sample_view* resume; /* NULL, or the sample to go on from, copied: rl_engine_submit */
 } rl_request;
 

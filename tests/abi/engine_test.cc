@@ -144,15 +144,18 @@ TEST_F(AbiEngine, WhatIsWrongWithASampleToGoOnFromIsNamed) {
 }
 
 TEST_F(AbiEngine, PriorityPutsALaterRequestFirst) {
-  rl_request low = request_of(tokens(2), 4);
-  submit(low);
   rl_request high = request_of(tokens(2), 4);
   high.priority = 1;
+  expect_refused(high, RL_CONFLICT, "request.priority");
+  set(sampling_, "engine.scheduling_policy", "priority");
+  rl_engine_destroy(host_.engine);
+  EXPECT_RL_OK(rl_engine_create(host_.model, sampling_, &host_.engine, &err));
+  submit(request_of(tokens(2), 4));
   const uint64_t id = submit(high);
   EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
   EXPECT_GE(take().at(0).sample_id, id);
   high.priority = (1 << 20) + 1;
-  expect_refused(high, RL_OUT_OF_RANGE, "sampling.priority");
+  expect_refused(high, RL_OUT_OF_RANGE, "request.priority");
 }
 
 TEST_F(AbiEngine, AHostWithTheFirstRequestGetsWhatItHad) {

@@ -18,6 +18,7 @@ const Integers& integers() {
       {"flags", 0},
       {"index", 0},
       {"timeout_ns", 0},
+      {"priority", 0},
       {"max_samples", 16},
       {"num_ids", 3},
       {"level", 1},
