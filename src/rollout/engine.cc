@@ -302,8 +302,8 @@ void Engine::Impl::abort(ActiveRequest& active, int64_t now_ns) {
   for (Sequence& sequence : active.sequences) {
     if (sequence.state == SequenceState::kFinished) continue;
     if (!sequence.sample) sequence.sample = make_sample(sequence);
-    ++sequence.sample->num_aborts;
     end(sequence, FinishReason::kAborted, now_ns);
+    ++sequence.sample->num_aborts;
   }
 }
 
@@ -339,14 +339,11 @@ void Engine::abort_all() {
 void Engine::forget_kv() { impl_->scheduler.forget_computed(); }
 
 int64_t Engine::interrupt() {
-  const int64_t now_ns = real_clock().now_ns();
-  int64_t spared = 0;
+  int64_t spared = 0, now_ns = real_clock().now_ns();
   for (const auto& [number, active] : impl_->scheduler.requests()) {
-    if (active->was_aborted(impl_->options.max_aborts)) {
-      spared += active->unfinished;
-    } else {
-      impl_->abort(*active, now_ns);
-    }
+    const bool goes_on = active->was_aborted(impl_->options.max_aborts);
+    if (goes_on) spared += active->unfinished;
+    if (!goes_on) impl_->abort(*active, now_ns);
   }
   impl_->scheduler.drop_finished();
   return spared;
@@ -355,13 +352,13 @@ int64_t Engine::interrupt() {
 std::optional<uint64_t> Engine::find(uint64_t sample_id) const {
   for (const auto& [number, active] : impl_->scheduler.requests()) {
     const uint64_t index = sample_id - active->request.first_sample_id;
-    if (index >= active->sequences.size()) continue;
-    if (active->sequences[index].state != SequenceState::kFinished) return number;
+    const auto& all = active->sequences;
+    if (index < all.size() && all[index].state != SequenceState::kFinished) return number;
   }
   return std::nullopt;
 }
 
-void Engine::set_admitting(bool admitting) { impl_->scheduler.set_admitting(admitting); }
+void Engine::set_admitting(bool on) { impl_->scheduler.set_admitting(on); }
 bool Engine::rests() const { return impl_->scheduler.rests(); }
 bool Engine::idle() const { return impl_->scheduler.idle(); }
 

@@ -37,6 +37,7 @@ class AbiEngine : public ::testing::Test {
 
   rl_options* tokens(int64_t count) {
     set(sampling_, "sampling.max_new_tokens", std::to_string(count));
+    set(sampling_, "sampling.ignore_eos", "true");
     return sampling_;
   }
   uint64_t submit(const rl_request& request) {

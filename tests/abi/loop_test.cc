@@ -32,7 +32,9 @@ TEST(AbiParts, TrainerLogProbsEqualTheStoredOnesBitForBit) {
     EXPECT_EQ(rl_trainer_logprobs(host.trainer, view.ids, view.num_ids, view.num_prompt,
                                   view.temperature, out.data(), count - 1, nullptr),
               RL_INVALID_ARGUMENT);
-    EXPECT_EQ(out[0], 0.0f) << "outs are zero after a failure";
+    if (count > 1) {
+      EXPECT_EQ(out[0], 0.0f) << "outs are zero after a failure";
+    }
   }
 }
 

@@ -49,7 +49,7 @@ class Bench {
     return play();
   }
   std::string play() {
-    while (engine_->step()) {
+    while (engine_->step() == EngineStep::kComputed) {
       most_running_ = std::max(most_running_, engine_->stats().running);
     }
     std::vector<SamplePtr> samples = engine_->take_finished();

@@ -112,7 +112,7 @@ class Workload {
     if (below(4) == 0) r.sampling.top_k = 1 + below(40);
     if (below(4) == 0) r.sampling.top_p = 0.8f;
     if (below(6) == 0) r.sampling.repetition_penalty = 1.2f;
-    if (below(2) == 0) add_rules(r, below(360), models_.live.model->config().vocab);
+    if (below(2) == 0) add_rules(r, below(360), live_.model->config().vocab);
     return r;
   }
 
