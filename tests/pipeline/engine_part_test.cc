@@ -259,6 +259,39 @@ TEST(ComputeCopies, TwoStepsPublishedTogetherAreThoseOfOneCopy) {
   EXPECT_EQ(a.logprobs, b.logprobs);
 }
 
+// Asleep, the engine gives back the copy that follows from the masters, and never a published one
+// that does not.
+TEST(ComputeCopies, ASleepBetweenTrainingAndPublicationChangesNoSample) {
+  std::vector<SamplePtr> samples[2];
+  for (const bool sleeps : {false, true}) {
+    Parts parts({"model.compute_copies=2"});
+    const auto rest = [&] {
+      if (!sleeps) return;
+      parts.engine->sleep(2);
+      parts.engine->wake();
+    };
+    const auto batch = parts.scored();
+    parts.engine->submit(parts.request(3));
+    parts.steps(5);
+    rest();
+    parts.steps(1);
+    parts.trainer->step(batch);
+    rest();
+    parts.steps(5);
+    if (sleeps) parts.engine->sleep(2);
+    EXPECT_EQ(parts.trainer->publish(), 1u);
+    if (sleeps) parts.engine->wake();
+    parts.engine->run();
+    samples[sleeps ? 1 : 0] = parts.engine->take_finished();
+  }
+  ASSERT_EQ(samples[1].size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(samples[1][i]->ids, samples[0][i]->ids);
+    EXPECT_EQ(samples[1][i]->logprobs, samples[0][i]->logprobs);
+    EXPECT_EQ(samples[1][i]->versions, samples[0][i]->versions);
+  }
+}
+
 // A publication may meet an engine step of another thread; each step has one version.
 TEST(ComputeCopies, PublicationNeedsNoPauseOfTheEngine) {
   Parts parts({"model.compute_copies=2"});
