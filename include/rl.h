@@ -1077,9 +1077,9 @@ RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl
 RL_API void rl_engine_destroy(rl_engine* engine);
 
 /* Queues a request; *first_sample_id is the sample_id of slot 0, slot i has that plus i. The draws
- * are keyed by (runtime.seed, number of the request, slot, position), so a schedule changes no
- * sample. A prompt that leaves no room for sampling.max_new_tokens within engine.max_model_len is
- * an error that names both.
+ * are keyed by (runtime.seed, number of the request, slot, position), or by (sampling.seed, slot,
+ * position) when that is set, so a schedule changes no sample. A prompt that leaves no room for
+ * sampling.max_new_tokens within engine.max_model_len is an error that names both.
  *
  * A request with resume goes on from a sample that was aborted, or that ended and got tokens of an
  * environment behind it (loss_mask 0, log-probs 0); it may have no generated token yet. Its ids,

@@ -696,6 +696,15 @@ constexpr OptionInfo kOptions[] = {
      "multiplies it. 1 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
      "vLLM repetition_penalty"},
+    {"sampling.seed", OptionType::kI64, "-1",
+     {.present = true, .inclusive = true, .i64 = -1},
+     {.present = true, .inclusive = true, .i64 = 9007199254740991},
+     false, false, nullptr, 0, "",
+     "Seed of the draws of an engine's request, which then depend on seed, slot and position "
+     "alone: the same request gives the same samples again. -1 keys them by runtime.seed and the "
+     "number of the request, as a pipeline does, which takes no other value.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "vLLM seed"},
     {"sampling.stop", OptionType::kStringList, "",
      {},
      {},

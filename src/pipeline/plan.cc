@@ -230,6 +230,13 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
                    "are fresh prompts of one priority")
               .with_expected("fcfs"));
   }
+  if (use == PlanUse::kPipeline && options.get_i64("sampling.seed") >= 0) {
+    v.add(conflict("sampling.seed", "runtime.seed",
+                   str("sampling.seed is ", options.get_i64("sampling.seed"),
+                       ", but every prompt of a pipeline would get the same draws: it draws by "
+                       "runtime.seed"))
+              .with_expected("-1"));
+  }
   if (use == PlanUse::kPipeline && options.get_i64("model.compute_copies") > 1) {
     v.add(conflict("model.compute_copies", "pipeline.mode",
                    str("model.compute_copies is ", options.get_i64("model.compute_copies"),

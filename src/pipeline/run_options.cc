@@ -110,6 +110,7 @@ Request request_from(const OptionSet& options) {
   r.ignore_eos = options.get_bool("sampling.ignore_eos");
   r.stop_strings = options.get_string_list("sampling.stop");
   r.seed = options.get_u64("runtime.seed");
+  r.own_seed = options.get_i64("sampling.seed");
   return r;
 }
 

@@ -19,10 +19,13 @@
 namespace rl {
 namespace {
 
-PhiloxKey draw_key(const Request& request) {
-  if (request.bare) return {request.seed, RngPurpose::kRequest};
-  const bool train = request.purpose == Purpose::kTrain;
-  return {request.seed, train ? RngPurpose::kSampling : RngPurpose::kEval};
+// The number in [0, 1) that draws the token of a position.
+double draw_number(const Request& r, uint32_t slot, uint32_t position) {
+  if (r.own_seed >= 0) {
+    return uniform({static_cast<uint64_t>(r.own_seed), RngPurpose::kRequest}, 0, slot, position);
+  }
+  const uint32_t of_run = r.purpose == Purpose::kTrain ? RngPurpose::kSampling : RngPurpose::kEval;
+  return uniform({r.seed, r.bare ? RngPurpose::kRequest : of_run}, r.ordinal, slot, position);
 }
 
 // From here on the request's own stop ids are all that end it.
@@ -227,7 +230,7 @@ TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker
   const Request& request = target.sequence->request->request;
   const Sample& sample = *target.sequence->sample;
   const auto position = static_cast<uint32_t>(sample.ids.size());
-  const double u = uniform(draw_key(request), request.ordinal, sample.slot, position);
+  const double u = draw_number(request, sample.slot, position);
   const int64_t generated = target.sequence->answer_tokens();
   std::span<const int32_t> forbidden;
   if (generated < request.min_new_tokens) forbidden = request.stop_token_ids;

@@ -68,6 +68,7 @@ struct Request {
   std::vector<std::string> stop_strings;
   // Keys of the random draws and of the resulting samples.
   uint64_t seed = 0;
+  int64_t own_seed = -1;  // from 0 on: draws are keyed by it instead of seed and ordinal
   uint64_t ordinal = 0;
   uint32_t attempt = 0;
   Purpose purpose = Purpose::kTrain;

@@ -332,5 +332,27 @@ TEST(ComputeCopies, AModelKeepsItsNumberAndAPipelineHasOne) {
   EXPECT_EQ(run.other_key, "pipeline.mode");
 }
 
+TEST(SamplingSeed, MakesARequestRepeatable) {
+  Parts parts;
+  const auto ids = [&](int64_t seed, size_t slot) {
+    parts.options.set_i64("sampling.seed", seed);
+    return parts.draw(parts.request(2)).at(slot)->ids;
+  };
+  EXPECT_EQ(ids(7, 0), ids(7, 0));
+  EXPECT_EQ(ids(7, 1), ids(7, 1));
+  EXPECT_NE(ids(7, 0), ids(7, 1)) << "slots draw apart";
+  EXPECT_NE(ids(7, 0), ids(8, 0));
+  EXPECT_NE(ids(-1, 0), ids(-1, 0)) << "without a seed of its own the number of the request counts";
+}
+
+TEST(SamplingSeed, IsNoKeyOfAPipeline) {
+  Parts parts({"sampling.seed=7"});
+  const Error e = expect_error(Code::kConflict, [&] {
+    plan_memory(parts.options, parts.model->config(), PlanUse::kPipeline);
+  });
+  EXPECT_EQ(e.key, "sampling.seed");
+  EXPECT_EQ(e.other_key, "runtime.seed");
+}
+
 }  // namespace
 }  // namespace rl
