@@ -53,7 +53,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   MemoryPlan plan = plan_memory(options, source->config(), use);
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel);
-  loaded->runtime_ = std::move(runtime);
+  loaded->runtime_ = runtime;  // a copy: the lease ends after a model that could not be loaded
   loaded->options_ = options;
   loaded->path_ = path;
   loaded->plan_ = std::move(plan);
