@@ -2,7 +2,8 @@
 """Checks the source tree against src/LAYERS.
 
 A file of src/FOLDER may include librl headers of FOLDER itself and of the folders its row lists; rl.h is for src/abi
-alone; every folder has a row; no source file of src/, tests/, tools/, bench/ or examples/ exceeds 800 lines.
+alone; every folder has a row; no source file of src/, tests/, tools/, bench/ or examples/ exceeds 800 lines, but for
+generated tables (*.gen.cc), which grow with what they list.
 --self-test plants one violation of each kind in a temporary tree and fails unless each is found.
 """
 import pathlib
@@ -70,7 +71,7 @@ def long_files(root):
     problems = []
     for top in ("src", "tests", "tools", "bench", "examples"):
         for path in sorted((root / top).rglob("*")):
-            if path.suffix in SUFFIXES and path.is_file():
+            if path.suffix in SUFFIXES and path.is_file() and not path.name.endswith(".gen.cc"):
                 lines = len(path.read_bytes().splitlines())
                 if lines > MAX_LINES:
                     problems.append(f"{path.relative_to(root)}: {lines} lines, at most {MAX_LINES}")
@@ -96,6 +97,7 @@ def self_test():
         plant(root, "src/ops/relative.cc", '#include "good.h"\n')
         plant(root, "src/stray/a.cc", "")
         plant(root, "tests/long.cc", "\n" * 801)
+        plant(root, "src/core/table.gen.cc", "\n" * 801)
         want = ["src/core/up.cc:2: core may not include ops", "src/ops/angle.cc:1: ops may not include model",
                 "src/ops/header.cc:1: rl.h belongs to src/abi alone",
                 'src/ops/relative.cc:1: "good.h" is no path from src/',
