@@ -99,7 +99,8 @@ class Pass {
  public:
   Pass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
        SavedActivations* saved)
-      : model_(model), weights_(batch.weights ? *batch.weights : model.trained()), config_(model.config()), batch_(batch), kv_(kv), b_(buffers), saved_(saved), w_(config_),
+      : model_(model), weights_(batch.weights ? *batch.weights : model.trained()), config_(model.config()),
+        batch_(batch), kv_(kv), b_(buffers), saved_(saved), w_(config_),
         executor_(model.matmul().executor()), item_(dtype_bytes(model.compute_dtype())) {}
 
   void run() {
@@ -140,7 +141,8 @@ class Pass {
     float* x = saved_ ? saved_->layers[0].x_in : b_.x;
     const float scale = embedding_scale(config_, model_.compute_dtype());
     for_rows([&](int64_t row0, int64_t rows, int) {
-      embed({weights_.embedding(), batch_.ids.data() + row0, rows, w_.hidden, scale, model_.compute_dtype(), x + row0 * w_.hidden});
+      embed({weights_.embedding(), batch_.ids.data() + row0, rows, w_.hidden, scale, model_.compute_dtype(),
+             x + row0 * w_.hidden});
     });
   }
 
