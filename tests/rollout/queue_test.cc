@@ -99,8 +99,9 @@ TEST_F(Queue, TenThousandFinishInOrderAndMemoryStaysFlat) {
     resident_first = resident_bytes();
   }
   if (!measured) return;
-  // The numbers above keep 128 KiB, and the allocator counts what it caches for a thread as used.
-  EXPECT_LT(heap_first - heap_before, 512 << 10);
+  // The numbers above keep 128 KiB, oneDNN keeps a kernel for each count of rows that the warm-up did
+  // not meet, and the allocator counts what it caches for a thread as used: 0.6 MB with long answers.
+  EXPECT_LT(heap_first - heap_before, 1 << 20);
   // What the queue took is free again, though not given back to the system: the second round needs
   // no more.
   EXPECT_LT(resident_first - resident_before, static_cast<int64_t>(kRequests) * 2048);
