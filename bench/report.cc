@@ -60,9 +60,9 @@ void Report::write_entry(std::ostream& out, const Entry& e) {
   for (size_t i = 0; i < e.repeats.size(); ++i) {
     const Repeat& r = e.repeats[i];
     out << (i ? ", " : "") << "{\"value\": " << r.value << ", \"units\": " << r.work.units
-        << ", \"flop\": " << r.work.flop << ", \"bytes\": " << r.work.bytes << ", \"serial_bytes\": " << r.work.serial_bytes
-        << ", \"matmul_flops\": " << r.limits.matmul_flops << ", \"read_bytes_per_s\": " << r.limits.read_bytes_per_s
-        << "}";
+        << ", \"flop\": " << r.work.flop << ", \"bytes\": " << r.work.bytes
+        << ", \"serial_bytes\": " << r.work.serial_bytes << ", \"matmul_flops\": " << r.limits.matmul_flops
+        << ", \"read_bytes_per_s\": " << r.limits.read_bytes_per_s << "}";
   }
   out << "]}";
 }

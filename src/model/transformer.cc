@@ -210,8 +210,9 @@ class Pass {
                         [&](const MatmulTile& t) { store_tile(t, at.qkv, w_.qkv); }, &packed.o);
     const HeadNorm norms = head_norm(config_, vectors);
     for_rows([&](int64_t row0, int64_t rows, int) {
-      rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, vectors.qkv_bias, config_.qk_norm ? &norms : nullptr,
-                         b_.places + row0, &model_.rope(l), at.q + row0 * w_.q * item_, kv_.layer(l), rows});
+      rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, vectors.qkv_bias,
+                         config_.qk_norm ? &norms : nullptr, b_.places + row0, &model_.rope(l),
+                         at.q + row0 * w_.q * item_, kv_.layer(l), rows});
     });
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     attend(args);

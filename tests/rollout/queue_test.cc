@@ -2,36 +2,26 @@
 // and by nothing else, and all of them can be ended at once. With RL_LONG as many and longer.
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 
 #include "rollout/engine_fixture.h"
+#include "support/resident_memory.h"
 
 namespace rl::testing {
 namespace {
 
 constexpr uint64_t kRequests = 10000;
 
-// Bytes of the process that are resident, and those that the heap has handed out.
-int64_t resident_bytes() {
-  std::ifstream in("/proc/self/statm");
-  int64_t total = 0, resident = 0;
-  in >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
+int64_t resident_bytes() { return static_cast<int64_t>(resident_bytes_of_process()); }
+// Bytes that the heap has handed out.
 int64_t heap_bytes() { return static_cast<int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd); }
 
 bool heap_is_measured() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  std::cout << "memory is not measured: a sanitizer replaces the heap\n";
-  return false;
-#else
-  return true;
-#endif
+  if (!kProcessIsMeasurable) std::cout << "memory is not measured: a sanitizer replaces the heap\n";
+  return kProcessIsMeasurable;
 }
 
 class Queue : public ::testing::Test {
