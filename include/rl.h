@@ -512,7 +512,7 @@ typedef struct rl_plan_info {
   uint64_t budget_bytes;   /* 0: no limit */
   int64_t max_model_len;   /* tokens of the longest sequence */
   int64_t max_tokens;      /* rows of a training micro-batch; 0 without a trainer */
-  int64_t kv_blocks;       /* blocks of the KV pool; 0 without an engine */
+  int64_t kv_blocks;       /* blocks of the KV pool of each engine; 0 without one */
   int64_t threads;
   int32_t dtype; /* of the matrix products, RL_DTYPE_F32 or RL_DTYPE_BF16 */
   int32_t reserved;
@@ -737,7 +737,8 @@ typedef struct rl_sample_view {
                                 that was not drawn */
   const float* top_logprobs; /* [G * num_top], of the softmax of logprobs; 0 where the id is -1 */
   uint32_t num_aborts; /* times that it was aborted; it may have gone on since */
-  uint32_t reserved;
+  uint32_t preemptions; /* times that it gave its KV blocks up and waited again */
+  int64_t admitted_ns;  /* when its request first ran; the times are of its last request */
 } rl_sample_view;
 
 /* Zeroes `size` bytes, sets struct_size, data_row -1 and temperature 1. NULL or a size too small
@@ -754,7 +755,9 @@ enum {
   RL_EVENT_EVAL = 4, /* an evaluation ended: step, version, value = mean reward, count = samples
                         scored, metrics */
   RL_EVENT_CHECKPOINT = 5,   /* a checkpoint is on disk: step, text = its path */
-  RL_EVENT_GROUP_DROPPED = 6 /* a group ended untrained: ordinal, purpose, reason, text = why */
+  RL_EVENT_GROUP_DROPPED = 6, /* a group ended untrained: ordinal, purpose, reason, text = why */
+  RL_EVENT_ENGINE_STATS = 7   /* engine.stats_interval_ns of an engine has passed: step, version,
+                                 count = number of the engine, metrics */
 };
 
 /* Why a group was dropped. */
@@ -810,7 +813,18 @@ RL_API rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl
  * do not. A step has "critic/rewards/mean", "actor/loss", "actor/grad_norm", "actor/entropy"
  * (nats), "training/logprob_max_abs_diff" (nats, 0 while trainer and engine agree),
  * "timing_s/step", "perf/rollout_tokens_per_s", "perf/train_tokens_per_s" and more, an evaluation
- * "eval/rewards/mean" and "timing_s/eval". Thread: any; callback-safe. */
+ * "eval/rewards/mean" and "timing_s/eval".
+ *
+ * Of the rollout, a step has "timing_s/request/queue" (submission to first run), "first_token"
+ * (submission to first token), "prefill" (first run to first token) and "decode" (to the end), each
+ * with "/mean", "/max" and "/min" over the samples trained on, as "perf/request/preemptions" has;
+ * and "perf/engine/kv_use_peak" (share of the KV blocks), "perf/engine/preemptions",
+ * "perf/engine/prefix_hit_rate" (tokens found of those looked up), "timing_s/engine/prefill" and
+ * "timing_s/engine/decode" (time of forwards). An interval of an engine has these five,
+ * "timing_s/engine/interval" (its length, time without work left out), "perf/engine/number",
+ * "running", "waiting", "kv_use" (at its end), "admitted", "finished", "prefill_tokens",
+ * "decode_tokens" and "tokens_per_s" (drawn), and "/mean" and "/max" of "timing_s/request/queue"
+ * and "timing_s/request/first_token". Thread: any; callback-safe. */
 RL_API rl_status rl_event_metric(const rl_event* event, size_t index, const char** name,
                                  double* value, rl_error** err);
 
@@ -1052,7 +1066,7 @@ typedef struct rl_request {
  * Thread: any; callback-safe. */
 RL_API void rl_request_init(rl_request* request, size_t size);
 
-/* Counts since the engine was made, and what it holds now. */
+/* What an engine holds at the end of a time, and counts over that time. */
 typedef struct rl_engine_stats {
   size_t struct_size;
   uint64_t running, waiting;              /* samples now */
@@ -1062,6 +1076,17 @@ typedef struct rl_engine_stats {
   uint64_t nonfinite;            /* samples ended by logits that were not finite */
   int64_t prefill_ns, decode_ns; /* time of forwards that prefilled, and of pure decoding */
   uint64_t begun; /* samples now that run or ran before they had to wait: what a drain waits for */
+  uint64_t blocks_peak;          /* most KV blocks in use at once; of replicas, the sum */
+  int64_t busy_ns;               /* time with something to do, up to the last forward */
+  uint64_t drawn_tokens;
+  uint64_t admitted;          /* samples that ran for the first time */
+  uint64_t finished, aborted; /* samples that ended; of these, aborted ones */
+  int64_t queue_ns, longest_queue_ns; /* from submission to the first run, over `admitted` samples */
+  uint64_t first_tokens;              /* samples that got their first token */
+  int64_t first_token_ns, longest_first_token_ns; /* from submission to it */
+  uint64_t preemptions, swapped_blocks; /* samples that gave their KV blocks up; blocks kept aside */
+  uint64_t looked_up_tokens, cached_tokens; /* of samples that began to run; of these, whose KV was
+                                               found in the prefix cache */
 } rl_engine_stats;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
@@ -1141,9 +1166,21 @@ RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** er
 /* Takes the memory again, weights first; without effect when the engine is awake. Thread: any. */
 RL_API rl_status rl_engine_wake(rl_engine* engine, rl_error** err);
 
-/* Counters. Thread: any. */
+/* What the engine holds now, and counts since it was made: of all its replicas, engine.num_engines
+ * of them, together. The longest times are those of the slowest. Thread: any. */
 RL_API rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats,
                                      rl_error** err);
+
+/* The same of replica `index`, counted from 0; RL_OUT_OF_RANGE beyond the last. Thread: any. */
+RL_API rl_status rl_engine_get_replica_stats(const rl_engine* engine, size_t index,
+                                             rl_engine_stats* stats, rl_error** err);
+
+/* The same at the end of its last interval of engine.stats_interval_ns, and over it. An interval is
+ * a stretch of busy time and ends with the first forward that finds it long enough: busy_ns is its
+ * length. RL_TIMEOUT before the first one ended, RL_FAILED_PRECONDITION when
+ * engine.stats_interval_ns is 0. Thread: any. */
+RL_API rl_status rl_engine_get_interval(const rl_engine* engine, size_t index,
+                                        rl_engine_stats* stats, rl_error** err);
 
 /* ---- conversation ---- */
 

@@ -11,6 +11,7 @@ namespace {
 const MetricList* metrics_of(const Event& event) {
   if (const auto* step = dynamic_cast<const StepEvent*>(&event)) return &step->metrics;
   if (const auto* eval = dynamic_cast<const EvalEvent*>(&event)) return &eval->metrics;
+  if (const auto* stats = dynamic_cast<const EngineStatsEvent*>(&event)) return &stats->metrics;
   return nullptr;
 }
 
@@ -44,6 +45,12 @@ void fill_kind(rl_event_view& view, const GroupDroppedEvent& event) {
   set_text(view, event.message);
 }
 
+void fill_kind(rl_event_view& view, const EngineStatsEvent& event) {
+  view.step = event.step;
+  view.version = event.version;
+  view.count = static_cast<uint64_t>(event.engine);
+}
+
 void fill_kind(rl_event_view& view, const ScoreEvent& event) {
   view.ordinal = event.sample->ordinal;
   view.purpose = static_cast<int32_t>(event.sample->purpose);
@@ -65,7 +72,8 @@ void fill(rl_event_view& view, const Event& event) {
   view.num_metrics = metrics != nullptr ? metrics->size() : 0;
   const bool known = fill_if<ScoreEvent>(view, event) || fill_if<StepEvent>(view, event) ||
                      fill_if<EvalEvent>(view, event) || fill_if<CheckpointEvent>(view, event) ||
-                     fill_if<GroupDroppedEvent>(view, event);
+                     fill_if<GroupDroppedEvent>(view, event) ||
+                     fill_if<EngineStatsEvent>(view, event);
   RL_CHECK(known);
 }
 

@@ -60,6 +60,26 @@ void fill(rl_engine_stats& out, const EngineStats& stats) {
   out.prefill_ns = stats.prefill_ns;
   out.decode_ns = stats.decode_ns;
   out.begun = count(stats.begun);
+  out.blocks_peak = count(stats.blocks_peak);
+  out.busy_ns = stats.busy_ns;
+  out.drawn_tokens = count(stats.drawn_tokens);
+  out.admitted = count(stats.admitted);
+  out.finished = count(stats.finished);
+  out.aborted = count(stats.aborted);
+  out.queue_ns = stats.queue_ns;
+  out.longest_queue_ns = stats.longest_queue_ns;
+  out.first_tokens = count(stats.first_tokens);
+  out.first_token_ns = stats.first_token_ns;
+  out.longest_first_token_ns = stats.longest_first_token_ns;
+  out.preemptions = count(stats.preemptions);
+  out.swapped_blocks = count(stats.swapped_blocks);
+  out.looked_up_tokens = count(stats.looked_up_tokens);
+  out.cached_tokens = count(stats.cached_tokens);
+}
+
+int64_t replica_index(const EngineBox& engine, size_t index) {
+  check_index(index, static_cast<size_t>(engine.num_engines()));
+  return static_cast<int64_t>(index);
 }
 
 void fill(rl_buffer_file_info& out, const BufferInfo& info) {
@@ -211,8 +231,34 @@ rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats, r
   clear_result(stats);
   return guarded(err, engine, [&] {
     const auto source = use(engine, "engine");
-    const EngineStats now = source->stats();
-    write_result(stats, "stats", [&](rl_engine_stats& out) { fill(out, now); });
+    write_result(stats, "stats", [&](rl_engine_stats& out) { fill(out, source->stats()); });
+  });
+}
+
+rl_status rl_engine_get_replica_stats(const rl_engine* engine, size_t index, rl_engine_stats* stats,
+                                      rl_error** err) {
+  clear_result(stats);
+  return guarded(err, engine, [&] {
+    const auto source = use(engine, "engine");
+    write_result(stats, "stats", [&](rl_engine_stats& out) {
+      fill(out, source->stats(replica_index(*source, index)));
+    });
+  });
+}
+
+rl_status rl_engine_get_interval(const rl_engine* engine, size_t index, rl_engine_stats* stats,
+                                 rl_error** err) {
+  clear_result(stats);
+  return guarded(err, engine, [&]() -> rl_status {
+    const auto source = use(engine, "engine");
+    bool known = false;
+    write_result(stats, "stats", [&](rl_engine_stats& out) {
+      const int64_t engine = replica_index(*source, index);
+      const std::optional<EngineStats> interval = source->last_interval(engine);
+      known = interval.has_value();
+      if (known) fill(out, *interval);
+    });
+    return known ? RL_OK : RL_TIMEOUT;
   });
 }
 

@@ -126,6 +126,8 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.first_token_ns = sample.first_token_ns;
   view.finished_ns = sample.finished_ns;
   view.num_aborts = sample.num_aborts;
+  view.admitted_ns = sample.admitted_ns;
+  view.preemptions = sample.preemptions;
 }
 
 namespace {
@@ -149,6 +151,8 @@ SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
   sample->first_token_ns = view.first_token_ns;
   sample->finished_ns = view.finished_ns;
   sample->num_aborts = view.num_aborts;
+  sample->admitted_ns = view.admitted_ns;
+  sample->preemptions = view.preemptions;
   return sample;
 }
 

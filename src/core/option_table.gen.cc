@@ -284,6 +284,16 @@ constexpr OptionInfo kOptions[] = {
      "KV. The number of KV blocks follows from it before the run.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "verl gpu_memory_utilization"},
+    {"engine.num_engines", OptionType::kI64, "1",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 64},
+     false, false, nullptr, 0, "engines",
+     "Engines over the one copy of the weights, each with its own KV pool and prefix cache out "
+     "of the same memory and with engine.max_num_seqs sequences. A request goes to the engine "
+     "with the fewest samples, or to one that has more of its ids in the prefix cache and at "
+     "most a quarter of engine.max_num_seqs more samples. Samples do not depend on it.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "verl, OpenRLHF, Telescope number of inference engines"},
     {"engine.preemption", OptionType::kEnum, "recompute",
      {},
      {},
@@ -315,6 +325,15 @@ constexpr OptionInfo kOptions[] = {
      "its own up.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "Telescope vllm_scheduling_policy"},
+    {"engine.stats_interval_ns", OptionType::kDurationNs, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {},
+     false, false, nullptr, 0, "nanoseconds",
+     "Busy time after which the engine closes an interval of its statistics. A pipeline tells "
+     "each as an event of RL_EVENT_ENGINE_STATS and as a line of metrics.jsonl; "
+     "rl_engine_get_interval gives that of an engine. 0 keeps none.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "verl disable_log_stats, Telescope engine metrics"},
     {"engine.swap_space_bytes", OptionType::kBytes, "0",
      {},
      {},
@@ -386,7 +405,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "File that gets one JSON line of metrics a step. Empty writes none.",
+     "File that gets one JSON line of metrics a step, and one for each interval of "
+     "engine.stats_interval_ns. Empty writes none.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "librl"},
     {"metrics.max_samples", OptionType::kI64, "64",

@@ -14,6 +14,10 @@
 
 namespace rl {
 
+// Lanes from here on show one sample after another. What stands on them overlaps with the work of
+// other lanes and of each other, so it counts in no sum of times.
+inline constexpr uint32_t kFirstSampleLane = uint32_t{1} << 16;
+
 // One finished piece of work. A lane is one row of the picture: a thread, an engine, the trainer.
 struct TraceSpan {
   const char* name;
@@ -63,6 +67,7 @@ class Tracer {
 
   TraceSink* sink() const { return sink_.load(std::memory_order_acquire); }
   int64_t now_ns() const { return clock_.now_ns(); }
+  const Clock& clock() const { return clock_; }
 
   void counter(const char* name, uint32_t lane, double value) const {
     if (TraceSink* const s = sink()) s->counter(name, lane, now_ns(), value);

@@ -48,7 +48,9 @@ struct Sample {
 
   bool scored = false;
   double reward = 0.0;
-  int64_t submitted_ns = 0, first_token_ns = 0, finished_ns = 0;
+  // Of the request that it ended with, by a steady clock; 0 when unknown.
+  int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;
+  uint32_t preemptions = 0;  // of all requests that it went through
 
   int64_t generated() const { return static_cast<int64_t>(ids.size()) - prompt_tokens; }
 };

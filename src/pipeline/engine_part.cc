@@ -17,9 +17,8 @@ EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& opti
   require_room(runtime, "the engine", bytes, plan.baseline_bytes);
   arena_ = Arena("engine workspace", bytes);
   max_model_len_ = plan.max_model_len;
-  const KvPool kv{model_->model().kv_shape(), arena_.data(), plan.engine.num_blocks};
-  engine_ = std::make_unique<Engine>(
-      model_->model(), plan.engine, kv, arena_.data() + plan.kv_bytes,
+  engine_ = std::make_unique<EngineSet>(
+      model_->model(), plan.engine, plan.engine_memory(arena_.data()),
       model_->has_tokenizer() ? &model_->tokenizer() : nullptr, &runtime.tracer());
 }
 
@@ -260,6 +259,21 @@ bool EnginePart::idle() const {
 EngineStats EnginePart::stats() const {
   const std::lock_guard lock(mutex_);
   return engine_->stats();
+}
+
+EngineStats EnginePart::stats(int64_t engine) const {
+  const std::lock_guard lock(mutex_);
+  return engine_->stats(engine);
+}
+
+std::optional<EngineStats> EnginePart::last_interval(int64_t engine) const {
+  if (options_.get_i64("engine.stats_interval_ns") == 0) {
+    throw Error(Code::kFailedPrecondition,
+                "engine.stats_interval_ns is 0: the engine keeps no intervals")
+        .with_key("engine.stats_interval_ns");
+  }
+  const std::lock_guard lock(mutex_);
+  return engine_->last_interval(engine);
 }
 
 }  // namespace rl

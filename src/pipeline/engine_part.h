@@ -12,7 +12,7 @@
 #include "core/arena.h"
 #include "pipeline/loaded_model.h"
 #include "pipeline/run_options.h"
-#include "rollout/engine.h"
+#include "rollout/engine_set.h"
 
 namespace rl {
 
@@ -106,6 +106,12 @@ class EnginePart {
   int64_t max_model_len() const { return max_model_len_; }
 
   EngineStats stats() const;
+  int64_t num_engines() const { return engine_->num_engines(); }
+  // Of one engine.
+  EngineStats stats(int64_t engine) const;
+  // Of its last whole interval; nothing before the first one. kFailedPrecondition without
+  // engine.stats_interval_ns.
+  std::optional<EngineStats> last_interval(int64_t engine) const;
   LoadedModel& model() { return *model_; }
 
  private:
@@ -120,7 +126,7 @@ class EnginePart {
   mutable TurnMutex mutex_;
   Arena arena_;
   int sleeps_ = 0;  // level; 0: awake
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EngineSet> engine_;
   bool in_use_ = false, paused_ = false, draining_ = false, closed_ = false;
   int64_t max_model_len_ = 0;
   std::vector<SamplePtr> finished_;

@@ -17,6 +17,7 @@ enum class EventKind : int32_t {
   kEval = 4,        // an evaluation ended
   kCheckpoint = 5,  // a checkpoint is on disk
   kGroupDropped = 6,
+  kEngineStats = 7,  // engine.stats_interval_ns has passed
 };
 
 struct ScoreEvent final : Event {
@@ -56,6 +57,14 @@ struct GroupDroppedEvent final : Event {
   int64_t data_row = -1;
   DropReason reason = DropReason::kNone;
   std::string message;
+};
+
+struct EngineStatsEvent final : Event {
+  EngineStatsEvent() : Event(static_cast<int32_t>(EventKind::kEngineStats)) {}
+  uint64_t step = 0;     // steps done
+  uint64_t version = 0;  // of the weights
+  int64_t engine = 0;    // number of the engine
+  MetricList metrics;
 };
 
 }  // namespace rl

@@ -30,9 +30,12 @@ void refuse_second_start(bool started, PipelineState state) {
               str("the pipeline was started before; it is ", pipeline_state_name(state)));
 }
 
-void name_lanes(const Tracer& tracer) {
+void name_lanes(const Tracer& tracer, int64_t num_engines) {
   tracer.lane_name(TraceLane::kPipeline, "pipeline");
-  tracer.lane_name(TraceLane::kEngine, "engine");
+  for (int64_t i = 0; i < num_engines; ++i) {
+    tracer.lane_name(engine_lane(TraceLane::kEngine, i),
+                     num_engines == 1 ? "engine" : str("engine ", i));
+  }
   tracer.lane_name(TraceLane::kReward, "reward");
   tracer.lane_name(TraceLane::kTrain, "train");
   tracer.lane_name(TraceLane::kPublication, "publication");
@@ -58,7 +61,7 @@ void Pipeline::start() {
   const std::lock_guard lock(p.mutex);
   refuse_second_start(p.ended, p.state);  // a stop came in between
   if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
-  name_lanes(p.runtime.tracer());
+  name_lanes(p.runtime.tracer(), p.plan.num_engines);
   p.recorder = recorder;
   p.run_lease = std::move(run_lease);
   p.compute = std::move(compute);

@@ -14,7 +14,7 @@ PipelineState Pipeline::Impl::evaluate() {
     return PipelineState::kEvaluating;
   }
   if (!engine->idle()) {
-    engine->step();
+    step_engine();
     deliver(eval_board);
     push_dropped();
     return PipelineState::kEvaluating;

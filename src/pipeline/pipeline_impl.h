@@ -48,6 +48,7 @@ struct Pipeline::Impl {
   PipelineState draw();
   bool take_prompts(std::vector<Prompt>& prompts, bool& ended);
   PipelineState generate();
+  void step_engine();
   PipelineState wait_for_scores();
   PipelineState train();
   void record(std::span<const ScoreBoard::Scored> batch);
@@ -80,7 +81,7 @@ struct Pipeline::Impl {
   MemoryPlan plan;
   std::unique_ptr<Model> reference;
   Arena phase;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<EngineSet> engine;
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;

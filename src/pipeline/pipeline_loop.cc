@@ -3,6 +3,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "pipeline/engine_metrics.h"
 #include "pipeline/pipeline_impl.h"
 
 namespace rl {
@@ -146,6 +147,7 @@ PipelineState Pipeline::Impl::draw() {
   }
   times = {};
   times.begin = now();
+  engine->restart_peak();
   stats_before = engine->stats();
   std::vector<Prompt> drawn;
   bool feed_ended = false;
@@ -197,8 +199,23 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
   engine->submit(r);
 }
 
-PipelineState Pipeline::Impl::generate() {
+// One forward, and what the engine has to tell of the interval that ends with it. The line in the
+// metrics file is of the step in progress: a resume that does the step again cuts it off.
+void Pipeline::Impl::step_engine() {
   engine->step();
+  const auto interval = engine->take_interval();
+  if (!interval) return;
+  auto event = std::make_shared<EngineStatsEvent>();
+  event->step = boundary.step;
+  event->version = model->version();
+  event->engine = interval->first;
+  event->metrics = interval_metrics(interval->first, interval->second);
+  records->write_engine(event->step + 1, event->metrics);
+  queue->push(std::move(event));
+}
+
+PipelineState Pipeline::Impl::generate() {
+  step_engine();
   deliver(board);
   push_dropped();
   if (!engine->idle()) return PipelineState::kGenerating;

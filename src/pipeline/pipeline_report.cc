@@ -103,7 +103,8 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
               {"Threads", str(p.plan.threads)},
               {"Longest sequence", str(p.plan.max_model_len, " tokens")},
               {"Micro-batch", str(p.plan.max_tokens, " tokens")},
-              {"KV blocks", str(p.plan.engine.num_blocks)}};
+              {"KV blocks", str(p.plan.engine.num_blocks)},
+              {"Engines", str(p.plan.num_engines)}};
   if (!p.resumed_from.empty()) {
     in.facts.emplace_back("Resumed from", without_directories(p.resumed_from));
   }

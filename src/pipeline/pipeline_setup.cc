@@ -75,10 +75,9 @@ void Pipeline::Impl::make_workers() {
       model->model(), reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), phase.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
-  const KvPool kv{model->model().kv_shape(), phase.data(), plan.engine.num_blocks};
-  engine = std::make_unique<Engine>(model->model(), plan.engine, kv, phase.data() + plan.kv_bytes,
-                                    model->has_tokenizer() ? &model->tokenizer() : nullptr,
-                                    &runtime.tracer());
+  engine = std::make_unique<EngineSet>(
+      model->model(), plan.engine, plan.engine_memory(phase.data()),
+      model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
   // Rollout comes first: what only training writes gets its pages meanwhile.
   std::vector<std::span<std::byte>> memory = trainer->memory();
   memory.push_back(phase.span());

@@ -1,5 +1,6 @@
 // The second half of a step: the update on the scored batch, and what is told about it.
 #include "core/error.h"
+#include "pipeline/engine_metrics.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/step_metrics.h"
 
@@ -43,6 +44,7 @@ PipelineState Pipeline::Impl::train() {
   records->keep_extremes(batch);
   trained = batch_metrics({samples, rewards, advantages});
   trained.append(train_metrics(measured));
+  trained.append(request_metrics(samples));
   times.trained = now();
   runtime.tracer().span({"publish", TraceLane::kPublication, times.trained - measured.publish_ns,
                          times.trained, "version", static_cast<int64_t>(model->version())});
@@ -132,6 +134,7 @@ MetricList Pipeline::Impl::step_metrics() {
   const double decode = static_cast<double>(s.decode_tokens - stats_before.decode_tokens);
   m.set("rollout/prefill_tokens", prefill);
   m.set("rollout/decode_tokens", decode);
+  m.append(rollout_metrics(stats_before, s));
   const int64_t gen = times.generated - times.drawn;
   m.set("timing_s/gen", seconds(gen));
   m.set("timing_s/reward", seconds(times.scored - times.generated));

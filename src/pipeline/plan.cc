@@ -79,6 +79,7 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
           {"trainer.logprob_chunk_tokens", "64"},
           {"model.dtype", "bf16"},
           {"model.compute_copies", "1"},
+          {"engine.num_engines", "1"},
           {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
           {"engine.max_num_seqs", std::to_string(o.get_i64("pipeline.samples_per_prompt"))},
           {"engine.max_num_batched_tokens", half("engine.max_num_batched_tokens")},
@@ -133,19 +134,42 @@ uint64_t share_of(const OptionSet& options, uint64_t budget) {
                                static_cast<double>(budget));
 }
 
+// Fewer engines would fit: their number is what is wrong.
+void check_engines(const OptionSet& options, const ModelConfig& config, PlanUse use,
+                   uint64_t budget) {
+  const Planner all(options, config, use);
+  int64_t fitting = all.has_engine() ? all.num_engines() : 0;
+  OptionSet fewer = options;
+  while (fitting > 0 && Planner(fewer, config, use).min_total() > budget) {
+    if (--fitting > 0) fewer.set_i64("engine.num_engines", fitting);
+  }
+  if (fitting == 0 || fitting == all.num_engines()) return;
+  throw Error(Code::kResourceExhausted,
+              str("engine.num_engines is ", all.num_engines(), ", each with at least ",
+                  all.rollout_bytes(all.min_blocks()) / static_cast<uint64_t>(all.num_engines()),
+                  " bytes of KV and workspace, but ", budget_text(options), ": ", fitting,
+                  fitting == 1 ? " engine fits" : " engines fit"))
+      .with_key("engine.num_engines")
+      .with_other_key("runtime.memory_budget_bytes")
+      .with_expected(str("at most ", fitting));
+}
+
 // The budget holds the run, and engine.memory_fraction of it weights and one longest sequence.
 void check_budget(const OptionSet& options, const ModelConfig& config, PlanUse use,
                   uint64_t budget) {
   const Planner p(options, config, use);
   if (budget == 0) return;
-  if (p.min_total() > budget) refuse(options, config, use, p.min_total());
+  if (p.min_total() > budget) {
+    check_engines(options, config, use, budget);
+    refuse(options, config, use, p.min_total());
+  }
   const uint64_t most = share_of(options, budget), needed = p.min_shared();
   if (!p.has_engine() || needed <= most) return;
   const double least = static_cast<double>(needed) / static_cast<double>(budget);
   throw Error(Code::kResourceExhausted,
               str("engine.memory_fraction ", options.get_text("engine.memory_fraction"), " leaves ",
                   most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
-                  " and the blocks of one longest sequence ", p.kv_bytes(p.min_blocks()), "; ",
+                  " and the blocks of one longest sequence ", p.min_shared() - p.weight_bytes(), "; ",
                   budget_text(options)))
       .with_key("engine.memory_fraction")
       .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
@@ -172,11 +196,12 @@ int64_t choose_tokens(const OptionSet& options, const ModelConfig& config, PlanU
 
 int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budget,
                       uint64_t train_bytes) {
-  const uint64_t block = p.kv_bytes(1);
+  const auto engines = static_cast<uint64_t>(p.num_engines());
+  const uint64_t block = engines * p.kv_bytes(1);
   uint64_t room = std::max(kFreeKvBytes, train_bytes);
   if (budget != 0) {
     room = budget - p.always_bytes() - p.baseline_bytes();
-    room -= std::min(room, p.engine_workspace());
+    room -= std::min(room, engines * p.engine_workspace());
     room = std::min(room, share_of(options, budget) - p.weight_bytes());
   }
   const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, kMostBlocks));
@@ -193,8 +218,9 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     plan.arenas.push_back({name, use == PlanUse::kPipeline ? "shared" : "always", phase});
   if (p.has_engine()) {
     plan.parts.push_back({"KV pool", "rollout", plan.kv_bytes});
-    plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes - p.swap_bytes()});
-    if (p.swap_bytes() != 0) plan.parts.push_back({"swap space", "rollout", p.swap_bytes()});
+    const uint64_t swap = static_cast<uint64_t>(plan.num_engines) * p.swap_bytes();
+    plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes - swap});
+    if (swap != 0) plan.parts.push_back({"swap space", "rollout", swap});
   }
   if (!p.has_trainer()) return;
   for (const auto& piece : p.train_sizes(plan.max_tokens).workspace_pieces) {
@@ -203,6 +229,12 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
 }
 
 }  // namespace
+
+EngineSetMemory MemoryPlan::engine_memory(std::byte* begin) const {
+  const auto engines = static_cast<uint64_t>(num_engines);
+  return {num_engines, begin, kv_bytes / engines, begin + kv_bytes,
+          engine_workspace_bytes / engines};
+}
 
 uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
   for (const PlanEntry& e : arenas) {
@@ -277,8 +309,10 @@ MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, Plan
   if (p.has_engine()) {
     plan.engine = p.engine();
     plan.engine.num_blocks = choose_blocks(options, p, budget, plan.train_workspace_bytes);
-    plan.kv_bytes = p.kv_bytes(plan.engine.num_blocks);
-    plan.engine_workspace_bytes = p.engine_workspace();
+    plan.num_engines = p.num_engines();
+    const auto engines = static_cast<uint64_t>(plan.num_engines);
+    plan.kv_bytes = engines * p.kv_bytes(plan.engine.num_blocks);
+    plan.engine_workspace_bytes = engines * p.engine_workspace();
   }
   describe_phase(p, plan, use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;

@@ -12,7 +12,7 @@
 #include "core/dtype.h"
 #include "core/options.h"
 #include "model/model_config.h"
-#include "rollout/engine.h"
+#include "rollout/engine_set.h"
 #include "train/trainer.h"
 
 namespace rl {
@@ -51,12 +51,15 @@ struct MemoryPlan {
   int threads = 0;
   int64_t max_model_len = 0;
   int64_t max_tokens = 0;  // rows of a training micro-batch; 0 without a trainer
-  EngineOptions engine;    // num_blocks chosen; all 0 without an engine
-  uint64_t kv_bytes = 0;
+  EngineOptions engine;    // of each engine, num_blocks chosen; all 0 without one
+  int64_t num_engines = 0;
+  uint64_t kv_bytes = 0;  // of all engines, as the workspace
   uint64_t engine_workspace_bytes = 0;
   uint64_t train_workspace_bytes = 0;
 
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
+  // Where the engines' parts stand in kv_bytes + engine_workspace_bytes from begin on.
+  EngineSetMemory engine_memory(std::byte* begin) const;
 };
 
 // Sizes that do not go together for this use and model, each naming both options.

@@ -43,6 +43,7 @@ Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse us
                                                     options.get_i64("eval.samples_per_prompt"))
                                          : 1),
       fixed_tokens_(options.get_i64("trainer.max_tokens_per_device")),
+      num_engines_(options.get_i64("engine.num_engines")),
       kv_(kv_shape(config, options.get_i64("engine.block_size"), compute_)),
       engine_(engine_options_from(options, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(options, kv_);
@@ -106,7 +107,8 @@ uint64_t Planner::swap_bytes() const {
 
 uint64_t Planner::rollout_bytes(int64_t blocks) const {
   if (!has_engine()) return 0;
-  return (CheckedU64(kv_bytes(blocks)) + CheckedU64(engine_workspace())).get();
+  const CheckedU64 one = CheckedU64(kv_bytes(blocks)) + CheckedU64(engine_workspace());
+  return (one * CheckedU64(static_cast<uint64_t>(num_engines_))).get();
 }
 
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
@@ -156,7 +158,8 @@ int64_t Planner::max_blocks() const {
 }
 
 uint64_t Planner::min_shared() const {
-  return (CheckedU64(weight_bytes_) + CheckedU64(has_engine() ? kv_bytes(min_blocks()) : 0)).get();
+  const CheckedU64 kv(has_engine() ? kv_bytes(min_blocks()) : 0);
+  return (CheckedU64(weight_bytes_) + CheckedU64(static_cast<uint64_t>(num_engines_)) * kv).get();
 }
 
 uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {

@@ -27,10 +27,13 @@ class Planner {
   uint64_t always_bytes() const;
   uint64_t weight_bytes() const { return weight_bytes_; }  // masters and compute copies
 
+  int64_t num_engines() const { return num_engines_; }
+  // Of one engine.
   uint64_t kv_bytes(int64_t blocks) const;
   uint64_t engine_workspace() const;
-  uint64_t swap_bytes() const;      // of the workspace
-  uint64_t rollout_bytes(int64_t blocks) const;  // 64-byte aligned KV, then the workspace
+  uint64_t swap_bytes() const;  // part of the workspace
+  // KV of all engines, then their workspaces, each 64-byte aligned.
+  uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
 
@@ -61,7 +64,7 @@ class Planner {
   PlanUse use_;
   Dtype compute_;
   int threads_;
-  int64_t max_model_len_, max_new_tokens_, samples_, fixed_tokens_;
+  int64_t max_model_len_, max_new_tokens_, samples_, fixed_tokens_, num_engines_;
   KvShape kv_;
   EngineOptions engine_;
   uint64_t weight_bytes_ = 0;

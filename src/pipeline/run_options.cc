@@ -138,6 +138,7 @@ EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_le
     e.policy = SchedulingPolicy::kPriority;
   }
   e.max_aborts = options.get_i64("pipeline.partial_rollout_max_aborts");
+  e.stats_interval_ns = options.get_i64("engine.stats_interval_ns");
   e.trace_lane = TraceLane::kEngine;
   return e;
 }

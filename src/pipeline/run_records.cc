@@ -102,6 +102,14 @@ void RunRecords::write_step(const MetricList& metrics, int64_t interval_steps) {
   if (board_ != nullptr) board_->write(step, metrics);
 }
 
+void RunRecords::write_engine(uint64_t step, const MetricList& metrics) {
+  if (steps_ == nullptr) return;
+  MetricList line;
+  line.set(kStepMetric, static_cast<double>(step));
+  line.append(metrics);
+  steps_->write(line);
+}
+
 void RunRecords::write_eval(uint64_t step, const MetricList& metrics,
                             std::span<const ScoreBoard::Scored> answers) {
   MetricList line;

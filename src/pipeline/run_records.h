@@ -30,6 +30,8 @@ class RunRecords {
   // The step that ended. metrics has kStepMetric; they are written when the step is a multiple of
   // interval_steps.
   void write_step(const MetricList& metrics, int64_t interval_steps);
+  // An interval of an engine within a step that is not yet done.
+  void write_engine(uint64_t step, const MetricList& metrics);
   // An evaluation after `step` steps, with its scored answers.
   void write_eval(uint64_t step, const MetricList& metrics,
                   std::span<const ScoreBoard::Scored> answers);

@@ -14,6 +14,8 @@ namespace rl {
 
 // The metric every line begins with.
 inline constexpr const char* kStepMetric = "training/global_step";
+// Lines with this metric are of an engine within the step, all others of steps.
+inline constexpr const char* kEngineMetric = "perf/engine/number";
 
 class MetricsWriter {
  public:

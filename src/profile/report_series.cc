@@ -32,6 +32,7 @@ class TableReader {
                      "\" and is left out"));
       return;
     }
+    if (json.contains(kEngineMetric)) return;
     begin_step(json[kStepMetric].get<uint64_t>());
     for (const auto& [key, value] : json.items()) {
       if (key == kStepMetric || value.is_null()) continue;

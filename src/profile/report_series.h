@@ -46,7 +46,7 @@ void for_each_line(FileSystem& fs, const std::string& path, ReadNotes& notes,
                    const LineFunction& line);
 
 // A step that stands in the file again was done again, after a resume: the later line counts, and
-// lines of the steps after it that stand before it do not.
+// lines of the steps after it that stand before it do not. Lines of engines are left out.
 StepTable read_step_table(FileSystem& fs, const std::string& path, ReadNotes& notes);
 
 // Neighbouring steps in one place of a plot.

@@ -50,6 +50,7 @@ StepTimeline typical_step(std::span<const TraceSpan> spans,
   std::vector<const TraceSpan*> inside;
   for (const TraceSpan& s : spans) {
     if (&s == step || s.start_ns < step->start_ns || s.end_ns > step->end_ns) continue;
+    if (s.lane >= kFirstSampleLane) continue;
     if (s.end_ns > s.start_ns) inside.push_back(&s);
   }
   std::stable_sort(inside.begin(), inside.end(), [](const TraceSpan* a, const TraceSpan* b) {

@@ -30,7 +30,7 @@ struct StepTimeline {
   std::vector<Lane> lanes;  // that worked in the step, by number
 };
 
-// The whole step of median length; no lanes when there is none.
+// The whole step of median length, without the lanes of samples; no lanes when there is none.
 StepTimeline typical_step(std::span<const TraceSpan> spans,
                           const std::map<uint32_t, std::string>& lane_names);
 

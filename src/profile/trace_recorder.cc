@@ -130,6 +130,7 @@ std::vector<TraceRecorder::SpanSummary> TraceRecorder::summary() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, SpanSummary> by_name;
   for (const TraceSpan& s : spans_) {
+    if (s.lane >= kFirstSampleLane) continue;
     SpanSummary& sum = by_name[s.name];
     const int64_t length = s.end_ns - s.start_ns;
     ++sum.count;

@@ -37,7 +37,7 @@ class TraceRecorder final : public TraceSink {
     int64_t total_ns = 0;
     int64_t longest_ns = 0;
   };
-  // Per span name, in name order.
+  // Per span name, in name order; without the lanes of samples.
   std::vector<SpanSummary> summary() const;
   // See step_timeline.h.
   StepTimeline typical_step() const;

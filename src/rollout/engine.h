@@ -18,15 +18,16 @@
 #include <vector>
 
 #include "algo/sampling.h"
+#include "core/trace.h"
 #include "data/sample.h"
 #include "model/head.h"
 #include "model/transformer.h"
+#include "rollout/engine_stats.h"
 
 namespace rl {
 
 class Error;
 class Tokenizer;
-class Tracer;
 
 // Whose turn is first: the earliest submission, or by priority and number of turns.
 enum class SchedulingPolicy : uint8_t { kFcfs, kPriority };
@@ -45,7 +46,9 @@ struct EngineOptions {
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   // interrupt() spares samples that were aborted so many times; 0: it spares none.
   int64_t max_aborts = 0;
-  uint32_t trace_lane = 0;    // of the spans engine.prefill and engine.decode
+  int64_t stats_interval_ns = 0;  // length of the intervals that take_interval() gives; 0: none
+  uint32_t trace_lane = 0;        // of the spans engine.prefill and engine.decode
+  int64_t number = 0;             // among the engines of a run; names the lanes of slot_lanes.h
 };
 
 struct Request {
@@ -79,19 +82,6 @@ struct Request {
   uint64_t first_sample_id = 0;
 };
 
-struct EngineStats {
-  int64_t running = 0, waiting = 0;  // samples
-  int64_t begun = 0;  // of these, samples that run or ran: a drain waits for them
-  int64_t blocks_in_use = 0, blocks_total = 0;
-  int64_t preemptions = 0, swapped_blocks = 0;
-  // Tokens of admitted sequences, and those of them whose KV was found by content.
-  int64_t looked_up_tokens = 0, cached_tokens = 0;
-  int64_t prefill_tokens = 0, decode_tokens = 0, forwards = 0;  // rows computed, by kind
-  int64_t nonfinite = 0;                  // samples ended by logits that were not finite
-  int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, of pure decode steps
-  int64_t model_ns = 0;  // of both, in the forward and the head; the rest is scheduling and sampling
-};
-
 // Arena bytes an engine needs beside the KV pool.
 uint64_t engine_workspace_bytes(const Model& model, const EngineOptions& options);
 // The same before there is a model.
@@ -101,7 +91,8 @@ uint64_t engine_workspace_bytes(const ModelConfig& config, const KvShape& kv, in
 class Engine {
  public:
   // kv and workspace bytes are the caller's and outlive the engine; workspace is 64-byte aligned.
-  // tokenizer may be null when no stop strings are used, tracer may be null too.
+  // tokenizer may be null when no stop strings are used, tracer may be null too; times are those of
+  // its clock, else of the real one.
   Engine(const Model& model, const EngineOptions& options, const KvPool& kv, std::byte* workspace,
          const Tokenizer* tokenizer, const Tracer* tracer);
   ~Engine();
@@ -135,7 +126,17 @@ class Engine {
   // Nothing can be computed: idle, or all that is left waits for admissions to be on.
   bool rests() const;
   bool idle() const;
+  int64_t num_unfinished() const;  // samples
+  // Tokens at the begin of a request's ids whose KV would be found if it ran now.
+  int64_t cached_prefix(const Request& request) const;
   EngineStats stats() const;
+  // From here on stats().blocks_peak is the most blocks in use since now.
+  void restart_peak();
+  // Counts of the last whole interval of stats_interval_ns (see engine_meter.h), once; asked for
+  // after every step, none is missed.
+  std::optional<EngineStats> take_interval();
+  // The same, as often as asked for; nothing before the first one.
+  std::optional<EngineStats> last_interval() const;
 
  private:
   struct Impl;

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "rollout/block_pool.h"
 #include "rollout/prefix_cache.h"
@@ -26,6 +27,19 @@ class KvBlocks {
   // Blocks for that many positions.
   int64_t count(int64_t positions) const {
     return positions / block_size_ + (positions % block_size_ != 0 ? 1 : 0);
+  }
+
+  // Tokens at the begin of ids whose K and V are found by content; whole blocks.
+  int64_t cached_tokens(std::span<const int32_t> ids) const {
+    if (!cache_) return 0;
+    const auto size = static_cast<size_t>(block_size_);
+    PrefixPlace place = cache_->root();
+    for (size_t end = size; end <= ids.size(); end += size, ++place.blocks) {
+      const int32_t block = cache_->find(place.serial, ids.subspan(end - size, size));
+      if (block < 0) break;
+      place.serial = cache_->serial(block);
+    }
+    return place.blocks * block_size_;
   }
 
   // A block for new content, with one reference. There must be a free one.

@@ -50,9 +50,9 @@ SamplePtr fresh_sample(const Request& r, uint32_t index) {
 SamplePtr resumed_sample(const Request& r) {
   auto sample = std::make_shared<Sample>(*r.resume);
   sample->finish = FinishReason::kNone;
-  sample->finished_ns = 0;
   sample->scored = false;
   sample->reward = 0;
+  sample->admitted_ns = sample->first_token_ns = sample->finished_ns = 0;
   return sample;
 }
 
@@ -127,6 +127,7 @@ void prepare_to_run(Sequence& sequence, const KvBlocks& blocks) {
   RL_CHECK(!sequence.sample);
   const Request& request = sequence.request->request;
   SamplePtr sample = make_sample(sequence);
+  sequence.waits_since_ns = sample->submitted_ns;
   sequence.answer_begin = answer_begin(*sample);
   sequence.end = static_cast<int64_t>(sample->ids.size()) + request.max_new_tokens;
   reserve_tokens(*sample, static_cast<size_t>(sequence.end));

@@ -33,7 +33,10 @@ struct Sequence {
   PrefixPlace place{};           // how far they are in the prefix cache
   int64_t answer_begin = 0;      // ids before the answer that it draws
   int64_t end = 0;               // length at which sampling.max_new_tokens is reached
-  int32_t preemptions = 0;
+  uint32_t preemptions = 0;
+  bool admitted = false;        // its first run is counted
+  int64_t waits_since_ns = -1;  // as a trace shows it; -1 while it runs
+  int32_t lane = -1;            // of the trace, counted from the first of the engine; -1: none
   StopMatcher stop;
 
   int64_t length() const { return static_cast<int64_t>(sample->ids.size()); }

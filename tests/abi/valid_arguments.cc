@@ -88,6 +88,7 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_engine_step", RL_DONE},                           // no request
       {"rl_engine_take", RL_DONE},
       {"rl_engine_abort_request", RL_NOT_FOUND},
+      {"rl_engine_get_interval", RL_FAILED_PRECONDITION},    // no engine.stats_interval_ns
       {"rl_buffer_take", RL_TIMEOUT},    // no whole group
       {"rl_buffer_load", RL_NOT_FOUND},  // with or without a model
   };

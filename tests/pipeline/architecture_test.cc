@@ -33,13 +33,13 @@ std::vector<DocumentedSpan> documented_spans() {
   return out;
 }
 
-// Names of the trace's spans by first begin.
+// Names of the trace's spans by first begin; the lanes of samples show no functions.
 std::vector<std::string> recorded_spans(const std::string& path) {
   std::ifstream in(path);
   const auto trace = nlohmann::json::parse(in);
   std::vector<std::pair<double, std::string>> begins;
   for (const auto& e : trace.at("traceEvents"))
-    if (e.at("ph") == "X") begins.emplace_back(e.at("ts").get<double>(), e.at("name").get<std::string>());
+    if (e.at("ph") == "X" && e.at("tid") < kFirstSampleLane) begins.emplace_back(e.at("ts").get<double>(), e.at("name").get<std::string>());
   std::ranges::stable_sort(begins, {}, &std::pair<double, std::string>::first);
   std::vector<std::string> names;
   for (const auto& [ts, name] : begins)

@@ -65,6 +65,7 @@ struct RunLog {
   std::vector<std::shared_ptr<EvalEvent>> evals;
   std::vector<std::shared_ptr<GroupDroppedEvent>> dropped;
   std::vector<std::shared_ptr<CheckpointEvent>> checkpoints;
+  std::vector<std::shared_ptr<EngineStatsEvent>> intervals;
   std::vector<SamplePtr> samples;
   Code end = Code::kOk;
 
@@ -143,6 +144,9 @@ class Rig {
         break;
       case EventKind::kGroupDropped:
         log.dropped.push_back(std::static_pointer_cast<GroupDroppedEvent>(owner));
+        break;
+      case EventKind::kEngineStats:
+        log.intervals.push_back(std::static_pointer_cast<EngineStatsEvent>(owner));
         break;
     }
   }

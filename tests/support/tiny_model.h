@@ -16,7 +16,10 @@ namespace rl::testing {
 struct TinyModel {
   explicit TinyModel(const std::string& path, Dtype compute = Dtype::kF32, int threads = 1,
                      int64_t block_size = 16, int64_t compute_copies = 1)
-      : executor(make_thread_executor(threads)), matmul(*executor, compute) {
+      : TinyModel(path, make_thread_executor(threads), compute, block_size, compute_copies) {}
+  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute = Dtype::kF32,
+            int64_t block_size = 16, int64_t compute_copies = 1)
+      : executor(std::move(given)), matmul(*executor, compute) {
     const auto source = open_weight_source(real_fs(), path);
     ModelOptions options;
     options.block_size = block_size;

@@ -1,0 +1,100 @@
+// Calls of the owner between two steps: nothing is computed here.
+#include "core/error.h"
+#include "rollout/engine_impl.h"
+
+namespace rl {
+
+Engine::Engine(const Model& model, const EngineOptions& options, const KvPool& kv,
+               std::byte* workspace, const Tokenizer* tokenizer, const Tracer* tracer)
+    : impl_(std::make_unique<Impl>(model, options, kv, workspace, tokenizer, tracer)) {}
+Engine::~Engine() = default;
+
+uint64_t Engine::submit(const Request& request) { return impl_->submit(request); }
+bool Engine::step() { return impl_->step(); }
+
+bool Engine::abort(uint64_t number) {
+  const auto found = impl_->scheduler.requests().find(number);
+  if (found == impl_->scheduler.requests().end()) return false;
+  impl_->abort(*found->second, impl_->clock.now_ns());
+  impl_->scheduler.drop_finished();
+  impl_->settle();
+  return true;
+}
+
+void Engine::abort_all() {
+  const int64_t now_ns = impl_->clock.now_ns();
+  for (const auto& [number, active] : impl_->scheduler.requests()) impl_->abort(*active, now_ns);
+  impl_->scheduler.drop_finished();
+  impl_->settle();
+}
+
+void Engine::forget_kv() { impl_->scheduler.forget_computed(); }
+
+int64_t Engine::interrupt() {
+  int64_t spared = 0, now_ns = impl_->clock.now_ns();
+  for (const auto& [number, active] : impl_->scheduler.requests()) {
+    const bool goes_on = active->was_aborted(impl_->options.max_aborts);
+    if (goes_on) spared += active->unfinished;
+    if (!goes_on) impl_->abort(*active, now_ns);
+  }
+  impl_->scheduler.drop_finished();
+  impl_->settle();
+  return spared;
+}
+
+std::optional<uint64_t> Engine::find(uint64_t sample_id) const {
+  for (const auto& [number, active] : impl_->scheduler.requests()) {
+    const uint64_t index = sample_id - active->request.first_sample_id;
+    const auto& all = active->sequences;
+    if (index < all.size() && all[index].state != SequenceState::kFinished) return number;
+  }
+  return std::nullopt;
+}
+
+void Engine::set_admitting(bool on) { impl_->scheduler.set_admitting(on); }
+bool Engine::rests() const { return impl_->scheduler.rests(); }
+bool Engine::idle() const { return impl_->scheduler.idle(); }
+
+int64_t Engine::num_unfinished() const {
+  return impl_->scheduler.num_running() + impl_->scheduler.num_waiting();
+}
+
+int64_t Engine::cached_prefix(const Request& request) const {
+  if (impl_->version != impl_->model.published().version()) return 0;
+  return impl_->blocks.cached_tokens(request.resume ? request.resume->ids : request.prompt);
+}
+
+// Its own vector keeps its room for the next steps.
+std::vector<SamplePtr> Engine::take_finished() {
+  std::vector<SamplePtr> taken = impl_->finished;
+  impl_->finished.clear();
+  return taken;
+}
+
+std::vector<Error> Engine::take_errors() {
+  std::vector<Error> errors;
+  for (const auto& n : impl_->nonfinite) {
+    errors.push_back(Error(Code::kNonFinite, str("the logits for position ", n.position,
+                                                 " of ordinal ", n.ordinal, " slot ", n.slot,
+                                                 " are not finite"))
+                         .with_location(str("position ", n.position)));
+  }
+  impl_->nonfinite.clear();
+  return errors;
+}
+
+EngineStats Engine::stats() const {
+  EngineStats stats = impl_->meter.total();
+  stats.running = impl_->scheduler.num_running();
+  stats.waiting = impl_->scheduler.num_waiting();
+  stats.begun = impl_->scheduler.num_begun();
+  stats.blocks_in_use = impl_->blocks.pool().num_used();
+  stats.blocks_total = impl_->blocks.pool().num_blocks();
+  return stats;
+}
+
+void Engine::restart_peak() { impl_->meter.restart_peak(impl_->blocks.pool().num_used()); }
+std::optional<EngineStats> Engine::take_interval() { return impl_->meter.take_interval(); }
+std::optional<EngineStats> Engine::last_interval() const { return impl_->meter.last_interval(); }
+
+}  // namespace rl

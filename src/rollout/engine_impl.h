@@ -1,0 +1,101 @@
+// The inside of an engine, for engine.cc, which computes a step, and engine_calls.cc, which answers
+// the owner. Members stand in the order in which they are made.
+#pragma once
+#include <vector>
+
+#include "core/error.h"
+#include "rollout/batch_builder.h"
+#include "rollout/engine.h"
+#include "rollout/engine_meter.h"
+#include "rollout/engine_setup.h"
+#include "rollout/sampler.h"
+#include "rollout/scheduler.h"
+#include "rollout/slot_lanes.h"
+
+namespace rl {
+
+struct Engine::Impl {
+  // Where logits were not finite.
+  struct NonFinite {
+    uint64_t ordinal;
+    uint32_t slot;
+    size_t position;
+  };
+
+  Impl(const Model& model, const EngineOptions& given, const KvPool& kv, std::byte* workspace,
+       const Tokenizer* tokenizer, const Tracer* tracer)
+      : model(model),
+        options(resolve_options(given, model, kv)),
+        kv(kv),
+        plan(plan_workspace(model, options)),
+        forward_buffers(model.config(), kv.shape, options.max_num_batched_tokens, num_workers(),
+                        workspace + plan.forward),
+        head(model.config(), model.compute_dtype(), head_rows(options), false,
+             workspace + plan.head),
+        swap_pool{kv.shape, workspace + plan.swap, options.swap_blocks},
+        blocks(kv.num_blocks, model.block_size(), options.prefix_caching),
+        swap(options.swap_blocks),
+        scheduler({options.max_num_seqs, options.max_num_batched_tokens, options.prefill_chunk,
+                   options.chunked_prefill, watermark_blocks(options)},
+                  blocks, swap),
+        weights(&model.published()),
+        builder(options.max_num_batched_tokens, options.max_num_seqs),
+        sampler(model.config().vocab, num_workers()),
+        tokenizer(tokenizer),
+        tracer(tracer),
+        clock(tracer != nullptr ? tracer->clock() : real_clock()),
+        meter(options.stats_interval_ns),
+        lanes(tracer, options.number) {
+    RL_CHECK(workspace != nullptr);
+    version = weights->version();
+    choices.reserve(static_cast<size_t>(options.max_num_seqs));
+    scales.reserve(static_cast<size_t>(head.max_rows));
+  }
+
+  int num_workers() const { return model.matmul().executor().num_threads(); }
+  uint64_t submit(const Request& request);
+  bool step();
+  void run_forward(const Schedule& schedule);
+  void move_blocks(const Schedule& schedule);
+  void draw_tokens();
+  void draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws);
+  TokenChoice draw(const DrawTarget& target, int64_t row, int worker);
+  void make_room_for_results();
+  void apply();
+  void append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns);
+  void prime_stop(Sequence& sequence);
+  bool match_stop(Sequence& sequence, int32_t id);
+  FinishReason finish_reason(Sequence& sequence);
+  void end(Sequence& sequence, FinishReason reason, int64_t now_ns);
+  void end_nonfinite(Sequence& sequence, int64_t now_ns);
+  void abort(ActiveRequest& active, int64_t now_ns);
+  void note_admitted(int64_t now_ns);
+  void settle();
+
+  const Model& model;
+  const EngineOptions options;
+  const KvPool kv;
+  const EngineWorkspace plan;
+  ForwardBuffers forward_buffers;
+  HeadBuffers head;
+  const KvPool swap_pool;
+  KvBlocks blocks;
+  SwapSpace swap;
+  Scheduler scheduler;
+  uint64_t next_number = 0;
+  const ComputeCopy* weights;  // of the step under way, or of the last one
+  uint64_t version = 0;        // that blocks were computed with
+  BatchBuilder builder;
+  Sampler sampler;
+  const Tokenizer* tokenizer;
+  const Tracer* tracer;
+  const Clock& clock;
+  EngineMeter meter;
+  SlotLanes lanes;
+  std::vector<TokenChoice> choices;  // of builder.draws()
+  std::vector<float> scales;         // of the rows in the head
+  std::vector<SamplePtr> finished;
+  std::vector<NonFinite> nonfinite;
+};
+
+}  // namespace rl

@@ -1,0 +1,171 @@
+// Several engines over one model: samples are those of one engine, work is spread, prefixes and
+// groups stay where their KV is.
+#include "rollout/engine_set.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "rollout/engine_fixture.h"
+#include "support/expect_error.h"
+
+namespace rl::testing {
+namespace {
+
+class TestSet {
+ public:
+  TestSet(const TinyModel& tiny, EngineOptions options, int64_t num_engines, int64_t blocks = 256)
+      : kv_bytes_(static_cast<uint64_t>(blocks) * tiny.model->kv_shape().block_bytes()),
+        workspace_bytes_(engine_workspace_bytes(*tiny.model, options)),
+        arena_("test engines", static_cast<uint64_t>(num_engines) * (kv_bytes_ + workspace_bytes_)) {
+    options.num_blocks = blocks;
+    const auto all_kv = static_cast<uint64_t>(num_engines) * kv_bytes_;
+    const EngineSetMemory memory{num_engines, arena_.data(), kv_bytes_, arena_.data() + all_kv,
+                                 workspace_bytes_};
+    set = std::make_unique<EngineSet>(*tiny.model, options, memory, nullptr, nullptr);
+  }
+  SampleMap run() {
+    while (set->step()) {
+    }
+    return take();
+  }
+  SampleMap take() {
+    SampleMap samples;
+    for (const SamplePtr& s : set->take_finished()) {
+      EXPECT_TRUE(samples.emplace(SampleKey{s->ordinal, s->slot}, s).second) << "a sample twice";
+    }
+    return samples;
+  }
+  std::vector<int64_t> loads() const {
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < set->num_engines(); ++i) {
+      const EngineStats s = set->stats(i);
+      out.push_back(s.running + s.waiting);
+    }
+    return out;
+  }
+
+ private:
+  uint64_t kv_bytes_, workspace_bytes_;
+  Arena arena_;
+
+ public:
+  std::unique_ptr<EngineSet> set;
+};
+
+class EngineSetTest : public ::testing::Test {
+ protected:
+  TinyModel tiny_{TinyModel::fixture("llama"), Dtype::kF32, 2};
+};
+
+TEST_F(EngineSetTest, SamplesDoNotDependOnTheNumberOfEngines) {
+  const auto requests = mixed_requests(30, 256, 11);
+  SampleMap one;
+  for (const int64_t engines : {1, 2, 3}) {
+    TestSet test(tiny_, {.max_num_seqs = 6, .max_num_batched_tokens = 32}, engines, 24);
+    for (const Request& r : requests) test.set->submit(r);
+    const SampleMap samples = test.run();
+    if (engines == 1) one = samples;
+    expect_same_samples(one, samples);
+    EXPECT_TRUE(test.set->idle());
+    for (int64_t i = 0; i < engines; ++i) {
+      EXPECT_GT(test.set->stats(i).finished, 0) << "engine " << i << " had nothing to do";
+      EXPECT_EQ(test.set->stats(i).blocks_in_use, 0);
+    }
+  }
+}
+
+TEST_F(EngineSetTest, GroupsGoWholeToTheLeastLoadedEngine) {
+  TestSet test(tiny_, {}, 3);
+  for (const int64_t samples : {4, 2, 1, 1, 1}) {
+    Request r = make_request({1, 2, 3}, 4);
+    r.num_samples = samples;
+    test.set->submit(r);
+  }
+  EXPECT_EQ(test.loads(), (std::vector<int64_t>{4, 3, 2}));
+  test.set->abort_all();
+  EXPECT_EQ(test.loads(), (std::vector<int64_t>{0, 0, 0}));
+}
+
+TEST_F(EngineSetTest, APrefixIsSoughtWhereItWasComputed) {
+  TestSet test(tiny_, {.max_num_seqs = 8}, 2);
+  const std::vector<int32_t> prompt(40, 7);
+  test.set->submit(make_request({1, 2}, 2, 0, 0));  // engine 0
+  test.set->submit(make_request(prompt, 2, 0, 1));  // engine 1
+  test.run();
+  // Both are idle; the prefix decides, until engine 1 has two samples more than the other.
+  for (uint64_t i = 2; i < 6; ++i) test.set->submit(make_request(prompt, 2, 0, i));
+  EXPECT_EQ(test.loads(), (std::vector<int64_t>{1, 3}));
+  test.run();
+  EXPECT_EQ(test.set->stats(1).cached_tokens, 3 * 32);
+  EXPECT_EQ(test.set->stats(0).cached_tokens, 0);
+}
+
+TEST_F(EngineSetTest, EnginesStepInTurn) {
+  TestSet test(tiny_, {}, 3);
+  for (uint64_t i = 0; i < 2; ++i) test.set->submit(make_request({1, 2}, 4, 0, i));
+  for (const int64_t forwards : {1, 2, 3, 4}) {
+    ASSERT_TRUE(test.set->step());
+    EXPECT_EQ(test.set->stats().forwards, forwards);
+  }
+  EXPECT_EQ(test.set->stats(0).forwards, 2);
+  EXPECT_EQ(test.set->stats(1).forwards, 2);
+  EXPECT_EQ(test.set->stats(2).forwards, 0);
+}
+
+TEST_F(EngineSetTest, SamplesComeInTheOrderOfTheirEnds) {
+  TestSet test(tiny_, {}, 2);
+  uint64_t ordinal = 0;
+  for (const int64_t tokens : {6, 2, 3, 5, 1, 4}) {
+    test.set->submit(make_request({1, 2}, tokens, 0, ordinal++));
+  }
+  while (test.set->step()) {
+  }
+  std::vector<int64_t> lengths;
+  for (const SamplePtr& s : test.set->take_finished()) lengths.push_back(s->generated());
+  EXPECT_EQ(lengths, (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(test.set->take_finished().empty());
+}
+
+TEST_F(EngineSetTest, ARequestIsAbortedByItsNumber) {
+  TestSet test(tiny_, {}, 2);
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < 4; ++i) {
+    numbers.push_back(test.set->submit(make_request({1, 2}, 9, 0, i)));
+  }
+  EXPECT_EQ(std::set<uint64_t>(numbers.begin(), numbers.end()).size(), 4u);
+  EXPECT_TRUE(test.set->abort(numbers[2]));
+  EXPECT_FALSE(test.set->abort(numbers[2]));
+  const SampleMap samples = test.run();
+  for (const auto& [key, s] : samples) {
+    EXPECT_EQ(s->finish == FinishReason::kAborted, key.first == 2) << key.first;
+  }
+  EXPECT_EQ(samples.size(), 4u);
+}
+
+TEST_F(EngineSetTest, StatsAddUpAndIntervalsNameTheirEngine) {
+  TestSet test(tiny_, {.stats_interval_ns = 1}, 2);
+  for (uint64_t i = 0; i < 4; ++i) test.set->submit(make_request({1, 2}, 5, 0, i));
+  EngineStats sum;
+  std::vector<int64_t> forwards(2);
+  while (test.set->step()) {
+    while (const auto interval = test.set->take_interval()) {
+      forwards.at(static_cast<size_t>(interval->first)) += interval->second.forwards;
+    }
+  }
+  EXPECT_EQ(forwards, (std::vector<int64_t>{5, 5}));
+  EXPECT_EQ(test.set->stats().finished, 4);
+  EXPECT_EQ(test.set->stats().drawn_tokens, 20);
+  EXPECT_EQ(test.set->stats().blocks_total, 512);
+  EXPECT_EQ(test.set->last_interval(1)->forwards, 1);
+}
+
+TEST_F(EngineSetTest, ARefusedRequestLeavesTheEnginesAsTheyWere) {
+  TestSet test(tiny_, {.max_model_len = 20}, 2);
+  expect_error(Code::kOutOfRange, [&] { test.set->submit(make_request({1, 2}, 19)); });
+  EXPECT_EQ(test.loads(), (std::vector<int64_t>{0, 0}));
+  EXPECT_FALSE(test.set->step());
+}
+
+}  // namespace
+}  // namespace rl::testing
