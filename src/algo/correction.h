@@ -96,6 +96,8 @@ struct RejectionSums {
   double num_rejected = 0;  // tokens
   double num_sequences = 0;
   double num_touched = 0;  // sequences with a rejected token
+
+  void add(const RejectionSums& o);
 };
 
 // keep[t] = 1 for tokens with mask 1 that pass every rejection, else 0.

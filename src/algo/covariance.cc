@@ -2,6 +2,7 @@
 #include "algo/covariance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "algo/choice.h"
@@ -9,8 +10,12 @@
 namespace rl {
 namespace {
 
-size_t selection_size(double ratio, size_t num_tokens) {
+void require_ratio(double ratio) {
   require_value(ratio > 0 && ratio <= 1, "algo.cov_ratio", ratio, "above 0, at most 1");
+}
+
+size_t selection_size(double ratio, size_t num_tokens) {
+  require_ratio(ratio);
   const auto share = static_cast<size_t>(ratio * static_cast<double>(num_tokens));
   return std::min(num_tokens, std::max<size_t>(1, share));
 }
@@ -28,6 +33,13 @@ void mark_smallest(std::vector<size_t>& candidates, size_t count, const Key& key
 }
 
 }  // namespace
+
+void validate(const ClipCovParams& p) {
+  require_ratio(p.ratio);
+  require_value(std::isfinite(p.low), "algo.clip_cov_low", p.low, "a finite value");
+  require_value(p.high > p.low && std::isfinite(p.high), "algo.clip_cov_high", p.high,
+                "a finite value above algo.clip_cov_low");
+}
 
 void token_covariances(const CovarianceMeans& means, std::span<const float> advantage,
                        std::span<const float> log_prob, std::span<double> covariance) {
@@ -48,6 +60,7 @@ void select_largest(double ratio, std::span<const double> covariance, std::span<
 
 void select_between(const ClipCovParams& params, const ClipCovInput& in,
                     std::span<uint8_t> selected) {
+  validate(params);
   const size_t n = in.covariance.size();
   require_same_size("clipped", in.clipped.size(), n);
   require_same_size("u", in.u.size(), n);

@@ -30,6 +30,9 @@ struct ClipCovParams {
   double low = 1.0;
   double high = 5.0;
 };
+// Throws Error(kOutOfRange) naming the option.
+void validate(const ClipCovParams& params);
+
 struct ClipCovInput {
   std::span<const double> covariance;
   std::span<const uint8_t> clipped;  // by ppo_clip

@@ -105,6 +105,13 @@ RejectionSums count(const ResponseShape& shape, std::span<const uint8_t> keep) {
 
 }  // namespace
 
+void RejectionSums::add(const RejectionSums& o) {
+  num_tokens += o.num_tokens;
+  num_rejected += o.num_rejected;
+  num_sequences += o.num_sequences;
+  num_touched += o.num_touched;
+}
+
 std::string rejection_name(const Rejection& v) {
   return str(choice_name(kLevels, v.level), "_", choice_name(kStatistics, v.statistic));
 }

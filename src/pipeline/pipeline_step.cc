@@ -1,5 +1,6 @@
 // The second half of a step: the update on the scored batch, and what is told about it.
 #include "core/error.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/engine_metrics.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/step_metrics.h"

@@ -5,11 +5,10 @@
 #include <charconv>
 #include <string_view>
 
-#include "algo/kl.h"
-#include "algo/loss_agg.h"
 #include "algo/schedule.h"
 #include "core/error.h"
 #include "core/violations.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/loaded_model.h"
 #include "rollout/request_check.h"
 #include "text/unicode.h"
@@ -155,17 +154,6 @@ Schedule schedule_from(const OptionSet& options) {
   return s;
 }
 
-void fill_loss(const OptionSet& options, TrainerOptions& t) {
-  t.policy_loss.kind = parse_policy_loss(options.get_string("algo.policy_loss"));
-  t.policy_loss.clip_low = options.get_f64("algo.clip_low");
-  t.policy_loss.clip_high = options.get_f64("algo.clip_high");
-  t.loss_agg = parse_loss_agg(options.get_string("algo.loss_agg"));
-  t.entropy_coef = options.get_f64("algo.entropy_coef");
-  t.kl_in_loss = options.get_string("algo.kl.where") == "loss";
-  t.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
-  t.kl_coef = options.get_f64("algo.kl.coef");
-}
-
 }  // namespace
 
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
@@ -176,7 +164,7 @@ TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens
   t.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
   t.num_minibatches = options.get_i64("trainer.num_minibatches");
   t.epochs = options.get_i64("trainer.epochs");
-  fill_loss(options, t);
+  fill_algorithm(options, t);
   t.adamw.beta1 = options.get_f64("optimizer.beta1");
   t.adamw.beta2 = options.get_f64("optimizer.beta2");
   t.adamw.eps = options.get_f64("optimizer.eps");
@@ -185,15 +173,6 @@ TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens
   t.grad_clip = options.get_f64("optimizer.grad_clip");
   validate(t);
   return t;
-}
-
-AdvantageParams advantage_from(const OptionSet& options) {
-  AdvantageParams p;
-  p.kind = parse_advantage(options.get_string("algo.advantage"));
-  p.norm_std = options.get_bool("algo.adv_norm_std");
-  p.eps = options.get_f64("algo.adv_eps");
-  validate(p);
-  return p;
 }
 
 namespace {

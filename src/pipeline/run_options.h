@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "algo/advantage.h"
 #include "core/options.h"
 #include "rollout/engine.h"
 #include "train/trainer_options.h"
@@ -22,7 +21,6 @@ Request eval_request_from(const OptionSet& options);
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence);
-AdvantageParams advantage_from(const OptionSet& options);
 // Everything that a run would refuse later, in a step: what the records themselves check, stops
 // that the model or its tokenizer does not know, and an experiment that is no name. Errors name the
 // key.

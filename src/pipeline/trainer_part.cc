@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/reference_model.h"
 #include "pipeline/run_options.h"
 #include "pipeline/step_metrics.h"

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "train/minibatch_tokens.h"
+
 namespace rl {
 
 void TokenSums::add(const TokenSums& o) {
@@ -21,10 +23,20 @@ void TokenSums::add(const TokenSums& o) {
   dual_clipped += o.dual_clipped;
 }
 
+void TokenSums::set_policy(const PolicyLossSums& policy) {
+  pg_loss = policy.loss;
+  neg_log_ratio = policy.neg_log_ratio;
+  k3 = policy.k3;
+  ratio_max = policy.ratio_max;
+  tokens = policy.num_tokens;
+  clipped = policy.num_clipped;
+  dual_clipped = policy.num_dual_clipped;
+}
+
 void TokenTerms::clear() {
   item_.clear();
   for (auto* v : {&logprob_, &old_logprob_, &ref_logprob_, &entropy_, &advantage_}) v->clear();
-  weight_.clear();
+  for (auto* v : {&weight_, &correction_, &policy_gradient_}) v->clear();
 }
 
 void TokenTerms::push(const LossToken& t) {
@@ -35,22 +47,22 @@ void TokenTerms::push(const LossToken& t) {
   entropy_.push_back(t.entropy);
   advantage_.push_back(t.advantage);
   weight_.push_back(t.weight);
+  correction_.push_back(t.correction);
+  policy_gradient_.push_back(t.policy_gradient);
 }
 
 TokenSums TokenTerms::sum(const TrainerOptions& o, size_t first, size_t count,
                           std::span<double> gradient) const {
   const auto part = [&](const auto& v) { return std::span(v).subspan(first, count); };
-  const PolicyLossSums policy =
-      policy_loss(o.policy_loss,
-                  {part(logprob_), part(old_logprob_), part(advantage_), part(weight_)}, gradient);
   TokenSums s;
-  s.pg_loss = policy.loss;
-  s.neg_log_ratio = policy.neg_log_ratio;
-  s.k3 = policy.k3;
-  s.ratio_max = policy.ratio_max;
-  s.tokens = policy.num_tokens;
-  s.clipped = policy.num_clipped;
-  s.dual_clipped = policy.num_dual_clipped;
+  if (is_minibatch_loss(o)) {
+    std::ranges::copy(part(policy_gradient_), gradient.begin());
+  } else {
+    s.set_policy(policy_loss(
+        o.policy_loss,
+        {part(logprob_), part(old_logprob_), part(advantage_), part(weight_), part(correction_)},
+        gradient));
+  }
   if (o.kl_in_loss) {
     const KlLossSums kl = kl_loss(
         o.kl_estimator, {part(logprob_), part(ref_logprob_), part(weight_), o.kl_coef}, gradient);
@@ -59,6 +71,7 @@ TokenSums TokenTerms::sum(const TrainerOptions& o, size_t first, size_t count,
   }
   double bonus = 0;
   for (size_t i = first; i < first + count; ++i) {
+    if (weight_[i] == 0) continue;
     s.entropy += entropy_[i];
     bonus += weight_[i] * entropy_[i];
   }

@@ -1,6 +1,7 @@
 // The loss of a chunk of tokens: policy term, KL to the reference, entropy bonus, and their
 // gradients in log-prob and entropy. Tokens are taken in order; sums of several chunks add up in
-// the order of the chunks.
+// the order of the chunks. The policy term of a minibatch loss (train/minibatch_tokens.h) is no
+// part of these sums; its gradients come with the tokens.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -20,13 +21,17 @@ struct TokenSums {
   int64_t tokens = 0, clipped = 0, dual_clipped = 0;
 
   void add(const TokenSums& other);
+  // The policy's part, from the sums of its loss.
+  void set_policy(const PolicyLossSums& policy);
 };
 
 // A token as the loss sees it.
 struct LossToken {
   int32_t item;  // number of its sample
   float logprob, old_logprob, ref_logprob, entropy, advantage;
-  double weight;
+  double weight;  // 0: masked, contributes nothing and is not counted
+  double correction = 1;
+  double policy_gradient = 0;  // of the policy term, where that is a loss of the whole minibatch
 };
 
 class TokenTerms {
@@ -46,7 +51,7 @@ class TokenTerms {
 
   std::vector<int32_t> item_;
   std::vector<float> logprob_, old_logprob_, ref_logprob_, entropy_, advantage_;
-  std::vector<double> weight_;
+  std::vector<double> weight_, correction_, policy_gradient_;
   std::vector<double> gradient_;
   std::vector<float> d_logprob_, d_entropy_;
 };

@@ -4,9 +4,33 @@
 #include <cstdint>
 #include <vector>
 
+#include "algo/correction.h"
 #include "core/executor.h"
 
 namespace rl {
+
+// What algo.correction.* did, as global sums over the minibatches of a step.
+struct CorrectionReport {
+  MismatchSums mismatch;
+  CorrectionSums weights;    // before batch_normalize
+  RejectionSums rejections;  // of algo.correction.rs
+  RejectionSums opsm;
+
+  void add(const CorrectionReport& other);
+};
+
+// Probabilities of the same tokens, stored by the sampler and found by the trainer.
+struct ProbabilityPairs {
+  int64_t count = 0;
+  double stored = 0, found = 0;  // sums
+  double stored_squares = 0, found_squares = 0, products = 0;
+  double difference = 0, difference_squares = 0, difference_max = 0;  // of |stored - found|
+
+  // A pair that is not finite is not counted.
+  void add(float stored_logprob, float found_logprob);
+  double difference_std() const;  // ddof 1
+  double pearson() const;         // 1 where one of them does not vary
+};
 
 struct TrainMetrics {
   // Mean over the minibatches that gave finite values.
@@ -28,6 +52,10 @@ struct TrainMetrics {
   // Contract N2, measured in the first minibatch on tokens that the model's version sampled.
   double logprob_max_abs_diff = 0;
   int64_t logprob_compared_tokens = 0;
+  ProbabilityPairs probabilities;  // of the first minibatch
+
+  CorrectionReport corrections;
+  bool has_corrections = false;  // algo.correction.* is in use
 
   int64_t samples = 0;      // given to the step
   int64_t tokens = 0;       // rows forwarded and backwarded, every epoch counted
@@ -41,6 +69,10 @@ struct TrainMetrics {
   int64_t prepare_ns = 0, forward_ns = 0, head_ns = 0, backward_ns = 0, optimizer_ns = 0,
           publish_ns = 0;
   int64_t reference_ns = 0;  // log-probs of the reference
+  int64_t proximal_ns = 0;   // of the policy when the step began, where the stored ones are not it
+  int64_t current_ns = 0;    // of the current policy, before the gradients of a minibatch loss
+  int64_t proximal_samples = 0;
+  int64_t rows_not_scored = 0;  // forwards of the proximal policy that the stored log-probs save
   int64_t total_ns = 0;
 };
 

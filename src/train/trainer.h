@@ -30,14 +30,17 @@
 namespace rl {
 
 // A scored sample. Loss falls on the generated tokens whose loss_mask is 1; the ratio is taken
-// against Sample::logprobs, for every minibatch and epoch.
+// against Sample::logprobs, for every minibatch and epoch. Only with algo.correction.decoupled is
+// it taken against a forward pass at the beginning of the step, of the samples that other weights
+// drew.
 struct TrainSample {
   const Sample* sample = nullptr;
   double advantage = 0;  // of every token
   std::span<const float>
       token_advantages;  // empty, or one per generated token instead of `advantage`
   std::span<const float>
-      ref_logprobs;  // empty, or one per generated token: the reference is not asked then
+      ref_logprobs;          // empty, or one per generated token: the reference is not asked then
+  bool carries_loss = true;  // false: all of it is masked
 };
 
 struct TrainerTools {

@@ -6,6 +6,7 @@
 
 #include "train/adamw_state.h"
 #include "train/micro_batch_pass.h"
+#include "train/minibatch_tokens.h"
 #include "train/sample_check.h"
 #include "train/token_terms.h"
 #include "train/trainer.h"
@@ -15,6 +16,8 @@ namespace rl {
 // Sums over the minibatches of a step, and the means they become.
 struct StepSums {
   TokenSums tokens;
+  CorrectionReport corrections;
+  ProbabilityPairs probabilities;
   int64_t finite_losses = 0, finite_norms = 0;
   double grad_norm = 0;
 
@@ -36,11 +39,16 @@ struct Trainer::Impl {
   SampleLimits limits(const Model& which) const;
   void order(std::span<const TrainSample> samples);
   void score_reference(TrainMetrics& metrics);
+  void score_proximal(TrainMetrics& metrics);
+  void score_current(std::span<const PackItem> items, TrainMetrics& metrics);
+  bool drawn_by_these_weights(const PackItem& item) const;
   void minibatch(std::span<const PackItem> items, bool fresh, TrainMetrics& metrics);
+  int64_t gather(std::span<const PackItem> items, TrainMetrics& metrics);
+  void minibatch_loss();
   void prepare(TrainMetrics& metrics);  // packs what is stale, clears the gradients
-  void micro_batch(const LossDenominators& denominators, bool fresh, TrainMetrics& metrics);
-  HeadGradient chunk_loss(const HeadChunk& chunk, const LossDenominators& denominators);
-  void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics) const;
+  void micro_batch(bool fresh, TrainMetrics& metrics);
+  HeadGradient chunk_loss(const HeadChunk& chunk);
+  void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics);
   void optimize(TrainMetrics& metrics);
   void name_non_finite(TrainMetrics& metrics);
   PackBudget budget() const {
@@ -72,6 +80,8 @@ struct Trainer::Impl {
   std::vector<PackItem> items;
   std::vector<std::vector<float>> own_reference;
   std::vector<std::span<const float>> reference_logprobs;
+  std::vector<std::vector<float>> proximal_logprobs;  // empty: the stored ones
+  MinibatchTokens minibatch_tokens;
   MicroBatch micro;
   TokenTerms terms;
   TokenSums minibatch_sums;

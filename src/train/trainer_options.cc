@@ -19,6 +19,21 @@ void require_finite(std::string_view key, double value) {
   require_value(value >= 0 && std::isfinite(value), key, value, "a finite value of at least 0");
 }
 
+void check_correction(const TrainerOptions& o) {
+  const CorrectionOptions& c = o.correction;
+  validate(c.weights);
+  for (const Rejection& r : c.rejections) validate(r);
+  require_finite("algo.correction.opsm_delta", c.opsm_delta);
+  const bool has_ratio =
+      o.policy_loss.kind != PolicyLoss::kNone && o.policy_loss.kind != PolicyLoss::kGpg;
+  if (c.weights.level == CorrectionLevel::kNone || c.decoupled || !has_ratio) return;
+  throw Error(Code::kConflict, str("algo.correction.is = ", correction_level_name(c.weights.level),
+                                   " counts the mismatch twice: without algo.correction.decoupled "
+                                   "the ratio of the loss is against the sampler already"))
+      .with_key("algo.correction.is")
+      .with_other_key("algo.correction.decoupled");
+}
+
 }  // namespace
 
 void validate(const TrainerOptions& o) {
@@ -29,6 +44,8 @@ void validate(const TrainerOptions& o) {
   require_range("trainer.num_minibatches", o.num_minibatches, 1, 65536);
   require_range("trainer.epochs", o.epochs, 1, 1024);
   validate(o.policy_loss);
+  validate(o.clip_cov);
+  check_correction(o);
   validate(o.adamw);
   validate(o.schedule);
   if (o.loss_agg == LossAgg::kSeqMeanTokenSumNorm) {

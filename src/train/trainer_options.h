@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "algo/adamw.h"
+#include "algo/correction.h"
+#include "algo/covariance.h"
 #include "algo/kl.h"
 #include "algo/loss_agg.h"
 #include "algo/policy_loss.h"
@@ -15,6 +17,21 @@
 
 namespace rl {
 
+// algo.correction.*. l compares the sampler's log-probs with the proximal ones when decoupled, with
+// the current ones otherwise.
+struct CorrectionOptions {
+  CorrectionParams weights;
+  bool batch_normalize = false;
+  std::vector<Rejection> rejections;
+  double opsm_delta = 0;   // 0: off
+  bool decoupled = false;  // ratios are against the policy as it was when the step began
+
+  bool reads_mismatch() const {
+    return weights.level != CorrectionLevel::kNone || !rejections.empty();
+  }
+  bool active() const { return reads_mismatch() || opsm_delta > 0 || decoupled; }
+};
+
 struct TrainerOptions {
   int64_t max_tokens = 1024;  // trainer.max_tokens_per_device: rows of one micro-batch, >= 1
   int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
@@ -24,6 +41,9 @@ struct TrainerOptions {
   int64_t epochs = 1;           // trainer.epochs over the samples of one step
 
   PolicyLossParams policy_loss;
+  ClipCovParams clip_cov;  // its ratio is kl_cov's as well
+  uint64_t seed = 0;       // runtime.seed: of the draws of clip_cov
+  CorrectionOptions correction;
   LossAgg loss_agg = LossAgg::kTokenMean;
   double loss_scale_factor = 0;  // read by seq_mean_token_sum_norm only
   double entropy_coef = 0;       // algo.entropy_coef: the loss is less this times the mean entropy

@@ -35,6 +35,8 @@ void StepSums::finish(TrainMetrics& m) const {
   m.ppo_kl_k3 = mean(tokens.k3, tokens.tokens);
   m.kl = mean(tokens.kl, tokens.tokens);
   m.ratio_max = tokens.ratio_max;
+  m.corrections = corrections;
+  m.probabilities = probabilities;
 }
 
 SampleLimits Trainer::Impl::limits(const Model& which) const {
@@ -77,6 +79,7 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
   for (const TrainSample* s : ordered) {
     const auto index = static_cast<int32_t>(items.size());
     items.push_back(make_pack_item(*s->sample, index, WantedTokens::kLoss));
+    if (!s->carries_loss) items.back().rows = items.back().wanted = 0;
   }
 }
 
@@ -88,6 +91,7 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   const int64_t start_ns = place.clock->now_ns();
   order(samples);
   if (options.kl_in_loss) score_reference(metrics);
+  score_proximal(metrics);
   sums = {};
   const auto count = static_cast<int64_t>(items.size()), parts = options.num_minibatches;
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
@@ -99,6 +103,7 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
     }
   }
   sums.finish(metrics);
+  metrics.has_corrections = options.correction.active();
   metrics.total_ns = place.clock->now_ns() - start_ns;
   return metrics;
 }
@@ -148,50 +153,115 @@ void Trainer::Impl::prepare(TrainMetrics& metrics) {
   optimizer.zero_gradients();
 }
 
-void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainMetrics& metrics) {
-  LossDenominators denominators{.scale_factor = options.loss_scale_factor};
-  for (const PackItem& item : some) {
-    denominators.num_tokens += item.wanted;
-    denominators.num_sequences += item.wanted > 0;
+bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
+  const Sample& s = *item.sample;
+  if (unpublished) return false;
+  for (size_t g = 0; g < s.versions.size(); ++g) {
+    if (s.loss_mask[g] != 0 && s.versions[g] != model.version()) return false;
   }
-  if (denominators.num_tokens == 0) return;
+  return true;
+}
+
+// The weights have not moved since the step began, so the stored log-probs of what they drew are
+// the ones that a forward would give (N2).
+void Trainer::Impl::score_proximal(TrainMetrics& metrics) {
+  proximal_logprobs.assign(ordered.size(), {});
+  std::vector<const Sample*> asked;
+  std::vector<std::span<float>> out;
+  for (const PackItem& item : items) {
+    if (!options.correction.decoupled || item.rows == 0 || drawn_by_these_weights(item)) {
+      metrics.rows_not_scored += item.rows;
+      continue;
+    }
+    std::vector<float>& own = proximal_logprobs[static_cast<size_t>(item.index)];
+    own.resize(static_cast<size_t>(item.sample->generated()));
+    asked.push_back(item.sample);
+    out.emplace_back(own);
+  }
+  metrics.proximal_samples = static_cast<int64_t>(asked.size());
+  if (asked.empty()) return;
+  const PhaseTimer phase(place, "train.old_log_prob", metrics.proximal_ns);
+  logprobs(model, asked, out);
+}
+
+void Trainer::Impl::score_current(std::span<const PackItem> some, TrainMetrics& metrics) {
+  std::vector<const Sample*> asked;
+  std::vector<std::span<float>> out;
+  for (const PackItem& item : some) {
+    const std::span<float> current = minibatch_tokens.current(item.index);
+    if (item.rows == 0 || drawn_by_these_weights(item)) {
+      std::ranges::copy(item.sample->logprobs, current.begin());
+      continue;
+    }
+    asked.push_back(item.sample);
+    out.push_back(current);
+  }
+  if (asked.empty()) return;
+  const PhaseTimer phase(place, "train.current_log_prob", metrics.current_ns);
+  logprobs(model, asked, out);
+}
+
+// Masks, corrections and weights of a minibatch; returns how many of its tokens carry loss.
+int64_t Trainer::Impl::gather(std::span<const PackItem> some, TrainMetrics& metrics) {
+  minibatch_tokens.begin(some.empty() ? 0 : some.front().index);
+  for (const PackItem& item : some) {
+    const TrainSample& s = *ordered[item.index];
+    const std::vector<float>& proximal = proximal_logprobs[static_cast<size_t>(item.index)];
+    minibatch_tokens.add({item.sample, s.advantage, s.token_advantages,
+                          proximal.empty() ? item.sample->logprobs : proximal, s.carries_loss});
+  }
+  if (needs_current_logprobs(options)) score_current(some, metrics);
+  sums.corrections.add(minibatch_tokens.correct(options.correction));
+  return minibatch_tokens.set_weights(options.loss_agg, options.loss_scale_factor);
+}
+
+void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainMetrics& metrics) {
+  int64_t wanted = 0;
+  for (const PackItem& item : some) wanted += item.wanted;
+  if (wanted == 0 || gather(some, metrics) == 0) return;
   ++metrics.minibatches;
   prepare(metrics);
   minibatch_sums = {};
   non_finite.clear();
+  if (is_minibatch_loss(options)) minibatch_loss();
   for (std::span<const PackItem> rest = some; !rest.empty();) {
     rest = rest.subspan(micro.fill(rest, budget(), WantedTokens::kLoss));
-    if (micro.rows() > 0) micro_batch(denominators, fresh, metrics);
+    if (micro.rows() > 0) micro_batch(fresh, metrics);
   }
   optimize(metrics);
 }
 
-void Trainer::Impl::micro_batch(const LossDenominators& denominators, bool fresh,
-                                TrainMetrics& metrics) {
+void Trainer::Impl::minibatch_loss() {
+  TokenSums loss;
+  loss.set_policy(minibatch_tokens.compute(options, optimizer_steps));
+  loss.loss = loss.pg_loss;
+  minibatch_sums.add(loss);
+  if (!std::isfinite(loss.loss)) minibatch_tokens.find_non_finite(options, non_finite);
+}
+
+void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
   ++metrics.micro_batches;
   metrics.tokens += micro.rows();
   metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
   pass.train({model, packed_backward, optimizer.gradients().data()}, micro,
              [&](const HeadChunk& chunk) {
                if (fresh) compare_logprobs(chunk, metrics);
-               return chunk_loss(chunk, denominators);
+               return chunk_loss(chunk);
              },
              {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
 }
 
-HeadGradient Trainer::Impl::chunk_loss(const HeadChunk& chunk,
-                                       const LossDenominators& denominators) {
+HeadGradient Trainer::Impl::chunk_loss(const HeadChunk& chunk) {
   terms.clear();
+  const bool given = is_minibatch_loss(options);
   for (size_t i = 0; i < chunk.wanted.size(); ++i) {
     const WantedRow& w = chunk.wanted[i];
-    const TrainSample& s = *ordered[w.item];
+    const size_t t = minibatch_tokens.index(w.item, w.generated);
     const float reference_logprob =
         options.kl_in_loss ? reference_logprobs[w.item][w.generated] : 0.0f;
-    const float advantage = s.token_advantages.empty() ? static_cast<float>(s.advantage)
-                                                       : s.token_advantages[w.generated];
-    terms.push({w.item, chunk.logprobs[i], s.sample->logprobs[w.generated], reference_logprob,
-                chunk.entropies[i], advantage,
-                token_weight(options.loss_agg, denominators, items[w.item].wanted)});
+    terms.push({w.item, chunk.logprobs[i], minibatch_tokens.old_logprob(t), reference_logprob,
+                chunk.entropies[i], minibatch_tokens.advantage(t), minibatch_tokens.weight(t),
+                minibatch_tokens.correction(t), given ? minibatch_tokens.gradient(t) : 0});
   }
   const TokenSums chunk_sums = terms.compute(options);
   if (!std::isfinite(chunk_sums.loss)) terms.find_non_finite(options, non_finite);
@@ -199,10 +269,11 @@ HeadGradient Trainer::Impl::chunk_loss(const HeadChunk& chunk,
   return {terms.d_logprob(), terms.d_entropy()};
 }
 
-void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics) const {
+void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics) {
   for (size_t i = 0; i < chunk.wanted.size(); ++i) {
     const WantedRow& w = chunk.wanted[i];
     const Sample& s = *ordered[w.item]->sample;
+    sums.probabilities.add(s.logprobs[w.generated], chunk.logprobs[i]);
     if (s.versions[w.generated] != model.version()) continue;
     ++metrics.logprob_compared_tokens;
     metrics.logprob_max_abs_diff =

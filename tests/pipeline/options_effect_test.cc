@@ -73,16 +73,43 @@ struct Change {
   std::vector<const char*> base = {};
 };
 
+std::vector<const char*> with(std::vector<const char*> base, const std::vector<const char*>& more) {
+  base.insert(base.end(), more.begin(), more.end());
+  return base;
+}
+
 const std::map<std::string, Change>& changes() {
   const std::vector<const char*> eval = {"eval.path=EVAL", "eval.every_steps=2"};
   const std::vector<const char*> passes = {"trainer.epochs=3", "optimizer.lr=1e-3"};
+  const std::vector<const char*> sampler_weights =
+      with(passes, {"algo.policy_loss=none", "algo.correction.is=token"});
   static const auto* const kChanges = new std::map<std::string, Change>{
       {"algo.adv_eps", {"1"}},
       {"algo.adv_norm_std", {"false"}},
+      {"algo.clip_cov_high",
+       {"1e-3",
+        with(passes, {"algo.policy_loss=clip_cov", "algo.cov_ratio=1", "algo.clip_cov_low=-1"})}},
+      {"algo.clip_cov_low",
+       {"1",
+        with(passes, {"algo.policy_loss=clip_cov", "algo.cov_ratio=1", "algo.clip_cov_low=-1"})}},
       {"algo.clip_high", {"0", passes}},
       {"algo.clip_low", {"0", passes}},
+      {"algo.correction.batch_normalize", {"true", sampler_weights}},
+      {"algo.correction.high", {"0.5", sampler_weights}},
+      {"algo.correction.low", {"1.5", sampler_weights}},
+      {"algo.correction.opsm_delta", {"1e-4", passes}},
+      {"algo.cov_ratio", {"0.5", with(passes, {"algo.policy_loss=kl_cov"})}},
+      {"algo.dro_beta", {"5", with(passes, {"algo.policy_loss=dro"})}},
+      {"algo.dual_clip", {"1.001", passes}},
       {"algo.entropy_coef", {"0.5"}},
       {"algo.kl.coef", {"0.5", {"algo.kl.where=loss", "optimizer.lr=0.05"}}},
+      {"algo.kl_cov_coef", {"9", with(passes, {"algo.policy_loss=kl_cov", "algo.cov_ratio=0.5"})}},
+      {"algo.loss_scale_factor",
+       {"4", {"algo.loss_agg=seq_mean_token_sum_norm", "algo.loss_scale_factor=8"}}},
+      {"algo.ratio_cap", {"1", passes}},
+      {"algo.ratio_log_clamp", {"1e-3", passes}},
+      {"algo.sapo_tau_neg", {"9", with(passes, {"algo.policy_loss=sapo"})}},
+      {"algo.sapo_tau_pos", {"9", with(passes, {"algo.policy_loss=sapo"})}},
       {"checkpoint.every_steps", {"1", {"checkpoint.dir=DIR"}}},
       {"checkpoint.keep_last", {"1", {"checkpoint.dir=DIR", "checkpoint.every_steps=1"}}},
       {"eval.every_steps", {"1", {"eval.path=EVAL"}}},
@@ -101,7 +128,8 @@ const std::map<std::string, Change>& changes() {
       {"sampling.logit_bias", {"7:100"}},
       {"sampling.logprobs", {"2"}},
       {"sampling.max_new_tokens", {"4"}},
-      {"sampling.min_new_tokens", {"6", {"sampling.logit_bias=7:100", "sampling.stop_token_ids=7"}}},
+      {"sampling.min_new_tokens",
+       {"6", {"sampling.logit_bias=7:100", "sampling.stop_token_ids=7"}}},
       {"sampling.min_p", {"0.9"}},
       {"sampling.presence_penalty", {"2", {"sampling.temperature=0.3"}}},
       {"sampling.repetition_penalty", {"3"}},

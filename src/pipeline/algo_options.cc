@@ -1,0 +1,116 @@
+// One function per record.
+#include "pipeline/algo_options.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "core/error.h"
+#include "text/unicode.h"
+
+namespace rl {
+namespace {
+
+PolicyLossParams policy_loss_from(const OptionSet& options) {
+  PolicyLossParams p;
+  p.kind = parse_policy_loss(options.get_string("algo.policy_loss"));
+  p.clip_low = options.get_f64("algo.clip_low");
+  p.clip_high = options.get_f64("algo.clip_high");
+  p.dual_clip = options.get_f64("algo.dual_clip");
+  p.ratio_log_clamp = options.get_f64("algo.ratio_log_clamp");
+  p.ratio_cap = options.get_f64("algo.ratio_cap");
+  p.sapo_tau_pos = options.get_f64("algo.sapo_tau_pos");
+  p.sapo_tau_neg = options.get_f64("algo.sapo_tau_neg");
+  p.dro_beta = options.get_f64("algo.dro_beta");
+  p.kl_cov_coef = options.get_f64("algo.kl_cov_coef");
+  if (options.get_string("algo.gspo_gradient") == "sequence") {
+    p.gspo_gradient = GspoGradient::kSequence;
+  }
+  return p;
+}
+
+// Takes a number that fills the text.
+bool parse_number(std::string_view text, double& value) {
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end;
+}
+
+[[noreturn]] void refuse_bounds(size_t index, const std::string& text, const char* expected) {
+  constexpr const char* kKey = "algo.correction.rs_bounds";
+  throw Error(Code::kInvalidArgument,
+              str(kKey, "[", index, "] is ", quote_text(text), ", expected ", expected))
+      .with_key(kKey)
+      .with_expected(expected)
+      .with_location(str(kKey, "[", index, "]"));
+}
+
+// "0.5_2", or "2" for 0.5_2, of k1; "2" of the others.
+Rejection rejection_from(const std::string& name, const std::string& bounds, size_t index) {
+  Rejection r = parse_rejection(name);
+  const bool two_sided = r.statistic == RejectStatistic::kK1;
+  const char* expected = two_sided ? "LOW_HIGH or a number" : "a number";
+  const size_t cut = bounds.find('_');
+  const std::string_view text = bounds;
+  if (cut != std::string::npos) {
+    if (!two_sided || !parse_number(text.substr(0, cut), r.low) ||
+        !parse_number(text.substr(cut + 1), r.high)) {
+      refuse_bounds(index, bounds, expected);
+    }
+  } else {
+    if (!parse_number(text, r.high)) refuse_bounds(index, bounds, expected);
+    if (two_sided) r.low = 1 / r.high;
+  }
+  validate(r);
+  return r;
+}
+
+CorrectionOptions correction_from(const OptionSet& options) {
+  CorrectionOptions c;
+  c.weights.level = parse_correction_level(options.get_string("algo.correction.is"));
+  c.weights.mode = parse_correction_mode(options.get_string("algo.correction.mode"));
+  c.weights.low = options.get_f64("algo.correction.low");
+  c.weights.high = options.get_f64("algo.correction.high");
+  c.batch_normalize = options.get_bool("algo.correction.batch_normalize");
+  c.opsm_delta = options.get_f64("algo.correction.opsm_delta");
+  c.decoupled = options.get_bool("algo.correction.decoupled");
+  const std::vector<std::string>& names = options.get_string_list("algo.correction.rs");
+  const std::vector<std::string>& bounds = options.get_string_list("algo.correction.rs_bounds");
+  if (names.size() != bounds.size()) {
+    throw Error(Code::kConflict, str("algo.correction.rs has ", names.size(),
+                                     " entries but algo.correction.rs_bounds has ", bounds.size()))
+        .with_key("algo.correction.rs_bounds")
+        .with_other_key("algo.correction.rs");
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    c.rejections.push_back(rejection_from(names[i], bounds[i], i));
+  }
+  return c;
+}
+
+}  // namespace
+
+void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
+  t.policy_loss = policy_loss_from(options);
+  t.clip_cov.ratio = options.get_f64("algo.cov_ratio");
+  t.clip_cov.low = options.get_f64("algo.clip_cov_low");
+  t.clip_cov.high = options.get_f64("algo.clip_cov_high");
+  t.seed = options.get_u64("runtime.seed");
+  t.correction = correction_from(options);
+  t.loss_agg = parse_loss_agg(options.get_string("algo.loss_agg"));
+  t.loss_scale_factor = options.get_f64("algo.loss_scale_factor");
+  t.entropy_coef = options.get_f64("algo.entropy_coef");
+  t.kl_in_loss = options.get_string("algo.kl.where") == "loss";
+  t.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
+  t.kl_coef = options.get_f64("algo.kl.coef");
+}
+
+AdvantageParams advantage_from(const OptionSet& options) {
+  AdvantageParams p;
+  p.kind = parse_advantage(options.get_string("algo.advantage"));
+  p.norm_std = options.get_bool("algo.adv_norm_std");
+  p.eps = options.get_f64("algo.adv_eps");
+  validate(p);
+  return p;
+}
+
+}  // namespace rl
