@@ -69,17 +69,9 @@ TEST(AlgoOptions, EveryKlEstimatorPullsInItsOwnWay) {
     SCOPED_TRACE(name);
     const uint64_t digest =
         trained_weights({"algo.kl.where=loss", "algo.kl.coef=0.5", "algo.kl.estimator=" + name});
-    // k2+ is k2, and every other "+" has the gradient of k2 too; low_var has no clamp to feel here.
-    const bool known = name.ends_with("+") || name == "low_var";
-    EXPECT_EQ(seen.insert(digest).second, !known);
+    if (name == "low_var") continue;  // k3 but for clamps, which nothing here reaches
+    EXPECT_EQ(seen.insert(digest).second, !name.ends_with("+")) << "they have the gradient of k2";
   }
-}
-
-TEST(AlgoOptions, GspoGradientsDifferWithTheCorrectionsOfTokens) {
-  const Texts gspo = {"algo.policy_loss=gspo", "algo.entropy_coef=0.1"};
-  Texts sequence = gspo;
-  sequence.push_back("algo.gspo_gradient=sequence");
-  EXPECT_NE(trained_weights(gspo), trained_weights(sequence));
 }
 
 TEST(AlgoOptions, CorrectionsAct) {
@@ -91,8 +83,8 @@ TEST(AlgoOptions, CorrectionsAct) {
                           {"algo.correction.is=token", "algo.correction.high=1.0001",
                            "algo.correction.mode=icepop"},
                           {"algo.correction.is=sequence"},
-                          {"algo.correction.rs=token_k1", "algo.correction.rs_bounds=0.999_1.001"},
-                          {"algo.correction.rs=seq_mean_k2", "algo.correction.rs_bounds=1e-6"}}) {
+                          {"algo.correction.rs=token_k1", "algo.correction.rs_bounds=0.9_1.1"},
+                          {"algo.correction.rs=seq_mean_k2", "algo.correction.rs_bounds=2e-1"}}) {
     SCOPED_TRACE(more.back());
     Texts texts = plain;
     texts.insert(texts.end(), more.begin(), more.end());

@@ -223,6 +223,36 @@ TEST(PolicyLosses, ASequenceOfOneTokenHasTheRatioOfTheToken) {
   }
 }
 
+TEST(PolicyLosses, GspoGradientsDifferWhereTheAdvantageDoesWithinASequence) {
+  const auto run = [](GspoGradient gradient, bool constant) {
+    TrainerOptions o = options_of(PolicyLoss::kGspo);
+    o.policy_loss.gspo_gradient = gradient;
+    TrainRig rig({}, o);
+    const std::vector<Sample> samples = stale_samples(rig);
+    std::vector<TrainSample> batch = with_advantages(samples);
+    std::vector<std::vector<float>> advantages;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      advantages.emplace_back(samples[i].logprobs.size(), 0.5f);
+      for (size_t g = 0; g < advantages[i].size() && !constant; ++g) {
+        advantages[i][g] += 0.25f * static_cast<float>(g % 3);
+      }
+    }
+    for (size_t i = 0; i < batch.size(); ++i) batch[i].token_advantages = advantages[i];
+    return step(rig, batch);
+  };
+  for (const bool constant : {true, false}) {
+    const Result token = run(GspoGradient::kToken, constant);
+    const Result sequence = run(GspoGradient::kSequence, constant);
+    EXPECT_EQ(token.metrics.loss, sequence.metrics.loss);
+    const double gap = relative_l2(token.gradients, sequence.gradients);
+    if (constant) {
+      EXPECT_LE(gap, 1e-6);  // the mean over the tokens is rounded
+    } else {
+      EXPECT_GT(gap, 1e-3);
+    }
+  }
+}
+
 TEST(PolicyLosses, EveryAggregationWeighsAsItSays) {
   for (const PolicyLoss kind : {PolicyLoss::kNone, PolicyLoss::kGspo}) {
     const auto loss = [&](LossAgg agg) {
