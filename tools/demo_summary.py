@@ -37,27 +37,31 @@ def rollout_limit(flops, read_bytes):
     return SEQUENCES / (products + attention)
 
 
-def loss_share(out):
-    """Loss-carrying tokens over trained tokens of the whole run, from metrics.jsonl."""
+def work_shares(out):
+    """Per trained token of the whole run, from metrics.jsonl: rows computed (a prompt shared by its samples is one), and
+    tokens that carry loss."""
     path = out / "metrics.jsonl"
     if not path.is_file():
-        return 1.0
+        return 1.0, 1.0
     steps = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     trained = sum(step["training/tokens"] for step in steps)
-    return sum(step["training/loss_tokens"] for step in steps) / trained if trained else 1.0
+    if not trained:
+        return 1.0, 1.0
+    return tuple(sum(step[f"training/{name}"] for step in steps) / trained for name in ("computed_rows", "loss_tokens"))
 
 
-def train_limit(flops, share):
-    parameters = PARAMETERS - (1 - share) * VOCAB * HIDDEN
-    return flops / (6 * parameters + 6 * MEAN_CONTEXT * LAYERS * ATTENTION)
+def train_limit(flops, shares):
+    rows, loss = shares
+    layers = rows * (6 * LAYERS * LAYER_PARAMETERS + 6 * MEAN_CONTEXT * LAYERS * ATTENTION)
+    return flops / (layers + loss * 6 * VOCAB * HIDDEN)
 
 
-def merge(summary, probes, share):
+def merge(summary, probes, shares):
     flops = max(probe["matmul_flops"] for probe in probes)
     read_bytes = max(probe["read_bytes_per_s"] for probe in probes)
     summary["probe_matmul_flops"] = flops
     summary["probe_read_bytes_per_s"] = read_bytes
-    limits = {"rollout": rollout_limit(flops, read_bytes), "train": train_limit(flops, share)}
+    limits = {"rollout": rollout_limit(flops, read_bytes), "train": train_limit(flops, shares)}
     for name, limit in limits.items():
         rate = summary[f"{name}_tokens_per_s"]
         summary[f"{name}_fraction"] = None if rate is None else rate / limit
@@ -108,7 +112,7 @@ def main(directory, probe_paths):
     out = pathlib.Path(directory)
     path = out / "summary.json"
     summary = json.loads(path.read_text(encoding="utf-8"))
-    merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths], loss_share(out))
+    merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths], work_shares(out))
     path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     print_summary(summary, out)
     over = [key for key in ("rollout_fraction", "train_fraction") if (summary[key] or 0) > 1]

@@ -1061,6 +1061,16 @@ constexpr OptionInfo kOptions[] = {
      "Minibatches of one batch; each is one optimizer step.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl ppo_mini_batch_size, Telescope number_of_minibatches"},
+    {"trainer.shared_prefix", OptionType::kBool, "true",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "A prompt is computed once, forward and backward, for all its samples that are in one "
+     "micro-batch, and a group that fits a micro-batch is not cut. Log-probs keep their bits; "
+     "gradients sum over tokens in another order, and in bf16 those of the prompt are rounded "
+     "once for all samples instead of once for each. false computes the prompt of every sample.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl use_prefix_grouper"},
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
   b.dqkv = floats("d qkv", rows * qkv);
   b.dqkv_rounded = take("d qkv rounded", rows * qkv * item);
   b.partial = floats("norm gradients", num_chunks(max_rows) * std::max(c.hidden, qkv));
+  b.d_prompts = floats("d prompts", max_rows * (qkv - q));
   b.attention_stride = (attention_backward_scratch_floats(kv.attention, max_sequence) + 15) / 16 * 16;
   b.attention = floats("attention backward scratch", num_threads * b.attention_stride);
   return plan.total_bytes();
@@ -51,6 +52,7 @@ class BackwardPass {
         q_(config_.heads * config_.head_dim), qkv_(q_ + 2 * config_.kv_heads * config_.head_dim) {}
 
   void run() {
+    b_.work.cut(batch_.sequences, b_.d_prompts);
     std::fill_n(b_.dx, n_ * hidden_, 0.0f);
     norm_backward({saved_.x_out, args_.d_hidden, model_.layout().final_norm(), b_.dx});
     for (int64_t l = config_.layers - 1; l >= 0; --l) {
@@ -171,13 +173,10 @@ class BackwardPass {
     const SavedActivations::Layer& s = saved_.layers[l];
     const AttentionBackwardArgs args{kv_.shape.attention, attention_rule(config_, l), s.q,       kv_.layer(l), s.mixed,
                                      s.lse,               b_.d_mixed,                 b_.dqkv};
-    const int64_t heads = config_.kv_heads;
-    const int64_t tasks = static_cast<int64_t>(batch_.sequences.size()) * heads;
+    const std::span<const AttentionBackwardRows> parts = b_.work.parts();
+    const int64_t heads = config_.kv_heads, tasks = static_cast<int64_t>(parts.size()) * heads;
     executor_.parallel_for(tasks, [&](int64_t task, int worker) {
-      const SequenceRows& seq = batch_.sequences[task / heads];
-      RL_CHECK(seq.first_position == 0);
-      attention_backward(args, {seq.first_row, seq.rows, 0, seq.blocks}, task % heads,
-                         b_.attention + worker * b_.attention_stride);
+      attention_backward(args, parts[task / heads], task % heads, b_.attention + worker * b_.attention_stride);
     });
   }
 
@@ -187,6 +186,7 @@ class BackwardPass {
     const HeadNorm norms = head_norm(config_, model_.trained().layer(l));
     const int64_t width = 2 * config_.head_dim;
     for_rows([&](int64_t row0, int64_t rows, int64_t chunk) {
+      b_.work.add_sums(row0, rows, [&](int64_t row) { return b_.dqkv + row * qkv_ + q_; });
       RopeBackwardArgs args{kv_.shape.attention, b_.dqkv + row0 * qkv_,  f_.places + row0, &model_.rope(l),
                             b_.dqkv_rounded + row0 * qkv_ * item_, rows, nullptr,          nullptr,
                             nullptr};
@@ -247,7 +247,8 @@ uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, in
   return carve_backward(b, config, kv, max_rows, max_sequence, num_threads, nullptr);
 }
 BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
-                                 int64_t max_sequence, int num_threads, std::byte* data) {
+                                 int64_t max_sequence, int num_threads, std::byte* data)
+    : work(max_rows, 2 * config.kv_heads * config.head_dim) {
   carve_backward(*this, config, kv, max_rows, max_sequence, num_threads, data);
 }
 

@@ -129,12 +129,25 @@ class Pass {
     int64_t next = 0;
     for (const SequenceRows& s : batch_.sequences) {
       RL_CHECK(s.first_row == next && s.rows > 0 && s.first_position + s.rows <= model_.max_positions());
+      has_tails_ = has_tails_ || (s.trunk >= 0 && s.first_position % block != 0);
       for (int32_t r = 0; r < s.rows; ++r) {
         const int32_t position = s.first_position + r;
         b_.places[next++] = {position, s.blocks[position / block]};
       }
     }
     RL_CHECK(next == batch_.rows() && next <= b_.max_rows);
+  }
+
+  // Gives every sequence its copy of the keys and values of its prompt's last block, where that is not whole.
+  void copy_tails(int64_t l) {
+    const int64_t block = model_.block_size();
+    executor_.parallel_for(static_cast<int64_t>(batch_.sequences.size()), [&](int64_t i, int) {
+      const SequenceRows& s = batch_.sequences[i];
+      if (s.trunk < 0 || s.first_position % block == 0) return;
+      const int64_t at = s.first_position / block;
+      copy_kv({kv_.shape.attention, kv_.layer(l), batch_.sequences[s.trunk].blocks[at], s.blocks[at],
+               s.first_position % block});
+    });
   }
 
   void embed_rows() {
@@ -214,6 +227,7 @@ class Pass {
                          config_.qk_norm ? &norms : nullptr, b_.places + row0, &model_.rope(l),
                          at.q + row0 * w_.q * item_, kv_.layer(l), rows});
     });
+    if (has_tails_) copy_tails(l);
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     attend(args);
     join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm}, packed.gate_up);
@@ -244,6 +258,7 @@ class Pass {
   const Widths w_;
   Executor& executor_;
   const int64_t item_;
+  bool has_tails_ = false;  // a prompt that sequences share ends inside a block
 };
 
 }  // namespace

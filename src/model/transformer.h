@@ -4,11 +4,16 @@
 // A batch is packed: rows of several sequences stand one after another, each sequence's rows at consecutive positions
 // with a block table that covers positions 0..last. Rows write their K and V into the pool before attention reads it,
 // so a chunk of a prompt, a single decode token and a whole training sequence are the same case.
+//
+// Training may compute a prompt once for several sequences: they follow the prompt's sequence, their trunk, begin where
+// it ends and name its whole blocks first. Where the prompt ends inside a block each of them has a block of its own
+// there, and the forward copies the prompt's last keys and values into it.
 #pragma once
 #include <span>
 
 #include "core/arena.h"
 #include "model/attention_work.h"
+#include "model/backward_work.h"
 #include "model/model.h"
 #include "ops/rope_kv.h"
 
@@ -19,6 +24,7 @@ struct SequenceRows {
   int32_t rows;
   int32_t first_position;
   const int32_t* blocks;  // block ids of positions 0..first_position + rows - 1
+  int32_t trunk = -1;     // index of the sequence of this batch that computes positions 0..first_position - 1; -1: none
 };
 
 struct ForwardBatch {
@@ -95,8 +101,10 @@ class BackwardBuffers {
   float* dqkv;           // (N, (H + 2 KH) D)
   std::byte* dqkv_rounded;
   float* partial;        // (row chunks, C) norm-weight gradients
+  float* d_prompts;      // (N, 2 KH D) key and value gradients of shared prompts, by part
   float* attention;      // per worker
   int64_t attention_stride;
+  BackwardWork work;
 };
 
 // What the backward needs beside the forward's buffers (which it reuses for recomputed values).
@@ -105,7 +113,8 @@ struct BackwardArgs {
   float* grads;                 // flat, layout of the model; accumulated
   const float* d_hidden;        // (N, C) gradient of buffers.hidden
 };
-// Each sequence of the batch must start at position 0 (training batches do).
+// Each sequence of the batch starts at position 0 or has a trunk. The rows of a trunk get the gradients of all that
+// follow it.
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
               const SavedActivations& saved, BackwardBuffers& scratch, const BackwardArgs& args);
 

@@ -17,7 +17,8 @@
 //   prefill into calls cannot change bits. A block that holds no key of any row is not read.
 // - out is rounded once to the compute dtype; lse = max + log(sum) in fp32.
 // - D and P are multiples of 16; q heads H are a multiple of kv heads KH.
-// Backward recomputes probabilities from q, k and lse. Gradients of k and v sum over query heads and rows in order.
+// Backward recomputes probabilities from q, k and lse. Gradients of k and v sum over query heads and rows in order; those
+// of a prefix that several sequences have in common sum over the sequences in the order given.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -93,9 +94,15 @@ struct AttentionBackwardArgs {
   const float* d_out;     // (N, H, D) fp32
   float* dqkv;            // (N, (H + 2 KH) D): q, k, v gradients side by side, overwritten
 };
-// One whole sequence (rows from position 0) and one kv head: writes the columns of its query heads, its key head and
-// its value head.
-void attention_backward(const AttentionBackwardArgs& args, const AttentionRows& rows, int64_t kv_head,
+// Sequences whose keys and values of positions 0..first_position - 1 other rows of the batch have made. Their rows stand
+// side by side, all have the same first_position, and the whole blocks of the prefix are the same in every table. A
+// whole sequence is one entry with first_position 0.
+struct AttentionBackwardRows {
+  std::span<const AttentionRows> sequences;  // at least one
+  float* d_prefix;  // (first_position, 2 KH D): k and v gradients of the prefix, overwritten; null without one
+};
+// One kv head: writes the columns of its query heads, its key head and its value head. scratch is for all rows together.
+void attention_backward(const AttentionBackwardArgs& args, const AttentionBackwardRows& rows, int64_t kv_head,
                         float* scratch);
 
 }  // namespace rl

@@ -1,151 +1,20 @@
-// Attention forward and backward on the CPU. Everything reduces to one small product with a fixed order,
-// multiply_accumulate, over fp32 copies of one KV block that stay in the first-level cache.
+// Attention on the CPU, over fp32 copies of one KV block that stay in the first-level cache. The products are those of
+// attention-inl.h; the backward is attention_backward_simd.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target first
-#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
-#include "ops/attention.h"
-#include "ops/simd-inl.h"
+#include "ops/attention-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
-
-// Lines to ask for ahead of use, spread over the steps of a product: blocks are scattered, so the hardware cannot guess
-// the next, and asking for all of it at once would stall. Asking never faults.
-struct Ahead {
-  static constexpr uint64_t kLine = 64;
-  const std::byte* at = nullptr;  // null: nothing
-  uint64_t lines = 0;
-};
-
-// c[i, 0..n) += sum over t in [0, k), in order, of a(i, t) * b[t, 0..n). a(i, t) = a[i * row_step + t * step].
-// b is fp32 or bf16 widened on the fly: the same bits either way.
-template <typename B>
-struct Product {
-  const float* a;
-  int64_t row_step, step;
-  const B* b;
-  int64_t ldb;
-  float* c;
-  int64_t ldc;
-  int64_t m, k, n;  // n is a multiple of the vector width
-  Ahead ahead = {};
-};
-
-// Hands out the lines of an Ahead evenly over the steps.
-class Asking {
- public:
-  Asking(const Ahead& ahead, int64_t steps)
-      : at_(ahead.at), rate_(ahead.lines * kWhole / static_cast<uint64_t>(std::max<int64_t>(1, steps))) {}
-  HWY_INLINE void step() {
-    for (due_ += rate_; due_ >= kWhole; due_ -= kWhole, at_ += Ahead::kLine)
-      hwy::Prefetch(reinterpret_cast<const uint8_t*>(at_));
-  }
-
- private:
-  static constexpr uint64_t kWhole = 1 << 16;
-  const std::byte* at_;
-  uint64_t rate_, due_ = kWhole - 1;
-};
-struct NotAsking {
-  HWY_INLINE void step() {}
-};
-
-// A register tile of MR rows and NV vectors; element chains run over t from the value c held.
-template <int MR, int NV, typename B, typename Ask>
-HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<decltype(d)> acc[MR][NV];
-  float* c = p.c + i * p.ldc + j;
-  for (int r = 0; r < MR; ++r)
-    for (int v = 0; v < NV; ++v) acc[r][v] = hn::LoadU(d, c + r * p.ldc + v * lanes);
-  const float* a = p.a + i * p.row_step;
-  const B* b = p.b + j;
-  for (int64_t t = 0; t < p.k; ++t) {
-    ask.step();
-    hn::Vec<decltype(d)> bv[NV];
-    for (int v = 0; v < NV; ++v) bv[v] = load(d, b + t * p.ldb + v * lanes);
-    for (int r = 0; r < MR; ++r) {
-      const auto av = hn::Set(d, a[r * p.row_step + t * p.step]);
-      for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(av, bv[v], acc[r][v]);
-    }
-  }
-  for (int r = 0; r < MR; ++r)
-    for (int v = 0; v < NV; ++v) hn::StoreU(acc[r][v], d, c + r * p.ldc + v * lanes);
-}
-
-// The first tile of a product asks for what comes ahead.
-template <int MR, int NV, typename B>
-HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
-  if (p.ahead.at != nullptr && i == 0 && j == 0) product_tile<MR, NV>(p, i, j, Asking(p.ahead, p.k));
-  else product_tile<MR, NV>(p, i, j, NotAsking());
-}
-
-template <int NV, typename B>
-HWY_INLINE void product_columns(const Product<B>& p, int64_t j) {
-  constexpr int kRows = NV == 4 ? 4 : NV == 2 ? 6 : 8;
-  int64_t i = 0;
-  for (; i + kRows <= p.m; i += kRows) product_tile<kRows, NV>(p, i, j);
-  for (; i + 3 <= p.m; i += 3) product_tile<3, NV>(p, i, j);
-  for (; i < p.m; ++i) product_tile<1, NV>(p, i, j);
-}
-
-template <typename B>
-void multiply_accumulate(const Product<B>& p) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t j = 0;
-  for (; j + 4 * lanes <= p.n; j += 4 * lanes) product_columns<4>(p, j);
-  for (; j + 2 * lanes <= p.n; j += 2 * lanes) product_columns<2>(p, j);
-  for (; j + lanes <= p.n; j += lanes) product_columns<1>(p, j);
-}
-
-template <typename T>
-HWY_INLINE void widen(const T* from, float* to, int64_t n) {
-  const hn::ScalableTag<float> d;
-  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) hn::StoreU(load(d, from + i), d, to + i);
-}
-
-// `count` query rows from first_row on of one kv head as fp32 pairs: pair i = row * group + head, scaled.
-template <typename T>
-void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_t count, int64_t kv_head,
-                  float scale, float* pairs) {
-  const hn::ScalableTag<float> d;
-  const int64_t group = s.group();
-  for (int64_t r = 0; r < count; ++r) {
-    const T* from = q + ((first_row + r) * s.heads + kv_head * group) * s.head_dim;
-    float* to = pairs + r * group * s.head_dim;
-    for (int64_t i = 0; i < group * s.head_dim; i += static_cast<int64_t>(hn::Lanes(d)))
-      hn::StoreU(hn::Mul(load(d, from + i), hn::Set(d, scale)), d, to + i);
-  }
-}
-
-// The keys of one block that a row attends, counted from the block's first. Not empty.
-struct KeyRange {
-  int64_t first, end;
-};
-HWY_INLINE KeyRange keys_of_row(const AttentionRule& rule, int64_t position, int64_t start, int64_t block) {
-  return {std::max<int64_t>(0, rule.first_key(position) - start), std::min(block, position + 1 - start)};
-}
-// Lanes of a vector at j that lie in the range.
-template <class D>
-HWY_INLINE hn::Mask<D> in_range(D d, const KeyRange& keys, int64_t j) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto before = [&](int64_t n) {
-    return hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(n - j, 0, lanes)));
-  };
-  return hn::AndNot(before(keys.first), before(keys.end));
-}
 
 // The largest score among `keys`; the other scores become minus infinity.
 HWY_INLINE float mask_and_max(float* s, const KeyRange& keys, int64_t block) {
@@ -190,19 +59,6 @@ HWY_INLINE void softmax_block(float* s, const KeyRange& keys, int64_t block, flo
   max = new_max;
   for (int64_t i = 0; i < dim; i += lanes)
     hn::StoreU(hn::Mul(hn::LoadU(d, out + i), hn::Set(d, keep_old)), d, out + i);
-}
-
-// The pairs whose rows attend a key of the block starting at `start`.
-struct PairRange {
-  int64_t first, end;
-};
-HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionShape& s, const AttentionRows& rows,
-                                    int64_t start) {
-  const int64_t first = std::max<int64_t>(0, start - rows.first_position);
-  if (rule.window == 0) return {first * s.group(), rows.rows * s.group()};
-  // The last row that attends the block's last key stands window - 1 positions behind it.
-  const int64_t behind = start + s.block_size - rows.first_position + rule.window - 1;
-  return {first * s.group(), std::min(rows.rows, behind) * s.group()};
 }
 
 // Up to this many pairs, widening the block in registers beats a widened copy.
@@ -337,126 +193,6 @@ void attention_target(const AttentionArgs& a, const AttentionRows& rows, int64_t
   else attend<bf16>(a, rows, kv_head, scratch);
 }
 
-void transpose(const float* from, int64_t rows, int64_t cols, float* to) {
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
-}
-
-// Everything the backward of one (sequence, kv head) works on.
-struct BackwardScratch {
-  float *q, *d_out, *dq;               // (pairs, D)
-  float *lse, *delta;                  // (pairs)
-  float *p, *dp;                       // (kTile, P)
-  float *k_t, *k, *v_t, *dk, *dv;      // one block
-};
-constexpr int64_t kTile = 48;  // pairs per inner step: scores of a tile stay in the first-level cache
-
-BackwardScratch carve(const AttentionShape& s, int64_t pairs, float* next) {
-  const int64_t D = s.head_dim, P = s.block_size;
-  BackwardScratch b;
-  const auto take = [&](int64_t n) { return std::exchange(next, next + n); };
-  b.q = take(pairs * D);
-  b.d_out = take(pairs * D);
-  b.dq = take(pairs * D);
-  b.lse = take(pairs);
-  b.delta = take(pairs);
-  b.p = take(kTile * P);
-  b.dp = take(kTile * P);
-  b.k_t = take(D * P);
-  b.k = take(D * P);
-  b.v_t = take(D * P);
-  b.dk = take(D * P);
-  b.dv = take(D * P);
-  return b;
-}
-
-template <typename T>
-void gather_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
-                     BackwardScratch& b) {
-  const AttentionShape& s = a.shape;
-  const int64_t D = s.head_dim, group = s.group(), pairs = rows.rows * group;
-  gather_pairs(s, static_cast<const T*>(a.q), rows.first_row, rows.rows, kv_head, a.rule.scale, b.q);
-  gather_pairs(s, a.d_out, rows.first_row, rows.rows, kv_head, 1.0f, b.d_out);
-  std::fill_n(b.dq, pairs * D, 0.0f);
-  for (int64_t i = 0; i < pairs; ++i) {
-    const int64_t index = (rows.first_row + i / group) * s.heads + kv_head * group + i % group;
-    const T* out = static_cast<const T*>(a.out) + index * D;
-    const float* d_out = b.d_out + i * D;
-    b.lse[i] = a.lse[index];
-    b.delta[i] = sum_lanes(D, [&](auto d, int64_t c) { return hn::Mul(load(d, d_out + c), load(d, out + c)); });
-  }
-}
-
-// Probabilities and score gradients of pairs [i0, i0 + m) against the block starting at `start`.
-void backward_tile(const AttentionBackwardArgs& a, int64_t start, int64_t i0, int64_t m, BackwardScratch& b) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t D = a.shape.head_dim, P = a.shape.block_size, group = a.shape.group();
-  std::fill_n(b.p, m * P, 0.0f);
-  std::fill_n(b.dp, m * P, 0.0f);
-  multiply_accumulate<float>({b.q + i0 * D, D, 1, b.k_t, P, b.p, P, m, D, P});
-  multiply_accumulate<float>({b.d_out + i0 * D, D, 1, b.v_t, P, b.dp, P, m, D, P});
-  for (int64_t i = 0; i < m; ++i) {
-    const KeyRange keys = keys_of_row(a.rule, (i0 + i) / group, start, P);  // rows start at position 0
-    for (int64_t j = 0; j < P; j += lanes) {
-      const auto keep = in_range(d, keys, j);
-      const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, b.p + i * P + j), hn::Set(d, b.lse[i0 + i])));
-      const auto p = hn::IfThenElseZero(keep, e);
-      const auto slope = hn::Sub(hn::LoadU(d, b.dp + i * P + j), hn::Set(d, b.delta[i0 + i]));
-      hn::StoreU(p, d, b.p + i * P + j);
-      hn::StoreU(hn::IfThenElseZero(keep, hn::Mul(p, slope)), d, b.dp + i * P + j);
-    }
-  }
-}
-
-void scatter_rows(const float* from, int64_t rows, int64_t dim, float scale, float* to, int64_t stride) {
-  const hn::ScalableTag<float> d;
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < dim; c += static_cast<int64_t>(hn::Lanes(d)))
-      hn::StoreU(hn::Mul(hn::LoadU(d, from + r * dim + c), hn::Set(d, scale)), d, to + r * stride + c);
-}
-
-template <typename T>
-void attend_backward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
-                     float* scratch) {
-  const AttentionShape& s = a.shape;
-  const int64_t D = s.head_dim, P = s.block_size, group = s.group(), pairs = rows.rows * group;
-  const int64_t stride = (s.heads + 2 * s.kv_heads) * D;
-  BackwardScratch b = carve(s, pairs, scratch);
-  gather_backward<T>(a, rows, kv_head, b);
-  float* base = a.dqkv + rows.first_row * stride;
-  for (int64_t start = 0; start < rows.rows; start += P) {
-    const std::byte* block = a.pool + (rows.blocks[start / P] * s.kv_heads + kv_head) * s.kv_head_bytes();
-    const int64_t written = std::min(P, rows.rows - start);
-    widen(reinterpret_cast<const T*>(block), b.k_t, D * P);
-    transpose(b.k_t, D, P, b.k);
-    std::fill_n(b.dv, P * D, 0.0f);  // dv holds v for the transpose, then its gradient
-    widen(reinterpret_cast<const T*>(block) + D * P, b.dv, written * D);
-    transpose(b.dv, P, D, b.v_t);
-    std::fill_n(b.dv, P * D, 0.0f);
-    std::fill_n(b.dk, P * D, 0.0f);
-    const PairRange seen = pairs_of_block(a.rule, s, rows, start);
-    for (int64_t i = seen.first; i < seen.end; i += kTile) {
-      const int64_t m = std::min(kTile, seen.end - i);
-      backward_tile(a, start, i, m, b);
-      multiply_accumulate<float>({b.p, 1, P, b.d_out + i * D, D, b.dv, D, written, m, D});
-      multiply_accumulate<float>({b.dp, 1, P, b.q + i * D, D, b.dk, D, written, m, D});
-      multiply_accumulate<float>({b.dp, P, 1, b.k, D, b.dq + i * D, D, m, written, D});
-    }
-    float* dk = base + start * stride + (s.heads + kv_head) * D;
-    scatter_rows(b.dk, written, D, 1.0f, dk, stride);  // q was scaled already
-    scatter_rows(b.dv, written, D, 1.0f, dk + s.kv_heads * D, stride);
-  }
-  for (int64_t r = 0; r < rows.rows; ++r)
-    scatter_rows(b.dq + r * group * D, group, D, a.rule.scale, base + r * stride + kv_head * group * D, D);
-}
-
-void attention_backward_target(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
-                               float* scratch) {
-  if (a.shape.dtype == Dtype::kF32) attend_backward<float>(a, rows, kv_head, scratch);
-  else attend_backward<bf16>(a, rows, kv_head, scratch);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace rl
 HWY_AFTER_NAMESPACE();
@@ -465,25 +201,16 @@ HWY_AFTER_NAMESPACE();
 namespace rl {
 HWY_EXPORT(attention_target);
 HWY_EXPORT(attention_shared_target);
-HWY_EXPORT(attention_backward_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s) {
   const int64_t pairs = kAttentionMaxRows * s.group();
   return pairs * (2 * s.head_dim + s.block_size + 2) + 2 * s.head_dim * s.block_size;
-}
-int64_t attention_backward_scratch_floats(const AttentionShape& s, int64_t max_rows) {
-  return max_rows * s.group() * (3 * s.head_dim + 2) + 2 * 48 * s.block_size +
-         5 * s.head_dim * s.block_size;
 }
 void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_target)(args, rows, kv_head, scratch);
 }
 void attention_shared(const AttentionArgs& args, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_shared_target)(args, rows, kv_head, scratch);
-}
-void attention_backward(const AttentionBackwardArgs& args, const AttentionRows& rows, int64_t kv_head,
-                        float* scratch) {
-  HWY_DYNAMIC_DISPATCH(attention_backward_target)(args, rows, kv_head, scratch);
 }
 }  // namespace rl
 #endif

@@ -38,6 +38,15 @@ struct RopeKvArgs {
 };
 void rope_and_write_kv(const RopeKvArgs& args);
 
+// The first `tokens` keys and values of a block, every kv head, written to another block of this layer.
+struct CopyKvArgs {
+  AttentionShape shape;
+  std::byte* pool;  // this layer's blocks
+  int32_t from, to;
+  int64_t tokens;  // at most a block
+};
+void copy_kv(const CopyKvArgs& args);
+
 // Turns gradients of q and k into those of the product's output, in place, on (rows, (H + 2 KH) D) fp32: rotated back,
 // then through the norm. The result is rounded into dqkv_rounded (same shape, compute dtype).
 struct RopeBackwardArgs {

@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>
 // foreach_target first
 #include <algorithm>
+#include <cstring>
 
 #include "ops/rms_norm-inl.h"
 #include "ops/rope_kv.h"
@@ -134,5 +135,16 @@ HWY_EXPORT(rope_backward_target);
 
 void rope_and_write_kv(const RopeKvArgs& args) { HWY_DYNAMIC_DISPATCH(rope_and_write_kv_target)(args); }
 void rope_backward(const RopeBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(rope_backward_target)(args); }
+
+void copy_kv(const CopyKvArgs& a) {
+  const AttentionShape& s = a.shape;
+  const uint64_t item = dtype_bytes(s.dtype), line = s.block_size * item;
+  for (int64_t g = 0; g < s.kv_heads; ++g) {
+    const std::byte* from = a.pool + (a.from * s.kv_heads + g) * s.kv_head_bytes();
+    std::byte* to = a.pool + (a.to * s.kv_heads + g) * s.kv_head_bytes();
+    for (int64_t i = 0; i < s.head_dim; ++i) std::memcpy(to + i * line, from + i * line, a.tokens * item);
+    std::memcpy(to + s.head_dim * line, from + s.head_dim * line, a.tokens * s.head_dim * item);
+  }
+}
 }  // namespace rl
 #endif

@@ -164,6 +164,7 @@ TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens
   t.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
   t.num_minibatches = options.get_i64("trainer.num_minibatches");
   t.epochs = options.get_i64("trainer.epochs");
+  t.shared_prefix = options.get_bool("trainer.shared_prefix");
   fill_algorithm(options, t);
   t.adamw.beta1 = options.get_f64("optimizer.beta1");
   t.adamw.beta2 = options.get_f64("optimizer.beta2");

@@ -1,68 +1,64 @@
-// Block ids are given out one after another: each sequence has its own blocks of the training pool.
+// Block ids are given out one after another: only the whole blocks of a shared prompt stand in more
+// than one table.
 #include "train/micro_batch.h"
 
 #include "core/error.h"
 #include "model/head.h"
 
 namespace rl {
-namespace {
 
-bool wants(const Sample& s, int64_t generated, WantedTokens which) {
-  return which == WantedTokens::kGenerated || s.loss_mask[generated] != 0;
-}
-
-int64_t blocks_of(int64_t rows, int64_t block_size) { return (rows + block_size - 1) / block_size; }
-
-}  // namespace
-
-PackItem make_pack_item(const Sample& sample, int32_t index, WantedTokens which) {
-  PackItem item{&sample, index, 0, 0};
-  for (int64_t g = 0; g < sample.generated(); ++g) {
-    if (!wants(sample, g, which)) continue;
-    item.rows = static_cast<int32_t>(sample.prompt_tokens + g);
-    ++item.wanted;
-  }
-  return item;
-}
-
-size_t MicroBatch::fill(std::span<const PackItem> items, const PackBudget& budget,
-                        WantedTokens which) {
+void MicroBatch::fill(std::span<const PackItem> items, const PackRules& rules, WantedTokens which) {
   ids_.clear();
-  blocks_.clear();
+  tables_.clear();
   sequences_.clear();
   wanted_.clear();
-  int64_t blocks = 0;
-  size_t taken = 0;
-  for (; taken < items.size(); ++taken) {
-    const PackItem& item = items[taken];
-    if (item.rows == 0) continue;
-    const int64_t more = blocks_of(item.rows, budget.block_size);
-    if (rows() + item.rows > budget.rows || blocks + more > budget.blocks) break;
-    append(item, budget.block_size, which);
-    blocks += more;
+  block_size_ = rules.block_size;
+  next_block_ = 0;
+  while (!items.empty()) {
+    const size_t run = run_length(items, rules.share_prompts);
+    int32_t trunk = -1;
+    if (run > 1) {
+      trunk = static_cast<int32_t>(sequences_.size());
+      trunk_table_ = tables_.size();
+      add_sequence(*items[0].sample, 0, items[0].sample->prompt_tokens, -1);
+    }
+    for (const PackItem& item : items.first(run)) {
+      const int32_t first = trunk < 0 ? 0 : item.sample->prompt_tokens;
+      if (item.rows > first) add_sequence(*item.sample, first, item.rows, trunk);
+      add_wanted(item, trunk, which);
+    }
+    items = items.subspan(run);
   }
-  RL_CHECK(taken > 0 || items.empty());
+  RL_CHECK(rows() <= rules.rows && next_block_ <= rules.blocks);
   // The tables stay where they are from here on, so that sequences may point into them.
-  const int32_t* table = blocks_.data();
+  const int32_t* table = tables_.data();
   for (SequenceRows& s : sequences_) {
     s.blocks = table;
-    table += blocks_of(s.rows, budget.block_size);
+    table += kv_blocks_of(s.first_position + s.rows, block_size_);
   }
-  return taken;
 }
 
-void MicroBatch::append(const PackItem& item, int64_t block_size, WantedTokens which) {
+void MicroBatch::add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk) {
+  const auto row = static_cast<int32_t>(ids_.size());
+  const int64_t shared = first / block_size_, blocks = kv_blocks_of(end, block_size_);
+  if (trunk >= 0) {
+    for (int64_t b = 0; b < shared; ++b) tables_.push_back(tables_[trunk_table_ + b]);
+  }
+  sequences_.push_back({row, end - first, first, nullptr, trunk});
+  ids_.insert(ids_.end(), sample.ids.begin() + first, sample.ids.begin() + end);
+  for (int64_t b = shared; b < blocks; ++b) tables_.push_back(next_block_++);
+}
+
+void MicroBatch::add_wanted(const PackItem& item, int32_t trunk, WantedTokens which) {
   const Sample& s = *item.sample;
-  const auto first = static_cast<int32_t>(ids_.size());
-  sequences_.push_back({first, item.rows, 0, nullptr});
-  ids_.insert(ids_.end(), s.ids.begin(), s.ids.begin() + item.rows);
-  for (int64_t b = blocks_of(item.rows, block_size); b > 0; --b)
-    blocks_.push_back(static_cast<int32_t>(blocks_.size()));
   const float inv_temperature = inverse_temperature(s.temperature);
   for (int32_t g = 0; s.prompt_tokens + g <= item.rows; ++g) {
     if (!wants(s, g, which)) continue;
-    const int32_t target = s.prompt_tokens + g;
-    wanted_.push_back({first + target - 1, item.index, g, s.ids[target], inv_temperature});
+    const int32_t position = s.prompt_tokens + g - 1;
+    const SequenceRows& from =
+        trunk >= 0 && position < s.prompt_tokens ? sequences_[trunk] : sequences_.back();
+    wanted_.push_back({from.first_row + position - from.first_position, item.index, g,
+                       s.ids[s.prompt_tokens + g], inv_temperature});
   }
 }
 

@@ -1,30 +1,15 @@
-// Cutting samples into packed micro-batches, by shape alone: in order, a new micro-batch whenever
-// the next sequence exceeds the budget of rows or KV blocks. A sequence is the part of a sample up
-// to its last wanted token: row t predicts ids[t + 1], so the last wanted token is a target only.
+// The rows of one micro-batch: ids, sequences with their KV blocks, and the rows that predict
+// wanted tokens. The prompt of a run of several items is one sequence, their trunk, and its last
+// row predicts the first token of each of them.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "data/sample.h"
 #include "model/transformer.h"
+#include "train/micro_batch_plan.h"
 
 namespace rl {
-
-enum class WantedTokens : uint8_t { kLoss, kGenerated };  // loss_mask 1, or every generated token
-
-// One sequence to forward; index is the caller's number of the sample.
-struct PackItem {
-  const Sample* sample = nullptr;
-  int32_t index = 0;
-  int32_t rows = 0;    // of the forward; 0: nothing wanted
-  int32_t wanted = 0;  // tokens
-};
-PackItem make_pack_item(const Sample& sample, int32_t index, WantedTokens which);
-
-struct PackBudget {
-  int64_t rows, blocks, block_size;
-};
 
 // A wanted token: the row that predicts it, and where it is in its sample.
 struct WantedRow {
@@ -37,20 +22,25 @@ struct WantedRow {
 
 class MicroBatch {
  public:
-  // Takes items from the front of `items`, at least one, and returns how many; each of them fits
-  // the budget alone. Items without rows take no place.
-  size_t fill(std::span<const PackItem> items, const PackBudget& budget, WantedTokens which);
+  // The items of one micro-batch of a plan made by these rules.
+  void fill(std::span<const PackItem> items, const PackRules& rules, WantedTokens which);
 
   ForwardBatch batch() const { return {ids_, sequences_}; }
   int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
-  // In row order.
+  // Tokens in the order of items and of their tokens. Only the last row of a trunk comes several
+  // times.
   std::span<const WantedRow> wanted() const { return wanted_; }
 
  private:
-  void append(const PackItem& item, int64_t block_size, WantedTokens which);
+  // Positions [first, end) of a sample as a sequence, with the blocks behind the trunk's whole ones.
+  void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk);
+  void add_wanted(const PackItem& item, int32_t trunk, WantedTokens which);
 
+  int64_t block_size_ = 0;
+  int32_t next_block_ = 0;
   std::vector<int32_t> ids_;
-  std::vector<int32_t> blocks_;
+  std::vector<int32_t> tables_;  // block tables of all sequences, one after another
+  size_t trunk_table_ = 0;       // where that of the last trunk begins
   std::vector<SequenceRows> sequences_;
   std::vector<WantedRow> wanted_;
 };

@@ -1,9 +1,11 @@
-// Rows that carry no loss have a zero hidden gradient; the others get theirs from the head chunks.
+// Rows that carry no loss have a zero hidden gradient; the others get theirs from the head chunks,
+// the last row of a shared prompt the sum of those of its samples, in their order.
 #include "train/micro_batch_pass.h"
 
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/convert.h"
 
 namespace rl {
 
@@ -46,8 +48,8 @@ void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
                 head);
   const int64_t hidden = t.model.config().hidden;
   for (size_t i = 0; i < chunk.wanted.size(); ++i) {
-    std::copy_n(head.d_hidden + static_cast<int64_t>(i) * hidden, hidden,
-                workspace_.d_hidden + chunk.wanted[i].row * hidden);
+    add_elements(head.d_hidden + static_cast<int64_t>(i) * hidden, hidden,
+                 workspace_.d_hidden + chunk.wanted[i].row * hidden);
   }
 }
 

@@ -79,6 +79,7 @@ void visit_counts(const TrainMetrics& m, Visit visit) {
   count("training/samples", m.samples);
   count("training/tokens", m.tokens);
   count("training/loss_tokens", m.loss_tokens);
+  count("training/computed_rows", m.computed_rows);
   count("training/minibatches", m.minibatches);
   count("training/micro_batches", m.micro_batches);
   count("training/optimizer_steps", m.optimizer_steps);

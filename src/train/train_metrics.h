@@ -58,8 +58,9 @@ struct TrainMetrics {
   bool has_corrections = false;  // algo.correction.* is in use
 
   int64_t samples = 0;      // given to the step
-  int64_t tokens = 0;       // rows forwarded and backwarded, every epoch counted
-  int64_t loss_tokens = 0;  // of them, rows that carry loss
+  int64_t tokens = 0;         // of the sequences trained on, every epoch counted
+  int64_t loss_tokens = 0;    // of them, those that carry loss
+  int64_t computed_rows = 0;  // forwarded and backwarded: a shared prompt counts once
   int64_t minibatches = 0;  // with at least one loss token
   int64_t micro_batches = 0;
   int64_t optimizer_steps = 0;               // applied

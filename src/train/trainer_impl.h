@@ -51,8 +51,9 @@ struct Trainer::Impl {
   void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics);
   void optimize(TrainMetrics& metrics);
   void name_non_finite(TrainMetrics& metrics);
-  PackBudget budget() const {
-    return {options.max_tokens, workspace.kv.num_blocks, model.block_size()};
+  PackRules pack_rules() const {
+    return {options.max_tokens, workspace.kv.num_blocks, model.block_size(),
+            options.shared_prefix};
   }
   CheckpointArrays arrays() {
     return {&model.layout(), masters(), optimizer.first_moments(), optimizer.second_moments()};

@@ -39,6 +39,7 @@ struct TrainerOptions {
       256;  // trainer.logprob_chunk_tokens: head rows at a time; 0: a micro-batch at once
   int64_t num_minibatches = 1;  // trainer.num_minibatches, each is one optimizer step
   int64_t epochs = 1;           // trainer.epochs over the samples of one step
+  bool shared_prefix = true;    // trainer.shared_prefix: equal prompts of neighbours, once
 
   PolicyLossParams policy_loss;
   ClipCovParams clip_cov;  // its ratio is kl_cov's as well

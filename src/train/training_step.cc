@@ -134,10 +134,10 @@ void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> 
     const auto index = static_cast<int32_t>(all.size());
     all.push_back(make_pack_item(*s, index, WantedTokens::kGenerated));
   }
+  const PackRules rules = pack_rules();
   MicroBatch batch;
-  for (std::span<const PackItem> rest = all; !rest.empty();) {
-    rest = rest.subspan(batch.fill(rest, budget(), WantedTokens::kGenerated));
-    if (batch.rows() == 0) continue;
+  for (const auto& some : plan_in_order(all, rules)) {
+    batch.fill(some, rules, WantedTokens::kGenerated);
     pass.score(which, batch, [&](const HeadChunk& chunk) {
       for (size_t i = 0; i < chunk.wanted.size(); ++i)
         out[chunk.wanted[i].item][chunk.wanted[i].generated] = chunk.logprobs[i];
@@ -224,9 +224,11 @@ void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainM
   minibatch_sums = {};
   non_finite.clear();
   if (is_minibatch_loss(options)) minibatch_loss();
-  for (std::span<const PackItem> rest = some; !rest.empty();) {
-    rest = rest.subspan(micro.fill(rest, budget(), WantedTokens::kLoss));
-    if (micro.rows() > 0) micro_batch(fresh, metrics);
+  const PackRules rules = pack_rules();
+  for (const auto& part : plan_in_order(some, rules)) {
+    micro.fill(part, rules, WantedTokens::kLoss);
+    for (const PackItem& item : part) metrics.tokens += item.rows;
+    micro_batch(fresh, metrics);
   }
   optimize(metrics);
 }
@@ -241,7 +243,7 @@ void Trainer::Impl::minibatch_loss() {
 
 void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
   ++metrics.micro_batches;
-  metrics.tokens += micro.rows();
+  metrics.computed_rows += micro.rows();
   metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
   pass.train({model, packed_backward, optimizer.gradients().data()}, micro,
              [&](const HeadChunk& chunk) {

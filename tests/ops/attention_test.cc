@@ -73,6 +73,24 @@ class Attention : public ::testing::TestWithParam<Case> {
                   {p, std::min(chunk, length_ - p), p, blocks_.data()}, g, scratch.data());
   }
 
+  // Gradients of all rows: the first `prefix` rows as one sequence, the others as another that follows it.
+  std::vector<float> backward(const std::vector<float>& d_out, int64_t prefix) const {
+    const int64_t shared = 2 * shape_.kv_heads * shape_.head_dim;
+    std::vector<float> dqkv(length_ * width_, std::nanf("")), d_prefix(prefix * shared, std::nanf(""));
+    std::vector<float> scratch(attention_backward_scratch_floats(shape_, length_), std::nanf(""));
+    const AttentionBackwardArgs args{shape_,      rule_,        q_.data(),    pool_.data(),
+                                     out_.data(), lse_.data(), d_out.data(), dqkv.data()};
+    const AttentionRows first{0, prefix, 0, blocks_.data()}, rest{prefix, length_ - prefix, prefix, blocks_.data()};
+    for (int64_t g = 0; g < shape_.kv_heads; ++g) {
+      if (prefix > 0) attention_backward(args, {{&first, 1}, nullptr}, g, scratch.data());
+      attention_backward(args, {{&rest, 1}, d_prefix.data()}, g, scratch.data());
+    }
+    for (int64_t p = 0; p < prefix; ++p) {
+      for (int64_t i = 0; i < shared; ++i) dqkv[(p + 1) * width_ - shared + i] += d_prefix[p * shared + i];
+    }
+    return dqkv;
+  }
+
   AttentionShape shape_;
   AttentionRule rule_;
   int64_t length_, width_;
@@ -97,6 +115,24 @@ TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
       ASSERT_EQ(value(1, p, i), round_to(shape_.dtype, x[7 * D + i]));
     }
   }
+}
+
+TEST_P(Attention, CopiedKeysAndValuesStandWhereTheyStood) {
+  const int64_t last = length_ - 1, begin = last / shape_.block_size * shape_.block_size;
+  const int32_t from = blocks_.back();
+  copy_kv({shape_, pool_.data(), from, 0, length_ - begin});
+  std::vector<double> want;
+  for (int64_t p = begin; p < length_; ++p)
+    for (int64_t g = 0; g < shape_.kv_heads; ++g)
+      for (int64_t i = 0; i < shape_.head_dim; ++i) want.insert(want.end(), {key(g, p, i), value(g, p, i)});
+  blocks_.back() = 0;
+  size_t at = 0;
+  for (int64_t p = begin; p < length_; ++p)
+    for (int64_t g = 0; g < shape_.kv_heads; ++g)
+      for (int64_t i = 0; i < shape_.head_dim; ++i) {
+        ASSERT_EQ(key(g, p, i), want[at++]);
+        ASSERT_EQ(value(g, p, i), want[at++]);
+      }
 }
 
 TEST_P(Attention, SharedBlocksReadOnceGiveTheBitsOfEachRowAlone) {
@@ -179,10 +215,6 @@ TEST_P(Attention, BackwardMatchesOracle) {
   attend(kAttentionMaxRows);
   const int64_t D = shape_.head_dim, H = shape_.heads, KH = shape_.kv_heads;
   const auto d_out = random_values(length_ * H * D, 9);
-  std::vector<float> dqkv(length_ * width_, std::nanf("")), scratch(attention_backward_scratch_floats(shape_, length_));
-  for (int64_t g = 0; g < KH; ++g)
-    attention_backward({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data(), d_out.data(), dqkv.data()},
-                       {0, length_, 0, blocks_.data()}, g, scratch.data());
 
   std::vector<double> want(length_ * width_, 0.0);
   const double scale = rule_.scale;
@@ -209,7 +241,12 @@ TEST_P(Attention, BackwardMatchesOracle) {
   }
   // delta is taken from the rounded output: in bf16 its error is 2^-9 of the output times the gradient.
   const double tolerance = shape_.dtype == Dtype::kBf16 ? 0.03 : 2e-5;
-  for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(dqkv[i], want[i], tolerance * (1 + std::abs(want[i]))) << i;
+  for (const int64_t prefix : {int64_t{0}, int64_t{1}, length_ / 2, int64_t{16}, length_ - 1}) {
+    if (prefix >= length_) continue;
+    const std::vector<float> dqkv = backward(d_out, prefix);
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(dqkv[i], want[i], tolerance * (1 + std::abs(want[i]))) << "prefix " << prefix << ", element " << i;
+  }
 }
 
 TEST_P(Attention, RopeBackwardUndoesTheRotation) {

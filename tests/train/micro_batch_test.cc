@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "train_rig.h"
 
 namespace rl::testing {
@@ -23,7 +25,7 @@ TEST(MicroBatch, RowsEndBeforeTheLastTokenThatCarriesLoss) {
   EXPECT_EQ(item.rows, 4);
   EXPECT_EQ(item.wanted, 2);
   MicroBatch micro;
-  EXPECT_EQ(micro.fill({&item, 1}, {4, 1, 16}, WantedTokens::kLoss), 1u);
+  micro.fill({&item, 1}, {4, 1, 16}, WantedTokens::kLoss);
   EXPECT_EQ(micro.rows(), 4);
   ASSERT_EQ(micro.wanted().size(), 2u);
   EXPECT_EQ(micro.wanted()[0].row, 2);  // predicts ids[3]
@@ -36,44 +38,148 @@ TEST(MicroBatch, RowsEndBeforeTheLastTokenThatCarriesLoss) {
   EXPECT_EQ(make_pack_item(s, 0, WantedTokens::kGenerated).rows, 5);
 }
 
-TEST(MicroBatch, CutsCoverEverySampleInOrderWithinTheBudget) {
-  const std::vector<Sample> samples = random_samples(60, 256, 8);
-  for (const WantedTokens which : {WantedTokens::kLoss, WantedTokens::kGenerated}) {
-    const std::vector<PackItem> items = items_of(samples, which);
-    for (const PackBudget budget : {PackBudget{50, 8, 16}, {128, 10, 16}, {1000, 200, 16}}) {
-      std::span<const PackItem> rest = items;
-      std::vector<int32_t> seen;
-      MicroBatch micro;
-      while (!rest.empty()) {
-        rest = rest.subspan(micro.fill(rest, budget, which));
-        EXPECT_LE(micro.rows(), budget.rows);
-        std::vector<bool> used(static_cast<size_t>(budget.blocks));
-        for (const SequenceRows& s : micro.batch().sequences) {
-          EXPECT_EQ(s.first_position, 0);
-          for (int64_t b = 0; b * budget.block_size < s.rows; ++b) {
-            ASSERT_LT(s.blocks[b], budget.blocks);
-            EXPECT_FALSE(used[static_cast<size_t>(s.blocks[b])]);
-            used[static_cast<size_t>(s.blocks[b])] = true;
-          }
-        }
-        for (const WantedRow& w : micro.wanted())
-          if (seen.empty() || seen.back() != w.item) seen.push_back(w.item);
+// Some neighbours have one prompt, answers of 1 to 30 tokens; some tokens carry no loss.
+std::vector<Sample> grouped_samples(int groups, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::vector<Sample> out;
+  for (int g = 0; g < groups; ++g) {
+    std::vector<int32_t> prompt(1 + rng() % 40);
+    for (auto& id : prompt) id = static_cast<int32_t>(rng() % 256);
+    const auto count = static_cast<uint32_t>(1 + rng() % 6);
+    for (uint32_t slot = 0; slot < count; ++slot) {
+      std::vector<int32_t> ids = prompt;
+      for (size_t n = 1 + rng() % 30; n > 0; --n) ids.push_back(static_cast<int32_t>(rng() % 256));
+      out.push_back(make_sample(std::move(ids), static_cast<int32_t>(prompt.size()),
+                                static_cast<uint64_t>(g), slot));
+      for (auto& mask : out.back().loss_mask) mask = rng() % 4 != 0;
+    }
+  }
+  return out;
+}
+
+// The ids a sequence of the batch stands for, those of its trunk first.
+std::vector<int32_t> ids_of(const ForwardBatch& batch, const SequenceRows& s) {
+  std::vector<int32_t> ids;
+  if (s.trunk >= 0) ids = ids_of(batch, batch.sequences[static_cast<size_t>(s.trunk)]);
+  EXPECT_EQ(static_cast<int32_t>(ids.size()), s.first_position);
+  const auto own = batch.ids.subspan(static_cast<size_t>(s.first_row), static_cast<size_t>(s.rows));
+  ids.insert(ids.end(), own.begin(), own.end());
+  return ids;
+}
+
+void expect_blocks_apart(const ForwardBatch& batch, const PackRules& rules) {
+  std::vector<bool> used(static_cast<size_t>(rules.blocks));
+  for (const SequenceRows& s : batch.sequences) {
+    const int64_t shared = s.first_position / rules.block_size;
+    for (int64_t b = 0; b * rules.block_size < s.first_position + s.rows; ++b) {
+      if (b < shared) {
+        EXPECT_EQ(s.blocks[b], batch.sequences[static_cast<size_t>(s.trunk)].blocks[b]);
+        continue;
       }
-      std::vector<int32_t> expected;
-      for (const PackItem& item : items)
-        if (item.wanted > 0) expected.push_back(item.index);
-      EXPECT_EQ(seen, expected);
+      ASSERT_LT(s.blocks[b], rules.blocks);
+      EXPECT_FALSE(used[static_cast<size_t>(s.blocks[b])]);
+      used[static_cast<size_t>(s.blocks[b])] = true;
     }
   }
 }
 
+// Each wanted row has the ids of its sample up to the token it predicts.
+void expect_wanted_rows(const MicroBatch& micro, const std::vector<Sample>& samples) {
+  const ForwardBatch batch = micro.batch();
+  for (const WantedRow& w : micro.wanted()) {
+    const Sample& sample = samples[static_cast<size_t>(w.item)];
+    const auto seq = std::ranges::find_if(batch.sequences, [&](const SequenceRows& s) {
+      return w.row >= s.first_row && w.row < s.first_row + s.rows;
+    });
+    ASSERT_NE(seq, batch.sequences.end());
+    std::vector<int32_t> ids = ids_of(batch, *seq);
+    ids.resize(static_cast<size_t>(seq->first_position + w.row - seq->first_row + 1));
+    const auto target = static_cast<size_t>(sample.prompt_tokens + w.generated);
+    ASSERT_EQ(ids, std::vector<int32_t>(sample.ids.begin(),
+                                        sample.ids.begin() + static_cast<ptrdiff_t>(target)));
+    EXPECT_EQ(w.id, sample.ids[target]);
+  }
+}
+
+TEST(MicroBatch, PlansCoverEverySampleInOrderWithinTheRules) {
+  const std::vector<Sample> samples = grouped_samples(30, 8);
+  for (const WantedTokens which : {WantedTokens::kLoss, WantedTokens::kGenerated}) {
+    const std::vector<PackItem> items = items_of(samples, which);
+    for (const bool share : {false, true}) {
+      for (const PackRules rules :
+           {PackRules{70, 12, 16, share}, {128, 14, 16, share}, {9000, 900, 16, share}}) {
+        std::vector<std::pair<int32_t, int32_t>> seen, expected;
+        MicroBatch micro;
+        for (const auto& part : plan_in_order(items, rules)) {
+          micro.fill(part, rules, which);
+          EXPECT_GT(micro.rows(), 0);
+          EXPECT_LE(micro.rows(), rules.rows);
+          expect_blocks_apart(micro.batch(), rules);
+          expect_wanted_rows(micro, samples);
+          for (const WantedRow& w : micro.wanted()) seen.emplace_back(w.item, w.generated);
+        }
+        for (const PackItem& item : items) {
+          for (int32_t g = 0; g < item.sample->generated(); ++g)
+            if (wants(*item.sample, g, which)) expected.emplace_back(item.index, g);
+        }
+        EXPECT_EQ(seen, expected);
+      }
+    }
+  }
+}
+
+TEST(MicroBatch, APromptOfNeighboursIsOneSequence) {
+  std::vector<Sample> samples;
+  std::vector<int32_t> prompt(20);
+  std::iota(prompt.begin(), prompt.end(), 100);
+  for (uint32_t i = 0; i < 3; ++i) {
+    std::vector<int32_t> ids = prompt;
+    for (uint32_t t = 0; t <= 2 * i; ++t) ids.push_back(static_cast<int32_t>(10 * i + t));
+    samples.push_back(make_sample(std::move(ids), 20, 0, i));
+  }
+  samples.push_back(make_sample({1, 2, 3}, 1, 1, 0));
+  const PackRules rules{64, 16, 16, true};
+  MicroBatch micro;
+  micro.fill(items_of(samples, WantedTokens::kLoss), rules, WantedTokens::kLoss);
+  const ForwardBatch batch = micro.batch();
+  // The answer of one token has no row of its own; those of 3 and 5 tokens have 2 and 4.
+  ASSERT_EQ(batch.sequences.size(), 4u);
+  EXPECT_EQ(batch.rows(), 20 + 2 + 4 + 2);
+  EXPECT_EQ(batch.sequences[1].first_position, 20);
+  EXPECT_EQ(batch.sequences[1].trunk, 0);
+  EXPECT_EQ(batch.sequences[2].trunk, 0);
+  EXPECT_EQ(batch.sequences[3].trunk, -1);
+  EXPECT_EQ(batch.sequences[1].blocks[0], batch.sequences[0].blocks[0]);
+  EXPECT_NE(batch.sequences[1].blocks[1], batch.sequences[0].blocks[1]);
+  int of_last_prompt_row = 0;
+  for (const WantedRow& w : micro.wanted()) of_last_prompt_row += w.row == 19;
+  EXPECT_EQ(of_last_prompt_row, 3);
+}
+
+TEST(MicroBatch, AGroupThatFitsOneMicroBatchIsNotCut) {
+  std::vector<Sample> samples;
+  const auto add_group = [&](uint64_t ordinal, int32_t prompt, uint32_t count) {
+    std::vector<int32_t> ids(static_cast<size_t>(prompt) + 11, static_cast<int32_t>(ordinal));
+    for (uint32_t i = 0; i < count; ++i) samples.push_back(make_sample(ids, prompt, ordinal, i));
+  };
+  add_group(0, 30, 3);   // 60 rows
+  add_group(1, 30, 4);   // 70 rows: fits no rest of 40
+  add_group(2, 50, 12);  // 170 rows: fits none, and fills what is left
+  std::vector<size_t> counts;
+  const PackRules rules{100, 50, 16, true};
+  for (const auto& part : plan_in_order(items_of(samples, WantedTokens::kLoss), rules))
+    counts.push_back(part.size());
+  EXPECT_EQ(counts, (std::vector<size_t>{3, 4, 5, 5, 2}));
+}
+
 TEST(MicroBatch, ManyShortSequencesStopAtTheBlocks) {
   std::vector<Sample> samples;
-  for (uint32_t i = 0; i < 20; ++i) samples.push_back(make_sample({1, 2}, 1, 0, i));
-  const std::vector<PackItem> items = items_of(samples, WantedTokens::kLoss);
-  MicroBatch micro;
-  EXPECT_EQ(micro.fill(items, {64, 8, 16}, WantedTokens::kLoss), 8u);
-  EXPECT_EQ(micro.rows(), 8);
+  for (uint32_t i = 0; i < 20; ++i)
+    samples.push_back(make_sample({static_cast<int32_t>(i), 2}, 1, 0, i));
+  const MicroBatchPlan plan =
+      plan_in_order(items_of(samples, WantedTokens::kLoss), {64, 8, 16, true});
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[0].size(), 8u);
 }
 
 }  // namespace
