@@ -1,5 +1,6 @@
 // Forward and backward of training, head included, every position carrying loss: 8 sequences of 512 tokens and 32 of
-// 64, cut into micro-batches of 1,024 rows. The gradients are checked to be finite and not zero.
+// 64, cut into micro-batches of 1,024 rows. The gradients are checked to be finite and not zero. Then the gain of
+// computing the prompt of a group once.
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -7,6 +8,7 @@
 
 #include "bench/bench_model.h"
 #include "bench/report.h"
+#include "bench/shared_prefix_case.h"
 #include "model/head.h"
 #include "model/transformer.h"
 
@@ -110,6 +112,20 @@ void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench
   check_gradients(model, grads.at<float>(0));
 }
 
+void run_group_case(const char* name, const GroupTraining& shape, const BenchArgs& args, const BenchModel& bench,
+                    const PackedWeights& packed, Report& report) {
+  if (!args.only.empty() && args.only != name) return;
+  Arena grads("bench gradients", static_cast<uint64_t>(bench.model->layout().total()) * sizeof(float));
+  SharedPrefixCase groups(bench, packed, shape);
+  std::vector<double> gains;
+  for (int repeat = -1; repeat < args.repeats; ++repeat) {  // the first one makes kernels and touches memory
+    const double apart = groups.seconds(false, grads.at<float>(0)), shared = groups.seconds(true, grads.at<float>(0));
+    if (repeat >= 0) gains.push_back(apart / shared);
+  }
+  check_gradients(*bench.model, grads.at<float>(0));
+  report.add(name, median(gains), "times", 2.0, Goal::kAtLeast);
+}
+
 void run(const BenchArgs& args) {
   BenchModel bench(args.model);
   const Model& model = *bench.model;
@@ -118,9 +134,11 @@ void run(const BenchArgs& args) {
   Report report(args.quick);
   if (args.quick) {
     run_case({"train_quick", 16, 64}, args, bench, packed, report);
+    run_group_case("shared_prefix_quick", {2, 4, 32, 16, 256}, args, bench, packed, report);
   } else {
     run_case({"train_8x512", 8, 512}, args, bench, packed, report);
     run_case({"train_32x64", 32, 64}, args, bench, packed, report);
+    run_group_case("shared_prefix_gain", {8, 8, 256, 64, kMicroBatchRows}, args, bench, packed, report);
   }
   report.write(args.out);
 }

@@ -1,0 +1,36 @@
+// The gain of computing a group's prompt once in training: time of forward, head and backward over groups with
+// trainer.shared_prefix false, over the time with it true. Loss on every answer token, micro-batches as the trainer
+// plans them.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "bench/bench_model.h"
+#include "train/micro_batch_pass.h"
+
+namespace rl::bench {
+
+struct GroupTraining {
+  int64_t groups, group_size, prompt_tokens, answer_tokens;
+  int64_t max_tokens;  // of a micro-batch
+};
+
+class SharedPrefixCase {
+ public:
+  SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed, const GroupTraining& shape);
+  // Seconds of one pass over all samples; gradients are added up in grads.
+  double seconds(bool shared, float* grads);
+
+ private:
+  PackRules rules(bool shared) const;
+
+  const BenchModel& bench_;
+  const PackedWeights& packed_;
+  std::vector<Sample> samples_;
+  std::vector<PackItem> items_;
+  TrainerOptions options_;
+  Arena arena_;
+  TrainWorkspace workspace_;
+};
+
+}  // namespace rl::bench
