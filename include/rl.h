@@ -739,6 +739,9 @@ typedef struct rl_sample_view {
   uint32_t num_aborts; /* times that it was aborted; it may have gone on since */
   uint32_t preemptions; /* times that it gave its KV blocks up and waited again */
   int64_t admitted_ns;  /* when its request first ran; the times are of its last request */
+  const uint8_t* mixed_kv; /* 1 where the token was drawn with keys and values of older weights than
+                              its version (engine.keep_kv_on_publish): no forward gives its log-prob
+                              again, and no log-prob is compared; NULL: none. Optional. */
 } rl_sample_view;
 
 /* Zeroes `size` bytes, sets struct_size, data_row -1 and temperature 1. NULL or a size too small
@@ -823,8 +826,8 @@ RL_API rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl
  * "timing_s/engine/decode" (time of forwards). An interval of an engine has these five,
  * "timing_s/engine/interval" (its length, time without work left out), "perf/engine/number",
  * "running", "waiting", "kv_use" (at its end), "admitted", "finished", "prefill_tokens",
- * "decode_tokens" and "tokens_per_s" (drawn), and "/mean" and "/max" of "timing_s/request/queue"
- * and "timing_s/request/first_token". Thread: any; callback-safe. */
+ * "decode_tokens", "mixed_kv_tokens" and "tokens_per_s" (drawn), and "/mean" and "/max" of
+ * "timing_s/request/queue" and "timing_s/request/first_token". Thread: any; callback-safe. */
 RL_API rl_status rl_event_metric(const rl_event* event, size_t index, const char** name,
                                  double* value, rl_error** err);
 
@@ -1087,6 +1090,7 @@ typedef struct rl_engine_stats {
   uint64_t preemptions, swapped_blocks; /* samples that gave their KV blocks up; blocks kept aside */
   uint64_t looked_up_tokens, cached_tokens; /* of samples that began to run; of these, whose KV was
                                                found in the prefix cache */
+  uint64_t mixed_kv_tokens; /* of drawn_tokens, drawn with keys and values of older weights */
 } rl_engine_stats;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;

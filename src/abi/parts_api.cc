@@ -75,6 +75,7 @@ void fill(rl_engine_stats& out, const EngineStats& stats) {
   out.swapped_blocks = count(stats.swapped_blocks);
   out.looked_up_tokens = count(stats.looked_up_tokens);
   out.cached_tokens = count(stats.cached_tokens);
+  out.mixed_kv_tokens = count(stats.mixed_kv_tokens);
 }
 
 int64_t replica_index(const EngineBox& engine, size_t index) {

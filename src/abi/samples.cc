@@ -93,7 +93,9 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
   sample.loss_mask = copy_or(view.loss_mask, generated, uint8_t{1});
   check_logprobs(sample.logprobs, "sample.logprobs");
   check_logprobs(sample.logprobs_sampled, "sample.logprobs_sampled");
+  if (view.mixed_kv != nullptr) sample.mixed_kv = copy_or(view.mixed_kv, generated, uint8_t{0});
   for (const uint8_t mask : sample.loss_mask) bool_arg(mask, "sample.loss_mask");
+  for (const uint8_t mixed : sample.mixed_kv) bool_arg(mixed, "sample.mixed_kv");
 }
 
 }  // namespace
@@ -128,6 +130,7 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.num_aborts = sample.num_aborts;
   view.admitted_ns = sample.admitted_ns;
   view.preemptions = sample.preemptions;
+  view.mixed_kv = data_or_null(sample.mixed_kv);
 }
 
 namespace {

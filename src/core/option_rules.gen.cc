@@ -250,120 +250,132 @@ constexpr OptionCondition kConditions_34[] = {
      "", "engine.max_num_batched_tokens", ""},
 };
 constexpr OptionCondition kConditions_35[] = {
+    {"engine.keep_kv_on_publish", OptionCondition::kIs,
+     "true", "", ""},
+    {"engine.preemption", OptionCondition::kIs,
+     "recompute", "", ""},
+};
+constexpr OptionCondition kConditions_36[] = {
+    {"engine.keep_kv_on_publish", OptionCondition::kChanged,
+     "", "", ""},
+    {"model.compute_copies", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_37[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_36[] = {
+constexpr OptionCondition kConditions_38[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_37[] = {
+constexpr OptionCondition kConditions_39[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_38[] = {
+constexpr OptionCondition kConditions_40[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_39[] = {
+constexpr OptionCondition kConditions_41[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_40[] = {
+constexpr OptionCondition kConditions_42[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_41[] = {
+constexpr OptionCondition kConditions_43[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_42[] = {
+constexpr OptionCondition kConditions_44[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_43[] = {
+constexpr OptionCondition kConditions_45[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_44[] = {
+constexpr OptionCondition kConditions_46[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_45[] = {
+constexpr OptionCondition kConditions_47[] = {
     {"eval.samples_per_prompt", OptionCondition::kAbove,
      "", "engine.max_num_seqs", ""},
 };
-constexpr OptionCondition kConditions_46[] = {
+constexpr OptionCondition kConditions_48[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_47[] = {
+constexpr OptionCondition kConditions_49[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_48[] = {
+constexpr OptionCondition kConditions_50[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_49[] = {
+constexpr OptionCondition kConditions_51[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_50[] = {
+constexpr OptionCondition kConditions_52[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_51[] = {
+constexpr OptionCondition kConditions_53[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_52[] = {
+constexpr OptionCondition kConditions_54[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_53[] = {
+constexpr OptionCondition kConditions_55[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_54[] = {
+constexpr OptionCondition kConditions_56[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_55[] = {
+constexpr OptionCondition kConditions_57[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -379,19 +391,19 @@ constexpr OptionCondition kConditions_55[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_56[] = {
+constexpr OptionCondition kConditions_58[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_57[] = {
+constexpr OptionCondition kConditions_59[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_58[] = {
+constexpr OptionCondition kConditions_60[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -407,63 +419,63 @@ constexpr OptionCondition kConditions_58[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_59[] = {
+constexpr OptionCondition kConditions_61[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_60[] = {
+constexpr OptionCondition kConditions_62[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_61[] = {
+constexpr OptionCondition kConditions_63[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_62[] = {
+constexpr OptionCondition kConditions_64[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_63[] = {
+constexpr OptionCondition kConditions_65[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_64[] = {
+constexpr OptionCondition kConditions_66[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_65[] = {
+constexpr OptionCondition kConditions_67[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_66[] = {
+constexpr OptionCondition kConditions_68[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_67[] = {
+constexpr OptionCondition kConditions_69[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_68[] = {
+constexpr OptionCondition kConditions_70[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_69[] = {
+constexpr OptionCondition kConditions_71[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
@@ -568,99 +580,105 @@ constexpr OptionRule kRules[] = {
      "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_35, 1,
+    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_35, 2,
+     "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
+     "what it keeps"},
+    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_36, 2,
+     "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
+     "model.compute_copies is {model.compute_copies}"},
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_37, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_36, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_38, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_37, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_39, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_38, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_40, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_39, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_41, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_40, 2,
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_42, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"eval.every_steps", "eval.path", kConditions_41, 2,
+    {"eval.every_steps", "eval.path", kConditions_43, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_42, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_44, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_43, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_45, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_44, 2,
+    {"eval.max_prompts", "eval.path", kConditions_46, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "engine.max_num_seqs", kConditions_45, 1,
+    {"eval.samples_per_prompt", "engine.max_num_seqs", kConditions_47, 1,
      "eval.samples_per_prompt is {eval.samples_per_prompt} but must not exceed "
      "engine.max_num_seqs, which is {engine.max_num_seqs}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_46, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_48, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_47, 2,
+    {"eval.temperature", "eval.path", kConditions_49, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_48, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_50, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_49, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_51, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_50, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_52, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_51, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_53, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.reference_path", "algo.kl.where", kConditions_52, 2,
+    {"model.reference_path", "algo.kl.where", kConditions_54, 2,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_53, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_55, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_54, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_56, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_55, 7,
+    {"runtime.experiment", "checkpoint.dir", kConditions_57, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_56, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_58, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_57, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_59, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_58, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_60, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_59, 2,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_61, 2,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_60, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_62, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_61, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_63, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_62, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_64, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_63, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_65, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_64, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_66, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_65, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_67, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_66, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_68, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_67, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_69, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_68, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_70, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_69, 1,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_71, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},

@@ -489,6 +489,19 @@ constexpr OptionInfo kOptions[] = {
      "must hold the longest sequence.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "verl enable_chunked_prefill"},
+    {"engine.keep_kv_on_publish", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "What a publication of weights does to samples that have begun. False, their keys and "
+     "values are computed anew under the new weights. True, they stay as they are, which costs "
+     "nothing: the next tokens are drawn by the new weights from keys and values of old ones. "
+     "Such tokens are marked in rl_sample_view.mixed_kv and counted in "
+     "rl_engine_stats.mixed_kv_tokens, and no forward gives their log-probs again. It needs "
+     "model.compute_copies = 2 and engine.preemption = swap. What swapping has no room for is "
+     "computed anew, as everything is after a sleep. Prefixes are never shared between versions.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "OpenRLHF partial rollout (keep), verl partial rollout (recompute)"},
     {"engine.kv_watermark", OptionType::kF64, "0.01",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},

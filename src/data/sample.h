@@ -37,6 +37,9 @@ struct Sample {
   std::vector<float> logprobs_sampled;  // of the distribution really drawn from
   std::vector<uint64_t> versions;       // weight version that produced each token
   std::vector<uint8_t> loss_mask;       // 1 where the token carries loss
+  // Empty, or 1 where the token was drawn with keys and values of older weights than its version:
+  // no forward gives its log-prob again.
+  std::vector<uint8_t> mixed_kv;
   // The most probable ids of each token's softmax and their log-probs, num_top per token, most
   // probable first; a token that was not drawn has ids of -1 and log-probs of 0.
   uint32_t num_top = 0;
@@ -52,6 +55,9 @@ struct Sample {
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;
   uint32_t preemptions = 0;  // of all requests that it went through
 
+  bool has_mixed_kv(int64_t token) const {
+    return !mixed_kv.empty() && mixed_kv[static_cast<size_t>(token)] != 0;
+  }
   int64_t generated() const { return static_cast<int64_t>(ids.size()) - prompt_tokens; }
 };
 using SamplePtr = std::shared_ptr<Sample>;

@@ -64,6 +64,13 @@ void check_top(const Sample& s, const Blame& blame) {
   check_finite(s, "top_logprobs", s.top_logprobs, blame);
 }
 
+void check_bits(const Sample& s, const char* field, const std::vector<uint8_t>& values,
+                const Blame& blame) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] > 1) blame.fail(s, field, str("holds ", +values[i], " at index ", i));
+  }
+}
+
 void check_tokens(const Sample& s, const Blame& blame) {
   if (s.prompt_tokens < 1 || s.generated() < 0) {
     blame.fail(s, "prompt_tokens", str("is ", s.prompt_tokens, " of ", s.ids.size(), " ids"));
@@ -77,11 +84,9 @@ void check_tokens(const Sample& s, const Blame& blame) {
   check_length(s, "loss_mask", s.loss_mask, blame);
   check_finite(s, "logprobs", s.logprobs, blame);
   check_finite(s, "logprobs_sampled", s.logprobs_sampled, blame);
-  for (size_t i = 0; i < s.loss_mask.size(); ++i) {
-    if (s.loss_mask[i] > 1) {
-      blame.fail(s, "loss_mask", str("holds ", +s.loss_mask[i], " at index ", i));
-    }
-  }
+  check_bits(s, "loss_mask", s.loss_mask, blame);
+  if (!s.mixed_kv.empty()) check_length(s, "mixed_kv", s.mixed_kv, blame);
+  check_bits(s, "mixed_kv", s.mixed_kv, blame);
   check_top(s, blame);
 }
 
@@ -101,6 +106,7 @@ void check_scalars(const Sample& s, const Blame& blame) {
   }
   if (s.data_row < -1) blame.fail(s, "data_row", str("is ", s.data_row));
   const std::pair<const char*, int64_t> times[] = {{"submitted_ns", s.submitted_ns},
+                                                   {"admitted_ns", s.admitted_ns},
                                                    {"first_token_ns", s.first_token_ns},
                                                    {"finished_ns", s.finished_ns}};
   for (const auto& [field, value] : times) {
@@ -138,7 +144,7 @@ void check_group(const Group& group, const Blame& blame) {
 
 // An upper bound: vectors with their lengths and padding, and a table's own fields.
 uint64_t document_bound(const Group& group) {
-  constexpr uint64_t kTable = 512, kPerId = 4, kPerGenerated = 4 + 4 + 8 + 1, kPerTop = 4 + 4;
+  constexpr uint64_t kTable = 512, kPerId = 4, kPerGenerated = 4 + 4 + 8 + 1 + 1, kPerTop = 4 + 4;
   CheckedU64 sum(kTable);
   for (const SamplePtr& s : group.samples) {
     sum = sum + CheckedU64(kTable + s->tag.size()) +
@@ -161,6 +167,8 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
     top_ids = to.CreateVector(s.top_ids);
     top_logprobs = to.CreateVector(s.top_logprobs);
   }
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> mixed_kv;
+  if (!s.mixed_kv.empty()) mixed_kv = to.CreateVector(s.mixed_kv);
   fb::SampleBuilder out(to);
   out.add_id(s.id);
   out.add_slot(s.slot);
@@ -185,6 +193,9 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   out.add_top_ids(top_ids);
   out.add_top_logprobs(top_logprobs);
   out.add_num_aborts(s.num_aborts);
+  out.add_mixed_kv(mixed_kv);
+  out.add_admitted_ns(s.admitted_ns);
+  out.add_preemptions(s.preemptions);
   return out.Finish();
 }
 
@@ -272,6 +283,9 @@ SamplePtr sample_from(const fb::Sample& from, uint64_t ordinal, Budget& budget,
   s->top_ids = budget.copy(from.top_ids());
   s->top_logprobs = budget.copy(from.top_logprobs());
   s->num_aborts = from.num_aborts();
+  s->mixed_kv = budget.copy(from.mixed_kv());
+  s->admitted_ns = from.admitted_ns();
+  s->preemptions = from.preemptions();
   s->prompt_tokens = prompt_tokens_of(from, *s, blame);
   return s;
 }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "rollout/request_check.h"
+#include "rollout/sample_tokens.h"
 #include "rollout/sequence.h"
 
 namespace rl {
@@ -30,16 +31,6 @@ void check_added(const EnginePart& engine, int64_t before, std::span<const int32
                   engine.max_model_len()))
       .with_key("ids")
       .with_expected(str("at most ", room, " tokens"));
-}
-
-void append_token(Sample& s, int32_t id) {
-  s.ids.push_back(id);
-  s.logprobs.push_back(0);
-  s.logprobs_sampled.push_back(0);
-  s.versions.push_back(kUnknownVersion);
-  s.loss_mask.push_back(0);
-  s.top_ids.insert(s.top_ids.end(), s.num_top, -1);
-  s.top_logprobs.insert(s.top_logprobs.end(), s.num_top, 0.0f);
 }
 
 // Before the model has drawn anything, the sample takes what all of its log-probs will have.
@@ -121,7 +112,7 @@ void Conversation::append(std::span<const int32_t> ids) {
   const std::lock_guard lock(mutex_);
   require_ready();
   check_added(*engine_, static_cast<int64_t>(sample_->ids.size()), ids);
-  for (const int32_t id : ids) append_token(*sample_, id);
+  for (const int32_t id : ids) append_given(*sample_, id);
 }
 
 void Conversation::generate(Request sampling) {

@@ -136,6 +136,7 @@ EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_le
   if (options.get_string("engine.scheduling_policy") == "priority") {
     e.policy = SchedulingPolicy::kPriority;
   }
+  e.keep_kv = options.get_bool("engine.keep_kv_on_publish");
   e.max_aborts = options.get_i64("pipeline.partial_rollout_max_aborts");
   e.stats_interval_ns = options.get_i64("engine.stats_interval_ns");
   e.trace_lane = TraceLane::kEngine;

@@ -8,9 +8,9 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "rollout/drawn_tokens.h"
 #include "rollout/engine_impl.h"
 #include "rollout/request_check.h"
+#include "rollout/sample_tokens.h"
 #include "text/tokenizer.h"
 
 namespace rl {
@@ -77,10 +77,7 @@ bool Engine::Impl::step() {
   const int64_t start_ns = clock.now_ns();
   meter.begin_work(start_ns);
   weights = &model.published();
-  if (version != weights->version()) {
-    scheduler.forget_computed();
-    version = weights->version();
-  }
+  if (version != weights->version()) take_version();
   const Schedule& schedule = scheduler.next();
   note_admitted(start_ns);
   ScopedSpan span(tracer, schedule.prefill_rows > 0 ? "engine.prefill" : "engine.decode",
@@ -94,6 +91,15 @@ bool Engine::Impl::step() {
   meter.forward(schedule, clock.now_ns() - start_ns);
   settle();
   return true;
+}
+
+void Engine::Impl::take_version() {
+  if (options.keep_kv) {
+    scheduler.keep_computed();
+  } else {
+    scheduler.forget_computed();
+  }
+  version = weights->version();
 }
 
 void Engine::Impl::note_admitted(int64_t now_ns) {
@@ -202,8 +208,9 @@ void Engine::Impl::append(const DrawTarget& target, const TokenChoice& choice, i
     sample.first_token_ns = now_ns;
     meter.drew_first_token(now_ns - sample.submitted_ns);
   }
-  append_token(sample, choice, version);
-  meter.drew_token();
+  const bool mixed_kv = sequence.kept > 0;
+  append_drawn(sample, choice, version, mixed_kv);
+  meter.drew_token(mixed_kv);
   lanes.drew_token(sequence, now_ns);
   const FinishReason reason = finish_reason(sequence);
   if (reason != FinishReason::kNone) end(sequence, reason, now_ns);

@@ -10,7 +10,7 @@
 // 4. When blocks run out, the sequence whose turn is last waits again; see rollout/scheduler.h.
 // One owner, one thread. The model may be published between two steps, and with two compute copies
 // at any time; a step keeps to the copy it began with. Running samples go on under the new version
-// from their next token, with keys and values computed anew.
+// from their next token, with keys and values computed anew, or kept (EngineOptions::keep_kv).
 #pragma once
 #include <memory>
 #include <optional>
@@ -44,6 +44,9 @@ struct EngineOptions {
   int64_t swap_blocks = 0;      // places for the blocks of preempted sequences; 0: computed anew
   double kv_watermark = 0.01;   // share of the blocks that admissions leave free, [0, 1)
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  // Other weights leave the keys and values of begun samples as they are; a token drawn with them
+  // is Sample::mixed_kv. Prefixes are never shared between versions.
+  bool keep_kv = false;
   // interrupt() spares samples that were aborted so many times; 0: it spares none.
   int64_t max_aborts = 0;
   int64_t stats_interval_ns = 0;  // length of the intervals that take_interval() gives; 0: none

@@ -55,6 +55,7 @@ struct Engine::Impl {
   int num_workers() const { return model.matmul().executor().num_threads(); }
   uint64_t submit(const Request& request);
   bool step();
+  void take_version();
   void run_forward(const Schedule& schedule);
   void move_blocks(const Schedule& schedule);
   void draw_tokens();

@@ -15,7 +15,7 @@ EngineStats& operator+=(EngineStats& total, const EngineStats& one) {
       &EngineStats::nonfinite,      &EngineStats::queue_ns,         &EngineStats::first_tokens,
       &EngineStats::first_token_ns, &EngineStats::preemptions,      &EngineStats::swapped_blocks,
       &EngineStats::cached_tokens,  &EngineStats::looked_up_tokens,
-      &EngineStats::model_ns,       &EngineStats::begun,
+      &EngineStats::model_ns,       &EngineStats::begun,            &EngineStats::mixed_kv_tokens,
   };
   for (const auto field : kSums) total.*field += one.*field;
   total.longest_queue_ns = std::max(total.longest_queue_ns, one.longest_queue_ns);
@@ -45,8 +45,11 @@ void EngineMeter::drew_first_token(int64_t waited_ns) {
   });
 }
 
-void EngineMeter::drew_token() {
-  count([](EngineStats& s) { ++s.drawn_tokens; });
+void EngineMeter::drew_token(bool mixed_kv) {
+  count([=](EngineStats& s) {
+    ++s.drawn_tokens;
+    s.mixed_kv_tokens += mixed_kv;
+  });
 }
 
 void EngineMeter::finished(bool aborted) {

@@ -22,7 +22,7 @@ class EngineMeter {
   void begin_work(int64_t now_ns);
   void admitted(int64_t waited_ns);
   void drew_first_token(int64_t waited_ns);
-  void drew_token();
+  void drew_token(bool mixed_kv);
   void finished(bool aborted);
   void nonfinite();
   void used_blocks(int64_t blocks);

@@ -18,6 +18,7 @@ struct EngineStats {
   int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, of pure decode steps
   int64_t model_ns = 0;  // of both, in the forward and the head; the rest is scheduling and sampling
   int64_t drawn_tokens = 0;
+  int64_t mixed_kv_tokens = 0;  // of these, tokens that read keys and values of older weights
   // Samples that ran for the first time, and those that ended.
   int64_t admitted = 0, finished = 0;
   int64_t aborted = 0;    // of finished: by the host, or by logits that were not finite

@@ -227,7 +227,7 @@ void Scheduler::release_blocks(Sequence& s) {
 
 void Scheduler::give_up_blocks(Sequence& s) {
   release_blocks(s);
-  s.computed = 0;
+  s.computed = s.kept = 0;
   s.place = {};
 }
 
@@ -282,7 +282,7 @@ void Scheduler::advance() {
 
 void Scheduler::enter_whole_blocks(Sequence& s) {
   PrefixCache* cache = blocks_.cache();
-  if (!cache) return;
+  if (!cache || s.kept > 0) return;
   while ((s.place.blocks + 1) * blocks_.block_size() <= s.computed) {
     const int32_t block = s.blocks[static_cast<size_t>(s.place.blocks)];
     const std::span<const int32_t> ids = whole_block(s, s.place.blocks);
@@ -298,6 +298,7 @@ void Scheduler::lend_prompt(Sequence& leader) {
     s.blocks.assign(leader.blocks.begin(), leader.blocks.end());
     for (const int32_t block : s.blocks) blocks_.retain(block);
     s.computed = leader.computed;
+    s.kept = leader.kept;
     s.place = leader.place;
   }
 }
@@ -320,7 +321,7 @@ void Scheduler::finish(Sequence& s) {
 void Scheduler::drop_swapped(Sequence& s) {
   for (const int32_t block : s.swapped) swap_.give_back(block);
   s.swapped.clear();
-  s.computed = 0;
+  s.computed = s.kept = 0;
   s.place = {};
 }
 
@@ -338,6 +339,13 @@ void Scheduler::forget_computed() {
     wait_again(s);
   }
   for (Sequence* s : waiting_) drop_swapped(*s);
+}
+
+void Scheduler::keep_computed() {
+  if (PrefixCache* cache = blocks_.cache()) cache->cut();
+  const auto keep = [](Sequence* s) { s->kept = s->computed; };
+  std::for_each(running_.begin(), running_.end(), keep);
+  std::for_each(waiting_.begin(), waiting_.end(), keep);
 }
 
 }  // namespace rl

@@ -87,6 +87,8 @@ class Scheduler {
   void drop_finished();
   // Every K and V is to be computed anew: the weights have changed, or the bytes were lent out.
   void forget_computed();
+  // The weights have changed and sequences keep what they have; the prefix cache forgets it.
+  void keep_computed();
 
   // In the order of turns.
   std::span<Sequence* const> running() const { return running_; }

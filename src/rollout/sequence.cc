@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "rollout/sample_tokens.h"
 
 namespace rl {
 namespace {
@@ -56,17 +57,6 @@ SamplePtr resumed_sample(const Request& r) {
   return sample;
 }
 
-void reserve_tokens(Sample& sample, size_t tokens) {
-  sample.ids.reserve(tokens);
-  const size_t drawn = tokens - static_cast<size_t>(sample.prompt_tokens);
-  sample.logprobs.reserve(drawn);
-  sample.logprobs_sampled.reserve(drawn);
-  sample.versions.reserve(drawn);
-  sample.loss_mask.reserve(drawn);
-  sample.top_ids.reserve(drawn * sample.num_top);
-  sample.top_logprobs.reserve(drawn * sample.num_top);
-}
-
 }  // namespace
 
 bool ActiveRequest::was_aborted(int64_t times) const {
@@ -75,17 +65,6 @@ bool ActiveRequest::was_aborted(int64_t times) const {
     const Sample* sample = s.sample ? s.sample.get() : request.resume.get();
     return s.state != SequenceState::kFinished && sample != nullptr && sample->num_aborts >= times;
   });
-}
-
-void cut_back(Sample& sample, int64_t tokens) {
-  const auto generated = static_cast<size_t>(tokens - sample.prompt_tokens);
-  sample.ids.resize(static_cast<size_t>(tokens));
-  sample.logprobs.resize(generated);
-  sample.logprobs_sampled.resize(generated);
-  sample.versions.resize(generated);
-  sample.loss_mask.resize(generated);
-  sample.top_ids.resize(generated * sample.num_top);
-  sample.top_logprobs.resize(generated * sample.num_top);
 }
 
 std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,

@@ -3,7 +3,8 @@
 // 1. A block id in Sequence::blocks holds one reference, so a block's count is the number of
 //    sequences that list it. Only a running sequence lists blocks, only a waiting one is swapped.
 // 2. blocks cover the positions 0..computed - 1, and those that the current step writes.
-// 3. A follower lists no blocks: it runs, but waits for the leader of its request to compute the
+// 3. kept is at most computed. Blocks of a sequence with kept positions enter no prefix cache.
+// 4. A follower lists no blocks: it runs, but waits for the leader of its request to compute the
 //    prompt they share.
 #pragma once
 #include <cstdint>
@@ -30,6 +31,7 @@ struct Sequence {
   std::vector<int32_t> blocks;   // of positions 0.., block_size each
   std::vector<int32_t> swapped;  // their content in the swap space while it waits
   int64_t computed = 0;          // positions whose K and V are in blocks, or swapped
+  int64_t kept = 0;              // of these, the first ones may be of older weights
   PrefixPlace place{};           // how far they are in the prefix cache
   int64_t answer_begin = 0;      // ids before the answer that it draws
   int64_t end = 0;               // length at which sampling.max_new_tokens is reached
@@ -78,8 +80,6 @@ struct EarlierTurn {
 // A request of its own with one waiting sequence per sample.
 std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,
                                            SchedulingPolicy policy);
-// Keeps the first ids of a sample and what belongs to them.
-void cut_back(Sample& sample, int64_t tokens);
 // The temperature of the log-probs that a sample stores; greedy ones are measured at 1.
 inline float stored_temperature(const SamplingParams& params) {
   return params.temperature == 0 ? 1.0f : params.temperature;

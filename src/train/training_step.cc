@@ -276,7 +276,7 @@ void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metri
     const WantedRow& w = chunk.wanted[i];
     const Sample& s = *ordered[w.item]->sample;
     sums.probabilities.add(s.logprobs[w.generated], chunk.logprobs[i]);
-    if (s.versions[w.generated] != model.version()) continue;
+    if (s.versions[w.generated] != model.version() || s.has_mixed_kv(w.generated)) continue;
     ++metrics.logprob_compared_tokens;
     metrics.logprob_max_abs_diff =
         std::max(metrics.logprob_max_abs_diff,

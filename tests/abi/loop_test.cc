@@ -44,6 +44,7 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   std::vector<float> logprobs = {-1.0f, -2.0f};
   const std::vector<int32_t> tops = {4, 6, -1, -1};
   const std::vector<float> top_logprobs = {-1, -1.5f, 0, 0};
+  const std::vector<uint8_t> mixed = {0, 1};
   for (uint32_t slot = 0; slot < 2; ++slot) {
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
@@ -57,6 +58,7 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
     sample.num_top = 2;
     sample.top_ids = tops.data();
     sample.top_logprobs = top_logprobs.data();
+    sample.mixed_kv = slot == 1 ? mixed.data() : nullptr;
     sample.reward = slot;
     EXPECT_EQ(rl_buffer_put(host.buffer, &sample, nullptr), RL_FAILED_PRECONDITION) << "not scored";
     sample.scored = 1;
@@ -69,6 +71,8 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   ASSERT_EQ(rl_batch_count(batch), 2u);
   EXPECT_EQ(sample_of(batch, 1).ids[4], 5) << "samples are copies";
   EXPECT_EQ(sample_of(batch, 1).loss_mask[1], 1);
+  EXPECT_EQ(sample_of(batch, 0).mixed_kv, nullptr);
+  EXPECT_EQ(sample_of(batch, 1).mixed_kv[1], 1);
   EXPECT_EQ(sample_of(batch, 1).num_top, 2u);
   EXPECT_EQ(sample_of(batch, 1).top_ids[1], 6);
   EXPECT_EQ(sample_of(batch, 1).top_logprobs[1], -1.5f);
@@ -113,6 +117,8 @@ TEST(AbiParts, BadForeignSamplesNameTheField) {
   refuse("sample.scored", RL_INVALID_ARGUMENT, [](auto& s) { s.scored = 2; });
   refuse("sample.purpose", RL_INVALID_ARGUMENT, [](auto& s) { s.purpose = RL_PURPOSE_EVAL; });
   refuse("sample.finish", RL_INVALID_ARGUMENT, [](auto& s) { s.finish = 77; });
+  static const uint8_t two = 2;
+  refuse("sample.mixed_kv", RL_INVALID_ARGUMENT, [](auto& s) { s.mixed_kv = &two; });
   static const int32_t top_ids[] = {3, -2};
   static const float top_logprobs[] = {-1, INFINITY};
   const auto with_top = [](rl_sample_view& s, size_t count) {

@@ -274,6 +274,11 @@ TEST(EngineKeys, WhatCannotActIsRefused) {
                  Code::kOutOfRange, "engine.swap_space_bytes", "holds 0 KV blocks of 8192 bytes");
   expect_refusal(refusal_of({"engine.scheduling_policy=priority"}, PlanUse::kPipeline),
                  Code::kConflict, "engine.scheduling_policy", "orders nothing");
+  expect_refusal(refusal_of({"engine.keep_kv_on_publish=true", "engine.preemption=swap",
+                             "engine.swap_space_bytes=65536"}),
+                 Code::kConflict, "engine.keep_kv_on_publish", "model.compute_copies");
+  expect_refusal(refusal_of({"engine.keep_kv_on_publish=true", "model.compute_copies=2"}),
+                 Code::kConflict, "engine.keep_kv_on_publish", "preempted sample");
   OptionSet o;
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { o.set_f64("engine.kv_watermark", 1.0); }).key,
             "engine.kv_watermark");

@@ -210,6 +210,35 @@ TEST(ComputeCopies, OneMakesATrainingStepWaitForTheRequests) {
 
 // Tokens by version are those of an engine under that version alone: the log-probs are compared
 // with the trainer's, which has each version at its time.
+TEST(ComputeCopies, APublicationMayKeepKeysAndValues) {
+  std::vector<SamplePtr> drawn[2];
+  for (const bool keep : {false, true}) {
+    Parts parts({"model.compute_copies=2", "engine.preemption=swap", "engine.swap_space_bytes=1MiB",
+                 keep ? "engine.keep_kv_on_publish=true" : "engine.keep_kv_on_publish=false"});
+    const auto batch = parts.scored();
+    parts.engine->submit(parts.request(3));
+    parts.steps(10);
+    parts.trainer->step(batch);
+    parts.trainer->publish();
+    const int64_t prompts = parts.engine->stats().prefill_tokens;
+    parts.engine->run();
+    EXPECT_EQ(parts.engine->stats().prefill_tokens > prompts, !keep);
+    EXPECT_EQ(parts.engine->stats().mixed_kv_tokens, keep ? 30 : 0);
+    drawn[keep] = parts.engine->take_finished();
+  }
+  ASSERT_EQ(drawn[0].size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const Sample &anew = *drawn[0][i], &kept = *drawn[1][i];
+    EXPECT_EQ(kept.versions, anew.versions);
+    EXPECT_TRUE(anew.mixed_kv.empty());
+    std::vector<uint8_t> mixed(20, 1);
+    std::fill_n(mixed.begin(), 10, uint8_t{0});
+    EXPECT_EQ(kept.mixed_kv, mixed);
+    EXPECT_TRUE(std::equal(kept.logprobs.begin(), kept.logprobs.begin() + 10, anew.logprobs.begin()));
+    EXPECT_NE(kept.logprobs[10], anew.logprobs[10]);
+  }
+}
+
 TEST(ComputeCopies, TwoLetTrainingAndPublicationComeWhileRequestsRun) {
   Parts parts({"model.compute_copies=2"});
   const auto batch = parts.scored();

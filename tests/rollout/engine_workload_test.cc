@@ -1,13 +1,16 @@
 // Random workloads against samples made alone. One to three engines on one model get requests at
 // random times, with pools small enough to preempt, aborts that go on later, conversations and
-// publications of other weights in between, with one compute copy and with two. Then every sample is made again, alone, token run by
-// token run under the versions it names, and must have the same bits.
+// publications of other weights in between, with one compute copy and with two, which may keep KV
+// over a publication. Then every sample is made again, alone, token run by token run under the
+// versions it names, and must have the same bits; tokens drawn from mixed KV are left out and
+// counted.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
 #include "rollout/engine_fixture.h"
+#include "rollout/sample_tokens.h"
 
 namespace rl::testing {
 namespace {
@@ -41,7 +44,7 @@ struct WorkloadModel {
 
 struct Tally {
   int64_t samples = 0, tokens = 0, preemptions = 0, swapped = 0, cached = 0, resumed = 0;
-  int64_t mixed_versions = 0, publications = 0;
+  int64_t mixed_versions = 0, publications = 0, mixed_kv = 0;
 };
 
 class Workload {
@@ -50,6 +53,7 @@ class Workload {
       : models_(models),
         live_(seed % 2 == 0 ? models.one_copy : models.two_copies),
         tally_(tally),
+        keeps_(seed % 4 == 3),
         rng_(seed) {
     models_.publish(live_, 0);
     const auto count = 1 + below(3);
@@ -74,7 +78,9 @@ class Workload {
       tally_.preemptions += stats.preemptions;
       tally_.swapped += stats.swapped_blocks;
       tally_.cached += stats.cached_tokens;
+      mixed_kv_ += stats.mixed_kv_tokens;
     }
+    check_mixed();
     check_alone();
   }
 
@@ -96,6 +102,8 @@ class Workload {
     o.prefill_chunk = chunks[below(4)];
     o.prefix_caching = below(3) != 0;
     o.swap_blocks = below(2) * 10;
+    o.keep_kv = keeps_;
+    if (keeps_) o.swap_blocks += 4;
     o.kv_watermark = below(2) * 0.1;
     o.policy = SchedulingPolicy::kPriority;
     engines_.push_back(std::make_unique<TestEngine>(live_, o, 8 + below(12)));
@@ -163,15 +171,7 @@ class Workload {
       return;
     }
     const auto more = std::make_shared<Sample>(*s);
-    for (const int32_t id : answer) {
-      more->ids.push_back(id);
-      more->logprobs.push_back(0);
-      more->logprobs_sampled.push_back(0);
-      more->versions.push_back(version_);
-      more->loss_mask.push_back(0);
-      more->top_ids.insert(more->top_ids.end(), more->num_top, -1);
-      more->top_logprobs.insert(more->top_logprobs.end(), more->num_top, 0);
-    }
+    for (const int32_t id : answer) append_given(*more, id);
     appended_[{s->ordinal, s->slot}] += static_cast<int64_t>(answer.size()) + tokens;
     resume(origin, more, tokens);
   }
@@ -207,6 +207,20 @@ class Workload {
                        [](const auto& e) { return e->engine.idle(); });
   }
 
+  // What the engines counted is what the samples say, and only a kept KV is mixed.
+  void check_mixed() {
+    int64_t flagged = 0;
+    for (const auto& [key, s] : done_) {
+      ASSERT_TRUE(s->mixed_kv.empty() || s->mixed_kv.size() == s->versions.size());
+      flagged += std::count(s->mixed_kv.begin(), s->mixed_kv.end(), 1);
+    }
+    ASSERT_EQ(flagged, mixed_kv_);
+    if (!keeps_) {
+      ASSERT_EQ(mixed_kv_, 0);
+    }
+    tally_.mixed_kv += mixed_kv_;
+  }
+
   // Every run of tokens with one version is drawn again by an engine that has nothing else to do.
   void check_alone() {
     int64_t expected = 0;
@@ -229,13 +243,14 @@ class Workload {
 
   void check_runs(TestEngine& alone, const Sample& s, uint64_t version) {
     size_t i = 0;
+    const auto of_version = [&](size_t token) {
+      return s.loss_mask[token] != 0 && s.versions[token] == version &&
+             !s.has_mixed_kv(static_cast<int64_t>(token));
+    };
     while (i < s.versions.size()) {
       size_t end = i + 1;
-      const bool drawn = s.loss_mask[i] != 0 && s.versions[i] == version;
-      while (drawn && end < s.versions.size() && s.loss_mask[end] != 0 &&
-             s.versions[end] == version) {
-        ++end;
-      }
+      const bool drawn = of_version(i);
+      while (drawn && end < s.versions.size() && of_version(end)) ++end;
       if (drawn) check_run(alone, s, i, end);
       if (::testing::Test::HasFailure()) return;
       i = end;
@@ -245,13 +260,7 @@ class Workload {
   void check_run(TestEngine& alone, const Sample& s, size_t begin, size_t end) {
     Request r = requests_.at(s.ordinal);
     const auto start = std::make_shared<Sample>(s);
-    start->ids.resize(static_cast<size_t>(s.prompt_tokens) + begin);
-    start->logprobs.resize(begin);
-    start->logprobs_sampled.resize(begin);
-    start->versions.resize(begin);
-    start->loss_mask.resize(begin);
-    start->top_ids.resize(begin * start->num_top);
-    start->top_logprobs.resize(begin * start->num_top);
+    cut_back(*start, s.prompt_tokens + static_cast<int64_t>(begin));
     r.prompt.clear();
     r.resume = start;
     r.num_samples = 1;
@@ -277,6 +286,7 @@ class Workload {
   WorkloadModel& models_;
   TinyModel& live_;
   Tally& tally_;
+  const bool keeps_;
   std::mt19937 rng_;
   std::vector<std::unique_ptr<TestEngine>> engines_;
   std::vector<std::vector<int32_t>> prompts_;
@@ -285,6 +295,7 @@ class Workload {
   std::map<SampleKey, int64_t> appended_, turns_;
   SampleMap done_;
   uint64_t version_ = 0, trained_ = 0;
+  int64_t mixed_kv_ = 0;
 };
 
 class EngineWorkload : public ::testing::TestWithParam<std::tuple<const char*, Dtype>> {};
@@ -310,6 +321,7 @@ TEST_P(EngineWorkload, EverySampleEqualsTheOneMadeAlone) {
   EXPECT_GT(tally.resumed, count / 2);
   EXPECT_GT(tally.mixed_versions, count / 2);
   EXPECT_GT(tally.publications, count / 4);
+  EXPECT_GT(tally.mixed_kv, count);
   RecordProperty("samples", static_cast<int>(tally.samples));
 }
 

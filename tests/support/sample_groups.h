@@ -44,6 +44,12 @@ inline SamplePtr random_sample(uint64_t ordinal, uint32_t slot, unsigned seed) {
   s->submitted_ns = 1000;
   s->first_token_ns = 2000 + static_cast<int64_t>(rng());
   s->finished_ns = std::numeric_limits<int64_t>::max();
+  if (slot % 2 == 1) {
+    for (int32_t i = 0; i < generated; ++i) s->mixed_kv.push_back(static_cast<uint8_t>(rng() % 2));
+  }
+  s->admitted_ns = 1500;
+  s->preemptions = slot * 3;
+  s->num_aborts = slot;
   s->num_top = slot % 3;
   for (uint32_t i = 0; i < static_cast<uint32_t>(generated) * s->num_top; ++i) {
     s->top_ids.push_back(static_cast<int32_t>(rng() % (kSampleVocab + 1)) - 1);
@@ -77,7 +83,9 @@ inline bool same_sample(const Sample& a, const Sample& b) {
          a.finish == b.finish && a.scored == b.scored &&
          std::memcmp(&a.reward, &b.reward, sizeof a.reward) == 0 &&
          a.submitted_ns == b.submitted_ns && a.first_token_ns == b.first_token_ns &&
-         a.finished_ns == b.finished_ns;
+         a.finished_ns == b.finished_ns && a.mixed_kv == b.mixed_kv &&
+         a.admitted_ns == b.admitted_ns && a.preemptions == b.preemptions &&
+         a.num_aborts == b.num_aborts;
 }
 
 inline bool same_group(const Group& a, const Group& b) {

@@ -147,6 +147,21 @@ TEST(Trainer, StepPublishesOnceAndCountsVersions) {
   EXPECT_EQ(rig.trainer->counters().weight_version, 2u);
 }
 
+TEST(Trainer, TokensOfMixedKvAreNotCompared) {
+  TrainRig rig({}, usual_options());
+  std::vector<Sample> samples = random_samples(4, 256, 4);
+  store_logprobs(rig, samples);
+  Sample& mixed = samples[2];
+  mixed.mixed_kv.assign(mixed.versions.size(), 0);
+  mixed.mixed_kv.back() = 1;
+  mixed.loss_mask.back() = 1;
+  mixed.logprobs.back() -= 0.5f;
+  const TrainMetrics m = rig.trainer->step(with_advantages(samples));
+  EXPECT_EQ(m.logprob_max_abs_diff, 0.0);
+  EXPECT_EQ(m.logprob_compared_tokens, m.loss_tokens - 1);
+  EXPECT_GT(m.ratio_max, 1.5);  // exp(0.5): the ratio is against what was stored
+}
+
 TEST(Trainer, TrainLeavesPublicationToTheCaller) {
   std::vector<float> masters[2];
   for (const bool split : {false, true}) {
