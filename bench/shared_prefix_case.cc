@@ -5,7 +5,7 @@ namespace {
 
 TrainShape shape_of(const BenchModel& bench) {
   const Model& m = *bench.model;
-  return {m.config(), m.compute_dtype(), m.block_size(), bench.executor->num_threads()};
+  return {m.config(), m.kv_shape(), bench.executor->num_threads()};
 }
 
 TrainerOptions options_of(const GroupTraining& shape) {

@@ -102,6 +102,14 @@ constexpr OptionChoice kChoices_algo_policy_loss[] = {
     {"dro",
      "-(A log-prob - algo.dro_beta / 2 x^2) with the log-ratio x (arXiv 2405.19107)."},
 };
+constexpr OptionChoice kChoices_engine_kv_dtype[] = {
+    {"auto",
+     "That of model.dtype."},
+    {"bf16",
+     "2 bytes per element; under fp32 compute half the memory of the KV cache."},
+    {"fp32",
+     "4 bytes per element."},
+};
 constexpr OptionChoice kChoices_engine_preemption[] = {
     {"recompute",
      "KV of a sample that gives its blocks up is computed anew when it runs again."},
@@ -502,6 +510,14 @@ constexpr OptionInfo kOptions[] = {
      "computed anew, as everything is after a sleep. Prefixes are never shared between versions.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "OpenRLHF partial rollout (keep), verl partial rollout (recompute)"},
+    {"engine.kv_dtype", OptionType::kEnum, "auto",
+     {},
+     {},
+     false, false, kChoices_engine_kv_dtype, 3, "",
+     "Type that keys and values are rounded to where they are made, in rollout and training "
+     "alike, so that log-probs stay equal. Attention computes in fp32 from either.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "vLLM kv_cache_dtype"},
     {"engine.kv_watermark", OptionType::kF64, "0.01",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},

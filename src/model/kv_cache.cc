@@ -6,8 +6,8 @@
 
 namespace rl {
 
-KvShape kv_shape(const ModelConfig& config, int64_t block_size, Dtype compute) {
-  return {{config.heads, config.kv_heads, config.head_dim, block_size, compute}, config.layers};
+KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& format) {
+  return {{config.heads, config.kv_heads, config.head_dim, format.block_size, compute, format.dtype}, config.layers};
 }
 
 AttentionRule attention_rule(const ModelConfig& config, int64_t layer) {

@@ -14,7 +14,12 @@ struct KvShape {
   int64_t layers;
   uint64_t block_bytes() const { return attention.block_bytes() * layers; }  // one block id, all layers
 };
-KvShape kv_shape(const ModelConfig& config, int64_t block_size, Dtype compute);
+// Part of the numerics: engine and trainer share it.
+struct KvFormat {
+  int64_t block_size;  // tokens
+  Dtype dtype;         // that keys and values are rounded to
+};
+KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& format);
 
 // How the rows of a layer attend.
 AttentionRule attention_rule(const ModelConfig& config, int64_t layer);

@@ -68,7 +68,7 @@ uint64_t Model::packed_forward_bytes(const ModelConfig& config, Dtype compute) {
 
 Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& options)
     : config_((check_options(source.config(), options), source.config())),
-      layout_(config_), matmul_(matmul), block_size_(options.block_size),
+      layout_(config_), matmul_(matmul), kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       master_("master weights", master_bytes(config_), Touch::kLater) {
   const bool apart = options.compute_copies > 1;

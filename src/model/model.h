@@ -10,6 +10,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ namespace rl {
 
 struct ModelOptions {
   int64_t max_positions = 0;     // rope table length; 0: the model's own maximum
-  int64_t block_size = 32;       // tokens per KV block; part of the numerics, so engine and trainer share it
+  int64_t block_size = 32;       // tokens per KV block
+  std::optional<Dtype> kv_dtype = {};  // of keys and values; none: the compute dtype
   int64_t compute_copies = 1;    // 1 or 2
 };
 
@@ -39,9 +41,10 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const WeightLayout& layout() const { return layout_; }
   Dtype compute_dtype() const { return matmul_.compute_dtype(); }
-  int64_t block_size() const { return block_size_; }
+  int64_t block_size() const { return kv_format_.block_size; }
   int64_t max_positions() const { return max_positions_; }
-  KvShape kv_shape() const { return rl::kv_shape(config_, block_size_, compute_dtype()); }
+  const KvFormat& kv_format() const { return kv_format_; }
+  KvShape kv_shape() const { return rl::kv_shape(config_, compute_dtype(), kv_format_); }
   Matmul& matmul() const { return matmul_; }
   const RopeTable& rope(int64_t layer) const {
     return ropes_[config_.local_rope && config_.is_windowed(layer) ? 1 : 0];
@@ -88,7 +91,8 @@ class Model {
   ModelConfig config_;
   WeightLayout layout_;
   Matmul& matmul_;
-  int64_t block_size_, max_positions_;
+  const KvFormat kv_format_;
+  int64_t max_positions_;
   Arena master_;
   std::vector<std::unique_ptr<ComputeCopy>> copies_;
   bool packed_dropped_ = false;

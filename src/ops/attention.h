@@ -30,10 +30,11 @@ namespace rl {
 
 struct AttentionShape {
   int64_t heads, kv_heads, head_dim, block_size;
-  Dtype dtype;  // of q, out, k and v
+  Dtype dtype;             // of q and out: the compute dtype
+  Dtype kv_dtype = dtype;  // of k and v
   int64_t group() const { return heads / kv_heads; }
   // Bytes of one kv head's K and V in one block.
-  uint64_t kv_head_bytes() const { return 2 * head_dim * block_size * dtype_bytes(dtype); }
+  uint64_t kv_head_bytes() const { return 2 * head_dim * block_size * dtype_bytes(kv_dtype); }
   uint64_t block_bytes() const { return kv_head_bytes() * kv_heads; }  // one layer of one block
 };
 

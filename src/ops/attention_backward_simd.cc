@@ -65,16 +65,20 @@ void gather_backward(const AttentionBackwardArgs& a, int64_t first_row, int64_t 
 }
 
 // A block of keys and values as the products want it, its gradients zero. `written` of its keys are there.
-template <typename T>
-void load_backward(const AttentionShape& s, const std::byte* block, int64_t written, BackwardScratch& b) {
+template <typename K>
+void load_block(const AttentionShape& s, const K* block, int64_t written, BackwardScratch& b) {
   const int64_t D = s.head_dim, P = s.block_size;
-  widen(reinterpret_cast<const T*>(block), b.k_t, D * P);
+  widen(block, b.k_t, D * P);
   transpose(b.k_t, D, P, b.k);
   std::fill_n(b.dv, P * D, 0.0f);  // dv holds v for the transpose, then its gradient
-  widen(reinterpret_cast<const T*>(block) + D * P, b.dv, written * D);
+  widen(block + D * P, b.dv, written * D);
   transpose(b.dv, P, D, b.v_t);
   std::fill_n(b.dv, P * D, 0.0f);
   std::fill_n(b.dk, P * D, 0.0f);
+}
+void load_backward(const AttentionShape& s, const std::byte* block, int64_t written, BackwardScratch& b) {
+  if (s.kv_dtype == Dtype::kF32) load_block(s, reinterpret_cast<const float*>(block), written, b);
+  else load_block(s, reinterpret_cast<const bf16*>(block), written, b);
 }
 
 // Rows of one sequence among those of the call.
@@ -183,7 +187,7 @@ class AttendingBackward {
 
   void prefix_block(int64_t start) {
     const int64_t D = shape_.head_dim, P = shape_.block_size;
-    load_backward<T>(shape_, block(rows_.sequences.front(), start), P, b_);
+    load_backward(shape_, block(rows_.sequences.front(), start), P, b_);
     for (const AttentionRows& s : rows_.sequences) backward_block(args_, sequence(s), start, P, b_);
     scatter_rows(b_.dk, P, D, 1.0f, prefix_keys(start), prefix_width());  // q was scaled already
     scatter_rows(b_.dv, P, D, 1.0f, prefix_keys(start) + values_after_keys(), prefix_width());
@@ -192,7 +196,7 @@ class AttendingBackward {
   void own_block(const AttentionRows& s, int64_t start) {
     const int64_t D = shape_.head_dim, P = shape_.block_size;
     const int64_t written = std::min(P, prefix_ + s.rows - start), before = std::max<int64_t>(0, prefix_ - start);
-    load_backward<T>(shape_, block(s, start), written, b_);
+    load_backward(shape_, block(s, start), written, b_);
     backward_block(args_, sequence(s), start, written, b_);
     if (before > 0) {
       add_rows(b_.dk, before, D, prefix_keys(start), prefix_width());

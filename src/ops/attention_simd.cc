@@ -64,8 +64,8 @@ HWY_INLINE void softmax_block(float* s, const KeyRange& keys, int64_t block, flo
 // Up to this many pairs, widening the block in registers beats a widened copy.
 constexpr int64_t kDirectPairs = 4;
 
-// The running softmax of the pairs of one call, block by block. T is the type of q, keys, values and output.
-template <typename T>
+// The running softmax of the pairs of one call, block by block. T is the type of q and output, K that of keys and values.
+template <typename T, typename K>
 class Attending {
  public:
   Attending(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
@@ -96,7 +96,7 @@ class Attending {
   template <typename Positions>
   void visit(int32_t id, int64_t start, int64_t written, const PairRange& pairs, const Positions& position_of) {
     const int64_t D = shape_.head_dim, P = shape_.block_size;
-    const T* k_bits = reinterpret_cast<const T*>(block(id));
+    const K* k_bits = reinterpret_cast<const K*>(block(id));
     if (pairs.end - pairs.first > kDirectPairs) {
       widen(k_bits, k_t_, D * P);
       widen(k_bits + D * P, v_, written * D);
@@ -119,7 +119,7 @@ class Attending {
   }
 
  private:
-  // K (D, P) and V (P, D) in the type in which they are read.
+  // Keys (D, P) and values (P, D) in the type in which they are read.
   template <typename B, typename Positions>
   void attend_block(const B* k_t, const B* v, int64_t start, int64_t written, const PairRange& pairs,
                     const Positions& position_of) {
@@ -144,10 +144,10 @@ class Attending {
   float *q_, *out_, *scores_, *k_t_, *v_, *max_, *sum_;
 };
 
-template <typename T>
+template <typename T, typename K>
 void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
   const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1;
-  Attending<T> pass(a, rows.first_row, rows.rows, kv_head, scratch);
+  Attending<T, K> pass(a, rows.first_row, rows.rows, kv_head, scratch);
   const auto position_of = [&](int64_t row) { return rows.first_position + row; };
   for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
     pass.ask_for(start + P <= last ? pass.block(rows.blocks[start / P + 1]) : a.next);
@@ -158,10 +158,10 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, 
 }
 
 // First the shared blocks with all rows, then each row's own.
-template <typename T>
+template <typename T, typename K>
 void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
   const int64_t P = a.shape.block_size, group = a.shape.group(), count = static_cast<int64_t>(rows.rows.size());
-  Attending<T> pass(a, rows.first_row, count, kv_head, scratch);
+  Attending<T, K> pass(a, rows.first_row, count, kv_head, scratch);
   const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
   for (int64_t b = 0; b < rows.shared_blocks; ++b) {
@@ -184,13 +184,19 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
 
 void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head,
                              float* scratch) {
-  if (a.shape.dtype == Dtype::kF32) attend_shared<float>(a, rows, kv_head, scratch);
-  else attend_shared<bf16>(a, rows, kv_head, scratch);
+  const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
+  if (a.shape.dtype == Dtype::kF32 && wide_kv) attend_shared<float, float>(a, rows, kv_head, scratch);
+  else if (a.shape.dtype == Dtype::kF32) attend_shared<float, bf16>(a, rows, kv_head, scratch);
+  else if (wide_kv) attend_shared<bf16, float>(a, rows, kv_head, scratch);
+  else attend_shared<bf16, bf16>(a, rows, kv_head, scratch);
 }
 
 void attention_target(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
-  if (a.shape.dtype == Dtype::kF32) attend<float>(a, rows, kv_head, scratch);
-  else attend<bf16>(a, rows, kv_head, scratch);
+  const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
+  if (a.shape.dtype == Dtype::kF32 && wide_kv) attend<float, float>(a, rows, kv_head, scratch);
+  else if (a.shape.dtype == Dtype::kF32) attend<float, bf16>(a, rows, kv_head, scratch);
+  else if (wide_kv) attend<bf16, float>(a, rows, kv_head, scratch);
+  else attend<bf16, bf16>(a, rows, kv_head, scratch);
 }
 
 }  // namespace HWY_NAMESPACE

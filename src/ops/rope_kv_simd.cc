@@ -65,7 +65,7 @@ void norm_head_backward(const RopeBackwardArgs& a, int64_t row, int64_t head) {
 HWY_INLINE void write_element(float v, float* to) { *to = v; }
 HWY_INLINE void write_element(float v, bf16* to) { *to = to_bf16(v); }
 
-template <typename T>
+template <typename T, typename K>
 void rope_row(const RopeKvArgs& a, int64_t r) {
   const AttentionShape& s = a.shape;
   const int64_t D = s.head_dim, P = s.block_size, width = (s.heads + 2 * s.kv_heads) * D;
@@ -92,7 +92,7 @@ void rope_row(const RopeKvArgs& a, int64_t r) {
       continue;
     }
     const int64_t g = (h - s.heads) % s.kv_heads, j = place.position % P;
-    T* block = reinterpret_cast<T*>(a.pool + (place.block * s.kv_heads + g) * s.kv_head_bytes());
+    K* block = reinterpret_cast<K*>(a.pool + (place.block * s.kv_heads + g) * s.kv_head_bytes());
     if (rotated) {
       for (int64_t i = 0; i < D; ++i) write_element(head[i], block + i * P + j);
     } else {
@@ -102,9 +102,12 @@ void rope_row(const RopeKvArgs& a, int64_t r) {
 }
 
 void rope_and_write_kv_target(const RopeKvArgs& a) {
+  const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
   for (int64_t r = 0; r < a.rows; ++r) {
-    if (a.shape.dtype == Dtype::kF32) rope_row<float>(a, r);
-    else rope_row<bf16>(a, r);
+    if (a.shape.dtype == Dtype::kF32 && wide_kv) rope_row<float, float>(a, r);
+    else if (a.shape.dtype == Dtype::kF32) rope_row<float, bf16>(a, r);
+    else if (wide_kv) rope_row<bf16, float>(a, r);
+    else rope_row<bf16, bf16>(a, r);
   }
 }
 
@@ -138,7 +141,7 @@ void rope_backward(const RopeBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(rope_bac
 
 void copy_kv(const CopyKvArgs& a) {
   const AttentionShape& s = a.shape;
-  const uint64_t item = dtype_bytes(s.dtype), line = s.block_size * item;
+  const uint64_t item = dtype_bytes(s.kv_dtype), line = s.block_size * item;
   for (int64_t g = 0; g < s.kv_heads; ++g) {
     const std::byte* from = a.pool + (a.from * s.kv_heads + g) * s.kv_head_bytes();
     std::byte* to = a.pool + (a.to * s.kv_heads + g) * s.kv_head_bytes();

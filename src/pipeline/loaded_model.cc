@@ -12,14 +12,17 @@ namespace rl {
 namespace {
 
 // Options that decide what a loaded model looks like.
-constexpr const char* kModelKeys[] = {"engine.block_size", "engine.max_model_len",
+constexpr const char* kModelKeys[] = {"engine.block_size", "engine.kv_dtype",
+                                      "engine.max_model_len",
                                       "model.chat_template_path", "model.compute_copies",
                                       "model.path"};
 
 ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
   ModelOptions m;
   m.max_positions = plan.max_model_len;
-  m.block_size = options.get_i64("engine.block_size");
+  const KvFormat kv = kv_format_of(options);
+  m.block_size = kv.block_size;
+  m.kv_dtype = kv.dtype;
   m.compute_copies = options.get_i64("model.compute_copies");
   return m;
 }

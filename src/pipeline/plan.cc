@@ -53,8 +53,7 @@ void check_engine(const OptionSet& options, const ModelConfig& config, int64_t l
   }
   const uint64_t space = options.get_u64("engine.swap_space_bytes");
   if (space == 0) return;
-  const KvShape kv =
-      kv_shape(config, options.get_i64("engine.block_size"), compute_dtype_of(options));
+  const KvShape kv = kv_shape(config, compute_dtype_of(options), kv_format_of(options));
   const int64_t blocks = swap_blocks_of(options, kv);
   if (blocks >= 1 && blocks <= kMostBlocks) return;
   v.add(Error(Code::kOutOfRange, str("engine.swap_space_bytes is ", space, ", which holds ", blocks,

@@ -44,7 +44,7 @@ Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse us
                                          : 1),
       fixed_tokens_(options.get_i64("trainer.max_tokens_per_device")),
       num_engines_(options.get_i64("engine.num_engines")),
-      kv_(kv_shape(config, options.get_i64("engine.block_size"), compute_)),
+      kv_(kv_shape(config, compute_, kv_format_of(options))),
       engine_(engine_options_from(options, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(options, kv_);
   add("matmul workspace", Matmul::workspace_bytes(threads_));
@@ -112,8 +112,8 @@ uint64_t Planner::rollout_bytes(int64_t blocks) const {
 }
 
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
-  return Trainer::plan(config_, compute_, options_.get_i64("engine.block_size"),
-                       trainer_options_from(options_, max_tokens, max_model_len_), threads_);
+  return Trainer::plan(config_, kv_, trainer_options_from(options_, max_tokens, max_model_len_),
+                       threads_);
 }
 
 uint64_t Planner::train_bytes(int64_t max_tokens) const {

@@ -38,6 +38,7 @@ std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet
   ModelOptions model;
   model.max_positions = policy.model().max_positions();
   model.block_size = policy.model().block_size();
+  model.kv_dtype = policy.model().kv_format().dtype;
   return std::make_unique<Model>(*source, runtime.matmul(), model);
 }
 

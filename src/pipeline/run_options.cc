@@ -10,6 +10,7 @@
 #include "core/violations.h"
 #include "pipeline/algo_options.h"
 #include "pipeline/loaded_model.h"
+#include "pipeline/runtime.h"
 #include "rollout/request_check.h"
 #include "text/unicode.h"
 
@@ -58,6 +59,14 @@ std::vector<int32_t> ids_from(const OptionSet& options, const char* key) {
 }
 
 }  // namespace
+
+KvFormat kv_format_of(const OptionSet& options) {
+  const std::string& name = options.get_string("engine.kv_dtype");
+  const Dtype dtype = name == "auto"   ? compute_dtype_of(options)
+                      : name == "bf16" ? Dtype::kBf16
+                                       : Dtype::kF32;
+  return {options.get_i64("engine.block_size"), dtype};
+}
 
 SamplingParams sampling_from(const OptionSet& options) {
   SamplingParams p;

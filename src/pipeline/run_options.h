@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/options.h"
+#include "model/kv_cache.h"
 #include "rollout/engine.h"
 #include "train/trainer_options.h"
 
@@ -12,6 +13,7 @@ namespace rl {
 
 class LoadedModel;
 
+KvFormat kv_format_of(const OptionSet& options);
 SamplingParams sampling_from(const OptionSet& options);
 // Everything of a request but prompt, keys and number of samples.
 Request request_from(const OptionSet& options);

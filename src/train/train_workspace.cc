@@ -20,18 +20,17 @@ int64_t training_kv_blocks(const TrainerOptions& options, int64_t block_size) {
 }
 
 ArenaPlan plan_train_workspace(const TrainShape& s, const TrainerOptions& o) {
-  const KvShape kv = s.kv();
   ArenaPlan plan;
-  plan.book("saved activations", SavedActivations::bytes(s.config, s.compute, o.max_tokens));
-  plan.book("forward buffers", ForwardBuffers::bytes(s.config, kv, o.max_tokens, s.num_threads));
+  plan.book("saved activations", SavedActivations::bytes(s.config, s.compute(), o.max_tokens));
+  plan.book("forward buffers", ForwardBuffers::bytes(s.config, s.kv, o.max_tokens, s.num_threads));
   plan.book("backward buffers",
-            BackwardBuffers::bytes(s.config, kv, o.max_tokens, longest_rows(o), s.num_threads));
-  plan.book("head buffers", HeadBuffers::bytes(s.config, s.compute, o.chunk_rows(), true));
+            BackwardBuffers::bytes(s.config, s.kv, o.max_tokens, longest_rows(o), s.num_threads));
+  plan.book("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), true));
   plan.book(
       "hidden gradients",
       (CheckedU64(o.max_tokens) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
-  const int64_t blocks = training_kv_blocks(o, s.block_size);
-  plan.book("training KV", (CheckedU64(blocks) * CheckedU64(kv.block_bytes())).get());
+  const int64_t blocks = training_kv_blocks(o, s.kv.attention.block_size);
+  plan.book("training KV", (CheckedU64(blocks) * CheckedU64(s.kv.block_bytes())).get());
   return plan;
 }
 
@@ -41,12 +40,12 @@ TrainWorkspace::TrainWorkspace(const TrainShape& shape, const TrainerOptions& op
 
 TrainWorkspace::TrainWorkspace(const TrainShape& s, const TrainerOptions& o, const ArenaPlan& plan,
                                std::byte* data)
-    : saved(s.config, s.compute, o.max_tokens, piece(plan, data, kSaved)),
-      forward(s.config, s.kv(), o.max_tokens, s.num_threads, piece(plan, data, kForward)),
-      backward(s.config, s.kv(), o.max_tokens, longest_rows(o), s.num_threads,
+    : saved(s.config, s.compute(), o.max_tokens, piece(plan, data, kSaved)),
+      forward(s.config, s.kv, o.max_tokens, s.num_threads, piece(plan, data, kForward)),
+      backward(s.config, s.kv, o.max_tokens, longest_rows(o), s.num_threads,
                piece(plan, data, kBackward)),
-      head(s.config, s.compute, o.chunk_rows(), true, piece(plan, data, kHead)),
+      head(s.config, s.compute(), o.chunk_rows(), true, piece(plan, data, kHead)),
       d_hidden(reinterpret_cast<float*>(piece(plan, data, kDHidden))),
-      kv{s.kv(), piece(plan, data, kKv), training_kv_blocks(o, s.block_size)} {}
+      kv{s.kv, piece(plan, data, kKv), training_kv_blocks(o, s.kv.attention.block_size)} {}
 
 }  // namespace rl

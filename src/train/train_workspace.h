@@ -11,10 +11,9 @@ namespace rl {
 
 struct TrainShape {
   const ModelConfig& config;
-  Dtype compute;
-  int64_t block_size;
+  KvShape kv;
   int num_threads;
-  KvShape kv() const { return kv_shape(config, block_size, compute); }
+  Dtype compute() const { return kv.attention.dtype; }
 };
 
 // Blocks of the training KV pool. A sequence wastes less than one block, so micro-batches of

@@ -10,7 +10,7 @@ namespace rl {
 namespace {
 
 TrainShape shape_of(const Model& m) {
-  return {m.config(), m.compute_dtype(), m.block_size(), m.matmul().executor().num_threads()};
+  return {m.config(), m.kv_shape(), m.matmul().executor().num_threads()};
 }
 
 TrainerOptions validated(const TrainerOptions& options) {
@@ -24,7 +24,7 @@ void require_same_shape(const Model& model, const Model& reference) {
     return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn);
   };
   if (sizes(a) == sizes(b) && model.compute_dtype() == reference.compute_dtype() &&
-      model.block_size() == reference.block_size()) {
+      model.kv_shape().block_bytes() == reference.kv_shape().block_bytes()) {
     return;
   }
   throw Error(Code::kIncompatible,
@@ -51,12 +51,12 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
   if (reference != nullptr) require_same_shape(model, *reference);
 }
 
-TrainerSizes Trainer::plan(const ModelConfig& config, Dtype compute, int64_t block_size,
+TrainerSizes Trainer::plan(const ModelConfig& config, const KvShape& kv,
                            const TrainerOptions& options, int num_threads) {
   validate(options);
   const int64_t total = WeightLayout(config).total();
-  const ArenaPlan workspace =
-      plan_train_workspace({config, compute, block_size, num_threads}, options);
+  const Dtype compute = kv.attention.dtype;
+  const ArenaPlan workspace = plan_train_workspace({config, kv, num_threads}, options);
   return {.gradients = AdamwState::gradient_bytes(total),
           .optimizer = AdamwState::moment_bytes(total),
           .packed_backward = packed_bytes(plan_backward_shapes(config, compute), config.layers),

@@ -51,7 +51,7 @@ struct TrainerTools {
 
 class Trainer {
  public:
-  static TrainerSizes plan(const ModelConfig& config, Dtype compute, int64_t block_size,
+  static TrainerSizes plan(const ModelConfig& config, const KvShape& kv,
                            const TrainerOptions& options, int num_threads);
 
   // Reserves gradients, moments (zero) and the backward packed weights. model, reference, workspace

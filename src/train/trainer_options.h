@@ -1,5 +1,5 @@
 // Settings of the trainer, and the memory they ask for. Sizes are a pure function of the model's
-// configuration, the compute dtype, the KV block size, these settings and the number of threads.
+// configuration, the shape of its KV, these settings and the number of threads.
 #pragma once
 #include <cstdint>
 #include <vector>

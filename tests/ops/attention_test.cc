@@ -14,12 +14,15 @@
 namespace rl::testing {
 namespace {
 
-using Case = std::tuple<Dtype, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/, int64_t /*window*/>;
+// Of q and out, and of keys and values.
+using Dtypes = std::pair<Dtype, Dtype>;
+using Case = std::tuple<Dtypes, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/, int64_t /*window*/>;
 
 class Attention : public ::testing::TestWithParam<Case> {
  protected:
   Attention()
-      : shape_{4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()), std::get<0>(GetParam())},
+      : shape_{4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()),
+               std::get<0>(GetParam()).first, std::get<0>(GetParam()).second},
         rule_{0.9f / std::sqrt(static_cast<float>(shape_.head_dim)), std::get<4>(GetParam())},
         length_(std::get<3>(GetParam())), width_((4 + 2 * 2) * shape_.head_dim),
         qkv_(random_values(length_ * width_, 1)), table_(make_rope_table(shape_.head_dim, length_, {.theta = 1e4})) {
@@ -27,8 +30,9 @@ class Attention : public ::testing::TestWithParam<Case> {
     blocks_.resize(num_blocks);
     std::iota(blocks_.rbegin(), blocks_.rend(), 1);  // reversed, block 0 unused
     // Unwritten slots hold NaN: nothing may read them.
-    pool_ = as_dtype(std::vector<float>((num_blocks + 1) * shape_.block_bytes() / dtype_bytes(shape_.dtype), std::nanf("")),
-                     shape_.dtype);
+    pool_ = as_dtype(
+        std::vector<float>((num_blocks + 1) * shape_.block_bytes() / dtype_bytes(shape_.kv_dtype), std::nanf("")),
+        shape_.kv_dtype);
     for (int64_t p = 0; p < length_; ++p)
       places_.push_back({static_cast<int32_t>(p), blocks_[p / shape_.block_size]});
     q_.resize(length_ * shape_.heads * shape_.head_dim * dtype_bytes(shape_.dtype));
@@ -44,7 +48,7 @@ class Attention : public ::testing::TestWithParam<Case> {
   }
   double pool_at(int64_t g, int64_t p, int64_t offset) const {
     const int64_t block = blocks_[p / shape_.block_size];
-    return element(pool_.data() + (block * shape_.kv_heads + g) * shape_.kv_head_bytes(), shape_.dtype, offset);
+    return element(pool_.data() + (block * shape_.kv_heads + g) * shape_.kv_head_bytes(), shape_.kv_dtype, offset);
   }
   double query(int64_t p, int64_t h, int64_t i) const {
     return element(q_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.head_dim + i);
@@ -109,10 +113,10 @@ TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
       const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
       const float* x = qkv_.data() + p * width_;
       const double a = x[4 * D + i], b = x[4 * D + half + i];  // first key head
-      const double tolerance = shape_.dtype == Dtype::kBf16 ? 0.02 : 1e-6;
+      const double tolerance = shape_.kv_dtype == Dtype::kBf16 ? 0.02 : 1e-6;
       ASSERT_NEAR(key(0, p, i), a * std::cos(angle) - b * std::sin(angle), tolerance);
       ASSERT_NEAR(key(0, p, half + i), b * std::cos(angle) + a * std::sin(angle), tolerance);
-      ASSERT_EQ(value(1, p, i), round_to(shape_.dtype, x[7 * D + i]));
+      ASSERT_EQ(value(1, p, i), round_to(shape_.kv_dtype, x[7 * D + i]));
     }
   }
 }
@@ -364,7 +368,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, HeadNorms,
                                             ::testing::Values(NormWeight::kPlain, NormWeight::kMinusOne)));
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
-                         ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
+                         ::testing::Combine(::testing::Values(Dtypes{Dtype::kF32, Dtype::kF32},
+                                                              Dtypes{Dtype::kBf16, Dtype::kBf16},
+                                                              Dtypes{Dtype::kF32, Dtype::kBf16},
+                                                              Dtypes{Dtype::kBf16, Dtype::kF32}),
                                             ::testing::Values<int64_t>(16, 64), ::testing::Values<int64_t>(16, 32),
                                             ::testing::Values<int64_t>(1, 16, 17, 50),
                                             ::testing::Values<int64_t>(0, 1, 6, 16, 17, 31, 200)));

@@ -256,6 +256,28 @@ void expect_refusal(const Error& e, Code code, const char* key, const char* part
   EXPECT_TRUE(contains(e.message, part)) << e.message;
 }
 
+TEST(EngineKeys, TheTypeOfKeysAndValuesActsInThePlanAndInEverySample) {
+  const auto draw = [](const char* setting) {
+    return Bench({"model.dtype=fp32", setting}).play_mixed();
+  };
+  EXPECT_EQ(draw("engine.kv_dtype=auto"), draw("engine.kv_dtype=fp32"));
+  EXPECT_NE(draw("engine.kv_dtype=bf16"), draw("engine.kv_dtype=fp32"));
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_assignment("model.dtype=fp32");
+  const MemoryPlan wide = plan_memory(o, real_fs(), PlanUse::kPipeline);
+  o.set_assignment("engine.kv_dtype=bf16");
+  const MemoryPlan narrow = plan_memory(o, real_fs(), PlanUse::kPipeline);
+  EXPECT_EQ(wide.kv_bytes / static_cast<uint64_t>(wide.engine.num_blocks),
+            2 * narrow.kv_bytes / static_cast<uint64_t>(narrow.engine.num_blocks));
+  for (const double d :
+       testing::Rig(o).start_and_play().series("training/logprob_max_abs_diff")) {
+    EXPECT_EQ(d, 0.0);
+  }
+  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { o.set_assignment("engine.kv_dtype=fp8"); }).key,
+            "engine.kv_dtype");
+}
+
 TEST(EngineKeys, WhatCannotActIsRefused) {
   expect_refusal(refusal_of({"engine.chunked_prefill=false", "engine.max_num_batched_tokens=31"}),
                  Code::kConflict, "engine.chunked_prefill", "engine.max_model_len is 32");

@@ -73,15 +73,17 @@ std::map<SampleKey, std::vector<float>> training_logprobs(const TinyModel& tiny,
   return out;
 }
 
-using Case = std::tuple<const char*, Dtype>;
+// Of the compute copy, and of keys and values.
+using Dtypes = std::pair<Dtype, Dtype>;
+using Case = std::tuple<const char*, Dtypes>;
 class EngineExactness : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (dtype() == Dtype::kBf16 && !cpu_has_bf16_dot()) {
       GTEST_SKIP() << "this CPU has no bf16 dot product";
     }
-    one_ = std::make_unique<TinyModel>(path(), dtype(), 1);
-    two_ = std::make_unique<TinyModel>(path(), dtype(), 2);
+    one_ = load(1);
+    two_ = load(2);
     ASSERT_TRUE(one_->matmul.exact()) << one_->matmul.implementation();
     requests_ = mixed_requests(40, one_->model->config().vocab, 5);
     TestEngine test(*one_, {.max_num_seqs = 8, .max_num_batched_tokens = 64});
@@ -89,7 +91,13 @@ class EngineExactness : public ::testing::TestWithParam<Case> {
     expect_idle(test.engine);
     ASSERT_GT(reference_.size(), 80u);
   }
-  Dtype dtype() const { return std::get<1>(GetParam()); }
+  Dtype dtype() const { return std::get<1>(GetParam()).first; }
+  std::unique_ptr<TinyModel> load(int threads) const {
+    ModelOptions options;
+    options.block_size = 16;
+    options.kv_dtype = std::get<1>(GetParam()).second;
+    return std::make_unique<TinyModel>(path(), make_thread_executor(threads), dtype(), options);
+  }
   std::string path() const { return TinyModel::fixture(std::get<0>(GetParam())); }
 
   std::unique_ptr<TinyModel> one_, two_;
@@ -180,7 +188,12 @@ TEST_P(EngineExactness, SampledLogprobIsThatOfTheFilteredDistribution) {
 INSTANTIATE_TEST_SUITE_P(TinyModels, EngineExactness,
                          ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3",
                                                               "mistral", "gemma3"),
-                                            ::testing::Values(Dtype::kF32, Dtype::kBf16)));
+                                            ::testing::Values(Dtypes{Dtype::kF32, Dtype::kF32},
+                                                              Dtypes{Dtype::kBf16, Dtype::kBf16})));
+INSTANTIATE_TEST_SUITE_P(KvOfAnotherDtype, EngineExactness,
+                         ::testing::Combine(::testing::Values("llama"),
+                                            ::testing::Values(Dtypes{Dtype::kF32, Dtype::kBf16},
+                                                              Dtypes{Dtype::kBf16, Dtype::kF32})));
 
 }  // namespace
 }  // namespace rl::testing

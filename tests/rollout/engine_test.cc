@@ -283,7 +283,7 @@ TEST_F(EngineTest, WorkspaceIsKnownBeforeTheModel) {
   const EngineOptions options = {.max_num_seqs = 8, .max_num_batched_tokens = 96};
   const Model& model = *tiny_.model;
   EXPECT_EQ(engine_workspace_bytes(model, options),
-            engine_workspace_bytes(model.config(), kv_shape(model.config(), 16, Dtype::kF32), 2,
+            engine_workspace_bytes(model.config(), model.kv_shape(), 2,
                                    options));
 }
 

@@ -19,12 +19,11 @@ struct TinyModel {
       : TinyModel(path, make_thread_executor(threads), compute, block_size, compute_copies) {}
   TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute = Dtype::kF32,
             int64_t block_size = 16, int64_t compute_copies = 1)
+      : TinyModel(path, std::move(given), compute,
+                  ModelOptions{.block_size = block_size, .compute_copies = compute_copies}) {}
+  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute, const ModelOptions& options)
       : executor(std::move(given)), matmul(*executor, compute) {
-    const auto source = open_weight_source(real_fs(), path);
-    ModelOptions options;
-    options.block_size = block_size;
-    options.compute_copies = compute_copies;
-    model = std::make_unique<Model>(*source, matmul, options);
+    model = std::make_unique<Model>(*open_weight_source(real_fs(), path), matmul, options);
   }
   static std::string fixture(const std::string& name) { return std::string(RL_FIXTURES) + "/models/" + name; }
 

@@ -36,8 +36,7 @@ class TrainRig {
   // A new trainer, without moments, on the model as it is.
   void rebuild(const TrainerOptions& options) {
     trainer.reset();
-    sizes = Trainer::plan(model().config(), model().compute_dtype(), model().block_size(), options,
-                          tiny.executor->num_threads());
+    sizes = Trainer::plan(model().config(), model().kv_shape(), options, tiny.executor->num_threads());
     workspace = Arena("test workspace", sizes.workspace);
     std::memset(workspace.data(), 0x7f,
                 workspace.bytes());  // large floats: nothing may rely on zeros

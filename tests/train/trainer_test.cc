@@ -443,8 +443,7 @@ TEST(Trainer, PlanEqualsTheArenas) {
   const uint64_t before = Arena::live_bytes();
   TinyModel tiny(TinyModel::fixture("llama"));
   const uint64_t model_bytes = Arena::live_bytes() - before;
-  const TrainerSizes sizes = Trainer::plan(tiny.model->config(), Dtype::kF32,
-                                           tiny.model->block_size(), usual_options(), 1);
+  const TrainerSizes sizes = Trainer::plan(tiny.model->config(), tiny.model->kv_shape(), usual_options(), 1);
   const Arena workspace("workspace", sizes.workspace);
   Trainer trainer(*tiny.model, nullptr, usual_options(), workspace.data());
   EXPECT_EQ(Arena::live_bytes() - before - model_bytes, sizes.persistent() + sizes.workspace);
@@ -578,7 +577,7 @@ TEST(Trainer, LogprobsAreOfItsOwnModels) {
 TEST(Trainer, AReferenceOfAnotherShapeIsRefused) {
   TinyModel llama(TinyModel::fixture("llama")), qwen(TinyModel::fixture("qwen2"));
   const TrainerSizes sizes =
-      Trainer::plan(llama.model->config(), Dtype::kF32, 16, usual_options(), 1);
+      Trainer::plan(llama.model->config(), llama.model->kv_shape(), usual_options(), 1);
   const Arena workspace("workspace", sizes.workspace);
   const Error e = expect_error(Code::kIncompatible, [&] {
     Trainer(*llama.model, qwen.model.get(), usual_options(), workspace.data());
