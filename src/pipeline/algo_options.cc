@@ -104,11 +104,65 @@ void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
   t.kl_coef = options.get_f64("algo.kl.coef");
 }
 
-AdvantageParams advantage_from(const OptionSet& options) {
+namespace {
+
+AdvantageParams estimator_from(const OptionSet& options) {
   AdvantageParams p;
   p.kind = parse_advantage(options.get_string("algo.advantage"));
   p.norm_std = options.get_bool("algo.adv_norm_std");
   p.eps = options.get_f64("algo.adv_eps");
+  p.ddof = static_cast<int32_t>(options.get_i64("algo.adv_ddof"));
+  p.singleton = parse_adv_singleton(options.get_string("algo.adv_singleton"));
+  const bool of_batch = options.get_string("algo.adv_std_scope") == "batch";
+  p.std_scope = of_batch ? AdvStdScope::kBatch : AdvStdScope::kGroup;
+  validate(p);
+  return p;
+}
+
+RewardShaping shaping_from(const OptionSet& options) {
+  RewardShaping s;
+  s.normalize = options.get_bool("algo.reward.normalize");
+  s.truncation_penalty = options.get_f64("algo.reward.truncation_penalty");
+  s.overlong.max_length = static_cast<int32_t>(options.get_i64("sampling.max_new_tokens"));
+  s.overlong.buffer = static_cast<int32_t>(options.get_i64("algo.reward.overlong_buffer"));
+  s.overlong.penalty = options.get_f64("algo.reward.overlong_penalty");
+  s.clip = {options.get_f64("algo.reward.clip_low"), options.get_f64("algo.reward.clip_high")};
+  s.clips = s.clip.low != 0 || s.clip.high != 0;
+  s.clips_advantage = options.get_string("algo.reward.clip_at") == "advantage";
+  validate(s.overlong);
+  validate(s.clip);
+  return s;
+}
+
+Whitening whitening_from(const OptionSet& options, Advantage kind) {
+  const std::string& name = options.get_string("algo.whiten");
+  if (name == "floor") return Whitening::kFloor;
+  const bool defined = kind == Advantage::kReinforcePp || kind == Advantage::kReinforcePpBaseline;
+  return name == "eps" || (name == "auto" && defined) ? Whitening::kEps : Whitening::kNone;
+}
+
+}  // namespace
+
+AdvantageOptions advantage_options_from(const OptionSet& options) {
+  AdvantageOptions a;
+  a.estimator = estimator_from(options);
+  a.gamma = options.get_f64("algo.gamma");
+  a.whitening = whitening_from(options, a.estimator.kind);
+  a.shaping = shaping_from(options);
+  a.kl_in_reward = options.get_string("algo.kl.where") == "reward";
+  a.kl_per_token = options.get_string("algo.kl.spread") == "token";
+  a.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
+  a.masks_overlong = options.get_bool("pipeline.overlong_filter");
+  a.repetition_limit = options.get_f64("pipeline.repetition_filter");
+  a.repetition_ngram = static_cast<int32_t>(options.get_i64("pipeline.repetition_ngram"));
+  return a;
+}
+
+KlControllerParams kl_controller_from(const OptionSet& options) {
+  KlControllerParams p;
+  p.kind = parse_kl_control(options.get_string("algo.kl.controller"));
+  p.target = options.get_f64("algo.kl.target");
+  p.horizon = options.get_f64("algo.kl.horizon");
   validate(p);
   return p;
 }

@@ -12,6 +12,7 @@
 
 #include "core/arena.h"
 #include "core/prefault.h"
+#include "pipeline/batch_preparation.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/prompt_source.h"
 #include "pipeline/run_options.h"
@@ -46,7 +47,8 @@ struct Pipeline::Impl {
   void close_step(const char* what, Work work) noexcept;
   PipelineState advance(PipelineState state);
   PipelineState draw();
-  bool take_prompts(std::vector<Prompt>& prompts, bool& ended);
+  bool take_prompts(int64_t count, bool all, std::vector<Prompt>& prompts, bool& ended);
+  void submit_groups(const std::vector<Prompt>& drawn);
   PipelineState generate();
   void step_engine();
   PipelineState wait_for_scores();
@@ -58,11 +60,21 @@ struct Pipeline::Impl {
   bool take_stop(PipelineState state);
   void apply_staged_options();
   void submit_group(const Prompt& prompt, uint64_t ordinal);
+  void submit_greedy(Request request);
   void deliver(ScoreBoard& to);
   void push_dropped();
   void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   MetricList step_metrics();
   void wait_for_change(std::unique_lock<std::mutex>& lock, std::optional<int64_t> deadline_ns);
+
+  // Filters (pipeline_filter.cc).
+  PipelineState filter_groups();
+  PipelineState refill();
+  int64_t drop_filtered();
+  void drop_zero_advantages();
+  MetricList filter_metrics() const;
+  template <typename F>
+  void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f);
 
   // Evaluations (pipeline_eval.cc).
   PipelineState evaluate();
@@ -117,10 +129,17 @@ struct Pipeline::Impl {
 
   // loop
   OptionSet settings;  // of this step
+  BatchPreparation preparation;
   bool checkpoint_due = false;
   bool lineage_begins = false;  // resumed by name: later checkpoints are still to be set aside
   bool eval_open = false;
   uint64_t cursor = 0, next_eval_ordinal = 0;
+  uint64_t drawn_in_step = 0;
+  struct FilterCounts {
+    int64_t score = 0, zero_advantage = 0;  // groups dropped
+    int64_t missing = 0;                    // dropped by score and not replaced yet
+    int64_t rounds = 0;
+  } filter_counts;  // of this step
   std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
   MetricList trained;                  // what this step measured
   std::vector<double> eval_rewards;

@@ -149,29 +149,32 @@ PipelineState Pipeline::Impl::draw() {
   times.begin = now();
   engine->restart_peak();
   stats_before = engine->stats();
+  drawn_in_step = 0;
+  filter_counts = {};
   std::vector<Prompt> drawn;
   bool feed_ended = false;
-  if (!take_prompts(drawn, feed_ended)) {
+  if (!take_prompts(settings.get_i64("pipeline.prompts_per_step"), true, drawn, feed_ended)) {
     return feed_ended ? PipelineState::kDone : PipelineState::kDrawing;
   }
-  const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
-  for (size_t i = 0; i < drawn.size(); ++i) submit_group(drawn[i], cursor + i);
+  submit_groups(drawn);
   times.drawn = now();
   return PipelineState::kGenerating;
 }
 
-// The prompts of one step. False when the feed has not enough yet; ended when it never will.
-bool Pipeline::Impl::take_prompts(std::vector<Prompt>& out, bool& ended_feed) {
-  const int64_t count = settings.get_i64("pipeline.prompts_per_step");
+// Up to `count` prompts; with `all` none or `count`. False when the feed has not enough yet, or
+// none; ended when it never will.
+bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& out,
+                                  bool& ended_feed) {
   const PromptLimits limits{settings.get_i64("sampling.max_new_tokens"), plan.max_model_len};
   if (data != nullptr) {
+    const uint64_t first = cursor + drawn_in_step;
     for (int64_t i = 0; i < count; ++i) {
-      out.push_back(data->draw(cursor + static_cast<uint64_t>(i), *model, limits));
+      out.push_back(data->draw(first + static_cast<uint64_t>(i), *model, limits));
     }
     return true;
   }
   std::unique_lock lock(mutex);
-  if (feed.size() < count) {
+  if (feed.size() < (all ? count : 1)) {
     ended_feed = feed.ended();
     if (!ended_feed) wait_for_change(lock, std::nullopt);
     if (ended_feed && feed.size() > 0) {
@@ -180,8 +183,13 @@ bool Pipeline::Impl::take_prompts(std::vector<Prompt>& out, bool& ended_feed) {
     }
     return false;
   }
-  for (int64_t i = 0; i < count; ++i) out.push_back(feed.pop());
+  for (int64_t i = std::min(count, feed.size()); i > 0; --i) out.push_back(feed.pop());
   return true;
+}
+
+void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
+  const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
+  for (const Prompt& prompt : drawn) submit_group(prompt, cursor + drawn_in_step++);
 }
 
 void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
@@ -196,6 +204,16 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
     board.open(ordinal, prompt.data_row);
   }
   prompts[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
+  engine->submit(r);
+  if (preparation.options().estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
+}
+
+// The request of a group once more, for its one greedy answer; it has the slot after the others.
+void Pipeline::Impl::submit_greedy(Request r) {
+  const auto slot = static_cast<uint32_t>(r.num_samples);
+  r.sampling.temperature = 0;
+  r.num_samples = 1;
+  r.first_sample_id = board.sample_id(r.ordinal, slot);
   engine->submit(r);
 }
 
@@ -230,6 +248,7 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
   }
   for (const SamplePtr& sample : engine->take_finished()) {
     const Prompt& row = prompts.at(sample->ordinal);
+    sample->slot = to.slot_of(sample->id);
     sample->tag = row.tag;
     sample->data_row = row.data_row;
     auto event = std::make_shared<ScoreEvent>();
@@ -290,6 +309,7 @@ PipelineState Pipeline::Impl::wait_for_scores() {
   }
   push_dropped();
   if (!decided) return PipelineState::kScoring;
+  if (const PipelineState next = filter_groups(); next != PipelineState::kTraining) return next;
   times.scored = now();
   runtime.tracer().span(
       {"reward.wait", TraceLane::kReward, times.generated, times.scored, nullptr, 0});
@@ -337,6 +357,7 @@ void Pipeline::Impl::apply_staged_options() {
     settings = options;
   }
   trainer->set_options(trainer_options_from(settings, plan.max_tokens, plan.max_model_len));
+  preparation.set_options(settings, *trainer);
 }
 
 }  // namespace rl

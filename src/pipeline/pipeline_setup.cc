@@ -17,6 +17,12 @@ const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
   return options;
 }
 
+// With remax the greedy answer is one more.
+int64_t attempts_per_prompt(const OptionSet& options) {
+  return options.get_i64("pipeline.samples_per_prompt") +
+         (options.get_string("algo.advantage") == "remax" ? 1 : 0);
+}
+
 // Arenas that exist before the pipeline reserves its own.
 uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
   return model.model().arena_bytes() + plan.bytes_of("matmul workspace");
@@ -31,10 +37,11 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given
       runtime(model->runtime()),
       plan(plan_memory(checked(*model, given), model->config(), kUse)),
       options(given),
-      board(given.get_i64("pipeline.samples_per_prompt"), kFirstSampleId),
+      board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.get_i64("eval.samples_per_prompt"), kFirstEvalSampleId),
       feed(kFeedSteps * given.get_i64("pipeline.prompts_per_step"), 0),
-      settings(given) {
+      settings(given),
+      preparation(given) {
   require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
                plan.baseline_bytes);
   runtime.logger().set_level(parse_log_level(options.get_string("runtime.log_level")));
@@ -122,6 +129,7 @@ RunState Pipeline::Impl::boundary_state() const {
   s.next_eval_ordinal = next_eval_ordinal;
   s.seed = runtime.seed();
   s.max_tokens = plan.max_tokens;
+  s.kl_coef = preparation.adaptive_coef();
   s.ledger = board.ledger().counts();
   return s;
 }
@@ -160,6 +168,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
   const ComputeLease lease(runtime, "resuming a run");
   const LoadedModel::WriteLease write(*model, 0);
   trainer->load(runtime.fs(), path, digest);
+  if (s.kl_coef) preparation.restore_coef(*s.kl_coef, *trainer);
   resumed_from = path;
   lineage_begins = resume != "auto" && !dir.empty();
   if (!dir.empty() && path == checkpoint_path(dir, static_cast<int64_t>(step))) {

@@ -1,6 +1,5 @@
 // The second half of a step: the update on the scored batch, and what is told about it.
 #include "core/error.h"
-#include "pipeline/algo_options.h"
 #include "pipeline/engine_metrics.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/step_metrics.h"
@@ -24,26 +23,25 @@ PipelineState Pipeline::Impl::train() {
   }
   if (step_recorder != nullptr) record(batch);
   std::vector<SamplePtr> samples;
-  std::vector<double> rewards;
-  for (const auto& [sample, reward] : batch) {
+  std::vector<double> scores;
+  for (const auto& [sample, score] : batch) {
     samples.push_back(sample);
-    rewards.push_back(reward);
-  }
-  const std::vector<double> advantages =
-      batch_advantages(advantage_from(settings), samples, rewards);
-  std::vector<TrainSample> train;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    train.push_back({samples[i].get(), advantages[i], {}, {}});
+    scores.push_back(score);
   }
   TrainMetrics measured;
-  if (!train.empty()) {
+  PreparedBatch prepared;
+  if (!samples.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
     engine->forget_kv();  // activations take its place, also when the weights stay as they are
-    measured = trainer->step(train);
+    prepared = preparation.prepare(samples, scores, {*trainer, reference.get(), runtime.clock()});
+    measured = trainer->step(prepared.train);
+    preparation.finish(prepared, measured, *trainer);
+  } else {
+    prepared = preparation.prepare({}, {}, {*trainer, reference.get(), runtime.clock()});
   }
   batch_applied = measured.optimizer_steps > 0;
   records->keep_extremes(batch);
-  trained = batch_metrics({samples, rewards, advantages});
+  trained = std::move(prepared.metrics);
   trained.append(train_metrics(measured));
   trained.append(request_metrics(samples));
   times.trained = now();
@@ -57,7 +55,7 @@ void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.record", TraceLane::kPipeline);
   BufferInfo info;
   info.step = step + 1;
-  info.group_size = settings.get_i64("pipeline.samples_per_prompt");
+  info.group_size = board.group_size();
   info.options_identity = settings.identity();
   info.options = settings.dump(true);
   info.max_tokens = plan.max_tokens;
@@ -76,7 +74,7 @@ PipelineState Pipeline::Impl::publish() {
       board.abandon(DropReason::kNonFinite, {});
     }
     ++step;
-    cursor += static_cast<uint64_t>(settings.get_i64("pipeline.prompts_per_step"));
+    cursor += drawn_in_step;
     version = model->version();
     boundary = boundary_state();
     event->step = step;
@@ -129,6 +127,7 @@ MetricList Pipeline::Impl::step_metrics() {
   m.set("training/epoch", data != nullptr ? static_cast<double>(data->epoch_of(last)) : 0.0);
   m.set("training/weight_version", static_cast<double>(model->version()));
   m.append(trained);
+  m.append(filter_metrics());
   set_ledger(m, boundary.ledger);
   const EngineStats s = engine->stats();
   const double prefill = static_cast<double>(s.prefill_tokens - stats_before.prefill_tokens);
@@ -143,6 +142,11 @@ MetricList Pipeline::Impl::step_metrics() {
   m.set("timing_s/step", seconds(now() - times.begin));
   const double generated =
       trained.get("response_length/mean").value_or(0) * trained.get("training/samples").value_or(0);
+  const double prompts =
+      trained.get("prompt_length/mean").value_or(0) * trained.get("training/samples").value_or(0);
+  m.set("perf/total_num_tokens", prompts + generated);
+  m.set("perf/time_per_step", seconds(now() - times.begin));
+  m.set("perf/throughput", rate(prompts + generated, now() - times.begin));
   m.set("perf/rollout_tokens_per_s", rate(generated, gen));
   m.set("perf/train_tokens_per_s",
         rate(trained.get("training/tokens").value_or(0), times.trained - times.scored));

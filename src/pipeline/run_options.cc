@@ -237,7 +237,8 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
   if (v.empty()) v.collect([&] { check(rules); });
   // What the records below refuse is a rule of the registry too, and reported as such.
   if (!options.validate_all().empty()) return v.errors();
-  v.collect([&] { advantage_from(options); });
+  v.collect([&] { advantage_options_from(options); });
+  v.collect([&] { kl_controller_from(options); });
   v.collect([&] { trainer_options_from(options, 1, 0); });
   return v.errors();
 }

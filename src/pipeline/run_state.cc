@@ -10,6 +10,7 @@ namespace {
 using nlohmann::json;
 constexpr int64_t kFormat = 1;
 constexpr uint64_t kMaxBytes = 1 << 20;
+constexpr const char* kKlCoef = "kl_coef";
 
 // visit(name, value) for every scalar of the state.
 template <typename State, typename Visit>
@@ -58,6 +59,7 @@ void read_field(const json& object, const std::string& name, const std::string& 
 std::string render_run_state(const RunState& state) {
   json object = {{"format", kFormat}};
   fields(state, [&](const std::string& name, const auto& value) { object[name] = value; });
+  if (state.kl_coef) object[kKlCoef] = *state.kl_coef;
   return object.dump();
 }
 
@@ -80,6 +82,14 @@ RunState parse_run_state(const std::string& text, const std::string& location) {
     read_field(object, name, location, value);
     ++count;
   });
+  if (const auto found = object.find(kKlCoef); found != object.end()) {
+    if (!found->is_number() || !(found->get<double>() >= 0)) {
+      throw Error(Code::kDataLoss, str(location, ": \"kl_coef\" is no coefficient"))
+          .with_location(location);
+    }
+    s.kl_coef = found->get<double>();
+    ++count;
+  }
   if (object.size() != count) {
     throw Error(Code::kDataLoss, str(location, ": the pipeline's state has unknown keys"))
         .with_location(location);

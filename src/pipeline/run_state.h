@@ -2,6 +2,7 @@
 // steps. Weights, moments and counters of the optimizer are the trainer's part.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "buffer/ledger.h"
@@ -13,8 +14,9 @@ struct RunState {
   uint64_t cursor = 0;  // ordinal of the next draw
   uint64_t next_eval_ordinal = 0;
   uint64_t seed = 0;
-  int64_t max_tokens = 0;  // rows of a training micro-batch
-  LedgerCounts ledger;     // nothing is open between two steps
+  int64_t max_tokens = 0;         // rows of a training micro-batch
+  std::optional<double> kl_coef;  // of the adaptive controller
+  LedgerCounts ledger;            // nothing is open between two steps
 
   bool operator==(const RunState&) const = default;
 };

@@ -21,6 +21,11 @@ uint64_t ScoreBoard::sample_id(uint64_t ordinal, uint32_t slot) const {
   return first_id_ + ordinal * static_cast<uint64_t>(group_size_) + slot;
 }
 
+uint32_t ScoreBoard::slot_of(uint64_t sample_id) const {
+  RL_CHECK(owns(sample_id));
+  return static_cast<uint32_t>((sample_id - first_id_) % static_cast<uint64_t>(group_size_));
+}
+
 ScoreBoard::Group& ScoreBoard::find_open(uint64_t ordinal) {
   const auto found = groups_.find(ordinal);
   RL_CHECK(found != groups_.end());
@@ -168,13 +173,18 @@ bool ScoreBoard::decided() const {
                      [&](const auto& item) { return item.second.scored == group_size_; });
 }
 
-std::vector<ScoreBoard::Scored> ScoreBoard::reserve() {
+std::vector<ScoreBoard::Scored> ScoreBoard::peek() const {
   RL_CHECK(decided());
   std::vector<Scored> batch;
   for (const auto& [ordinal, g] : groups_) {
     for (const Slot& s : g.slots) batch.push_back({s.sample, s.reward});
-    ledger_.reserve(ordinal);
   }
+  return batch;
+}
+
+std::vector<ScoreBoard::Scored> ScoreBoard::reserve() {
+  std::vector<Scored> batch = peek();
+  for (const auto& [ordinal, g] : groups_) ledger_.reserve(ordinal);
   ledger_.check();
   return batch;
 }

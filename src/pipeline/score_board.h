@@ -24,6 +24,8 @@ class ScoreBoard {
   ScoreBoard(int64_t group_size, uint64_t first_id);
 
   uint64_t sample_id(uint64_t ordinal, uint32_t slot) const;
+  uint32_t slot_of(uint64_t sample_id) const;
+  int64_t group_size() const { return group_size_; }
   bool owns(uint64_t sample_id) const { return sample_id >= first_id_; }
 
   void open(uint64_t ordinal, int64_t data_row);
@@ -49,6 +51,8 @@ class ScoreBoard {
     SamplePtr sample;
     double reward;
   };
+  // All open groups, which are decided, as reserve() gives them.
+  std::vector<Scored> peek() const;
   // All open groups, which are decided, by (ordinal, slot); they are reserved in the ledger.
   std::vector<Scored> reserve();
   void commit();

@@ -8,19 +8,6 @@
 
 namespace rl {
 
-std::vector<double> batch_advantages(const AdvantageParams& params,
-                                     std::span<const SamplePtr> samples,
-                                     std::span<const double> rewards) {
-  RL_CHECK(samples.size() == rewards.size());
-  std::vector<int32_t> group(samples.size());
-  for (size_t i = 1; i < samples.size(); ++i) {
-    group[i] = group[i - 1] + (samples[i]->ordinal != samples[i - 1]->ordinal);
-  }
-  std::vector<double> advantages(samples.size());
-  group_advantages(params, rewards, group, advantages);
-  return advantages;
-}
-
 void set_spread(MetricList& metrics, std::string_view prefix, std::span<const double> values) {
   double sum = 0, most = 0, least = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -34,10 +21,25 @@ void set_spread(MetricList& metrics, std::string_view prefix, std::span<const do
   metrics.set(str(prefix, "/min"), least);
 }
 
+namespace {
+
+std::vector<double> at_loss_tokens(std::span<const uint8_t> mask, std::span<const double> values) {
+  std::vector<double> out;
+  for (size_t t = 0; t < mask.size(); ++t) {
+    if (mask[t] != 0) out.push_back(values[t]);
+  }
+  return out;
+}
+
+}  // namespace
+
 MetricList batch_metrics(const BatchFigures& batch) {
+  const BatchAdvantages& a = batch.advantages;
   MetricList out;
-  set_spread(out, "critic/rewards", batch.rewards);
-  set_spread(out, "critic/advantages", batch.advantages);
+  set_spread(out, "critic/score", batch.scores);
+  set_spread(out, "critic/rewards", a.rewards);
+  set_spread(out, "critic/advantages", at_loss_tokens(a.mask, a.advantages));
+  set_spread(out, "critic/returns", at_loss_tokens(a.mask, a.returns));
   std::vector<double> prompts, answers;
   double cut = 0;
   for (const SamplePtr& s : batch.samples) {
@@ -49,6 +51,8 @@ MetricList batch_metrics(const BatchFigures& batch) {
   set_spread(out, "response_length", answers);
   const double count = static_cast<double>(std::max<size_t>(1, batch.samples.size()));
   out.set("response_length/clip_ratio", cut / count);
+  out.set("pipeline/samples_masked/overlong", static_cast<double>(a.masked_overlong));
+  out.set("pipeline/samples_masked/repetition", static_cast<double>(a.masked_repetitive));
   return out;
 }
 

@@ -6,26 +6,23 @@
 #include <string_view>
 #include <vector>
 
-#include "algo/advantage.h"
 #include "data/sample.h"
+#include "pipeline/batch_advantages.h"
 #include "profile/metrics.h"
 #include "train/train_metrics.h"
 
 namespace rl {
-
-// Advantages of a batch in (ordinal, slot) order; samples of one ordinal are a group.
-std::vector<double> batch_advantages(const AdvantageParams& params,
-                                     std::span<const SamplePtr> samples,
-                                     std::span<const double> rewards);
 
 // prefix/mean, prefix/max, prefix/min; zeros for no values.
 void set_spread(MetricList& metrics, std::string_view prefix, std::span<const double> values);
 
 struct BatchFigures {
   std::span<const SamplePtr> samples;
-  std::span<const double> rewards, advantages;
+  std::span<const double> scores;
+  const BatchAdvantages& advantages;
 };
-// critic/rewards, critic/advantages, prompt_length, response_length.
+// critic/score as the host gave it and critic/rewards after shaping, of samples; critic/advantages
+// and critic/returns of loss tokens; prompt_length, response_length; samples without loss.
 MetricList batch_metrics(const BatchFigures& batch);
 MetricList train_metrics(const TrainMetrics& metrics);
 

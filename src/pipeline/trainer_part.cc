@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "pipeline/algo_options.h"
+#include "pipeline/batch_preparation.h"
 #include "pipeline/reference_model.h"
 #include "pipeline/run_options.h"
 #include "pipeline/step_metrics.h"
@@ -14,21 +14,22 @@
 namespace rl {
 
 struct TrainerPart::Impl {
-  AdvantageParams advantage;
+  explicit Impl(const OptionSet& options) : preparation(options) {}
+
+  BatchPreparation preparation;
   std::unique_ptr<Model> reference;
   Arena workspace;
   std::unique_ptr<Trainer> trainer;
 };
 
 TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
-    : model_(std::move(model)), impl_(std::make_unique<Impl>()) {
+    : model_(std::move(model)), impl_(std::make_unique<Impl>(options)) {
   Runtime& runtime = model_->runtime();
   check_for_use(*model_, options, PlanUse::kTrain);
   const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kTrain);
   const uint64_t held = model_->model().arena_bytes() + plan.bytes_of("matmul workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
-  impl_->advantage = advantage_from(options);
   impl_->reference = load_reference(*model_, options);
   impl_->workspace = Arena("training workspace", plan.train_workspace_bytes);
   impl_->trainer = std::make_unique<Trainer>(
@@ -64,17 +65,19 @@ void check_samples(std::span<const SamplePtr> samples) {
 MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
   check_samples(samples);
   std::vector<SamplePtr> batch;
-  std::vector<double> rewards;
+  std::vector<double> scores;
   for (const size_t i : batch_order(samples)) {
     const Sample& s = *samples[i];
     if (!s.scored) {
       throw Error(Code::kFailedPrecondition, str("sample ", s.id, " of the batch is not scored"));
     }
     batch.push_back(samples[i]);
-    rewards.push_back(s.reward);
+    scores.push_back(s.reward);
   }
-  const std::vector<double> advantages = batch_advantages(impl_->advantage, batch, rewards);
-  return step_with_advantages(batch, advantages);
+  return train_prepared([&] {
+    return impl_->preparation.prepare(
+        batch, scores, {*impl_->trainer, impl_->reference.get(), model_->runtime().clock()});
+  });
 }
 
 MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
@@ -86,20 +89,26 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
         .with_key("advantages");
   }
   std::vector<SamplePtr> batch;
-  std::vector<double> ordered, rewards;
-  std::vector<TrainSample> train;
+  std::vector<double> ordered, scores;
   for (const size_t i : batch_order(samples)) {
     batch.push_back(samples[i]);
     ordered.push_back(advantages[i]);
-    rewards.push_back(samples[i]->reward);
-    train.push_back({samples[i].get(), advantages[i], {}, {}});
+    scores.push_back(samples[i]->reward);
   }
+  return train_prepared(
+      [&] { return impl_->preparation.prepare_given(batch, scores, ordered, *impl_->trainer); });
+}
+
+MetricList TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "a training step");
   const LoadedModel::WriteLease write(*model_, 0);
   model_->restore_packed();
-  MetricList metrics = batch_metrics({batch, rewards, ordered});
-  metrics.append(train_metrics(train_locked(train)));
+  PreparedBatch prepared = prepare();
+  TrainMetrics measured = train_locked(prepared.train);
+  impl_->preparation.finish(prepared, measured, *impl_->trainer);
+  MetricList metrics = std::move(prepared.metrics);
+  metrics.append(train_metrics(measured));
   return metrics;
 }
 

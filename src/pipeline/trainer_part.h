@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/executor.h"
+#include "pipeline/batch_preparation.h"
 #include "pipeline/loaded_model.h"
 #include "profile/metrics.h"
 #include "train/trainer.h"
@@ -41,6 +43,7 @@ class TrainerPart {
 
  private:
   struct Impl;
+  MetricList train_prepared(FunctionRef<PreparedBatch()> prepare);
   TrainMetrics train_locked(std::span<const TrainSample> samples);
   std::shared_ptr<LoadedModel> model_;
   mutable std::mutex mutex_;

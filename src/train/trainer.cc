@@ -76,6 +76,8 @@ TrainMetrics Trainer::step(std::span<const TrainSample> samples) {
   return metrics;
 }
 
+void Trainer::check(std::span<const TrainSample> samples) const { impl_->check(samples); }
+
 TrainMetrics Trainer::train(std::span<const TrainSample> samples) { return impl_->train(samples); }
 
 void Trainer::Impl::require_whole() const {

@@ -66,6 +66,9 @@ class Trainer {
   // train() and publish(). Nobody else reads the model meanwhile.
   TrainMetrics step(std::span<const TrainSample> samples);
 
+  // What train() checks before anything runs; an error names the sample's id, the field and the
+  // limit.
+  void check(std::span<const TrainSample> samples) const;
   // Optimizer steps on the masters. Everything is checked before anything runs; an error names the
   // sample's id, the field and the limit. With kl_in_loss every sample needs ref_logprobs or the
   // trainer a reference. With one compute copy nobody may read the model until publish(): its norms

@@ -75,6 +75,46 @@ TEST(AlgoOptions, EveryKlEstimatorPullsInItsOwnWay) {
   }
 }
 
+TEST(AlgoOptions, EveryAdvantageEstimatorTrainsInItsOwnWay) {
+  std::set<uint64_t> seen;
+  for (const std::string& name : choices_of("algo.advantage")) {
+    if (name == "gae" || name == "gdpo") continue;  // refused by a rule
+    SCOPED_TRACE(name);
+    // Answers of several lengths, and a gradient that its norm does not hide.
+    const uint64_t digest = trained_weights(
+        {"algo.advantage=" + name, "optimizer.grad_clip=0", "sampling.ignore_eos=false",
+         "sampling.max_new_tokens=16", "algo.whiten=none",
+         "sampling.stop_token_ids=1,5,9,20,33,47,60,80,90,100,120,140,160,180,200,220"});
+    // Without whitening it is R - mean, as dr_grpo.
+    EXPECT_EQ(seen.insert(digest).second, name != "reinforce_pp_baseline");
+  }
+}
+
+TEST(AlgoOptions, FormsOfAdvantagesAndPenaltiesAct) {
+  std::set<uint64_t> seen = {trained_weights({})};
+  const std::vector<const char*> kl = {"algo.kl.where=reward", "algo.kl.coef=0.5"};
+  for (const Texts& texts :
+       std::vector<Texts>{{"algo.adv_std_scope=batch"},
+                          {"algo.whiten=eps"},
+                          {"algo.whiten=floor"},
+                          {"algo.reward.clip_high=0.2"},
+                          {"algo.reward.clip_high=0.2", "algo.reward.clip_low=-0.3",
+                           "algo.reward.clip_at=advantage"},
+                          {kl[0], kl[1]},
+                          {kl[0], kl[1], "algo.kl.estimator=k1"},
+                          {kl[0], kl[1], "algo.kl.spread=token"},
+                          {kl[0], kl[1], "algo.kl.spread=token", "algo.policy_loss=gspo"},
+                          {kl[0], kl[1], "algo.kl.spread=token", "algo.policy_loss=gspo",
+                           "algo.gspo_gradient=sequence"},
+                          {kl[0], kl[1], "algo.kl.spread=token", "algo.gamma=0.5"},
+                          {kl[0], kl[1], "algo.advantage=reinforce_pp"},
+                          {kl[0], kl[1], "algo.advantage=remax"},
+                          {kl[0], kl[1], "algo.kl.controller=adaptive", "algo.kl.horizon=20"}}) {
+    SCOPED_TRACE(texts.back());
+    EXPECT_TRUE(seen.insert(trained_weights(texts)).second);
+  }
+}
+
 TEST(AlgoOptions, CorrectionsAct) {
   const Texts plain = {"algo.policy_loss=none"};
   std::set<uint64_t> seen = {trained_weights(plain)};

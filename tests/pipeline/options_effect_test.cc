@@ -81,9 +81,15 @@ std::vector<const char*> with(std::vector<const char*> base, const std::vector<c
 const std::map<std::string, Change>& changes() {
   const std::vector<const char*> eval = {"eval.path=EVAL", "eval.every_steps=2"};
   const std::vector<const char*> passes = {"trainer.epochs=3", "optimizer.lr=1e-3"};
+  const std::vector<const char*> adaptive = {"algo.kl.where=loss", "algo.kl.coef=0.1",
+                                             "algo.kl.controller=adaptive",
+                                             "pipeline.total_steps=3"};
+  const std::vector<const char*> mean_filter = {"pipeline.filter=mean",
+                                                "pipeline.filter_max_rounds=1"};
   const std::vector<const char*> sampler_weights =
       with(passes, {"algo.policy_loss=none", "algo.correction.is=token"});
   static const auto* const kChanges = new std::map<std::string, Change>{
+      {"algo.adv_ddof", {"0"}},
       {"algo.adv_eps", {"1"}},
       {"algo.adv_norm_std", {"false"}},
       {"algo.clip_cov_high",
@@ -103,11 +109,20 @@ const std::map<std::string, Change>& changes() {
       {"algo.dual_clip", {"1.001", passes}},
       {"algo.entropy_coef", {"0.5"}},
       {"algo.kl.coef", {"0.5", {"algo.kl.where=loss", "optimizer.lr=0.05"}}},
+      {"algo.gamma", {"0.5", {"algo.advantage=reinforce_pp"}}},
+      {"algo.kl.horizon", {"20", adaptive}},
+      {"algo.kl.target", {"1000", adaptive}},
       {"algo.kl_cov_coef", {"9", with(passes, {"algo.policy_loss=kl_cov", "algo.cov_ratio=0.5"})}},
       {"algo.loss_scale_factor",
        {"4", {"algo.loss_agg=seq_mean_token_sum_norm", "algo.loss_scale_factor=8"}}},
       {"algo.ratio_cap", {"1", passes}},
       {"algo.ratio_log_clamp", {"1e-3", passes}},
+      {"algo.reward.clip_high", {"0.3", {"algo.reward.clip_high=0.5"}}},
+      {"algo.reward.clip_low", {"0.25", {"algo.reward.clip_high=0.5"}}},
+      {"algo.reward.normalize", {"true"}},
+      {"algo.reward.overlong_buffer", {"8"}},
+      {"algo.reward.overlong_penalty", {"2", {"algo.reward.overlong_buffer=4"}}},
+      {"algo.reward.truncation_penalty", {"-1"}},
       {"algo.sapo_tau_neg", {"9", with(passes, {"algo.policy_loss=sapo"})}},
       {"algo.sapo_tau_pos", {"9", with(passes, {"algo.policy_loss=sapo"})}},
       {"checkpoint.every_steps", {"1", {"checkpoint.dir=DIR"}}},
@@ -120,6 +135,18 @@ const std::map<std::string, Change>& changes() {
       {"optimizer.grad_clip", {"1e-3"}},
       {"optimizer.lr", {"1e-3"}},
       {"optimizer.weight_decay", {"1"}},
+      {"pipeline.discard_zero_advantage", {"true", {"sampling.allowed_token_ids=3,5"}}},
+      {"pipeline.filter_high", {"0.1", mean_filter}},
+      {"pipeline.filter_low", {"0.4", mean_filter}},
+      {"pipeline.filter_max_rounds", {"2", with(mean_filter, {"pipeline.filter_high=0.01"})}},
+      {"pipeline.filter_spread",
+       {"10", {"pipeline.filter=spread", "pipeline.filter_max_rounds=1"}}},
+      {"pipeline.overlong_filter", {"true"}},
+      {"pipeline.repetition_filter", {"0.1", {"sampling.allowed_token_ids=3,5"}}},
+      {"pipeline.repetition_ngram",
+       {"8",
+        {"sampling.allowed_token_ids=3,5", "pipeline.repetition_filter=0.3",
+         "pipeline.repetition_ngram=2"}}},
       {"pipeline.reward_timeout_ns", {"1ns"}},
       {"pipeline.total_steps", {"3"}},
       {"sampling.allowed_token_ids", {"3,5,8,13,21"}},

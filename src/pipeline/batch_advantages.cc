@@ -1,0 +1,187 @@
+// One function per arrow of the header. Sums run in batch order, so equal batches give equal bits.
+#include "pipeline/batch_advantages.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "algo/filters.h"
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+constexpr double kEps = 1e-8;  // of whitening and of normalized rewards
+
+bool has_token_rewards(Advantage kind) {
+  return kind == Advantage::kReinforcePp || kind == Advantage::kRemax;
+}
+
+std::vector<int32_t> groups_of(std::span<const SamplePtr> samples) {
+  std::vector<int32_t> group(samples.size());
+  for (size_t i = 1; i < samples.size(); ++i) {
+    group[i] = group[i - 1] + (samples[i]->ordinal != samples[i - 1]->ordinal);
+  }
+  return group;
+}
+
+double shape_score(const RewardShaping& s, const Moments& moments, const Sample& sample,
+                   double score) {
+  double reward = s.normalize ? normalize_reward(moments, kEps, score) : score;
+  if (s.truncation_penalty != 1) {
+    const bool cut = sample.finish == FinishReason::kLength;
+    reward = truncation_reward(s.truncation_penalty, reward, cut);
+  }
+  if (s.overlong.buffer > 0) {
+    reward -= overlong_penalty(s.overlong, static_cast<int32_t>(sample.generated()));
+  }
+  return s.clips && !s.clips_advantage ? clip_reward(s.clip, reward) : reward;
+}
+
+std::vector<double> shaped(const RewardShaping& s, const ScoredBatch& batch) {
+  const Moments moments = moments_of(batch.scores, {});
+  std::vector<double> rewards;
+  for (size_t i = 0; i < batch.scores.size(); ++i) {
+    rewards.push_back(shape_score(s, moments, *batch.samples[i], batch.scores[i]));
+  }
+  return rewards;
+}
+
+// Greedy answers are shaped like the samples, by their moments.
+std::vector<double> greedy_rewards(const RewardShaping& s, const ScoredBatch& batch) {
+  RL_CHECK(batch.greedy.size() == batch.samples.size());
+  const Moments moments = moments_of(batch.scores, {});
+  std::vector<double> rewards;
+  for (const GreedyAnswer& g : batch.greedy) {
+    rewards.push_back(shape_score(s, moments, *g.sample, g.score));
+  }
+  return rewards;
+}
+
+void mask_samples(const AdvantageOptions& o, const ScoredBatch& batch, BatchAdvantages& out) {
+  out.carries_loss.assign(batch.samples.size(), 1);
+  for (size_t i = 0; i < batch.samples.size(); ++i) {
+    const Sample& s = *batch.samples[i];
+    const bool overlong = o.masks_overlong && s.finish == FinishReason::kLength;
+    const bool repetitive =
+        !overlong && o.repetition_limit < 1 &&
+        repetition(std::span(s.ids).subspan(static_cast<size_t>(s.prompt_tokens)),
+                   o.repetition_ngram) > o.repetition_limit;
+    out.carries_loss[i] = !overlong && !repetitive;
+    out.masked_overlong += overlong;
+    out.masked_repetitive += repetitive;
+  }
+}
+
+void make_shape(const ScoredBatch& batch, BatchAdvantages& out) {
+  for (size_t i = 0; i < batch.samples.size(); ++i) {
+    const Sample& s = *batch.samples[i];
+    out.lengths.push_back(static_cast<int32_t>(s.generated()));
+    for (const uint8_t mask : s.loss_mask) out.mask.push_back(mask != 0 && out.carries_loss[i]);
+  }
+}
+
+// The KL of every token under the sample's own mask: a filter does not make a sample cheaper.
+std::vector<double> token_kl(KlEstimator estimator, const ScoredBatch& batch,
+                             BatchAdvantages& out) {
+  std::vector<double> kl;
+  double sum_of_means = 0, counted = 0;
+  for (size_t i = 0; i < batch.samples.size(); ++i) {
+    const Sample& s = *batch.samples[i];
+    double sum = 0, tokens = 0;
+    for (size_t g = 0; g < s.loss_mask.size(); ++g) {
+      const bool counts = s.loss_mask[g] != 0;
+      kl.push_back(counts ? kl_term(estimator, s.logprobs[g], batch.ref_logprobs[i][g]).value : 0);
+      sum += kl.back();
+      tokens += counts;
+    }
+    if (!std::isfinite(sum)) {
+      throw Error(Code::kNonFinite, str("the KL of ", sample_name(s), " to the reference is ", sum))
+          .with_key("algo.kl.where");
+    }
+    if (tokens == 0) continue;
+    sum_of_means += sum / tokens;
+    counted += 1;
+  }
+  out.kl = counted > 0 ? sum_of_means / counted : 0;
+  return kl;
+}
+
+std::vector<double> estimate(const AdvantageOptions& o, const ScoredBatch& batch,
+                             std::span<const double> rewards) {
+  std::vector<int32_t> loss_tokens;
+  for (const SamplePtr& s : batch.samples) {
+    loss_tokens.push_back(0);
+    for (const uint8_t mask : s->loss_mask) loss_tokens.back() += mask;
+  }
+  std::vector<double> advantages(rewards.size());
+  group_advantages(o.estimator, rewards, groups_of(batch.samples), advantages, loss_tokens);
+  if (!o.shaping.clips || !o.shaping.clips_advantage) return advantages;
+  for (double& a : advantages) a = clip_reward(o.shaping.clip, a);
+  return advantages;
+}
+
+void subtract_sample_kl(double coef, std::span<const double> kl, BatchAdvantages& out) {
+  size_t t = 0;
+  for (size_t i = 0; i < out.rewards.size(); ++i) {
+    for (const size_t end = t + static_cast<size_t>(out.lengths[i]); t < end; ++t) {
+      out.rewards[i] -= coef * kl[t];
+    }
+  }
+}
+
+// Rewards to go of `outcomes` at the last loss token and the KL of each token before it.
+void rewards_to_go(const AdvantageOptions& o, std::span<const double> outcomes,
+                   const ScoredBatch& batch, std::span<const double> kl, BatchAdvantages& out) {
+  const ResponseShape shape{out.lengths, out.mask};
+  std::vector<double> rewards(out.mask.size());
+  token_rewards({shape, outcomes, kl, batch.kl_coef}, rewards);
+  if (o.estimator.kind == Advantage::kRemax) {
+    remax_advantages(shape, rewards, greedy_rewards(o.shaping, batch), out.advantages);
+    discounted_returns({}, shape, rewards, out.returns);
+    return;
+  }
+  discounted_returns({.gamma = o.gamma}, shape, rewards, out.returns);
+  out.advantages = out.returns;
+}
+
+void whiten_tokens(Whitening form, BatchAdvantages& out) {
+  if (form == Whitening::kNone) return;
+  const bool floor = form == Whitening::kFloor;
+  const WhitenParams params{.ddof = floor ? 0 : 1, .eps = kEps, .floor = floor};
+  whiten(params, moments_of(out.advantages, out.mask), out.mask, out.advantages);
+}
+
+}  // namespace
+
+BatchAdvantages batch_advantages(const AdvantageOptions& o, const ScoredBatch& batch) {
+  RL_CHECK(batch.samples.size() == batch.scores.size());
+  BatchAdvantages out;
+  mask_samples(o, batch, out);
+  make_shape(batch, out);
+  out.rewards = shaped(o.shaping, batch);
+  out.per_sample.assign(out.rewards.size(), 0);
+  out.advantages.assign(out.mask.size(), 0);
+  out.returns.assign(out.mask.size(), 0);
+  std::vector<double> kl;
+  if (o.kl_in_reward) kl = token_kl(o.kl_estimator, batch, out);
+  const bool token_rewards = has_token_rewards(o.estimator.kind);
+  const bool to_go = token_rewards || (o.kl_in_reward && o.kl_per_token);
+  const std::vector<double> plain = out.rewards;
+  if (o.kl_in_reward) subtract_sample_kl(batch.kl_coef, kl, out);
+  if (!token_rewards) out.per_sample = estimate(o, batch, to_go ? plain : out.rewards);
+  if (to_go) {
+    rewards_to_go(o, token_rewards ? plain : out.per_sample, batch, kl, out);
+  } else {
+    spread_over_tokens({out.lengths, out.mask}, out.per_sample, out.advantages);
+    out.returns = out.advantages;
+  }
+  whiten_tokens(o.whitening, out);
+  out.varies = to_go || o.whitening != Whitening::kNone;
+  return out;
+}
+
+std::vector<double> outcome_advantages(const AdvantageOptions& o, const ScoredBatch& batch) {
+  return estimate(o, batch, shaped(o.shaping, batch));
+}
+
+}  // namespace rl

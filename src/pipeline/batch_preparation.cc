@@ -1,0 +1,184 @@
+// The reference is asked here only where the reward needs it; a KL in the loss is the trainer's.
+#include "pipeline/batch_preparation.h"
+
+#include <map>
+
+#include "core/error.h"
+#include "pipeline/algo_options.h"
+#include "pipeline/step_metrics.h"
+
+namespace rl {
+
+BatchPreparation::BatchPreparation(const OptionSet& options) {
+  read(options);
+  coef_ = option_coef_;
+}
+
+void BatchPreparation::set_options(const OptionSet& options, Trainer& trainer) {
+  read(options);
+  give_coef(trainer);
+}
+
+// A coefficient that was set anew is where the controller goes on from.
+void BatchPreparation::read(const OptionSet& options) {
+  const double coef = options.get_f64("algo.kl.coef");
+  options_ = advantage_options_from(options);
+  controller_ = kl_controller_from(options);
+  greedy_slot_ = static_cast<uint32_t>(options.get_i64("pipeline.samples_per_prompt"));
+  kl_in_loss_ = options.get_string("algo.kl.where") == "loss";
+  if (coef != option_coef_ || controller_.kind == KlControl::kFixed) coef_ = coef;
+  option_coef_ = coef;
+}
+
+std::optional<double> BatchPreparation::adaptive_coef() const {
+  if (controller_.kind == KlControl::kFixed) return std::nullopt;
+  return coef_;
+}
+
+void BatchPreparation::restore_coef(double coef, Trainer& trainer) {
+  coef_ = coef;
+  give_coef(trainer);
+}
+
+void BatchPreparation::give_coef(Trainer& trainer) const {
+  if (!kl_in_loss_) return;
+  TrainerOptions options = trainer.options();
+  options.kl_coef = coef_;
+  trainer.set_options(options);
+}
+
+void BatchPreparation::finish(const PreparedBatch& batch, TrainMetrics& measured,
+                              Trainer& trainer) {
+  measured.reference_ns += batch.reference_ns;
+  if (controller_.kind == KlControl::kFixed || measured.optimizer_steps == 0) return;
+  const double kl = kl_in_loss_ ? measured.kl : batch.penalty_kl;
+  coef_ = next_kl_coef(controller_, coef_, kl, static_cast<int64_t>(batch.train.size()));
+  give_coef(trainer);
+}
+
+namespace {
+
+// Arrays of a host's samples are read here first.
+void check_samples(std::span<const SamplePtr> samples, const Trainer& trainer) {
+  std::vector<TrainSample> train;
+  for (const SamplePtr& s : samples) {
+    train.push_back({s.get(), 0, {}, {}});
+    // What stands for log-probs of a reference that the trainer has not been asked for yet.
+    if (s != nullptr) train.back().ref_logprobs = s->logprobs;
+  }
+  trainer.check(train);
+}
+
+std::vector<std::vector<float>> reference_logprobs(std::span<const SamplePtr> samples,
+                                                   const BatchPreparation::Workers& workers) {
+  RL_CHECK(workers.reference != nullptr);
+  std::vector<std::vector<float>> logprobs(samples.size());
+  std::vector<const Sample*> asked;
+  std::vector<std::span<float>> out;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    logprobs[i].resize(static_cast<size_t>(samples[i]->generated()));
+    asked.push_back(samples[i].get());
+    out.emplace_back(logprobs[i]);
+  }
+  workers.trainer.logprobs(*workers.reference, asked, out);
+  return logprobs;
+}
+
+}  // namespace
+
+struct BatchPreparation::Split {
+  std::vector<SamplePtr> samples;
+  std::vector<double> scores;
+  std::vector<GreedyAnswer> greedy;  // one for each sample
+};
+
+BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr> samples,
+                                                       std::span<const double> scores) const {
+  Split out;
+  std::map<uint64_t, GreedyAnswer> greedy;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i]->slot != greedy_slot_) continue;
+    greedy[samples[i]->ordinal] = {samples[i].get(), scores[i]};
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i]->slot == greedy_slot_) continue;
+    const auto found = greedy.find(samples[i]->ordinal);
+    if (found == greedy.end()) {
+      throw Error(Code::kFailedPrecondition, str(sample_name(*samples[i]),
+                                                 " has no greedy answer beside it: "
+                                                 "algo.advantage = remax wants one of slot ",
+                                                 greedy_slot_))
+          .with_key("algo.advantage");
+    }
+    out.samples.push_back(samples[i]);
+    out.scores.push_back(scores[i]);
+    out.greedy.push_back(found->second);
+  }
+  return out;
+}
+
+PreparedBatch BatchPreparation::prepare(std::span<const SamplePtr> all,
+                                        std::span<const double> all_scores,
+                                        const Workers& workers) const {
+  check_samples(all, workers.trainer);
+  Split split;
+  std::span<const SamplePtr> samples = all;
+  std::span<const double> scores = all_scores;
+  if (options_.estimator.kind == Advantage::kRemax) {
+    split = split_greedy(all, all_scores);
+    samples = split.samples;
+    scores = split.scores;
+  }
+  PreparedBatch out;
+  ScoredBatch batch{samples, scores, {}, split.greedy, coef_};
+  std::vector<std::vector<float>> reference;
+  const int64_t start = workers.clock.now_ns();
+  if (options_.kl_in_reward) reference = reference_logprobs(samples, workers);
+  batch.ref_logprobs = reference;
+  const int64_t scored = workers.clock.now_ns();
+  const BatchAdvantages a = batch_advantages(options_, batch);
+  out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
+  size_t at = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto count = static_cast<size_t>(a.lengths[i]);
+    TrainSample s{samples[i].get(), a.per_sample[i], {}, {}, a.carries_loss[i] != 0};
+    if (a.varies) s.token_advantages = std::span(out.token_advantages).subspan(at, count);
+    out.train.push_back(s);
+    at += count;
+  }
+  out.penalty_kl = a.kl;
+  out.metrics = batch_metrics({samples, scores, a});
+  if (options_.kl_in_reward) {
+    out.metrics.set("actor/reward_kl_penalty", a.kl);
+    out.metrics.set("actor/reward_kl_penalty_coeff", coef_);
+    out.reference_ns = scored - start;
+  }
+  if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
+  out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - scored) * 1e-9);
+  return out;
+}
+
+PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> samples,
+                                              std::span<const double> scores,
+                                              std::span<const double> advantages,
+                                              const Trainer& trainer) const {
+  check_samples(samples, trainer);
+  PreparedBatch out;
+  BatchAdvantages a;
+  a.rewards.assign(scores.begin(), scores.end());
+  a.per_sample.assign(advantages.begin(), advantages.end());
+  for (size_t i = 0; i < samples.size(); ++i) {
+    out.train.push_back({samples[i].get(), advantages[i], {}, {}});
+    a.lengths.push_back(static_cast<int32_t>(samples[i]->generated()));
+    for (const uint8_t mask : samples[i]->loss_mask) {
+      a.mask.push_back(mask);
+      a.advantages.push_back(mask != 0 ? advantages[i] : 0);
+    }
+  }
+  a.returns = a.advantages;
+  out.metrics = batch_metrics({samples, scores, a});
+  if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
+  return out;
+}
+
+}  // namespace rl

@@ -1,0 +1,67 @@
+// What stands between a scored batch and the trainer: log-probs of the reference where the reward
+// pays for the KL, advantages, filtered samples, and the coefficient of the KL over time. The
+// pipeline and the trainer of a host prepare alike, so a replayed batch gives the same weights. One
+// owner; not thread-safe.
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/options.h"
+#include "pipeline/batch_advantages.h"
+#include "profile/metrics.h"
+#include "train/trainer.h"
+
+namespace rl {
+
+struct PreparedBatch {
+  std::vector<TrainSample> train;
+  MetricList metrics;  // of scores, rewards, advantages, lengths and filters
+  double penalty_kl = 0;
+  int64_t reference_ns = 0;  // log-probs of the reference
+
+  std::vector<float> token_advantages;  // storage of train
+};
+
+class BatchPreparation {
+ public:
+  explicit BatchPreparation(const OptionSet& options);
+  // The trainer takes the coefficient that the controller has reached.
+  void set_options(const OptionSet& options, Trainer& trainer);
+
+  struct Workers {
+    Trainer& trainer;
+    const Model* reference;  // null without a KL
+    const Clock& clock;
+  };
+  // Samples in (ordinal, slot) order; with remax the one of slot pipeline.samples_per_prompt is the
+  // greedy answer of its group. It computes, on the trainer's workspace, when the reward pays for
+  // the KL.
+  PreparedBatch prepare(std::span<const SamplePtr> samples, std::span<const double> scores,
+                        const Workers& workers) const;
+  // The same with advantages of the host, one per sample.
+  PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,
+                              std::span<const double> advantages, const Trainer& trainer) const;
+  // After the step: completes what it measured; the adaptive controller moves the coefficient, and
+  // the trainer takes it.
+  void finish(const PreparedBatch& batch, TrainMetrics& measured, Trainer& trainer);
+
+  const AdvantageOptions& options() const { return options_; }
+  // Of the adaptive controller; a checkpoint holds it. Empty for a fixed one.
+  std::optional<double> adaptive_coef() const;
+  void restore_coef(double coef, Trainer& trainer);
+
+ private:
+  struct Split;
+  Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
+  void read(const OptionSet& options);
+  void give_coef(Trainer& trainer) const;
+
+  AdvantageOptions options_;
+  KlControllerParams controller_;
+  uint32_t greedy_slot_ = 0;
+  bool kl_in_loss_ = false;
+  double option_coef_ = 0, coef_ = 0;
+};
+
+}  // namespace rl
