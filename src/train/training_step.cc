@@ -157,7 +157,8 @@ bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
   const Sample& s = *item.sample;
   if (unpublished) return false;
   for (size_t g = 0; g < s.versions.size(); ++g) {
-    if (s.loss_mask[g] != 0 && s.versions[g] != model.version()) return false;
+    const bool same = s.versions[g] == model.version() && !s.has_mixed_kv(static_cast<int64_t>(g));
+    if (s.loss_mask[g] != 0 && !same) return false;
   }
   return true;
 }

@@ -59,8 +59,10 @@ TEST(Corrections, OnlySamplesOfOtherWeightsAreForwardedForTheProximalPolicy) {
   store_logprobs(rig, samples);
   samples[2].versions.back() = kUnknownVersion;
   samples[2].loss_mask.back() = 1;
+  samples[4].mixed_kv.assign(samples[4].versions.size(), 0);
+  samples[4].mixed_kv.back() = samples[4].loss_mask.back() = 1;
   const TrainMetrics m = rig.trainer->step(with_advantages(samples));
-  EXPECT_EQ(m.proximal_samples, 1);
+  EXPECT_EQ(m.proximal_samples, 2);
   EXPECT_GT(m.proximal_ns, 0);
   EXPECT_EQ(m.ratio_max, 1.0);
   EXPECT_EQ(m.ppo_kl, 0.0);
