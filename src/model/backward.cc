@@ -127,10 +127,7 @@ class BackwardPass {
   }
 
   void product(const PackedMatrix& w, const void* dy, float* out) {
-    const int64_t stride = w.shape().slices.n;
-    model_.matmul().run(w, dy, n_, [&](const MatmulTile& t) {
-      store_tile(t, out, stride);
-    });
+    model_.matmul().run_into({out, w.shape().slices.n}, w, dy, n_);
   }
 
   void mlp_half(int64_t l) {

@@ -53,12 +53,11 @@ void head_forward(const Model& model, const ComputeCopy& weights, std::span<cons
                   HeadBuffers& b) {
   const int64_t rows = static_cast<int64_t>(inv_temperature.size());
   RL_CHECK(rows <= b.max_rows);
-  model.matmul().run(weights.packed().head(), b.hidden, rows, [&](const MatmulTile& t) {
+  const MatmulOutput logits{b.z, b.vocab};
+  model.matmul().run_into(logits, weights.packed().head(), b.hidden, rows, [&](const MatmulTile& t) {
     for (int64_t r = 0; r < t.rows; ++r) {
       const int64_t row = t.row0 + r;
-      float* z = b.z + row * b.vocab + t.col0;
-      std::copy_n(t.data + r * t.cols, t.cols, z);
-      b.tiles[row * b.num_tiles + t.slice] = scale_and_measure(z, t.cols, inv_temperature[row]);
+      b.tiles[row * b.num_tiles + t.slice] = scale_and_measure(t.data + r * t.stride, t.cols, inv_temperature[row]);
     }
   });
   for (int64_t row = 0; row < rows; ++row)
@@ -80,9 +79,7 @@ void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers
   std::memset(b.hidden + rows * hidden * item, 0, tail * hidden * item);
   matmul.accumulate_weight_grad(
       {b.d_logits, b.vocab, b.hidden, rows, b.vocab, hidden, args.grads + model.layout().head()});
-  matmul.run(args.packed.head(), b.d_logits, rows, [&](const MatmulTile& t) {
-    store_tile(t, b.d_hidden, hidden);
-  });
+  matmul.run_into({b.d_hidden, hidden}, args.packed.head(), b.d_logits, rows);
 }
 
 }  // namespace rl

@@ -178,7 +178,7 @@ class Pass {
                           [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); }, &next);
       return;
     }
-    model_.matmul().run(w, in, batch_.rows(), [&](const MatmulTile& t) { store_tile(t, j.added, w_.hidden); }, &next);
+    model_.matmul().run_into({j.added, w_.hidden}, w, in, batch_.rows(), &next);
     for_rows([&](int64_t row0, int64_t rows, int) {
       const int64_t at = row0 * w_.hidden;
       rms_norm_add({j.added + at, j.norm, j.x_in + at, j.x_out + at, rows, w_.hidden,
@@ -219,8 +219,7 @@ class Pass {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
     norm(at.x_in, vectors.input_norm, b_.normed);
-    model_.matmul().run(packed.qkv, b_.normed, batch_.rows(),
-                        [&](const MatmulTile& t) { store_tile(t, at.qkv, w_.qkv); }, &packed.o);
+    model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), &packed.o);
     const HeadNorm norms = head_norm(config_, vectors);
     for_rows([&](int64_t row0, int64_t rows, int) {
       rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, vectors.qkv_bias,

@@ -128,7 +128,7 @@ struct ColumnBlock {
       const auto* x = reinterpret_cast<const std::byte*>(p.x + row * p.depth + 2 * first);
       run_pass<V>(rows, {x, p.depth * 2, weights + first * kPairBytes, pairs,
                          p.scratch + row * kFewRowsColumnBlock, first == chunk_pair,
-                         chunk_ends ? p.y + row * p.cols + col0 : nullptr, p.cols, chunk_pair > 0,
+                         chunk_ends ? p.y + row * p.y_stride + col0 : nullptr, p.y_stride, chunk_pair > 0,
                          ahead + asked * steps * kPairBytes, share});
       row += rows;
       asked += share;

@@ -28,7 +28,8 @@ struct FewRowsProduct {
   int64_t chunk;
   const std::byte* weights;
   int64_t cols;  // a multiple of 16
-  float* y;      // [rows, cols]
+  float* y;      // [rows, cols], rows y_stride apart
+  int64_t y_stride;
   float* scratch;
   const std::byte* next_weights;  // what this thread will probably read next
 };

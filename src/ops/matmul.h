@@ -22,17 +22,21 @@
 
 namespace rl {
 
-// A finished block of y: rows [row0, row0+rows) and columns [col0, col0+cols), dense with `cols` floats per row.
+// A finished block of y: rows [row0, row0+rows) and columns [col0, col0+cols).
 struct MatmulTile {
   int64_t row0, rows;
   int64_t col0, cols;
   int64_t slice;
-  const float* data;
+  float* data;
+  int64_t stride;  // floats from row to row
   int worker;
 };
-// Copies a tile to its place in y, whose rows are `stride` floats apart.
-void store_tile(const MatmulTile& tile, float* y, int64_t stride);
 using MatmulEpilogue = FunctionRef<void(const MatmulTile&)>;
+// The rows of y, `stride` floats apart.
+struct MatmulOutput {
+  float* y;
+  int64_t stride;
+};
 
 // How the n output columns of a packed matrix are cut; a pure function of n and the preferred width.
 struct ColumnSlices {
@@ -105,10 +109,15 @@ class Matmul {
   // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).
   void pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out);
 
-  // y = x W^T (or x W) for m dense rows of x [m, k]. `next` is the matrix that will be read after w, or null: its first
-  // weights are asked for as the work ends.
+  // y = x W^T (or x W) for m dense rows of x [m, k]. Each tile stands in its worker's scratch, dense, when the epilogue
+  // gets it. `next` is the matrix that will be read after w, or null: its first weights are asked for as the work ends.
   void run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
            const PackedMatrix* next = nullptr);
+  // The same, with tiles that stand in their place in y; the epilogue may change them there.
+  void run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
+                const PackedMatrix* next = nullptr);
+  void run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
+                const PackedMatrix* next = nullptr);
 
   // grad[n, k] += dy^T x over rows [0, m). dy is [m, dy_stride] (first n columns used), x is [m, k] dense, both of the
   // compute dtype; rows m..padded_depth(m) of both must be zero.

@@ -47,13 +47,22 @@ struct Matmul::Impl {
   int64_t few_rows_chunk(const PackedShape& shape);
   int64_t few_rows_chunk(int64_t k, int64_t n);
   int64_t measure_few_rows_chunk(int64_t k, int64_t n);
-  // One task of run(): some rows against a column slice. `ahead` are the weights to ask for meanwhile.
+  struct Product {
+    const PackedMatrix& w;
+    const void* x;
+    int64_t m;
+    const PackedMatrix* next;
+    MatmulOutput out;  // without y: the worker's scratch
+  };
+  void run(const Product& product, MatmulEpilogue epilogue);
+  // Some rows against a column slice. `ahead` are the weights to ask for meanwhile.
   struct SliceTask {
     const PackedMatrix& w;
     int64_t slice;
     const std::byte* x;
     int64_t rows;
     const std::byte* ahead;
+    MatmulOutput out;
   };
   void run_slice(const SliceTask& task, int worker);
   static const std::byte* weights_ahead(const PackedMatrix& w, int64_t slice, const PackedMatrix* next);

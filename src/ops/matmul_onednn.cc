@@ -68,11 +68,6 @@ PackedMatrix::~PackedMatrix() = default;
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 
-void store_tile(const MatmulTile& t, float* y, int64_t stride) {
-  for (int64_t r = 0; r < t.rows; ++r)
-    std::copy_n(t.data + r * t.cols, t.cols, y + (t.row0 + r) * stride + t.col0);
-}
-
 ColumnSlices cut_columns(int64_t n, int64_t preferred_width) {
   // Several slices come in pairs, so that two threads share a single row evenly.
   const int64_t fewest = std::max<int64_t>(1, (n + preferred_width - 1) / preferred_width);
@@ -264,21 +259,33 @@ void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const floa
 
 void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
                  const PackedMatrix* next) {
-  const PackedShape& shape = w.shape();
-  const int64_t row_tile = impl_->max_tile();
-  const int64_t tiles = (m + row_tile - 1) / row_tile;
+  impl_->run({w, x, m, next, {nullptr, 0}}, epilogue);
+}
+void Matmul::run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
+                      const PackedMatrix* next) {
+  impl_->run({w, x, m, next, out}, [](const MatmulTile&) {});
+}
+void Matmul::run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
+                      MatmulEpilogue epilogue, const PackedMatrix* next) {
+  impl_->run({w, x, m, next, out}, epilogue);
+}
+
+void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
+  const PackedShape& shape = p.w.shape_;
+  const int64_t row_tile = max_tile(), tiles = (p.m + row_tile - 1) / row_tile;
   const int64_t slices = shape.slices.count();
-  const size_t row_bytes = dtype_bytes(impl_->compute) * shape.k;
-  RL_CHECK(shape.slices.width * kMaxRows * sizeof(float) <= Impl::kTileBytes);
-  impl_->executor.parallel_for(tiles * slices, [&](int64_t task, int worker) {
+  const size_t row_bytes = dtype_bytes(compute) * shape.k;
+  RL_CHECK(shape.slices.width * kMaxRows * sizeof(float) <= kTileBytes);
+  executor.parallel_for(tiles * slices, [&](int64_t task, int worker) {
     // Neighbouring tasks share the row tile, so that x stays in the second-level cache.
-    const int64_t row0 = task / slices * row_tile;
-    const int64_t slice = task % slices;
-    const int64_t rows = std::min(row_tile, m - row0);
+    const int64_t row0 = task / slices * row_tile, rows = std::min(row_tile, p.m - row0);
+    const int64_t slice = task % slices, col0 = shape.slices.first(slice), cols = shape.slices.size(slice);
     // Workers take slices in order, so this one's next is probably as far away as there are workers.
-    const std::byte* ahead = Impl::weights_ahead(w, slice + impl_->executor.num_threads(), next);
-    impl_->run_slice({w, slice, static_cast<const std::byte*>(x) + row0 * row_bytes, rows, ahead}, worker);
-    epilogue({row0, rows, shape.slices.first(slice), shape.slices.size(slice), slice, impl_->tile(worker), worker});
+    const std::byte* ahead = weights_ahead(p.w, slice + executor.num_threads(), p.next);
+    MatmulOutput out{tile(worker), cols};
+    if (p.out.y) out = {p.out.y + row0 * p.out.stride + col0, p.out.stride};
+    run_slice({p.w, slice, static_cast<const std::byte*>(p.x) + row0 * row_bytes, rows, ahead, out}, worker);
+    epilogue({row0, rows, col0, cols, slice, out.y, out.stride, worker});
   });
 }
 
@@ -293,13 +300,17 @@ const std::byte* Matmul::Impl::weights_ahead(const PackedMatrix& w, int64_t slic
 void Matmul::Impl::run_slice(const SliceTask& t, int worker) {
   const PackedShape& shape = t.w.shape_;
   const int64_t cols = shape.slices.size(t.slice);
-  if (t.rows > kFewRows || t.w.few_rows_chunk_ == 0) {
-    Kernel& made = kernel({bucket(t.rows), shape.k, cols, shape.k, false});
-    return execute(made, worker, t.x, t.w.slices_->memory[t.slice].value, tile(worker));
+  if (t.rows <= kFewRows && t.w.few_rows_chunk_ != 0) {
+    return few_rows_product({reinterpret_cast<const bf16*>(t.x), t.rows, shape.k, t.w.few_rows_chunk_,
+                             t.w.data_ + shape.slice_offset[t.slice], cols, t.out.y, t.out.stride,
+                             reinterpret_cast<float*>(pad(worker)), t.ahead});
   }
-  few_rows_product({reinterpret_cast<const bf16*>(t.x), t.rows, shape.k, t.w.few_rows_chunk_,
-                    t.w.data_ + shape.slice_offset[t.slice], cols, tile(worker),
-                    reinterpret_cast<float*>(pad(worker)), t.ahead});
+  // oneDNN writes whole tiles, padding rows included.
+  const float* dense = tile(worker);
+  execute(kernel({bucket(t.rows), shape.k, cols, shape.k, false}), worker, t.x,
+          t.w.slices_->memory[t.slice].value, tile(worker));
+  if (t.out.y == dense) return;
+  for (int64_t r = 0; r < t.rows; ++r) std::copy_n(dense + r * cols, cols, t.out.y + r * t.out.stride);
 }
 
 void Matmul::accumulate_weight_grad(const WeightGrad& a) {

@@ -103,7 +103,7 @@ int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
   pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
   execute(kernel({kRows, k, n, k, false}), 0, x.data(), w.slices_->memory[0].value, tile(0));
   for (const int64_t chunk : {512, 1024, 2048, 4096}) {
-    few_rows_product({x.data(), kRows, k, chunk, packed.data(), n, direct.data(), reinterpret_cast<float*>(pad(0)),
+    few_rows_product({x.data(), kRows, k, chunk, packed.data(), n, direct.data(), n, reinterpret_cast<float*>(pad(0)),
                       packed.data()});
     if (std::memcmp(direct.data(), tile(0), direct.size() * sizeof(float)) == 0) return chunk;
   }

@@ -28,7 +28,7 @@ class FewRows : public ::testing::TestWithParam<Shape> {
 std::vector<float> product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m) {
   const int64_t n = w.shape().slices.n;
   std::vector<float> y(m * n, std::nanf(""));
-  matmul.run(w, x.data(), m, [&](const MatmulTile& t) { store_tile(t, y.data(), n); });
+  matmul.run_into({y.data(), n}, w, x.data(), m);
   return y;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -42,6 +43,34 @@ class Products : public ::testing::TestWithParam<Dtype> {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Matmul> matmul_;
 };
+
+TEST_P(Products, WrittenInPlaceTheyAreTheSameAndTouchNothingElse) {
+  const Shape s{300, 96, 176, 80};
+  const auto wf = random_values(s.n * s.k, 2);
+  const auto x = as_dtype(random_values(s.m * s.k, 1), GetParam(), Matmul::padded_rows(s.m) * s.k);
+  const PackedShape shape = plan_packed(s.k, s.n, s.width, GetParam());
+  Arena arena("rows", shape.bytes);
+  PackedMatrix w;
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t i) {
+    return std::vector<Matmul::RowRange>{{wf.data(), shape.slices.first(i), shape.slices.size(i)}};
+  }, w);
+  const int64_t stride = s.n + 5;
+  for (const int64_t m : {int64_t{1}, int64_t{16}, s.m}) {
+    const std::vector<float> dense = run_product(*matmul_, w, x, m);
+    std::vector<float> y(m * stride, 7.0f);
+    std::atomic<int64_t> tiles = 0, in_place = 0;
+    matmul_->run_into({y.data(), stride}, w, x.data(), m, [&](const MatmulTile& t) {
+      ++tiles;
+      in_place += t.data == &y[t.row0 * stride + t.col0] && t.stride == stride;
+    });
+    EXPECT_GE(tiles, shape.slices.count());
+    EXPECT_EQ(in_place, tiles);
+    for (int64_t r = 0; r < m; ++r) {
+      ASSERT_EQ(std::memcmp(&y[r * stride], &dense[r * s.n], s.n * sizeof(float)), 0) << m << " rows";
+      for (int64_t c = s.n; c < stride; ++c) ASSERT_EQ(y[r * stride + c], 7.0f);
+    }
+  }
+}
 
 TEST_P(Products, MatchTheOracleOnEdgeShapes) {
   for (const Shape s : {Shape{1, 16, 16, 256}, Shape{3, 64, 96, 256}, Shape{5, 100, 40, 16}, Shape{300, 576, 960, 256},
