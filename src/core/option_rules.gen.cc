@@ -394,178 +394,186 @@ constexpr OptionCondition kConditions_57[] = {
      "", "engine.max_num_batched_tokens", ""},
 };
 constexpr OptionCondition kConditions_58[] = {
+    {"engine.graph_batch_sizes", OptionCondition::kChanged,
+     "", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cpu", "", ""},
+};
+constexpr OptionCondition kConditions_59[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_59[] = {
+constexpr OptionCondition kConditions_60[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kChanged,
      "", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_60[] = {
+constexpr OptionCondition kConditions_61[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_61[] = {
+constexpr OptionCondition kConditions_62[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_62[] = {
+constexpr OptionCondition kConditions_63[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_63[] = {
+constexpr OptionCondition kConditions_64[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_64[] = {
+constexpr OptionCondition kConditions_65[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_65[] = {
+constexpr OptionCondition kConditions_66[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_66[] = {
+constexpr OptionCondition kConditions_67[] = {
+    {"engine.tensor_parallel_size", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cpu", "", ""},
+};
+constexpr OptionCondition kConditions_68[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_67[] = {
+constexpr OptionCondition kConditions_69[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_68[] = {
+constexpr OptionCondition kConditions_70[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_69[] = {
+constexpr OptionCondition kConditions_71[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_70[] = {
-    {"eval.samples_per_prompt", OptionCondition::kAbove,
-     "", "engine.max_num_seqs", ""},
-};
-constexpr OptionCondition kConditions_71[] = {
+constexpr OptionCondition kConditions_72[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_72[] = {
+constexpr OptionCondition kConditions_73[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_73[] = {
+constexpr OptionCondition kConditions_74[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_74[] = {
+constexpr OptionCondition kConditions_75[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_75[] = {
+constexpr OptionCondition kConditions_76[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_76[] = {
+constexpr OptionCondition kConditions_77[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_77[] = {
+constexpr OptionCondition kConditions_78[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_78[] = {
+constexpr OptionCondition kConditions_79[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_79[] = {
+constexpr OptionCondition kConditions_80[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_80[] = {
+constexpr OptionCondition kConditions_81[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_81[] = {
+constexpr OptionCondition kConditions_82[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_82[] = {
+constexpr OptionCondition kConditions_83[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_83[] = {
+constexpr OptionCondition kConditions_84[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_84[] = {
+constexpr OptionCondition kConditions_85[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_85[] = {
+constexpr OptionCondition kConditions_86[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_86[] = {
+constexpr OptionCondition kConditions_87[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_87[] = {
+constexpr OptionCondition kConditions_88[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_88[] = {
+constexpr OptionCondition kConditions_89[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -581,19 +589,19 @@ constexpr OptionCondition kConditions_88[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_89[] = {
+constexpr OptionCondition kConditions_90[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_90[] = {
+constexpr OptionCondition kConditions_91[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_91[] = {
+constexpr OptionCondition kConditions_92[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -609,63 +617,63 @@ constexpr OptionCondition kConditions_91[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_92[] = {
+constexpr OptionCondition kConditions_93[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_93[] = {
+constexpr OptionCondition kConditions_94[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_94[] = {
+constexpr OptionCondition kConditions_95[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_95[] = {
+constexpr OptionCondition kConditions_96[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_96[] = {
+constexpr OptionCondition kConditions_97[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_97[] = {
+constexpr OptionCondition kConditions_98[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_98[] = {
+constexpr OptionCondition kConditions_99[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_99[] = {
+constexpr OptionCondition kConditions_100[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_100[] = {
+constexpr OptionCondition kConditions_101[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_101[] = {
+constexpr OptionCondition kConditions_102[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_102[] = {
+constexpr OptionCondition kConditions_103[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
@@ -831,129 +839,132 @@ constexpr OptionRule kRules[] = {
      "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_58, 2,
+    {"engine.graph_batch_sizes", "runtime.device", kConditions_58, 2,
+     "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
+     "is {runtime.device}"},
+    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_59, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
      "what it keeps"},
-    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_59, 2,
+    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_60, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_60, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_61, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_61, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_62, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_62, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_63, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_63, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_64, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_64, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_65, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_65, 2,
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_66, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"eval.every_steps", "eval.path", kConditions_66, 2,
+    {"engine.tensor_parallel_size", "runtime.device", kConditions_67, 2,
+     "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
+     "one device; engine.num_engines makes replicas"},
+    {"eval.every_steps", "eval.path", kConditions_68, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_67, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_69, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_68, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_70, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_69, 2,
+    {"eval.max_prompts", "eval.path", kConditions_71, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "engine.max_num_seqs", kConditions_70, 1,
-     "eval.samples_per_prompt is {eval.samples_per_prompt} but must not exceed "
-     "engine.max_num_seqs, which is {engine.max_num_seqs}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_71, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_72, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_72, 2,
+    {"eval.temperature", "eval.path", kConditions_73, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_73, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_74, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_74, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_75, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_75, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_76, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_76, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_77, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.reference_path", "algo.kl.where", kConditions_77, 2,
+    {"model.reference_path", "algo.kl.where", kConditions_78, 2,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_78, 2,
-     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
-     "algo.advantage is {algo.advantage}"},
     {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_79, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_80, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_80, 2,
+     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"pipeline.filter_high", "pipeline.filter", kConditions_81, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_81, 2,
+    {"pipeline.filter_low", "pipeline.filter", kConditions_82, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_82, 1,
+    {"pipeline.filter_low", "pipeline.filter_high", kConditions_83, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_83, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_84, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_84, 2,
+    {"pipeline.filter_spread", "pipeline.filter", kConditions_85, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_85, 2,
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_86, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_86, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_87, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_87, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_88, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_88, 7,
+    {"runtime.experiment", "checkpoint.dir", kConditions_89, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_89, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_90, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_90, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_91, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_91, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_92, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_92, 2,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_93, 2,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_93, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_94, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_94, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_95, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_95, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_96, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_96, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_97, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_97, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_98, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_98, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_99, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_99, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_100, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_100, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_101, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_101, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_102, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_102, 1,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_103, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},

@@ -143,6 +143,9 @@ std::vector<SamplePtr> EnginePart::take_finished() {
 
 // Turns go to those who wait for them, all others to take_finished().
 void EnginePart::collect() {
+  for (const Error& e : engine_->take_errors()) {
+    model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);
+  }
   for (SamplePtr& s : engine_->take_finished()) {
     const auto turn = turns_.find(s->id);
     (turn != turns_.end() ? turn->second : finished_.emplace_back()) = std::move(s);

@@ -247,14 +247,6 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
   const bool engine = use == PlanUse::kGenerate || use == PlanUse::kPipeline;
   const bool trainer = use == PlanUse::kTrain || use == PlanUse::kPipeline;
   Violations v;
-  const int64_t samples = options.get_i64("pipeline.samples_per_prompt");
-  const int64_t running = options.get_i64("engine.max_num_seqs");
-  if (engine && trainer && samples > running) {
-    v.add(conflict("engine.max_num_seqs", "pipeline.samples_per_prompt",
-                   str("pipeline.samples_per_prompt is ", samples, " but engine.max_num_seqs is ",
-                       running, ": a group would not fit"))
-              .with_expected(str("at least ", samples)));
-  }
   if (use == PlanUse::kPipeline && options.get_string("engine.scheduling_policy") != "fcfs") {
     v.add(conflict("engine.scheduling_policy", "pipeline.mode",
                    "engine.scheduling_policy = priority orders nothing in a pipeline: its requests "

@@ -24,6 +24,14 @@ constexpr uint64_t kVocabularyBytes = 640;
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kTokenStep; }
 
+// Samples of one prompt that may run together.
+int64_t samples_at_once(const OptionSet& options, PlanUse use) {
+  if (use != PlanUse::kPipeline) return 1;
+  const int64_t most = std::max(options.get_i64("pipeline.samples_per_prompt"),
+                                options.get_i64("eval.samples_per_prompt"));
+  return std::min(most, options.get_i64("engine.max_num_seqs"));
+}
+
 }  // namespace
 
 int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv) {
@@ -39,9 +47,7 @@ Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse us
       max_model_len_(effective_model_len(options, config.max_position)),
       max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
                                options.get_i64("eval.max_new_tokens"))),
-      samples_(use == PlanUse::kPipeline ? std::max(options.get_i64("pipeline.samples_per_prompt"),
-                                                    options.get_i64("eval.samples_per_prompt"))
-                                         : 1),
+      samples_(samples_at_once(options, use)),
       fixed_tokens_(options.get_i64("trainer.max_tokens_per_device")),
       num_engines_(options.get_i64("engine.num_engines")),
       kv_(kv_shape(config, compute_, kv_format_of(options))),

@@ -296,12 +296,26 @@ TEST(EngineKeys, WhatCannotActIsRefused) {
                  Code::kOutOfRange, "engine.swap_space_bytes", "holds 0 KV blocks of 8192 bytes");
   expect_refusal(refusal_of({"engine.scheduling_policy=priority"}, PlanUse::kPipeline),
                  Code::kConflict, "engine.scheduling_policy", "orders nothing");
+  expect_refusal(refusal_of({"engine.tensor_parallel_size=2"}), Code::kConflict,
+                 "engine.tensor_parallel_size", "runtime.device = cpu is one device");
+  expect_refusal(refusal_of({"engine.graph_batch_sizes=1,8"}), Code::kConflict,
+                 "engine.graph_batch_sizes", "runtime.device");
   expect_refusal(refusal_of({"engine.keep_kv_on_publish=true", "engine.preemption=swap",
                              "engine.swap_space_bytes=65536"}),
                  Code::kConflict, "engine.keep_kv_on_publish", "model.compute_copies");
   expect_refusal(refusal_of({"engine.keep_kv_on_publish=true", "model.compute_copies=2"}),
                  Code::kConflict, "engine.keep_kv_on_publish", "preempted sample");
   OptionSet o;
+  const auto not_taken = [&](const char* text) {
+    return expect_error(Code::kOutOfRange, [&] { o.set_assignment(text); }).key;
+  };
+  EXPECT_EQ(expect_error(Code::kWrongType, [&] { o.set_assignment("engine.prefix_caching=maybe"); })
+                .key,
+            "engine.prefix_caching");
+  EXPECT_EQ(not_taken("engine.tensor_parallel_size=0"), "engine.tensor_parallel_size");
+  EXPECT_EQ(not_taken("engine.graph_batch_sizes=0"), "engine.graph_batch_sizes");
+  EXPECT_EQ(not_taken("pipeline.partial_rollout_max_aborts=-1"),
+            "pipeline.partial_rollout_max_aborts");
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { o.set_f64("engine.kv_watermark", 1.0); }).key,
             "engine.kv_watermark");
 }

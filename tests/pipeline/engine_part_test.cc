@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <thread>
 
@@ -108,6 +109,29 @@ TEST(EnginePart, AbortOfARequestLeavesTheOthers) {
   parts.engine->run();
   EXPECT_EQ(parts.engine->take_finished().size(), 2u);
   expect_error(Code::kNotFound, [&] { parts.engine->abort_request(second); });
+}
+
+class LogLines final : public LogSink {
+ public:
+  void write(LogLevel level, std::string_view, std::string_view message) override {
+    lines.emplace_back(level, message);
+  }
+  std::vector<std::pair<LogLevel, std::string>> lines;
+};
+
+TEST(EnginePart, LogitsThatAreNotFiniteAreLogged) {
+  Parts parts;
+  const auto log = std::make_shared<LogLines>();
+  parts.model->runtime().logger().set_sink(log);
+  Model& model = parts.model->model();
+  model.master()[model.layout().embedding() + 2 * model.config().hidden] = NAN;
+  model.publish();
+  const auto ended = parts.draw(parts.request(2));
+  EXPECT_EQ(ended.at(0)->finish, FinishReason::kAborted);
+  EXPECT_EQ(parts.engine->stats().nonfinite, 2);
+  ASSERT_EQ(log->lines.size(), 2u);
+  EXPECT_EQ(log->lines[1].first, LogLevel::kWarn);
+  EXPECT_TRUE(contains(log->lines[1].second, "position 3 of ordinal 0 slot 1 are not finite"));
 }
 
 TEST(EnginePart, TheAbortLimitIsAnOption) {

@@ -315,7 +315,7 @@ TEST(OptionEffects, CreatingReportsEverythingAtOnce) {
   for (const char* text :
        {"algo.kl.coef=0.1", "runtime.seed=8", "runtime.memory_margin_bytes=1",
         "engine.block_size=32", "sampling.stop_token_ids=256", "sampling.temperature=1e-7",
-        "runtime.experiment=a/b", "trainer.max_tokens_per_device=20", "engine.max_num_seqs=3"}) {
+        "runtime.experiment=a/b", "trainer.max_tokens_per_device=20"}) {
     bad.set_assignment(text);
   }
   const std::set<std::string> everywhere = {"algo.kl.coef", "runtime.experiment", "runtime.seed",
@@ -326,7 +326,7 @@ TEST(OptionEffects, CreatingReportsEverythingAtOnce) {
   };
   const Error of_pipeline = refusal([&] { Pipeline(rig.shared_model(), bad); });
   EXPECT_EQ(keys_with(of_pipeline, Code::kConflict),
-            with({"engine.block_size", "trainer.max_tokens_per_device", "engine.max_num_seqs"}));
+            with({"engine.block_size", "trainer.max_tokens_per_device"}));
   EXPECT_EQ(keys_with(of_pipeline, Code::kOutOfRange),
             (std::set<std::string>{"sampling.stop_token_ids", "sampling.temperature",
                                    "runtime.experiment"}));
@@ -343,7 +343,7 @@ TEST(OptionEffects, CreatingReportsEverythingAtOnce) {
   const auto runtime = std::make_shared<Runtime>(good);
   const Error of_model = refusal([&] { LoadedModel::open(runtime, bad, PlanUse::kPipeline); });
   EXPECT_EQ(keys_with(of_model, Code::kConflict),
-            with({"trainer.max_tokens_per_device", "engine.max_num_seqs"}));
+            with({"trainer.max_tokens_per_device"}));
 }
 
 TEST(OptionEffects, RelativeOutputsGoToTheDirectoryOfTheExperiment) {

@@ -205,7 +205,6 @@ TEST(Plan, ContradictionsAreNamed) {
     return expect_error(code, [&] { plan_memory(bad, smollm2(), PlanUse::kPipeline); });
   };
   EXPECT_EQ(refused("engine.max_model_len=9000", Code::kOutOfRange).key, "engine.max_model_len");
-  EXPECT_EQ(refused("pipeline.samples_per_prompt=65", Code::kConflict).key, "engine.max_num_seqs");
   EXPECT_EQ(refused("trainer.max_tokens_per_device=64", Code::kConflict).key,
             "trainer.max_tokens_per_device");
 }

@@ -74,6 +74,30 @@ TEST(Replicas, ARunIsTheSameAtEveryNumberOfEngines) {
   }
 }
 
+// The members of a group that find no place wait; so do those of an evaluation.
+TEST(Replicas, AGroupMayBeLargerThanAnEngine) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  testing::write_lines(dir.file("eval.jsonl"), id_rows(3));
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  for (const char* text : {"eval.every_steps=2", "eval.temperature=1", "eval.samples_per_prompt=5"}) {
+    o.set_assignment(text);
+  }
+  std::string samples, metrics;
+  for (const int64_t running : {16, 3, 1}) {
+    SCOPED_TRACE(running);
+    o.set_i64("engine.max_num_seqs", running);
+    const RunLog log = Rig(o).start_and_play();
+    EXPECT_EQ(log.samples.size(), 3u * 16 + 3 * 5);
+    if (running == 16) {
+      samples = drawn(log.samples);
+      metrics = results(log);
+    }
+    EXPECT_EQ(drawn(log.samples), samples);
+    EXPECT_EQ(results(log), metrics);
+  }
+}
+
 TEST(Replicas, AnEngineOfTheHostDrawsTheSameAtEveryNumber) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
