@@ -34,12 +34,11 @@ HWY_INLINE float mask_and_max(float* s, const KeyRange& keys, int64_t block) {
   return hn::GetLane(hn::MaxOfLanes(d, top));
 }
 
-// One online-softmax update of a pair with its scores of this block; turns scores into weights, zero outside `keys`.
-HWY_INLINE void softmax_block(float* s, const KeyRange& keys, int64_t block, float& max, float& sum, float* out,
-                              int64_t dim) {
+// One online-softmax update of a pair whose maximum, this block's masked scores included, is new_max; turns scores into
+// weights, zero where they are masked.
+HWY_INLINE void softmax_block(float* s, int64_t block, float new_max, float& max, float& sum, float* out, int64_t dim) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const float new_max = std::max(max, mask_and_max(s, keys, block));
   auto total = hn::Zero(d);
   for (int64_t j = 0; j < block; j += lanes) {
     const auto shifted = hn::Sub(hn::LoadU(d, s + j), hn::Set(d, new_max));
@@ -78,7 +77,8 @@ class Attending {
     k_t_ = scores_ + pairs_ * P;
     v_ = k_t_ + D * P;
     max_ = v_ + P * D;
-    sum_ = max_ + pairs_;
+    new_max_ = max_ + pairs_;
+    sum_ = new_max_ + pairs_;
     gather_pairs(shape_, static_cast<const T*>(args.q), first_row, rows, kv_head, args.rule.scale, q_);
     std::fill_n(out_, pairs_ * D, 0.0f);
     std::fill_n(max_, pairs_, -std::numeric_limits<float>::infinity());
@@ -128,10 +128,13 @@ class Attending {
     float* scores = scores_ + first * P;
     std::fill_n(scores, m * P, 0.0f);
     multiply_accumulate<B>({q_ + first * D, D, 1, k_t, P, scores, P, m, D, P, {next_, half / Ahead::kLine}});
+    // In two passes, so that the reductions of one pair overlap with those of the next.
     for (int64_t i = first; i < pairs.end; ++i) {
       const KeyRange keys = keys_of_row(args_.rule, position_of(i / shape_.group()), start, P);
-      softmax_block(scores_ + i * P, keys, P, max_[i], sum_[i], out_ + i * D, D);
+      new_max_[i] = std::max(max_[i], mask_and_max(scores_ + i * P, keys, P));
     }
+    for (int64_t i = first; i < pairs.end; ++i)
+      softmax_block(scores_ + i * P, P, new_max_[i], max_[i], sum_[i], out_ + i * D, D);
     const std::byte* next_values = next_ ? next_ + half : nullptr;
     multiply_accumulate<B>(
         {scores, P, 1, v, D, out_ + first * D, D, m, written, D, {next_values, half / Ahead::kLine}});
@@ -141,7 +144,7 @@ class Attending {
   const AttentionShape& shape_;
   int64_t first_row_, kv_head_, pairs_;
   const std::byte* next_ = nullptr;
-  float *q_, *out_, *scores_, *k_t_, *v_, *max_, *sum_;
+  float *q_, *out_, *scores_, *k_t_, *v_, *max_, *new_max_, *sum_;
 };
 
 template <typename T, typename K>
@@ -210,7 +213,7 @@ HWY_EXPORT(attention_shared_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s) {
   const int64_t pairs = kAttentionMaxRows * s.group();
-  return pairs * (2 * s.head_dim + s.block_size + 2) + 2 * s.head_dim * s.block_size;
+  return pairs * (2 * s.head_dim + s.block_size + 3) + 2 * s.head_dim * s.block_size;
 }
 void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_target)(args, rows, kv_head, scratch);
