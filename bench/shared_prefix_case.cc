@@ -45,7 +45,9 @@ SharedPrefixCase::SharedPrefixCase(const BenchModel& bench, const PackedWeights&
 }
 
 PackRules SharedPrefixCase::rules(bool shared) const {
-  return {options_.max_tokens, workspace_.kv.num_blocks, bench_.model->block_size(), shared};
+  BatchRules batch;
+  batch.shared_prefix = shared;
+  return {batch, options_.max_tokens, workspace_.kv.num_blocks, bench_.model->block_size()};
 }
 
 double SharedPrefixCase::seconds(bool shared, float* grads) {
@@ -60,7 +62,7 @@ double SharedPrefixCase::seconds(bool shared, float* grads) {
   const Stopwatch watch;
   MicroBatch micro;
   const PackRules r = rules(shared);
-  for (const auto& part : plan_in_order(items_, r)) {
+  for (const auto& part : plan_micro_batches(items_, r)) {
     micro.fill(part, r, WantedTokens::kLoss);
     pass.train({*bench_.model, packed_, grads}, micro, loss, {forward_ns, head_ns, backward_ns});
   }

@@ -51,4 +51,12 @@ struct MicroBatchParams {
 // Error(kInvalidArgument) where there are fewer units than divisor asks for.
 Partition cut_micro_batches(std::span<const int32_t> lengths, const MicroBatchParams& params);
 
+// Sequences that stay together, with what they take of a budget and what they cost.
+struct WorkUnit {
+  int64_t tokens, cost;  // >= 1, >= 0
+};
+// The same for units that are given; params.group_size, cost and hidden_size are not read. Indices
+// of units.
+Partition cut_micro_batches(std::span<const WorkUnit> units, const MicroBatchParams& params);
+
 }  // namespace rl

@@ -153,11 +153,14 @@ Partition fitting_units(std::span<const Unit> units, const MicroBatchParams& p, 
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-void check(std::span<const int32_t> lengths, const MicroBatchParams& p) {
+void check(const MicroBatchParams& p) {
   require_value(p.max_tokens >= 1, "trainer.max_tokens_per_device",
                 static_cast<double>(p.max_tokens), "at least 1");
   require_value(p.min_count >= 1, "min_count", p.min_count, "at least 1");
   require_value(p.divisor >= 1, "divisor", p.divisor, "at least 1");
+}
+
+void check_groups(std::span<const int32_t> lengths, const MicroBatchParams& p) {
   require_value(p.group_size >= 1, "group_size", p.group_size, "at least 1");
   if (lengths.size() % static_cast<size_t>(p.group_size) == 0) return;
   throw Error(Code::kInvalidArgument,
@@ -171,10 +174,7 @@ void check(std::span<const int32_t> lengths, const MicroBatchParams& p) {
       .with_key("trainer.max_tokens_per_device");
 }
 
-}  // namespace
-
-Partition cut_micro_batches(std::span<const int32_t> lengths, const MicroBatchParams& p) {
-  check(lengths, p);
+Partition cut_units(std::span<const Unit> units, const MicroBatchParams& p) {
   std::vector<Unit> fitting;
   Partition out;
   const auto samples = [](const Unit& u) {
@@ -183,7 +183,7 @@ Partition cut_micro_batches(std::span<const int32_t> lengths, const MicroBatchPa
     return ids;
   };
   int64_t total = 0;
-  for (const Unit& u : make_units(lengths, p)) {
+  for (const Unit& u : units) {
     if (u.tokens > p.max_tokens) {
       if (!p.oversize_alone) fail_oversize(u, p.max_tokens);
       out.push_back(samples(u));
@@ -194,9 +194,9 @@ Partition cut_micro_batches(std::span<const int32_t> lengths, const MicroBatchPa
   }
   if (fitting.empty() && out.size() % static_cast<size_t>(p.divisor) == 0) return out;
   const auto alone = static_cast<int64_t>(out.size());
-  const auto units = static_cast<int64_t>(fitting.size());
+  const auto many = static_cast<int64_t>(fitting.size());
   const int64_t least = std::max(round_up(total, p.max_tokens) / p.max_tokens,
-                                 std::min<int64_t>(units, p.min_count - alone));
+                                 std::min<int64_t>(many, p.min_count - alone));
   const int64_t count = round_up(std::max<int64_t>(1, least) + alone, p.divisor) - alone;
   for (const auto& bin : fitting_units(fitting, p, count)) {
     auto& ids = out.emplace_back();
@@ -207,6 +207,25 @@ Partition cut_micro_batches(std::span<const int32_t> lengths, const MicroBatchPa
     std::sort(ids.begin(), ids.end());
   }
   return out;
+}
+
+}  // namespace
+
+Partition cut_micro_batches(std::span<const int32_t> lengths, const MicroBatchParams& p) {
+  check(p);
+  check_groups(lengths, p);
+  return cut_units(make_units(lengths, p), p);
+}
+
+Partition cut_micro_batches(std::span<const WorkUnit> given, const MicroBatchParams& p) {
+  check(p);
+  std::vector<Unit> units;
+  for (const WorkUnit& u : given) {
+    require_value(u.tokens >= 1, "tokens", static_cast<double>(u.tokens), "at least 1");
+    require_value(u.cost >= 0, "cost", static_cast<double>(u.cost), "at least 0");
+    units.push_back({static_cast<int32_t>(units.size()), 1, u.tokens, u.cost});
+  }
+  return cut_units(units, p);
 }
 
 }  // namespace rl

@@ -674,8 +674,74 @@ constexpr OptionCondition kConditions_102[] = {
      "", "schedule.total_steps", ""},
 };
 constexpr OptionCondition kConditions_103[] = {
+    {"trainer.balance", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_104[] = {
+    {"trainer.balance", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.sequence_packing", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_105[] = {
+    {"trainer.global_batch_size", OptionCondition::kAbove,
+     "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
+};
+constexpr OptionCondition kConditions_106[] = {
+    {"trainer.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_107[] = {
+    {"trainer.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_108[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
+};
+constexpr OptionCondition kConditions_109[] = {
+    {"trainer.num_minibatches", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.global_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_110[] = {
+    {"trainer.oversize", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.max_tokens_per_device", OptionCondition::kIs,
+     "0", "", ""},
+    {"trainer.seq_len", OptionCondition::kIs,
+     "0", "", ""},
+    {"trainer.logprob_max_tokens_per_device", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_111[] = {
+    {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.seq_len", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_112[] = {
+    {"trainer.seq_len", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "false", "", ""},
+    {"trainer.sequence_packing", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_113[] = {
+    {"trainer.seq_len", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.sequence_packing", OptionCondition::kIs,
+     "true", "", ""},
 };
 
 constexpr OptionRule kRules[] = {
@@ -964,10 +1030,41 @@ constexpr OptionRule kRules[] = {
     {"schedule.warmup_steps", "schedule.total_steps", kConditions_102, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_103, 1,
+    {"trainer.balance", "trainer.dynamic_batching", kConditions_103, 2,
+     "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
+     "{trainer.dynamic_batching}"},
+    {"trainer.balance", "trainer.sequence_packing", kConditions_104, 2,
+     "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
+     "{trainer.sequence_packing}"},
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_105, 1,
+     "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
+     "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
+     "= {pipeline.samples_per_prompt} samples"},
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_106, 2,
+     "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
+     "trainer.dynamic_batching is {trainer.dynamic_batching}"},
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_107, 2,
+     "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
+     "trainer.dynamic_batching is {trainer.dynamic_batching}"},
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_108, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_109, 2,
+     "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
+     "trainer.global_batch_size is {trainer.global_batch_size}"},
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_110, 4,
+     "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
+     "{trainer.max_tokens_per_device}"},
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_111, 2,
+     "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
+     "trainer.seq_len is {trainer.seq_len}"},
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_112, 3,
+     "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
+     "trainer.dynamic_batching false its sequences are counted"},
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_113, 3,
+     "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
+     "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };
 
 constexpr PresetSetting kSettings_long_context[] = {

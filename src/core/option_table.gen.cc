@@ -244,6 +244,24 @@ constexpr OptionChoice kChoices_schedule_name[] = {
     {"cosine",
      "Half a cosine from the learning rate to schedule.min_lr at schedule.total_steps."},
 };
+constexpr OptionChoice kChoices_trainer_balance[] = {
+    {"none",
+     "Samples fill micro-batches in the order of the batch."},
+    {"tokens",
+     "Micro-batches have rows as equal as can be: the differencing method of Karmarkar and Karp, "
+     "then repair, so that none exceeds the budget."},
+    {"flops",
+     "The same by work, 6 C L + L^2 for a sequence of L tokens and a model of hidden size C, "
+     "less the work of a prompt that is shared."},
+};
+constexpr OptionChoice kChoices_trainer_oversize[] = {
+    {"error",
+     "The memory plan refuses a budget that the longest sample may exceed, and a step refuses "
+     "such a sample, by name."},
+    {"alone",
+     "A sample above a budget is a micro-batch of its own; the plan reserves memory for the "
+     "longest one."},
+};
 
 constexpr OptionInfo kOptions[] = {
     {"algo.adv_ddof", OptionType::kI64, "1",
@@ -1345,6 +1363,23 @@ constexpr OptionInfo kOptions[] = {
      "Optimizer steps of linear warm-up.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl lr_warmup_steps"},
+    {"trainer.balance", OptionType::kEnum, "none",
+     {},
+     {},
+     false, false, kChoices_trainer_balance, 3, "",
+     "How samples are shared out over the micro-batches of a minibatch. A group stays together "
+     "where it fits.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl balance_batch, Relax balance-data"},
+    {"trainer.dynamic_batching", OptionType::kBool, "true",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Micro-batches take as many sequences as their token budget admits. false gives every "
+     "micro-batch trainer.micro_batch_size sequences, and the plan reserves memory for so many "
+     "of the longest.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl use_dynamic_bsz, OpenRLHF train.dynamic_batch_enable, Relax use-dynamic-batch-size"},
     {"trainer.epochs", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},
@@ -1352,6 +1387,16 @@ constexpr OptionInfo kOptions[] = {
      "Passes over one batch.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl ppo_epochs"},
+    {"trainer.global_batch_size", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 4294967296},
+     false, false, nullptr, 0, "samples",
+     "Samples of one optimizer step, over all devices. A batch is cut into as few minibatches as "
+     "hold at most so many, of equal size as nearly as can be. In a pipeline "
+     "pipeline.prompts_per_step times pipeline.samples_per_prompt must be a multiple of it. 0 "
+     "leaves the cut to trainer.num_minibatches.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "OpenRLHF train.batch_size, verl ppo_mini_batch_size (in prompts)"},
     {"trainer.logprob_chunk_tokens", OptionType::kI64, "256",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1048576},
@@ -1360,20 +1405,75 @@ constexpr OptionInfo kOptions[] = {
      "micro-batch as one chunk.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "Relax log-probs-chunk-size"},
+    {"trainer.logprob_max_tokens_per_device", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 16777216},
+     false, false, nullptr, 0, "tokens",
+     "Token budget of a micro-batch of forward-only passes, those of the reference and of the "
+     "proximal policy. They need no activations for a backward, so it may be larger than that of "
+     "training. They are always packed, in order and without padding. 0 takes twice the rows of "
+     "a training micro-batch.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "Relax log-probs-max-tokens-per-gpu, verl log_prob_max_token_len_per_gpu"},
     {"trainer.max_tokens_per_device", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Tokens of one packed micro-batch. 0 lets the memory plan choose.",
+     "Token budget of a micro-batch, with its padding. A shared prompt counts once. 0 lets the "
+     "memory plan choose.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl ppo_max_token_len_per_gpu"},
+    {"trainer.micro_batch_size", OptionType::kI64, "1",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 65536},
+     false, false, nullptr, 0, "sequences",
+     "Sequences of every micro-batch but the last of a minibatch, without "
+     "trainer.dynamic_batching.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl ppo_micro_batch_size_per_gpu, OpenRLHF train.micro_batch_size"},
     {"trainer.num_minibatches", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "optimizer steps",
-     "Minibatches of one batch; each is one optimizer step.",
+     "Minibatches of one batch; each is one optimizer step. trainer.global_batch_size says the "
+     "same in samples.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl ppo_mini_batch_size, Telescope number_of_minibatches"},
+    {"trainer.oversize", OptionType::kEnum, "error",
+     {},
+     {},
+     false, false, kChoices_trainer_oversize, 2, "",
+     "What becomes of a sample above trainer.max_tokens_per_device, trainer.seq_len or "
+     "trainer.logprob_max_tokens_per_device. Samples are never cut.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "OpenRLHF (alone), verl (assertion), Telescope (cut)"},
+    {"trainer.pad_to_multiple_of", OptionType::kI64, "1",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 65536},
+     false, false, nullptr, 0, "tokens",
+     "A packed micro-batch, or without trainer.sequence_packing every sequence, is padded to a "
+     "multiple of so many rows. Padding carries no loss and adds nothing to a gradient. 1 pads "
+     "nothing.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "Telescope pad_to_multiple_of"},
+    {"trainer.seq_len", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 16777216},
+     false, false, nullptr, 0, "tokens",
+     "Rows that every packed micro-batch is padded to, which are its token budget as well; "
+     "without trainer.sequence_packing rows that every sequence is padded to. A longer sample is "
+     "a matter of trainer.oversize. 0 pads to no fixed length.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "Telescope seq_len"},
+    {"trainer.sequence_packing", OptionType::kBool, "true",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Sequences of a micro-batch stand one after another without padding between them. false "
+     "pads each to the longest of its micro-batch, or to trainer.seq_len, counts that against "
+     "the budget and shares no prompt in training. Log-probs have the same bits.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl use_remove_padding, OpenRLHF ds.packing_samples"},
     {"trainer.shared_prefix", OptionType::kBool, "true",
      {},
      {},

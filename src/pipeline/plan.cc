@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/violations.h"
 #include "model/weight_source.h"
+#include "pipeline/batch_check.h"
 #include "pipeline/planner.h"
 #include "pipeline/run_options.h"
 #include "pipeline/runtime.h"
@@ -271,12 +272,7 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
     if (engine) check_engine(options, config, longest, v);
     if (engine) check_answer(options, "sampling.max_new_tokens", longest, v);
     if (engine && trainer) check_answer(options, "eval.max_new_tokens", longest, v);
-    const int64_t fixed = options.get_i64("trainer.max_tokens_per_device");
-    if (!trainer || fixed == 0 || fixed >= longest - 1) return;
-    v.add(conflict("trainer.max_tokens_per_device", "engine.max_model_len",
-                   str("trainer.max_tokens_per_device is ", fixed,
-                       " but a sample may have engine.max_model_len = ", longest, " tokens"))
-              .with_expected(str("0, or at least ", longest - 1)));
+    if (trainer) check_batches(options, longest, use == PlanUse::kPipeline, v);
   });
   return v.errors();
 }

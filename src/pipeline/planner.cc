@@ -32,6 +32,13 @@ int64_t samples_at_once(const OptionSet& options, PlanUse use) {
   return std::min(most, options.get_i64("engine.max_num_seqs"));
 }
 
+int64_t fixed_tokens_of(const OptionSet& options, int64_t max_model_len) {
+  const BatchRules batch = batch_rules_from(options);
+  if (batch.micro_batch_size > 0) return std::max<int64_t>(1, max_model_len - 1);
+  const bool by_length = batch.seq_len != 0 && batch.packed;
+  return by_length ? batch.seq_len : options.get_i64("trainer.max_tokens_per_device");
+}
+
 }  // namespace
 
 int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv) {
@@ -48,8 +55,9 @@ Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse us
       max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
                                options.get_i64("eval.max_new_tokens"))),
       samples_(samples_at_once(options, use)),
-      fixed_tokens_(options.get_i64("trainer.max_tokens_per_device")),
+      fixed_tokens_(fixed_tokens_of(options, max_model_len_)),
       num_engines_(options.get_i64("engine.num_engines")),
+      batch_(batch_rules_from(options)),
       kv_(kv_shape(config, compute_, kv_format_of(options))),
       engine_(engine_options_from(options, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(options, kv_);
@@ -127,7 +135,7 @@ uint64_t Planner::train_bytes(int64_t max_tokens) const {
 }
 
 int64_t Planner::min_tokens() const {
-  return fixed_tokens_ != 0 ? fixed_tokens_ : up_to_step(max_model_len_);
+  return fixed_tokens_ != 0 ? fixed_tokens_ : up_to_step(batch_.padded(max_model_len_));
 }
 
 int64_t Planner::max_tokens() const {
@@ -135,9 +143,8 @@ int64_t Planner::max_tokens() const {
   if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMostTokens);
   const CheckedI64 samples = CheckedI64(options_.get_i64("pipeline.prompts_per_step")) *
                              CheckedI64(options_.get_i64("pipeline.samples_per_prompt"));
-  const int64_t per_minibatch =
-      ceil_div(samples.get(), options_.get_i64("trainer.num_minibatches"));
-  const int64_t whole = (CheckedI64(per_minibatch) * CheckedI64(max_model_len_)).get();
+  const int64_t per_minibatch = ceil_div(samples.get(), batch_.minibatches(samples.get()));
+  const int64_t whole = (CheckedI64(per_minibatch) * CheckedI64(batch_.padded(max_model_len_))).get();
   return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
 }
 

@@ -51,7 +51,8 @@ class Planner {
   int threads() const { return threads_; }
   Dtype compute() const { return compute_; }
   const EngineOptions& engine() const { return engine_; }
-  int64_t fixed_tokens() const { return fixed_tokens_; }  // trainer.max_tokens_per_device
+  // The token budget that options set, or 0. Micro-batches of a number of sequences have that of one.
+  int64_t fixed_tokens() const { return fixed_tokens_; }
 
  private:
   void add(const char* name, uint64_t bytes);
@@ -65,6 +66,7 @@ class Planner {
   Dtype compute_;
   int threads_;
   int64_t max_model_len_, max_new_tokens_, samples_, fixed_tokens_, num_engines_;
+  BatchRules batch_;
   KvShape kv_;
   EngineOptions engine_;
   uint64_t weight_bytes_ = 0;

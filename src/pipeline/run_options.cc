@@ -166,15 +166,31 @@ Schedule schedule_from(const OptionSet& options) {
 
 }  // namespace
 
+BatchRules batch_rules_from(const OptionSet& options) {
+  BatchRules b;
+  b.global_batch_size = options.get_i64("trainer.global_batch_size");
+  b.num_minibatches = options.get_i64("trainer.num_minibatches");
+  if (!options.get_bool("trainer.dynamic_batching")) {
+    b.micro_batch_size = options.get_i64("trainer.micro_batch_size");
+  }
+  b.logprob_max_tokens = options.get_i64("trainer.logprob_max_tokens_per_device");
+  b.oversize_alone = options.get_string("trainer.oversize") == "alone";
+  b.shared_prefix = options.get_bool("trainer.shared_prefix");
+  b.packed = options.get_bool("trainer.sequence_packing");
+  b.seq_len = options.get_i64("trainer.seq_len");
+  b.pad_to = options.get_i64("trainer.pad_to_multiple_of");
+  b.balance = parse_balance_cost(options.get_string("trainer.balance"));
+  return b;
+}
+
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence) {
   TrainerOptions t;
   t.max_tokens = max_tokens;
   t.max_sequence = max_sequence;
   t.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
-  t.num_minibatches = options.get_i64("trainer.num_minibatches");
   t.epochs = options.get_i64("trainer.epochs");
-  t.shared_prefix = options.get_bool("trainer.shared_prefix");
+  t.batch = batch_rules_from(options);
   fill_algorithm(options, t);
   t.adamw.beta1 = options.get_f64("optimizer.beta1");
   t.adamw.beta2 = options.get_f64("optimizer.beta2");

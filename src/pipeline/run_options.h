@@ -14,6 +14,8 @@ namespace rl {
 class LoadedModel;
 
 KvFormat kv_format_of(const OptionSet& options);
+// How a batch is cut.
+BatchRules batch_rules_from(const OptionSet& options);
 SamplingParams sampling_from(const OptionSet& options);
 // Everything of a request but prompt, keys and number of samples.
 Request request_from(const OptionSet& options);

@@ -2,7 +2,8 @@
 // than one table.
 #include "train/micro_batch.h"
 
-#include "core/error.h"
+#include <algorithm>
+
 #include "model/head.h"
 
 namespace rl {
@@ -14,8 +15,10 @@ void MicroBatch::fill(std::span<const PackItem> items, const PackRules& rules, W
   wanted_.clear();
   block_size_ = rules.block_size;
   next_block_ = 0;
+  int64_t longest = 0;
+  for (const PackItem& item : items) longest = std::max<int64_t>(longest, item.rows);
   while (!items.empty()) {
-    const size_t run = run_length(items, rules.share_prompts);
+    const size_t run = run_length(items, rules.shares());
     int32_t trunk = -1;
     if (run > 1) {
       trunk = static_cast<int32_t>(sequences_.size());
@@ -26,10 +29,11 @@ void MicroBatch::fill(std::span<const PackItem> items, const PackRules& rules, W
       const int32_t first = trunk < 0 ? 0 : item.sample->prompt_tokens;
       if (item.rows > first) add_sequence(*item.sample, first, item.rows, trunk);
       add_wanted(item, trunk, which);
+      if (!rules.batch.packed) add_padding(rules.batch.padded(longest) - item.rows, rules.longest);
     }
     items = items.subspan(run);
   }
-  RL_CHECK(rows() <= rules.rows && next_block_ <= rules.blocks);
+  if (rules.batch.packed) add_padding(rules.batch.padded(rows()) - rows(), rules.longest);
   // The tables stay where they are from here on, so that sequences may point into them.
   const int32_t* table = tables_.data();
   for (SequenceRows& s : sequences_) {
@@ -47,6 +51,16 @@ void MicroBatch::add_sequence(const Sample& sample, int32_t first, int32_t end, 
   sequences_.push_back({row, end - first, first, nullptr, trunk});
   ids_.insert(ids_.end(), sample.ids.begin() + first, sample.ids.begin() + end);
   for (int64_t b = shared; b < blocks; ++b) tables_.push_back(next_block_++);
+}
+
+void MicroBatch::add_padding(int64_t rows, int64_t longest) {
+  while (rows > 0) {
+    const auto some = static_cast<int32_t>(std::min(rows, longest));
+    sequences_.push_back({static_cast<int32_t>(ids_.size()), some, 0, nullptr});
+    ids_.insert(ids_.end(), static_cast<size_t>(some), 0);
+    for (int64_t b = kv_blocks_of(some, block_size_); b > 0; --b) tables_.push_back(next_block_++);
+    rows -= some;
+  }
 }
 
 void MicroBatch::add_wanted(const PackItem& item, int32_t trunk, WantedTokens which) {

@@ -1,6 +1,7 @@
 // The rows of one micro-batch: ids, sequences with their KV blocks, and the rows that predict
 // wanted tokens. The prompt of a run of several items is one sequence, their trunk, and its last
-// row predicts the first token of each of them.
+// row predicts the first token of each of them. Padding is sequences of the token 0 that nothing is
+// wanted of: their gradients are zero, so they add nothing to any other.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -22,7 +23,7 @@ struct WantedRow {
 
 class MicroBatch {
  public:
-  // The items of one micro-batch of a plan made by these rules.
+  // The items of one micro-batch of a plan made by these rules, and its padding.
   void fill(std::span<const PackItem> items, const PackRules& rules, WantedTokens which);
 
   ForwardBatch batch() const { return {ids_, sequences_}; }
@@ -34,6 +35,7 @@ class MicroBatch {
  private:
   // Positions [first, end) of a sample as a sequence, with the blocks behind the trunk's whole ones.
   void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk);
+  void add_padding(int64_t rows, int64_t longest);
   void add_wanted(const PackItem& item, int32_t trunk, WantedTokens which);
 
   int64_t block_size_ = 0;

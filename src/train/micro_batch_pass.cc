@@ -9,8 +9,8 @@
 
 namespace rl {
 
-HeadChunk MicroBatchPass::forward_chunk(const Model& model, std::span<const WantedRow> wanted) {
-  HeadBuffers& head = workspace_.head;
+HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers& forward,
+                                        HeadBuffers& head, std::span<const WantedRow> wanted) {
   rows_.clear();
   ids_.clear();
   inv_temperature_.clear();
@@ -19,7 +19,7 @@ HeadChunk MicroBatchPass::forward_chunk(const Model& model, std::span<const Want
     ids_.push_back(w.id);
     inv_temperature_.push_back(w.inv_temperature);
   }
-  gather_rows(model, workspace_.forward.hidden, rows_, head);
+  gather_rows(model, forward.hidden, rows_, head);
   head_forward(model, inv_temperature_, head);
   logprobs_.resize(wanted.size());
   entropies_.resize(wanted.size());
@@ -32,10 +32,12 @@ HeadChunk MicroBatchPass::forward_chunk(const Model& model, std::span<const Want
 
 void MicroBatchPass::score(const Model& model, const MicroBatch& micro,
                            FunctionRef<void(const HeadChunk& chunk)> visit) {
-  forward(model, micro.batch(), workspace_.kv, workspace_.forward, nullptr);
+  ScoringBuffers& b = workspace_.scoring;
+  forward(model, micro.batch(), b.kv, b.forward, nullptr);
   const std::span<const WantedRow> wanted = micro.wanted();
   for (size_t at = 0; at < wanted.size(); at += chunk_rows())
-    visit(forward_chunk(model, wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at))));
+    visit(forward_chunk(model, b.forward, b.head,
+                        wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at))));
 }
 
 void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
@@ -59,7 +61,8 @@ void MicroBatchPass::run_head(const Training& t, const MicroBatch& micro,
   const std::span<const WantedRow> wanted = micro.wanted();
   for (size_t at = 0; at < wanted.size(); at += chunk_rows()) {
     const HeadChunk chunk =
-        forward_chunk(t.model, wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at)));
+        forward_chunk(t.model, workspace_.forward, workspace_.head,
+                      wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at)));
     backward_chunk(t, chunk, loss(chunk));
   }
 }

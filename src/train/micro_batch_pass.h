@@ -25,7 +25,8 @@ class MicroBatchPass {
   MicroBatchPass(TrainWorkspace& workspace, const PhaseTimer::Place& place)
       : workspace_(workspace), place_(place) {}
 
-  // Forward without gradients: visit sees every chunk.
+  // Forward without gradients: visit sees every chunk. The micro-batch may be as large as
+  // TrainerOptions::logprob_rows.
   void score(const Model& model, const MicroBatch& micro,
              FunctionRef<void(const HeadChunk& chunk)> visit);
 
@@ -46,7 +47,8 @@ class MicroBatchPass {
 
  private:
   size_t chunk_rows() const { return static_cast<size_t>(workspace_.head.max_rows); }
-  HeadChunk forward_chunk(const Model& model, std::span<const WantedRow> wanted);
+  HeadChunk forward_chunk(const Model& model, const ForwardBuffers& forward, HeadBuffers& head,
+                          std::span<const WantedRow> wanted);
   void backward_chunk(const Training& training, const HeadChunk& chunk, const HeadGradient& grad);
   void run_head(const Training& training, const MicroBatch& micro,
                 FunctionRef<HeadGradient(const HeadChunk& chunk)> loss);

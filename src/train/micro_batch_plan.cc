@@ -1,6 +1,8 @@
+// Sizes are kept up to date item by item, so that a plan takes time in proportion to its items.
 #include "train/micro_batch_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/error.h"
 
@@ -14,39 +16,61 @@ bool same_prompt(const Sample& a, const Sample& b) {
 
 class InOrder {
  public:
-  InOrder(const PackRules& rules) : rules_(rules), run_(rules.block_size) {}
+  explicit InOrder(const PackRules& rules) : rules_(rules), run_(rules.block_size) {}
 
   void add_run(std::span<const PackItem> items) {
     close_run();
-    RunSize whole(rules_.block_size);
-    for (const PackItem& item : items) whole.add(item);
-    const bool alone = whole.rows() <= rules_.rows && whole.blocks() <= rules_.blocks;
-    if (alone && !fits(whole)) begin();
-    for (const PackItem& item : items) {
-      RunSize more = run_;
-      more.add(item);
-      if (!fits(more)) {
-        begin();
-        more = RunSize(rules_.block_size);
-        more.add(item);
-        RL_CHECK(fits(more));
-      }
-      run_ = more;
-      if (plan_.empty()) plan_.emplace_back();
-      plan_.back().push_back(item);
+    if (rules_.batch.micro_batch_size == 0 && rules_.batch.packed && fits_alone(items, rules_)) {
+      const RunSize whole = size_of(items, rules_);
+      if (!fits(whole, items.front())) begin();
     }
+    for (const PackItem& item : items) {
+      if (!fits(run_with(item), item)) begin();
+      add(item);
+    }
+  }
+
+  static bool fits_alone(std::span<const PackItem> items, const PackRules& rules) {
+    const RunSize whole = size_of(items, rules);
+    return rules.batch.padded(whole.rows()) <= rules.rows && whole.blocks() <= rules.blocks;
+  }
+  static RunSize size_of(std::span<const PackItem> items, const PackRules& rules) {
+    RunSize size(rules.block_size);
+    for (const PackItem& item : items) size.add(item);
+    return size;
   }
 
   MicroBatchPlan take() { return std::move(plan_); }
 
  private:
-  bool fits(const RunSize& run) const {
-    return rows_ + run.rows() <= rules_.rows && blocks_ + run.blocks() <= rules_.blocks;
+  RunSize run_with(const PackItem& item) const {
+    RunSize more = run_;
+    more.add(item);
+    return more;
+  }
+  // The run as it would be with the item; an empty micro-batch takes any.
+  bool fits(const RunSize& run, const PackItem& item) const {
+    const auto taken = plan_.empty() ? 0 : static_cast<int64_t>(plan_.back().size());
+    if (taken == 0) return true;
+    if (rules_.batch.micro_batch_size > 0) return taken < rules_.batch.micro_batch_size;
+    if (rules_.batch.packed) {
+      return rules_.batch.padded(rows_ + run.rows()) <= rules_.rows &&
+             blocks_ + run.blocks() <= rules_.blocks;
+    }
+    const int64_t length = rules_.batch.padded(std::max<int64_t>(longest_, item.rows));
+    return (taken + 1) * length <= rules_.rows &&
+           (taken + 1) * (kv_blocks_of(length, rules_.block_size) + 1) <= rules_.blocks;
+  }
+  void add(const PackItem& item) {
+    if (plan_.empty()) plan_.emplace_back();
+    plan_.back().push_back(item);
+    run_.add(item);
+    longest_ = std::max<int64_t>(longest_, item.rows);
   }
   void begin() {
     if (!plan_.empty()) plan_.emplace_back();
     run_ = RunSize(rules_.block_size);
-    rows_ = blocks_ = 0;
+    rows_ = blocks_ = longest_ = 0;
   }
   void close_run() {
     rows_ += run_.rows();
@@ -56,9 +80,63 @@ class InOrder {
 
   const PackRules& rules_;
   MicroBatchPlan plan_;
-  int64_t rows_ = 0, blocks_ = 0;  // of the runs before the last, in the last micro-batch
-  RunSize run_;                    // of the last run, in the last micro-batch
+  // Of the last micro-batch: rows and blocks of the runs before the last one, which is run_.
+  int64_t rows_ = 0, blocks_ = 0, longest_ = 0;
+  RunSize run_;
 };
+
+MicroBatchPlan in_order(std::span<const PackItem> items, const PackRules& rules) {
+  InOrder plan(rules);
+  while (!items.empty()) {
+    const size_t run = run_length(items, rules.shares());
+    plan.add_run(items.first(run));
+    items = items.subspan(run);
+  }
+  return plan.take();
+}
+
+// What is not taken apart: runs, or the pieces of a run that fits no micro-batch.
+MicroBatchPlan pieces_of(std::span<const PackItem> items, const PackRules& rules) {
+  MicroBatchPlan pieces;
+  while (!items.empty()) {
+    const auto run = items.first(run_length(items, rules.shares()));
+    const MicroBatchPlan parts = in_order(run, rules);
+    pieces.insert(pieces.end(), parts.begin(), parts.end());
+    items = items.subspan(run.size());
+  }
+  return pieces;
+}
+
+// Blocks are counted as the rows that they stand for, so that one budget holds for both.
+WorkUnit unit_of(std::span<const PackItem> piece, const PackRules& rules) {
+  const RunSize size = InOrder::size_of(piece, rules);
+  const auto cost = [&](int64_t rows) { return sequence_cost(rules.batch.balance, rules.hidden_size, rows); };
+  const int64_t rows_of_blocks = (size.blocks() * rules.rows + rules.blocks - 1) / rules.blocks;
+  WorkUnit unit{std::max(size.rows(), rows_of_blocks), 0};
+  for (const PackItem& item : piece) unit.cost += cost(item.rows);
+  unit.cost -= (static_cast<int64_t>(piece.size()) - 1) * cost(piece.front().sample->prompt_tokens);
+  return unit;
+}
+
+MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules) {
+  RL_CHECK(rules.batch.packed && rules.batch.micro_batch_size == 0);
+  const MicroBatchPlan pieces = pieces_of(items, rules);
+  std::vector<WorkUnit> units;
+  for (const auto& piece : pieces) units.push_back(unit_of(piece, rules));
+  MicroBatchParams params;
+  params.max_tokens = rules.batch.seq_len != 0 ? rules.rows : rules.rows / rules.batch.pad_to * rules.batch.pad_to;
+  params.oversize_alone = true;
+  MicroBatchPlan plan;
+  if (units.empty()) return plan;
+  for (const auto& bin : cut_micro_batches(units, params)) {
+    auto& some = plan.emplace_back();
+    for (const int32_t u : bin) {
+      const auto& piece = pieces[static_cast<size_t>(u)];
+      some.insert(some.end(), piece.begin(), piece.end());
+    }
+  }
+  return plan;
+}
 
 }  // namespace
 
@@ -72,9 +150,9 @@ PackItem make_pack_item(const Sample& sample, int32_t index, WantedTokens which)
   return item;
 }
 
-size_t run_length(std::span<const PackItem> items, bool share_prompts) {
+size_t run_length(std::span<const PackItem> items, bool shares) {
   size_t n = 1;
-  while (share_prompts && n < items.size() && same_prompt(*items[0].sample, *items[n].sample)) ++n;
+  while (shares && n < items.size() && same_prompt(*items[0].sample, *items[n].sample)) ++n;
   return n;
 }
 
@@ -94,17 +172,11 @@ int64_t RunSize::blocks() const {
   return kv_blocks_of(prompt_, block_size_) + own_blocks_;
 }
 
-MicroBatchPlan plan_in_order(std::span<const PackItem> items, const PackRules& rules) {
+MicroBatchPlan plan_micro_batches(std::span<const PackItem> items, const PackRules& rules) {
   std::vector<PackItem> some;
   std::copy_if(items.begin(), items.end(), std::back_inserter(some),
                [](const PackItem& item) { return item.rows > 0; });
-  InOrder plan(rules);
-  for (std::span<const PackItem> rest = some; !rest.empty();) {
-    const size_t run = run_length(rest, rules.share_prompts);
-    plan.add_run(rest.first(run));
-    rest = rest.subspan(run);
-  }
-  return plan.take();
+  return rules.batch.balance == BalanceCost::kNone ? in_order(some, rules) : balanced(some, rules);
 }
 
 }  // namespace rl

@@ -1,15 +1,16 @@
 // Which sequences go into one micro-batch, by shape alone. A sequence is the part of a sample up to
 // its last wanted token: row t predicts ids[t + 1], so the last wanted token is a target only.
 //
-// Neighbours with the same prompt are a run. With share_prompts the prompt's rows and whole KV
+// Neighbours with the same prompt are a run. With shared_prefix the prompt's rows and whole KV
 // blocks are counted once for those of them that are in one micro-batch, and a run that fits one is
-// not cut.
+// not cut. Padding is counted as rows. A sequence that fits no micro-batch has one of its own.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "data/sample.h"
+#include "train/batch_rules.h"
 
 namespace rl {
 
@@ -27,17 +28,24 @@ struct PackItem {
 };
 PackItem make_pack_item(const Sample& sample, int32_t index, WantedTokens which);
 
+// BatchRules with the sizes of one pass.
 struct PackRules {
-  int64_t rows = 0, blocks = 0, block_size = 0;  // of a micro-batch at most; tokens of a KV block
-  bool share_prompts = true;
+  BatchRules batch;
+  int64_t rows = 0;    // of a micro-batch at most, with its padding
+  int64_t blocks = 0;  // KV blocks at most; without packed those of padding are among them
+  int64_t block_size = 0;
+  int64_t longest = 0;      // rows of a sequence of padding at most
+  int64_t hidden_size = 1;  // of the model, for BalanceCost::kFlops
+
+  bool shares() const { return batch.shared_prefix && batch.packed; }
 };
 
 inline int64_t kv_blocks_of(int64_t rows, int64_t block_size) {
   return (rows + block_size - 1) / block_size;
 }
 
-// How many of the first items make one run: 1 without share_prompts. items is not empty.
-size_t run_length(std::span<const PackItem> items, bool share_prompts);
+// How many of the first items make one run: 1 when prompts are not shared. items is not empty.
+size_t run_length(std::span<const PackItem> items, bool shares);
 
 // What the members of one run take in a micro-batch.
 class RunSize {
@@ -55,10 +63,11 @@ class RunSize {
   int64_t first_rows_ = 0;
 };
 
-// Items without rows are left out. Each of the others fits the rules alone.
+// Items without rows are left out; in a micro-batch they keep their order. In order, a new
+// micro-batch begins when the next run, or an item of a run that fits none, does not fit. Balanced,
+// runs and the pieces of those that fit none are shared out by cut_micro_batches (algo/balance.h);
+// that needs packed and a budget of tokens.
 using MicroBatchPlan = std::vector<std::vector<PackItem>>;
-// Items in order; a new micro-batch begins when the next run, or an item of a run that fits none,
-// does not fit.
-MicroBatchPlan plan_in_order(std::span<const PackItem> items, const PackRules& rules);
+MicroBatchPlan plan_micro_batches(std::span<const PackItem> items, const PackRules& rules);
 
 }  // namespace rl

@@ -22,7 +22,7 @@ void check_length(const Sample& s, const SampleLimits& limits) {
         .with_expected(str("at most ", limit, " tokens"));
   };
   if (tokens > limits.max_sample) too_long("trainer.max_sequence", limits.max_sample);
-  if (tokens - 1 > limits.max_rows) too_long("trainer.max_tokens_per_device", limits.max_rows + 1);
+  if (tokens - 1 > limits.max_rows) too_long(limits.rows_key, limits.max_rows + 1);
   if (tokens - 1 > limits.max_positions) too_long("engine.max_model_len", limits.max_positions + 1);
 }
 

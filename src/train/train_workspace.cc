@@ -1,5 +1,8 @@
-// Pieces are booked in the order of PieceIndex; the constructor carves them by that index.
+// Pieces are booked in the order of PieceIndex; the constructor carves them by that index. Pieces of
+// a forward-only pass lie over them.
 #include "train/train_workspace.h"
+
+#include <algorithm>
 
 namespace rl {
 namespace {
@@ -11,28 +14,76 @@ std::byte* piece(const ArenaPlan& plan, std::byte* data, PieceIndex index) {
 }
 
 // Rows of the longest sequence: its last token is only a target.
-int64_t longest_rows(const TrainerOptions& o) { return o.longest_sample() - 1; }
+int64_t longest_rows(const TrainerOptions& o) {
+  return std::max<int64_t>(1, o.longest_sample() - 1);
+}
+
+int64_t blocks_of(int64_t rows, int64_t block_size) { return (rows + block_size - 1) / block_size; }
+
+uint64_t kv_bytes(const KvShape& kv, int64_t blocks) {
+  return (CheckedU64(blocks) * CheckedU64(kv.block_bytes())).get();
+}
+
+int64_t all_kv_blocks(const TrainShape& s, const TrainerOptions& o) {
+  const int64_t block_size = s.kv.attention.block_size;
+  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
+}
+
+// The pieces of ScoringBuffers, in the order of its members.
+ArenaPlan plan_scoring(const TrainShape& s, const TrainerOptions& o) {
+  ArenaPlan plan;
+  plan.book("forward", ForwardBuffers::bytes(s.config, s.kv, o.logprob_rows(), s.num_threads));
+  plan.book("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
+  plan.book("KV", kv_bytes(s.kv, logprob_kv_blocks(o, s.kv.attention.block_size)));
+  return plan;
+}
 
 }  // namespace
 
-int64_t training_kv_blocks(const TrainerOptions& options, int64_t block_size) {
-  return 2 * ((options.max_tokens + block_size - 1) / block_size);
+int64_t training_kv_blocks(const TrainerOptions& o, int64_t block_size) {
+  const int64_t by_rows = 2 * blocks_of(o.train_rows(), block_size);
+  const int64_t count = o.batch.micro_batch_size;
+  if (count == 0 && o.batch.packed) return by_rows;
+  const int64_t each = blocks_of(o.batch.padded(o.longest_rows()), block_size) + 1;
+  return std::max(by_rows, std::max<int64_t>(count, 1) * each);
+}
+
+int64_t padding_kv_blocks(const TrainerOptions& o, int64_t block_size) {
+  if (!o.batch.packed || !o.batch.pads()) return 0;
+  return blocks_of(o.train_rows(), block_size) + blocks_of(o.train_rows(), longest_rows(o)) + 1;
+}
+
+int64_t logprob_kv_blocks(const TrainerOptions& o, int64_t block_size) {
+  return 2 * blocks_of(o.logprob_rows(), block_size);
 }
 
 ArenaPlan plan_train_workspace(const TrainShape& s, const TrainerOptions& o) {
+  const int64_t rows = o.train_rows();
   ArenaPlan plan;
-  plan.book("saved activations", SavedActivations::bytes(s.config, s.compute(), o.max_tokens));
-  plan.book("forward buffers", ForwardBuffers::bytes(s.config, s.kv, o.max_tokens, s.num_threads));
+  plan.book("saved activations", SavedActivations::bytes(s.config, s.compute(), rows));
+  plan.book("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
   plan.book("backward buffers",
-            BackwardBuffers::bytes(s.config, s.kv, o.max_tokens, longest_rows(o), s.num_threads));
+            BackwardBuffers::bytes(s.config, s.kv, rows, longest_rows(o), s.num_threads));
   plan.book("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), true));
-  plan.book(
-      "hidden gradients",
-      (CheckedU64(o.max_tokens) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
-  const int64_t blocks = training_kv_blocks(o, s.kv.attention.block_size);
-  plan.book("training KV", (CheckedU64(blocks) * CheckedU64(s.kv.block_bytes())).get());
+  plan.book("hidden gradients",
+            (CheckedU64(rows) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
+  plan.book("training KV", kv_bytes(s.kv, all_kv_blocks(s, o)));
+  const uint64_t scoring = ScoringBuffers::bytes(s, o), training = plan.total_bytes();
+  if (scoring > training) plan.book("log-probs beyond training", scoring - training);
   return plan;
 }
+
+uint64_t ScoringBuffers::bytes(const TrainShape& s, const TrainerOptions& o) {
+  return plan_scoring(s, o).total_bytes();
+}
+
+ScoringBuffers::ScoringBuffers(const TrainShape& s, const TrainerOptions& o, std::byte* data)
+    : forward(s.config, s.kv, o.logprob_rows(), s.num_threads,
+              data + plan_scoring(s, o).pieces()[0].offset),
+      head(s.config, s.compute(), o.chunk_rows(), false,
+           data + plan_scoring(s, o).pieces()[1].offset),
+      kv{s.kv, data + plan_scoring(s, o).pieces()[2].offset,
+         logprob_kv_blocks(o, s.kv.attention.block_size)} {}
 
 TrainWorkspace::TrainWorkspace(const TrainShape& shape, const TrainerOptions& options,
                                std::byte* data)
@@ -40,12 +91,13 @@ TrainWorkspace::TrainWorkspace(const TrainShape& shape, const TrainerOptions& op
 
 TrainWorkspace::TrainWorkspace(const TrainShape& s, const TrainerOptions& o, const ArenaPlan& plan,
                                std::byte* data)
-    : saved(s.config, s.compute(), o.max_tokens, piece(plan, data, kSaved)),
-      forward(s.config, s.kv, o.max_tokens, s.num_threads, piece(plan, data, kForward)),
-      backward(s.config, s.kv, o.max_tokens, longest_rows(o), s.num_threads,
+    : saved(s.config, s.compute(), o.train_rows(), piece(plan, data, kSaved)),
+      forward(s.config, s.kv, o.train_rows(), s.num_threads, piece(plan, data, kForward)),
+      backward(s.config, s.kv, o.train_rows(), longest_rows(o), s.num_threads,
                piece(plan, data, kBackward)),
       head(s.config, s.compute(), o.chunk_rows(), true, piece(plan, data, kHead)),
       d_hidden(reinterpret_cast<float*>(piece(plan, data, kDHidden))),
-      kv{s.kv, piece(plan, data, kKv), training_kv_blocks(o, s.kv.attention.block_size)} {}
+      kv{s.kv, piece(plan, data, kKv), all_kv_blocks(s, o)},
+      scoring(s, o, data) {}
 
 }  // namespace rl

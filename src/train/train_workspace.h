@@ -16,12 +16,23 @@ struct TrainShape {
   Dtype compute() const { return kv.attention.dtype; }
 };
 
-// Blocks of the training KV pool. A sequence wastes less than one block, so micro-batches of
-// sequences of at least one block of rows fill the token budget; shorter ones may use up the blocks
-// first.
+// Blocks of the training KV pool, those of padding not counted, and of padding. A sequence wastes
+// less than one block, so micro-batches of sequences of at least one block of rows fill the token
+// budget; shorter ones may use up the blocks first.
 int64_t training_kv_blocks(const TrainerOptions& options, int64_t block_size);
+int64_t padding_kv_blocks(const TrainerOptions& options, int64_t block_size);
+int64_t logprob_kv_blocks(const TrainerOptions& options, int64_t block_size);
 
 ArenaPlan plan_train_workspace(const TrainShape& shape, const TrainerOptions& options);
+
+// What a forward-only pass works in. Its bytes are those of training, as the two never meet.
+struct ScoringBuffers {
+  ScoringBuffers(const TrainShape& shape, const TrainerOptions& options, std::byte* data);
+  static uint64_t bytes(const TrainShape& shape, const TrainerOptions& options);
+  ForwardBuffers forward;
+  HeadBuffers head;
+  KvPool kv;
+};
 
 class TrainWorkspace {
  public:
@@ -31,8 +42,9 @@ class TrainWorkspace {
   ForwardBuffers forward;
   BackwardBuffers backward;
   HeadBuffers head;
-  float* d_hidden;  // (max_tokens, C)
+  float* d_hidden;  // (train_rows, C)
   KvPool kv;
+  ScoringBuffers scoring;
 
  private:
   TrainWorkspace(const TrainShape& shape, const TrainerOptions& options, const ArenaPlan& plan,

@@ -107,7 +107,7 @@ void Trainer::logprobs(const Model& model, std::span<const Sample* const> sample
                 str("out has ", out.size(), " spans, expected ", samples.size()));
   }
   for (size_t i = 0; i < samples.size(); ++i) {
-    check_sequence(*samples[i], impl_->limits(model));
+    check_sequence(*samples[i], impl_->scoring_limits(model));
     check_token_array(*samples[i], "out", out[i].size());
   }
   impl_->logprobs(model, samples, out);
@@ -131,6 +131,14 @@ void Trainer::set_options(const TrainerOptions& options) {
         .with_key(key);
   };
   require_same("trainer.max_tokens_per_device", now.max_tokens, options.max_tokens);
+  require_same("trainer.micro_batch_size", now.batch.micro_batch_size,
+               options.batch.micro_batch_size);
+  require_same("trainer.sequence_packing", now.batch.packed, options.batch.packed);
+  require_same("trainer.seq_len", now.batch.seq_len, options.batch.seq_len);
+  require_same("trainer.pad_to_multiple_of", now.batch.pad_to, options.batch.pad_to);
+  require_same("trainer.oversize", now.batch.oversize_alone, options.batch.oversize_alone);
+  require_same("trainer.logprob_max_tokens_per_device", now.batch.logprob_max_tokens,
+               options.batch.logprob_max_tokens);
   require_same("trainer.max_sequence", now.max_sequence, options.max_sequence);
   require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens,
                options.logprob_chunk_tokens);

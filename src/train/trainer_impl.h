@@ -36,7 +36,8 @@ struct Trainer::Impl {
 
   void require_whole() const;
   void check(std::span<const TrainSample> samples) const;
-  SampleLimits limits(const Model& which) const;
+  SampleLimits training_limits() const;
+  SampleLimits scoring_limits(const Model& which) const;
   void order(std::span<const TrainSample> samples);
   void score_reference(TrainMetrics& metrics);
   void score_proximal(TrainMetrics& metrics);
@@ -51,10 +52,8 @@ struct Trainer::Impl {
   void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics);
   void optimize(TrainMetrics& metrics);
   void name_non_finite(TrainMetrics& metrics);
-  PackRules pack_rules() const {
-    return {options.max_tokens, workspace.kv.num_blocks, model.block_size(),
-            options.shared_prefix};
-  }
+  PackRules training_rules() const;
+  PackRules scoring_rules() const;
   CheckpointArrays arrays() {
     return {&model.layout(), masters(), optimizer.first_moments(), optimizer.second_moments()};
   }

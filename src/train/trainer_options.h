@@ -1,6 +1,7 @@
 // Settings of the trainer, and the memory they ask for. Sizes are a pure function of the model's
 // configuration, the shape of its KV, these settings and the number of threads.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "core/arena.h"
 #include "core/dtype.h"
 #include "model/model_config.h"
+#include "train/batch_rules.h"
 
 namespace rl {
 
@@ -37,9 +39,8 @@ struct TrainerOptions {
   int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
   int64_t logprob_chunk_tokens =
       256;  // trainer.logprob_chunk_tokens: head rows at a time; 0: a micro-batch at once
-  int64_t num_minibatches = 1;  // trainer.num_minibatches, each is one optimizer step
-  int64_t epochs = 1;           // trainer.epochs over the samples of one step
-  bool shared_prefix = true;    // trainer.shared_prefix: equal prompts of neighbours, once
+  int64_t epochs = 1;  // trainer.epochs over the samples of one step
+  BatchRules batch;
 
   PolicyLossParams policy_loss;
   ClipCovParams clip_cov;  // its ratio is kl_cov's as well
@@ -57,9 +58,14 @@ struct TrainerOptions {
   double grad_clip = 1.0;  // optimizer.grad_clip; 0: off
 
   int64_t longest_sample() const { return max_sequence != 0 ? max_sequence : max_tokens + 1; }
+  // Rows of the longest sequence that is trained on.
+  int64_t longest_rows() const;
+  // Rows of a training and of a forward-only micro-batch at most, with padding.
+  int64_t train_rows() const;
+  int64_t logprob_budget() const;
+  int64_t logprob_rows() const;
   int64_t chunk_rows() const {
-    return logprob_chunk_tokens != 0 && logprob_chunk_tokens < max_tokens ? logprob_chunk_tokens
-                                                                          : max_tokens;
+    return logprob_chunk_tokens != 0 ? std::min(logprob_chunk_tokens, train_rows()) : train_rows();
   }
 };
 

@@ -39,9 +39,38 @@ void StepSums::finish(TrainMetrics& m) const {
   m.probabilities = probabilities;
 }
 
-SampleLimits Trainer::Impl::limits(const Model& which) const {
-  return {which.config().vocab, which.max_positions(), options.max_tokens,
+SampleLimits Trainer::Impl::training_limits() const {
+  const BatchRules& b = options.batch;
+  const bool by_length = b.seq_len != 0;
+  const int64_t rows = b.oversize_alone ? options.longest_rows()
+                       : by_length      ? std::min(b.seq_len, options.longest_rows())
+                                        : options.longest_rows();
+  return {model.config().vocab, model.max_positions(), rows,
+          by_length ? "trainer.seq_len" : "trainer.max_tokens_per_device",
           options.longest_sample()};
+}
+
+SampleLimits Trainer::Impl::scoring_limits(const Model& which) const {
+  return {which.config().vocab, which.max_positions(), options.logprob_rows(),
+          "trainer.logprob_max_tokens_per_device", options.longest_sample()};
+}
+
+PackRules Trainer::Impl::training_rules() const {
+  const int64_t block_size = model.block_size();
+  return {options.batch,
+          options.max_tokens,
+          training_kv_blocks(options, block_size),
+          block_size,
+          std::max<int64_t>(1, options.longest_sample() - 1),
+          model.config().hidden};
+}
+
+// By tokens, packed and in order, without padding: none of it would change a log-prob.
+PackRules Trainer::Impl::scoring_rules() const {
+  BatchRules batch;
+  batch.shared_prefix = options.batch.shared_prefix;
+  const int64_t block_size = model.block_size();
+  return {batch, options.logprob_budget(), logprob_kv_blocks(options, block_size), block_size};
 }
 
 void Trainer::Impl::check(std::span<const TrainSample> samples) const {
@@ -49,14 +78,15 @@ void Trainer::Impl::check(std::span<const TrainSample> samples) const {
     const TrainSample& s = samples[i];
     if (s.sample == nullptr)
       throw Error(Code::kInvalidArgument, str("sample ", i, " of the step is null"));
-    check_trainable(*s.sample, limits(model));
+    check_trainable(*s.sample, training_limits());
+    check_sequence(*s.sample, scoring_limits(model));
     if (!s.token_advantages.empty())
       check_token_array(*s.sample, "token_advantages", s.token_advantages.size());
     if (!s.ref_logprobs.empty())
       check_token_array(*s.sample, "ref_logprobs", s.ref_logprobs.size());
     if (!options.kl_in_loss || !s.ref_logprobs.empty()) continue;
     if (reference != nullptr) {
-      check_sequence(*s.sample, limits(*reference));
+      check_sequence(*s.sample, scoring_limits(*reference));
     } else if (s.sample->generated() > 0) {
       throw Error(Code::kFailedPrecondition,
                   str("sample ", s.sample->id,
@@ -93,7 +123,7 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   if (options.kl_in_loss) score_reference(metrics);
   score_proximal(metrics);
   sums = {};
-  const auto count = static_cast<int64_t>(items.size()), parts = options.num_minibatches;
+  const auto count = static_cast<int64_t>(items.size()), parts = options.batch.minibatches(count);
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = count * part / parts, end = count * (part + 1) / parts;
@@ -134,9 +164,9 @@ void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> 
     const auto index = static_cast<int32_t>(all.size());
     all.push_back(make_pack_item(*s, index, WantedTokens::kGenerated));
   }
-  const PackRules rules = pack_rules();
+  const PackRules rules = scoring_rules();
   MicroBatch batch;
-  for (const auto& some : plan_in_order(all, rules)) {
+  for (const auto& some : plan_micro_batches(all, rules)) {
     batch.fill(some, rules, WantedTokens::kGenerated);
     pass.score(which, batch, [&](const HeadChunk& chunk) {
       for (size_t i = 0; i < chunk.wanted.size(); ++i)
@@ -225,8 +255,8 @@ void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainM
   minibatch_sums = {};
   non_finite.clear();
   if (is_minibatch_loss(options)) minibatch_loss();
-  const PackRules rules = pack_rules();
-  for (const auto& part : plan_in_order(some, rules)) {
+  const PackRules rules = training_rules();
+  for (const auto& part : plan_micro_batches(some, rules)) {
     micro.fill(part, rules, WantedTokens::kLoss);
     for (const PackItem& item : part) metrics.tokens += item.rows;
     micro_batch(fresh, metrics);

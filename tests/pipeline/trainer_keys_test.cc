@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/violations.h"
 #include "pipeline/trainer_part.h"
 #include "run_rig.h"
-#include "support/expect_error.h"
 
 namespace rl {
 namespace {
@@ -81,6 +79,135 @@ TEST(TrainerKeys, SharedPrefixComputesAPromptOnce) {
   EXPECT_EQ(value(each, "training/computed_rows"), value(each, "training/tokens"));
   // Three of four samples go without the rows of their prompt of 5, 6, 7 and 8 tokens.
   EXPECT_EQ(value(once, "training/computed_rows"), value(each, "training/tokens") - 3 * (5 + 6 + 7 + 8));
+}
+
+TEST(TrainerKeys, GlobalBatchSizeSetsTheMinibatches) {
+  EXPECT_EQ(value(step_with({"trainer.global_batch_size=4"}), "training/optimizer_steps"), 4);
+  EXPECT_EQ(value(step_with({"trainer.global_batch_size=7"}), "training/optimizer_steps"), 3);
+  EXPECT_EQ(value(step_with({"trainer.global_batch_size=16"}), "training/optimizer_steps"), 1);
+  // The same minibatches under either name.
+  const MetricList by_size = step_with({"trainer.global_batch_size=8"});
+  const MetricList by_count = step_with({"trainer.num_minibatches=2"});
+  EXPECT_EQ(by_size.without_times().to_json(), by_count.without_times().to_json());
+}
+
+TEST(TrainerKeys, EpochsRepeatTheBatch) {
+  const MetricList twice = step_with({"trainer.epochs=2"});
+  EXPECT_EQ(value(twice, "training/optimizer_steps"), 2);
+  EXPECT_EQ(value(twice, "training/tokens"), 2 * value(step_with({}), "training/tokens"));
+}
+
+// Each against the whole batch in one micro-batch: another cut of the same step.
+TEST(TrainerKeys, MicroBatchesAreCutByTokensOrBySequences) {
+  const MetricList whole = step_with({});
+  EXPECT_EQ(value(whole, "training/micro_batches"), 1);
+  const std::vector<std::pair<std::vector<const char*>, double>> cuts = {
+      // Groups of 19, 36, 53 and 70 rows; sequences of 34, 54, 74 and 94.
+      {{"trainer.max_tokens_per_device=80"}, 3},
+      {{"trainer.max_tokens_per_device=80", "trainer.shared_prefix=false"}, 4},
+      {{"trainer.dynamic_batching=false"}, 16},
+      {{"trainer.dynamic_batching=false", "trainer.micro_batch_size=5"}, 4},
+      {{"trainer.dynamic_batching=false", "trainer.micro_batch_size=16"}, 1},
+      {{"trainer.dynamic_batching=false", "trainer.micro_batch_size=3",
+        "trainer.sequence_packing=false"}, 6},
+  };
+  for (const auto& [assignments, micro_batches] : cuts) {
+    SCOPED_TRACE(assignments.back());
+    const MetricList cut = step_with(assignments);
+    EXPECT_EQ(value(cut, "training/micro_batches"), micro_batches);
+    expect_same_step(cut, whole);
+  }
+}
+
+TEST(TrainerKeys, PaddingAddsRowsAndNothingElse) {
+  const MetricList whole = step_with({});
+  const double rows = value(whole, "training/computed_rows");
+  const auto rows_with = [&](const std::vector<const char*>& assignments) {
+    const MetricList padded = step_with(assignments);
+    expect_same_step(padded, whole);
+    return value(padded, "training/computed_rows");
+  };
+  EXPECT_EQ(rows_with({"trainer.pad_to_multiple_of=128"}), std::ceil(rows / 128) * 128);
+  // The micro-batches of a budget of 80 tokens, each of exactly as many rows.
+  EXPECT_EQ(rows_with({"trainer.seq_len=80"}), 3 * 80);
+  // Sixteen sequences as long as the longest, which has 8 + 18 - 1 rows, and no shared prompt.
+  EXPECT_EQ(rows_with({"trainer.sequence_packing=false"}), 16 * 25);
+  EXPECT_EQ(rows_with({"trainer.sequence_packing=false", "trainer.pad_to_multiple_of=16"}), 16 * 32);
+  EXPECT_EQ(rows_with({"trainer.sequence_packing=false", "trainer.seq_len=31"}), 16 * 31);
+}
+
+TEST(TrainerKeys, BalanceSharesOutTheWork) {
+  const MetricList whole = step_with({});
+  for (const char* balance : {"trainer.balance=none", "trainer.balance=tokens", "trainer.balance=flops"}) {
+    const MetricList cut = step_with({"trainer.max_tokens_per_device=100", balance});
+    expect_same_step(cut, whole);
+    EXPECT_GE(value(cut, "training/micro_batches"), 2) << balance;
+    EXPECT_LE(value(cut, "training/micro_batches"), 3) << balance;
+  }
+}
+
+TEST(TrainerKeys, ASampleAboveABudgetGoesAloneOrIsRefused) {
+  const MetricList whole = step_with({});
+  const MetricList alone =
+      step_with({"trainer.max_tokens_per_device=16", "trainer.oversize=alone"});
+  expect_same_step(alone, whole);
+  EXPECT_GT(value(alone, "training/micro_batches"), 10);
+  expect_same_step(step_with({"trainer.seq_len=16", "trainer.oversize=alone"}), whole);
+  expect_same_step(
+      step_with({"trainer.logprob_max_tokens_per_device=16", "trainer.oversize=alone"}), whole);
+}
+
+TEST(TrainerKeys, TheForwardBudgetIsItsOwn) {
+  const auto workspace = [](const std::vector<const char*>& assignments) {
+    TempDir dir;
+    OptionSet o = tiny_options(dir);
+    for (const char* text : assignments) o.set_assignment(text);
+    return plan_memory(o, real_fs(), PlanUse::kTrain).train_workspace_bytes;
+  };
+  EXPECT_GT(workspace({"trainer.logprob_max_tokens_per_device=100000"}),
+            workspace({"trainer.logprob_max_tokens_per_device=64"}));
+  // The reference scores in micro-batches of that size; nothing else follows from it.
+  const std::vector<const char*> kl = {"algo.kl.where=loss", "algo.kl.coef=0.1"};
+  std::vector<const char*> narrow = kl;
+  narrow.push_back("trainer.logprob_max_tokens_per_device=40");
+  EXPECT_EQ(step_with(kl).without_times().to_json(), step_with(narrow).without_times().to_json());
+}
+
+struct Refused {
+  std::vector<const char*> assignments;
+  const char *key, *other;
+};
+
+TEST(TrainerKeys, SizesThatDoNotGoTogetherAreNamed) {
+  const std::vector<Refused> cases = {
+      {{"trainer.max_tokens_per_device=30"}, "trainer.max_tokens_per_device", "engine.max_model_len"},
+      {{"trainer.seq_len=30"}, "trainer.seq_len", "engine.max_model_len"},
+      {{"trainer.logprob_max_tokens_per_device=30"},
+       "trainer.logprob_max_tokens_per_device", "engine.max_model_len"},
+      {{"trainer.max_tokens_per_device=40", "trainer.pad_to_multiple_of=48"},
+       "trainer.pad_to_multiple_of", "trainer.max_tokens_per_device"},
+      {{"trainer.max_tokens_per_device=40", "trainer.seq_len=48", "trainer.sequence_packing=false"},
+       "trainer.seq_len", "trainer.max_tokens_per_device"},
+      {{"trainer.global_batch_size=5"}, "trainer.global_batch_size", "pipeline.samples_per_prompt"},
+  };
+  for (const Refused& c : cases) {
+    TempDir dir;
+    OptionSet o = tiny_options(dir);
+    for (const char* text : c.assignments) o.set_assignment(text);
+    try {
+      plan_memory(o, real_fs(), PlanUse::kPipeline);
+      ADD_FAILURE() << c.assignments.back() << " is planned";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, Code::kConflict) << error.message;
+      EXPECT_EQ(error.key, c.key) << error.message;
+      EXPECT_EQ(error.other_key, c.other) << error.message;
+    }
+  }
+  // A pipeline has so many samples in a step; a trainer of its own has those that it is given.
+  TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_assignment("trainer.global_batch_size=5");
+  plan_memory(o, real_fs(), PlanUse::kTrain);
 }
 
 }  // namespace

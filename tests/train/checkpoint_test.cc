@@ -24,7 +24,7 @@ TrainerOptions kl_options() {
   o.adamw.weight_decay = 0.01;
   o.kl_in_loss = true;
   o.kl_coef = 0.1;
-  o.num_minibatches = 2;
+  o.batch.num_minibatches = 2;
   return o;
 }
 

@@ -17,6 +17,16 @@ std::vector<PackItem> items_of(const std::vector<Sample>& samples, WantedTokens 
   return items;
 }
 
+PackRules rules_of(int64_t rows, int64_t blocks, bool share = true) {
+  PackRules rules;
+  rules.batch.shared_prefix = share;
+  rules.rows = rows;
+  rules.blocks = blocks;
+  rules.block_size = 16;
+  rules.longest = rows;
+  return rules;
+}
+
 TEST(MicroBatch, RowsEndBeforeTheLastTokenThatCarriesLoss) {
   Sample s = make_sample({10, 11, 12, 13, 14, 15}, 2, 0, 0);
   s.loss_mask = {0, 1, 1, 0};
@@ -25,7 +35,7 @@ TEST(MicroBatch, RowsEndBeforeTheLastTokenThatCarriesLoss) {
   EXPECT_EQ(item.rows, 4);
   EXPECT_EQ(item.wanted, 2);
   MicroBatch micro;
-  micro.fill({&item, 1}, {4, 1, 16}, WantedTokens::kLoss);
+  micro.fill({&item, 1}, rules_of(4, 1), WantedTokens::kLoss);
   EXPECT_EQ(micro.rows(), 4);
   ASSERT_EQ(micro.wanted().size(), 2u);
   EXPECT_EQ(micro.wanted()[0].row, 2);  // predicts ids[3]
@@ -106,11 +116,11 @@ TEST(MicroBatch, PlansCoverEverySampleInOrderWithinTheRules) {
   for (const WantedTokens which : {WantedTokens::kLoss, WantedTokens::kGenerated}) {
     const std::vector<PackItem> items = items_of(samples, which);
     for (const bool share : {false, true}) {
-      for (const PackRules rules :
-           {PackRules{70, 12, 16, share}, {128, 14, 16, share}, {9000, 900, 16, share}}) {
+      for (const PackRules& rules :
+           {rules_of(70, 12, share), rules_of(128, 14, share), rules_of(9000, 900, share)}) {
         std::vector<std::pair<int32_t, int32_t>> seen, expected;
         MicroBatch micro;
-        for (const auto& part : plan_in_order(items, rules)) {
+        for (const auto& part : plan_micro_batches(items, rules)) {
           micro.fill(part, rules, which);
           EXPECT_GT(micro.rows(), 0);
           EXPECT_LE(micro.rows(), rules.rows);
@@ -138,7 +148,7 @@ TEST(MicroBatch, APromptOfNeighboursIsOneSequence) {
     samples.push_back(make_sample(std::move(ids), 20, 0, i));
   }
   samples.push_back(make_sample({1, 2, 3}, 1, 1, 0));
-  const PackRules rules{64, 16, 16, true};
+  const PackRules rules = rules_of(64, 16);
   MicroBatch micro;
   micro.fill(items_of(samples, WantedTokens::kLoss), rules, WantedTokens::kLoss);
   const ForwardBatch batch = micro.batch();
@@ -166,10 +176,73 @@ TEST(MicroBatch, AGroupThatFitsOneMicroBatchIsNotCut) {
   add_group(1, 30, 4);   // 70 rows: fits no rest of 40
   add_group(2, 50, 12);  // 170 rows: fits none, and fills what is left
   std::vector<size_t> counts;
-  const PackRules rules{100, 50, 16, true};
-  for (const auto& part : plan_in_order(items_of(samples, WantedTokens::kLoss), rules))
+  const PackRules rules = rules_of(100, 50);
+  for (const auto& part : plan_micro_batches(items_of(samples, WantedTokens::kLoss), rules))
     counts.push_back(part.size());
   EXPECT_EQ(counts, (std::vector<size_t>{3, 4, 5, 5, 2}));
+}
+
+int64_t rows_of(const std::vector<PackItem>& part, const PackRules& rules) {
+  MicroBatch micro;
+  micro.fill(part, rules, WantedTokens::kLoss);
+  return micro.rows();
+}
+
+TEST(MicroBatch, BalancedPlansKeepTheBudgetAndNarrowTheSpread) {
+  const std::vector<Sample> samples = grouped_samples(60, 9);
+  const std::vector<PackItem> items = items_of(samples, WantedTokens::kLoss);
+  for (const BalanceCost balance : {BalanceCost::kTokens, BalanceCost::kFlops}) {
+    PackRules rules = rules_of(256, 34);
+    rules.hidden_size = 8;
+    const auto in_order = plan_micro_batches(items, rules);
+    rules.batch.balance = balance;
+    const auto balanced = plan_micro_batches(items, rules);
+    EXPECT_LE(balanced.size(), in_order.size());
+    std::vector<int32_t> seen;
+    int64_t least = rules.rows, most = 0;
+    for (const auto& part : balanced) {
+      const int64_t rows = rows_of(part, rules);
+      least = std::min(least, rows);
+      most = std::max(most, rows);
+      for (const PackItem& item : part) seen.push_back(item.index);
+      EXPECT_TRUE(std::ranges::is_sorted(part, {}, &PackItem::index));
+    }
+    EXPECT_LE(most, rules.rows);
+    if (balance == BalanceCost::kTokens) {
+      EXPECT_LE(most - least, 64);  // a run at most
+    }
+    std::ranges::sort(seen);
+    std::vector<int32_t> expected;
+    for (const PackItem& item : items)
+      if (item.rows > 0) expected.push_back(item.index);
+    EXPECT_EQ(seen, expected);
+    EXPECT_EQ(rows_of(balanced[0], rules), rows_of(plan_micro_batches(items, rules)[0], rules));
+  }
+}
+
+TEST(MicroBatch, PaddingFillsUpToALengthOrAMultiple) {
+  std::vector<Sample> samples;
+  for (uint32_t i = 0; i < 3; ++i)
+    samples.push_back(make_sample(std::vector<int32_t>(10 + 5 * i, 9), 4 + static_cast<int32_t>(i), 0, i));
+  const std::vector<PackItem> items = items_of(samples, WantedTokens::kLoss);  // 9, 14 and 19 rows
+  PackRules rules = rules_of(200, 100);
+  EXPECT_EQ(rows_of(items, rules), 42);
+  rules.batch.pad_to = 32;
+  EXPECT_EQ(rows_of(items, rules), 64);
+  rules.batch.packed = false;
+  EXPECT_EQ(rows_of(items, rules), 3 * 32);
+  rules.batch.pad_to = 1;
+  EXPECT_EQ(rows_of(items, rules), 3 * 19);
+  rules.batch.seq_len = 50;
+  EXPECT_EQ(rows_of(items, rules), 3 * 50);
+  rules.batch.packed = true;
+  EXPECT_EQ(rows_of(items, rules), 50);
+  rules.longest = 3;  // padding in pieces
+  MicroBatch micro;
+  micro.fill(items, rules, WantedTokens::kLoss);
+  EXPECT_EQ(micro.rows(), 50);
+  EXPECT_EQ(micro.batch().sequences.size(), 3u + 3u);
+  EXPECT_EQ(micro.wanted().size(), 30u);  // 6, 10 and 14 answer tokens
 }
 
 TEST(MicroBatch, ManyShortSequencesStopAtTheBlocks) {
@@ -177,7 +250,7 @@ TEST(MicroBatch, ManyShortSequencesStopAtTheBlocks) {
   for (uint32_t i = 0; i < 20; ++i)
     samples.push_back(make_sample({static_cast<int32_t>(i), 2}, 1, 0, i));
   const MicroBatchPlan plan =
-      plan_in_order(items_of(samples, WantedTokens::kLoss), {64, 8, 16, true});
+      plan_micro_batches(items_of(samples, WantedTokens::kLoss), rules_of(64, 8));
   ASSERT_EQ(plan.size(), 3u);
   EXPECT_EQ(plan[0].size(), 8u);
 }

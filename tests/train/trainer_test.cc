@@ -104,7 +104,7 @@ TEST_P(EveryDtype, FirstMinibatchHasRatioOneAndTheNextHaveNot) {
   EXPECT_EQ(first.metrics.ppo_kl, 0.0);
   EXPECT_EQ(first.metrics.clip_fraction, 0.0);
   o.epochs = 2;
-  o.num_minibatches = 2;
+  o.batch.num_minibatches = 2;
   const StepResult more = one_step({.compute = GetParam()}, o);
   EXPECT_EQ(more.metrics.optimizer_steps, 4);
   EXPECT_EQ(more.metrics.tokens, 2 * first.metrics.tokens);
@@ -135,7 +135,7 @@ TEST_P(EveryDtype, LogprobsDoNotDependOnThePacking) {
 
 TEST(Trainer, StepPublishesOnceAndCountsVersions) {
   TrainerOptions o = usual_options();
-  o.num_minibatches = 3;
+  o.batch.num_minibatches = 3;
   TrainRig rig({}, o);
   std::vector<Sample> samples = random_samples(12, 256, 4);
   store_logprobs(rig, samples);
@@ -235,7 +235,7 @@ TEST(Trainer, NonFiniteAdvantageSkipsTheStepAndNamesTheSample) {
 
 TEST(Trainer, OnlyTheMinibatchThatIsNotFiniteIsSkipped) {
   TrainerOptions o = usual_options();
-  o.num_minibatches = 2;
+  o.batch.num_minibatches = 2;
   TrainRig rig({}, o);
   std::vector<Sample> samples = random_samples(8, 256, 4);
   store_logprobs(rig, samples);
@@ -360,7 +360,7 @@ TEST(Trainer, TokenAdvantagesReplaceTheSampleAdvantage) {
 TEST(Trainer, ScheduleMovesOncePerOptimizerStep) {
   TrainerOptions o = usual_options();
   o.schedule = {ScheduleKind::kLinear, 1e-3, 2, 10, 1e-4};
-  o.num_minibatches = 2;
+  o.batch.num_minibatches = 2;
   TrainRig rig({}, o);
   std::vector<Sample> samples = random_samples(8, 256, 4);
   store_logprobs(rig, samples);
@@ -406,7 +406,7 @@ class SpanNames final : public TraceSink {
 TEST(Trainer, PhasesOfAStepComeInOrder) {
   TrainerOptions o = usual_options();
   o.kl_in_loss = true;
-  o.num_minibatches = 2;
+  o.batch.num_minibatches = 2;
   TrainRig rig({.with_reference = true}, o);
   std::vector<Sample> samples = random_samples(8, 256, 4);
   store_logprobs(rig, samples);
@@ -595,7 +595,7 @@ TEST(TrainerOptions, BadValuesAreNamed) {
   EXPECT_EQ(key_of([](O& o) { o.max_tokens = 0; }), "trainer.max_tokens_per_device");
   EXPECT_EQ(key_of([](O& o) { o.max_sequence = -1; }), "trainer.max_sequence");
   EXPECT_EQ(key_of([](O& o) { o.logprob_chunk_tokens = -1; }), "trainer.logprob_chunk_tokens");
-  EXPECT_EQ(key_of([](O& o) { o.num_minibatches = 0; }), "trainer.num_minibatches");
+  EXPECT_EQ(key_of([](O& o) { o.batch.num_minibatches = 0; }), "trainer.num_minibatches");
   EXPECT_EQ(key_of([](O& o) { o.epochs = 0; }), "trainer.epochs");
   EXPECT_EQ(key_of([](O& o) { o.entropy_coef = NAN; }), "algo.entropy_coef");
   EXPECT_EQ(key_of([](O& o) { o.kl_coef = -1; }), "algo.kl.coef");

@@ -1,0 +1,64 @@
+// What the registry cannot see: the model's own limit, multiples, and padded lengths.
+#include "pipeline/batch_check.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "pipeline/run_options.h"
+
+namespace rl {
+namespace {
+
+Error conflict(const char* key, const char* other, std::string message) {
+  return Error(Code::kConflict, std::move(message)).with_key(key).with_other_key(other);
+}
+
+// Unless samples above a budget go alone, a budget that is set holds the longest.
+void check_budget(const OptionSet& options, const char* key, int64_t longest, Violations& v) {
+  const int64_t budget = options.get_i64(key);
+  if (budget == 0 || budget >= longest - 1) return;
+  v.add(conflict(key, "engine.max_model_len",
+                 str(key, " is ", budget, " but a sample may have engine.max_model_len = ", longest,
+                     " tokens and trainer.oversize is error"))
+            .with_expected(str("0, or at least ", longest - 1)));
+}
+
+// One sequence with its padding fits a micro-batch.
+void check_padding(const OptionSet& options, const BatchRules& batch, int64_t longest,
+                   Violations& v) {
+  const int64_t budget = options.get_i64("trainer.max_tokens_per_device");
+  const int64_t padded = batch.padded(std::min(longest - 1, budget));
+  if (budget == 0 || padded <= budget) return;
+  const char* key = batch.seq_len != 0 ? "trainer.seq_len" : "trainer.pad_to_multiple_of";
+  v.add(conflict(key, "trainer.max_tokens_per_device",
+                 str(key, " is ", options.get_i64(key), " and pads a sequence to ", padded,
+                     " rows, but trainer.max_tokens_per_device admits ", budget))
+            .with_expected(str("trainer.max_tokens_per_device of 0, or at least ", padded)));
+}
+
+void check_global_size(const OptionSet& options, const BatchRules& batch, Violations& v) {
+  const int64_t samples = options.get_i64("pipeline.prompts_per_step") *
+                          options.get_i64("pipeline.samples_per_prompt");
+  if (batch.global_batch_size == 0 || samples % batch.global_batch_size == 0) return;
+  v.add(conflict("trainer.global_batch_size", "pipeline.samples_per_prompt",
+                 str("trainer.global_batch_size is ", batch.global_batch_size,
+                     " but the samples of a step, pipeline.prompts_per_step times "
+                     "pipeline.samples_per_prompt = ",
+                     samples, ", are no multiple of it"))
+            .with_expected(str("a divisor of ", samples)));
+}
+
+}  // namespace
+
+void check_batches(const OptionSet& options, int64_t longest, bool in_pipeline, Violations& v) {
+  const BatchRules batch = batch_rules_from(options);
+  if (!batch.oversize_alone) {
+    check_budget(options, "trainer.max_tokens_per_device", longest, v);
+    check_budget(options, "trainer.seq_len", longest, v);
+    check_budget(options, "trainer.logprob_max_tokens_per_device", longest, v);
+  }
+  if (batch.micro_batch_size == 0) check_padding(options, batch, longest, v);
+  if (in_pipeline) check_global_size(options, batch, v);
+}
+
+}  // namespace rl
