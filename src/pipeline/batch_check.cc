@@ -37,8 +37,8 @@ void check_padding(const OptionSet& options, const BatchRules& batch, int64_t lo
 }
 
 void check_global_size(const OptionSet& options, const BatchRules& batch, Violations& v) {
-  const int64_t samples = options.get_i64("pipeline.prompts_per_step") *
-                          options.get_i64("pipeline.samples_per_prompt");
+  const int64_t samples =
+      options.get_i64("pipeline.prompts_per_step") * options.get_i64("pipeline.samples_per_prompt");
   if (batch.global_batch_size == 0 || samples % batch.global_batch_size == 0) return;
   v.add(conflict("trainer.global_batch_size", "pipeline.samples_per_prompt",
                  str("trainer.global_batch_size is ", batch.global_batch_size,

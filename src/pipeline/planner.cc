@@ -144,7 +144,8 @@ int64_t Planner::max_tokens() const {
   const CheckedI64 samples = CheckedI64(options_.get_i64("pipeline.prompts_per_step")) *
                              CheckedI64(options_.get_i64("pipeline.samples_per_prompt"));
   const int64_t per_minibatch = ceil_div(samples.get(), batch_.minibatches(samples.get()));
-  const int64_t whole = (CheckedI64(per_minibatch) * CheckedI64(batch_.padded(max_model_len_))).get();
+  const int64_t longest = batch_.padded(max_model_len_);
+  const int64_t whole = (CheckedI64(per_minibatch) * CheckedI64(longest)).get();
   return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
 }
 

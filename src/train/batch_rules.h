@@ -1,5 +1,6 @@
 // How a batch is cut (trainer.*): minibatches by samples, micro-batches by tokens or by sequences,
-// their padding, and the budgets. Log-probs and loss do not depend on any of it but the minibatches.
+// their padding, and the budgets. Log-probs and loss do not depend on any of it but the
+// minibatches.
 #pragma once
 #include <cstdint>
 
@@ -8,9 +9,9 @@
 namespace rl {
 
 struct BatchRules {
-  int64_t global_batch_size = 0;  // samples of an optimizer step; 0: num_minibatches decides
-  int64_t num_minibatches = 1;    // trainer.num_minibatches, each is one optimizer step
-  int64_t micro_batch_size = 0;   // sequences of a micro-batch; 0: by tokens (dynamic_batching)
+  int64_t global_batch_size = 0;   // samples of an optimizer step; 0: num_minibatches decides
+  int64_t num_minibatches = 1;     // trainer.num_minibatches, each is one optimizer step
+  int64_t micro_batch_size = 0;    // sequences of a micro-batch; 0: by tokens (dynamic_batching)
   int64_t logprob_max_tokens = 0;  // rows of a forward-only micro-batch; 0: twice those of training
   bool oversize_alone = false;     // a sequence above a budget is a micro-batch; false: refused
   bool shared_prefix = true;       // equal prompts of neighbours are computed once

@@ -28,12 +28,14 @@ class MicroBatch {
 
   ForwardBatch batch() const { return {ids_, sequences_}; }
   int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
+  int64_t blocks() const { return next_block_; }  // ids 0..blocks() - 1
   // Tokens in the order of items and of their tokens. Only the last row of a trunk comes several
   // times.
   std::span<const WantedRow> wanted() const { return wanted_; }
 
  private:
-  // Positions [first, end) of a sample as a sequence, with the blocks behind the trunk's whole ones.
+  // Positions [first, end) of a sample as a sequence, with the blocks behind the trunk's whole
+  // ones.
   void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk);
   void add_padding(int64_t rows, int64_t longest);
   void add_wanted(const PackItem& item, int32_t trunk, WantedTokens which);

@@ -33,6 +33,7 @@ HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers
 void MicroBatchPass::score(const Model& model, const MicroBatch& micro,
                            FunctionRef<void(const HeadChunk& chunk)> visit) {
   ScoringBuffers& b = workspace_.scoring;
+  RL_CHECK(micro.blocks() <= b.kv.num_blocks);
   forward(model, micro.batch(), b.kv, b.forward, nullptr);
   const std::span<const WantedRow> wanted = micro.wanted();
   for (size_t at = 0; at < wanted.size(); at += chunk_rows())
@@ -71,6 +72,7 @@ void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
                            FunctionRef<HeadGradient(const HeadChunk& chunk)> loss,
                            const Times& times) {
   const ForwardBatch batch = micro.batch();
+  RL_CHECK(micro.blocks() <= workspace_.kv.num_blocks);
   {
     PhaseTimer phase(place_, "train.forward", times.forward_ns);
     phase.set_tokens(micro.rows());

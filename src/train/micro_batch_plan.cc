@@ -14,30 +14,28 @@ bool same_prompt(const Sample& a, const Sample& b) {
          std::equal(a.ids.begin(), a.ids.begin() + a.prompt_tokens, b.ids.begin());
 }
 
+RunSize size_of(std::span<const PackItem> items, const PackRules& rules) {
+  RunSize size(rules.block_size);
+  for (const PackItem& item : items) size.add(item);
+  return size;
+}
+
+// Fills micro-batches one after another. With a budget of tokens a run that fits one is not cut.
 class InOrder {
  public:
   explicit InOrder(const PackRules& rules) : rules_(rules), run_(rules.block_size) {}
 
   void add_run(std::span<const PackItem> items) {
     close_run();
-    if (rules_.batch.micro_batch_size == 0 && rules_.batch.packed && fits_alone(items, rules_)) {
-      const RunSize whole = size_of(items, rules_);
-      if (!fits(whole, items.front())) begin();
-    }
+    const RunSize whole = size_of(items, rules_);
+    const bool uncut = rules_.batch.packed && rules_.batch.micro_batch_size == 0 &&
+                       rules_.batch.padded(whole.rows()) <= rules_.rows &&
+                       whole.blocks() <= rules_.blocks;
+    if (uncut && !fits(whole, items.front())) begin();
     for (const PackItem& item : items) {
       if (!fits(run_with(item), item)) begin();
       add(item);
     }
-  }
-
-  static bool fits_alone(std::span<const PackItem> items, const PackRules& rules) {
-    const RunSize whole = size_of(items, rules);
-    return rules.batch.padded(whole.rows()) <= rules.rows && whole.blocks() <= rules.blocks;
-  }
-  static RunSize size_of(std::span<const PackItem> items, const PackRules& rules) {
-    RunSize size(rules.block_size);
-    for (const PackItem& item : items) size.add(item);
-    return size;
   }
 
   MicroBatchPlan take() { return std::move(plan_); }
@@ -109,8 +107,10 @@ MicroBatchPlan pieces_of(std::span<const PackItem> items, const PackRules& rules
 
 // Blocks are counted as the rows that they stand for, so that one budget holds for both.
 WorkUnit unit_of(std::span<const PackItem> piece, const PackRules& rules) {
-  const RunSize size = InOrder::size_of(piece, rules);
-  const auto cost = [&](int64_t rows) { return sequence_cost(rules.batch.balance, rules.hidden_size, rows); };
+  const RunSize size = size_of(piece, rules);
+  const auto cost = [&](int64_t rows) {
+    return sequence_cost(rules.batch.balance, rules.hidden_size, rows);
+  };
   const int64_t rows_of_blocks = (size.blocks() * rules.rows + rules.blocks - 1) / rules.blocks;
   WorkUnit unit{std::max(size.rows(), rows_of_blocks), 0};
   for (const PackItem& item : piece) unit.cost += cost(item.rows);
@@ -123,8 +123,9 @@ MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules)
   const MicroBatchPlan pieces = pieces_of(items, rules);
   std::vector<WorkUnit> units;
   for (const auto& piece : pieces) units.push_back(unit_of(piece, rules));
+  const int64_t pad_to = rules.batch.seq_len != 0 ? 1 : rules.batch.pad_to;
   MicroBatchParams params;
-  params.max_tokens = rules.batch.seq_len != 0 ? rules.rows : rules.rows / rules.batch.pad_to * rules.batch.pad_to;
+  params.max_tokens = rules.rows / pad_to * pad_to;  // its padding fits as well
   params.oversize_alone = true;
   MicroBatchPlan plan;
   if (units.empty()) return plan;

@@ -1,5 +1,5 @@
-// Pieces are booked in the order of PieceIndex; the constructor carves them by that index. Pieces of
-// a forward-only pass lie over them.
+// Pieces are booked in the order of PieceIndex; the constructor carves them by that index. Pieces
+// of a forward-only pass lie over them.
 #include "train/train_workspace.h"
 
 #include <algorithm>

@@ -41,11 +41,10 @@ void StepSums::finish(TrainMetrics& m) const {
 
 SampleLimits Trainer::Impl::training_limits() const {
   const BatchRules& b = options.batch;
-  const bool by_length = b.seq_len != 0;
-  const int64_t rows = b.oversize_alone ? options.longest_rows()
-                       : by_length      ? std::min(b.seq_len, options.longest_rows())
-                                        : options.longest_rows();
-  return {model.config().vocab, model.max_positions(), rows,
+  const bool by_length = b.seq_len != 0 && !b.oversize_alone;
+  const int64_t longest = options.longest_rows();
+  return {model.config().vocab, model.max_positions(),
+          by_length ? std::min(b.seq_len, longest) : longest,
           by_length ? "trainer.seq_len" : "trainer.max_tokens_per_device",
           options.longest_sample()};
 }

@@ -57,7 +57,9 @@ class Bench {
   std::unique_ptr<TrainerPart> trainer_;
 };
 
-MetricList step_with(const std::vector<const char*>& assignments) { return Bench(assignments).step(); }
+MetricList step_with(const std::vector<const char*>& assignments) {
+  return Bench(assignments).step();
+}
 
 double value(const MetricList& metrics, const char* name) { return metrics.get(name).value(); }
 
@@ -78,7 +80,8 @@ TEST(TrainerKeys, SharedPrefixComputesAPromptOnce) {
   expect_same_step(once, each);
   EXPECT_EQ(value(each, "training/computed_rows"), value(each, "training/tokens"));
   // Three of four samples go without the rows of their prompt of 5, 6, 7 and 8 tokens.
-  EXPECT_EQ(value(once, "training/computed_rows"), value(each, "training/tokens") - 3 * (5 + 6 + 7 + 8));
+  EXPECT_EQ(value(once, "training/computed_rows"),
+            value(each, "training/tokens") - 3 * (5 + 6 + 7 + 8));
 }
 
 TEST(TrainerKeys, GlobalBatchSizeSetsTheMinibatches) {
@@ -109,7 +112,8 @@ TEST(TrainerKeys, MicroBatchesAreCutByTokensOrBySequences) {
       {{"trainer.dynamic_batching=false", "trainer.micro_batch_size=5"}, 4},
       {{"trainer.dynamic_batching=false", "trainer.micro_batch_size=16"}, 1},
       {{"trainer.dynamic_batching=false", "trainer.micro_batch_size=3",
-        "trainer.sequence_packing=false"}, 6},
+        "trainer.sequence_packing=false"},
+       6},
   };
   for (const auto& [assignments, micro_batches] : cuts) {
     SCOPED_TRACE(assignments.back());
@@ -132,13 +136,15 @@ TEST(TrainerKeys, PaddingAddsRowsAndNothingElse) {
   EXPECT_EQ(rows_with({"trainer.seq_len=80"}), 3 * 80);
   // Sixteen sequences as long as the longest, which has 8 + 18 - 1 rows, and no shared prompt.
   EXPECT_EQ(rows_with({"trainer.sequence_packing=false"}), 16 * 25);
-  EXPECT_EQ(rows_with({"trainer.sequence_packing=false", "trainer.pad_to_multiple_of=16"}), 16 * 32);
+  EXPECT_EQ(rows_with({"trainer.sequence_packing=false", "trainer.pad_to_multiple_of=16"}),
+            16 * 32);
   EXPECT_EQ(rows_with({"trainer.sequence_packing=false", "trainer.seq_len=31"}), 16 * 31);
 }
 
 TEST(TrainerKeys, BalanceSharesOutTheWork) {
   const MetricList whole = step_with({});
-  for (const char* balance : {"trainer.balance=none", "trainer.balance=tokens", "trainer.balance=flops"}) {
+  for (const char* balance :
+       {"trainer.balance=none", "trainer.balance=tokens", "trainer.balance=flops"}) {
     const MetricList cut = step_with({"trainer.max_tokens_per_device=100", balance});
     expect_same_step(cut, whole);
     EXPECT_GE(value(cut, "training/micro_batches"), 2) << balance;
@@ -180,14 +186,19 @@ struct Refused {
 
 TEST(TrainerKeys, SizesThatDoNotGoTogetherAreNamed) {
   const std::vector<Refused> cases = {
-      {{"trainer.max_tokens_per_device=30"}, "trainer.max_tokens_per_device", "engine.max_model_len"},
+      {{"trainer.max_tokens_per_device=30"},
+       "trainer.max_tokens_per_device",
+       "engine.max_model_len"},
       {{"trainer.seq_len=30"}, "trainer.seq_len", "engine.max_model_len"},
       {{"trainer.logprob_max_tokens_per_device=30"},
-       "trainer.logprob_max_tokens_per_device", "engine.max_model_len"},
+       "trainer.logprob_max_tokens_per_device",
+       "engine.max_model_len"},
       {{"trainer.max_tokens_per_device=40", "trainer.pad_to_multiple_of=48"},
-       "trainer.pad_to_multiple_of", "trainer.max_tokens_per_device"},
+       "trainer.pad_to_multiple_of",
+       "trainer.max_tokens_per_device"},
       {{"trainer.max_tokens_per_device=40", "trainer.seq_len=48", "trainer.sequence_packing=false"},
-       "trainer.seq_len", "trainer.max_tokens_per_device"},
+       "trainer.seq_len",
+       "trainer.max_tokens_per_device"},
       {{"trainer.global_batch_size=5"}, "trainer.global_batch_size", "pipeline.samples_per_prompt"},
   };
   for (const Refused& c : cases) {

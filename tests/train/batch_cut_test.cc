@@ -1,5 +1,5 @@
-// What every cut of a batch leaves alone: log-probs and loss to the bit, gradients but for the order
-// of their sums.
+// What every cut of a batch leaves alone: log-probs and loss to the bit, gradients but for the
+// order of their sums.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -95,6 +95,33 @@ TEST_P(BatchCut, PaddedRowsAddNothing) {
   EXPECT_LE(relative_l2(more.gradients, plain.gradients), 1e-6);
 }
 
+TEST(BatchRules, NothingBeyondTheWorkspaceIsWritten) {
+  std::mt19937 rng(5);
+  TrainRig rig({.threads = 2}, {});
+  for (int i = 0; i < 20; ++i) {
+    const StepRules rules = random_rules(rng);
+    SCOPED_TRACE(text_of(rules));
+    const Model& model = rig.model();
+    const TrainerSizes sizes =
+        Trainer::plan(model.config(), model.kv_shape(), options_of(rules), 2);
+    constexpr size_t kGuard = 4096;
+    std::vector<std::byte> bytes(sizes.workspace + 2 * kGuard + 64, std::byte{0x5a});
+    const size_t skew = 64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64;
+    std::byte* start = bytes.data() + skew + kGuard;
+    Trainer trainer(rig.model(), nullptr, options_of(rules), start);
+    std::vector<Sample> samples = groups(model.config().vocab, 6);
+    for (Sample& s : samples) {
+      const Sample* asked[] = {&s};
+      const std::span<float> out[] = {s.logprobs};
+      trainer.logprobs(rig.model(), asked, out);
+    }
+    trainer.step(with_advantages(samples));
+    const auto untouched = [](std::byte b) { return b == std::byte{0x5a}; };
+    EXPECT_TRUE(std::all_of(bytes.data(), start, untouched));
+    EXPECT_TRUE(std::all_of(start + sizes.workspace, bytes.data() + bytes.size(), untouched));
+  }
+}
+
 TEST(BatchRules, SamplesAboveTheirBudgetAreNamed) {
   TrainerOptions options;
   options.max_tokens = 40;
@@ -102,8 +129,9 @@ TEST(BatchRules, SamplesAboveTheirBudgetAreNamed) {
   Sample s = make_sample(std::vector<int32_t>(60, 1), 10, 0, 0);
   const auto refused = [&](const TrainerOptions& o) {
     TrainRig rig({}, o);
-    return expect_error(Code::kOutOfRange,
-                        [&] { rig.trainer->step(std::vector<TrainSample>{{&s, 1, {}, {}}}); });
+    return expect_error(Code::kOutOfRange, [&] {
+      rig.trainer->step(std::vector<TrainSample>{{&s, 1, {}, {}}});
+    });
   };
   EXPECT_EQ(refused(options).key, "trainer.max_tokens_per_device");
   options.max_tokens = 99;

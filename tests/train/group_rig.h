@@ -47,7 +47,7 @@ inline StepRules without_sharing(double loss_scale = 1) {
   return rules;
 }
 
-inline Step step(const RigOptions& rig_options, const StepRules& rules) {
+inline TrainerOptions options_of(const StepRules& rules) {
   TrainerOptions options;
   options.max_tokens = rules.max_tokens;
   options.logprob_chunk_tokens = 50;
@@ -55,7 +55,11 @@ inline Step step(const RigOptions& rig_options, const StepRules& rules) {
   options.entropy_coef = 0.01 * rules.loss_scale;
   options.batch = rules.batch;
   options.max_sequence = 100;
-  TrainRig rig(rig_options, options);
+  return options;
+}
+
+inline Step step(const RigOptions& rig_options, const StepRules& rules) {
+  TrainRig rig(rig_options, options_of(rules));
   Step r;
   r.samples = groups(rig.model().config().vocab, 5);
   store_logprobs(rig, r.samples);

@@ -223,7 +223,8 @@ TEST(MicroBatch, BalancedPlansKeepTheBudgetAndNarrowTheSpread) {
 TEST(MicroBatch, PaddingFillsUpToALengthOrAMultiple) {
   std::vector<Sample> samples;
   for (uint32_t i = 0; i < 3; ++i)
-    samples.push_back(make_sample(std::vector<int32_t>(10 + 5 * i, 9), 4 + static_cast<int32_t>(i), 0, i));
+    samples.push_back(
+        make_sample(std::vector<int32_t>(10 + 5 * i, 9), 4 + static_cast<int32_t>(i), 0, i));
   const std::vector<PackItem> items = items_of(samples, WantedTokens::kLoss);  // 9, 14 and 19 rows
   PackRules rules = rules_of(200, 100);
   EXPECT_EQ(rows_of(items, rules), 42);

@@ -16,17 +16,19 @@ class SharedPrefix : public ::testing::TestWithParam<std::tuple<Dtype, const cha
       GTEST_SKIP() << "this CPU has no bf16 dot product";
   }
   RigOptions rig(int threads) const {
-    return {.model = std::get<1>(GetParam()), .compute = std::get<0>(GetParam()), .threads = threads};
+    return {
+        .model = std::get<1>(GetParam()), .compute = std::get<0>(GetParam()), .threads = threads};
   }
 };
 // Biases, norms of queries and keys, windows and sandwich norms.
-INSTANTIATE_TEST_SUITE_P(
-    Models, SharedPrefix,
-    ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
-                       ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "gemma3", "mistral")),
-    [](const auto& info) {
-      return std::string(dtype_name(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
-    });
+INSTANTIATE_TEST_SUITE_P(Models, SharedPrefix,
+                         ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
+                                            ::testing::Values("llama", "smollm2", "qwen2", "qwen3",
+                                                              "gemma3", "mistral")),
+                         [](const auto& info) {
+                           return std::string(dtype_name(std::get<0>(info.param))) + "_" +
+                                  std::get<1>(info.param);
+                         });
 
 TEST_P(SharedPrefix, LogprobsAreEqualAndGradientsClose) {
   const auto [dtype, model] = GetParam();
@@ -47,8 +49,9 @@ TEST_P(SharedPrefix, LogprobsAreEqualAndGradientsClose) {
   std::cout << "relative L2 of gradients, shared prompts against none, " << model << " "
             << dtype_name(dtype) << ": " << largest << " (rounding alone: " << noise << ")\n";
   RecordProperty("relative_l2", std::to_string(largest));
-  // fp32: sums over tokens in another order (N4). bf16: the gradients of a prompt's rows are rounded
-  // once for all samples, not once for each; a third of what rounding alone does was measured.
+  // fp32: sums over tokens in another order (N4). bf16: the gradients of a prompt's rows are
+  // rounded once for all samples, not once for each; a third of what rounding alone does was
+  // measured.
   EXPECT_LE(largest, dtype == Dtype::kF32 ? 1e-6 : noise / 2);
 }
 
