@@ -186,8 +186,14 @@ class Pass {
     });
   }
 
-  // A task is one key head of one call; calls on shared blocks are the longest and go first.
-  void attend(const AttentionArgs& args) {
+  // Decoding: every row is the newest of its sequence and reads no key that another row of the batch writes.
+  bool only_newest_rows() const {
+    return saved_ == nullptr && batch_.rows() == static_cast<int64_t>(batch_.sequences.size());
+  }
+
+  // A task is one key head of one call; calls on shared blocks are the longest and go first. `before` is done ahead of a
+  // call for its rows and key head.
+  void attend(const AttentionArgs& args, FunctionRef<void(int64_t row0, int64_t rows, int64_t kv_head)> before) {
     const AttentionWork& work = b_.work;
     const bool windowed = args.rule.window > 0;
     const std::span<const AttentionRows> alone = windowed ? work.by_sequence() : work.alone();
@@ -208,10 +214,15 @@ class Pass {
       float* scratch = b_.attention + worker * b_.attention_stride;
       AttentionArgs own = args;
       own.next = next < calls * heads ? first_block(next) : nullptr;
-      if (call < together)
-        attention_shared(own, work.together()[call], head, scratch);
-      else
-        attention(own, alone[call - together], head, scratch);
+      if (call < together) {
+        const SharedAttentionRows& rows = work.together()[call];
+        before(rows.first_row, static_cast<int64_t>(rows.rows.size()), head);
+        attention_shared(own, rows, head, scratch);
+      } else {
+        const AttentionRows& rows = alone[call - together];
+        before(rows.first_row, rows.rows, head);
+        attention(own, rows, head, scratch);
+      }
     });
   }
 
@@ -221,14 +232,19 @@ class Pass {
     norm(at.x_in, vectors.input_norm, b_.normed);
     model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), &packed.o);
     const HeadNorm norms = head_norm(config_, vectors);
-    for_rows([&](int64_t row0, int64_t rows, int) {
+    const auto rope = [&](int64_t row0, int64_t rows, int64_t first_kv_head, int64_t end_kv_head) {
       rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, vectors.qkv_bias,
                          config_.qk_norm ? &norms : nullptr, b_.places + row0, &model_.rope(l),
-                         at.q + row0 * w_.q * item_, kv_.layer(l), rows});
-    });
-    if (has_tails_) copy_tails(l);
+                         at.q + row0 * w_.q * item_, kv_.layer(l), rows, first_kv_head, end_kv_head});
+    };
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
-    attend(args);
+    if (only_newest_rows()) {
+      attend(args, [&](int64_t row0, int64_t rows, int64_t head) { rope(row0, rows, head, head + 1); });
+    } else {
+      for_rows([&](int64_t row0, int64_t rows, int) { rope(row0, rows, 0, config_.kv_heads); });
+      if (has_tails_) copy_tails(l);
+      attend(args, [](int64_t, int64_t, int64_t) {});
+    }
     join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm}, packed.gate_up);
   }
 

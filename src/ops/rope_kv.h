@@ -35,6 +35,8 @@ struct RopeKvArgs {
   void* q;                 // (rows, H, D) compute dtype
   std::byte* pool;         // this layer's blocks
   int64_t rows;
+  // Of these heads and the query heads that read them; a head does not depend on the others.
+  int64_t first_kv_head = 0, end_kv_head = shape.kv_heads;
 };
 void rope_and_write_kv(const RopeKvArgs& args);
 

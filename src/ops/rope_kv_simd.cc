@@ -65,50 +65,56 @@ void norm_head_backward(const RopeBackwardArgs& a, int64_t row, int64_t head) {
 HWY_INLINE void write_element(float v, float* to) { *to = v; }
 HWY_INLINE void write_element(float v, bf16* to) { *to = to_bf16(v); }
 
-template <typename T, typename K>
-void rope_row(const RopeKvArgs& a, int64_t r) {
+// Bias, norm and rotation of head h of a row, as far as it has them, into `head`.
+void prepare_head(const RopeKvArgs& a, int64_t r, int64_t h, float* head) {
   const AttentionShape& s = a.shape;
-  const int64_t D = s.head_dim, P = s.block_size, width = (s.heads + 2 * s.kv_heads) * D;
-  const float* x = a.qkv + r * width;
-  const RowPlace place = a.places[r];
-  const float* cos = a.table->cos.data() + place.position * a.table->half;
-  const float* sin = a.table->sin.data() + place.position * a.table->half;
+  const int64_t D = s.head_dim, at = h * D;
+  const float* x = a.qkv + r * (s.heads + 2 * s.kv_heads) * D + at;
+  for_each_lane(D, [&](auto d, int64_t i) {
+    const auto v = load(d, x + i);
+    store(a.bias ? hn::Add(v, load(d, a.bias + at + i)) : v, d, head + i);
+  });
+  if (h >= s.heads + s.kv_heads) return;
+  if (a.norm) {
+    const HeadWeight weight(*a.norm, s, h);
+    if (a.norm->weight == NormWeight::kPlain) norm_head<NormWeight::kPlain>(weight.w, a.norm->eps, D, head);
+    else norm_head<NormWeight::kMinusOne>(weight.w, a.norm->eps, D, head);
+  }
+  const int64_t turn = a.places[r].position * a.table->half;
+  rotate(head, a.table->cos.data() + turn, a.table->sin.data() + turn, 1.0f, D / 2, head);
+}
+
+// One key head of a row with its queries and its value.
+template <typename T, typename K>
+void rope_kv_head(const RopeKvArgs& a, int64_t r, int64_t g) {
+  const AttentionShape& s = a.shape;
+  const int64_t D = s.head_dim, P = s.block_size, j = a.places[r].position % P;
   HWY_ALIGN float head[1024];
   T* q = static_cast<T*>(a.q) + r * s.heads * D;
-  for (int64_t h = 0; h < s.heads + 2 * s.kv_heads; ++h) {
-    for_each_lane(D, [&](auto d, int64_t i) {
-      const auto v = load(d, x + h * D + i);
-      store(a.bias ? hn::Add(v, load(d, a.bias + h * D + i)) : v, d, head + i);
-    });
-    const bool rotated = h < s.heads + s.kv_heads;
-    if (a.norm && rotated) {
-      const HeadWeight weight(*a.norm, s, h);
-      if (a.norm->weight == NormWeight::kPlain) norm_head<NormWeight::kPlain>(weight.w, a.norm->eps, D, head);
-      else norm_head<NormWeight::kMinusOne>(weight.w, a.norm->eps, D, head);
-    }
-    if (rotated) rotate(head, cos, sin, 1.0f, D / 2, head);
-    if (h < s.heads) {
-      round_to_row(head, D, q + h * D);
-      continue;
-    }
-    const int64_t g = (h - s.heads) % s.kv_heads, j = place.position % P;
-    K* block = reinterpret_cast<K*>(a.pool + (place.block * s.kv_heads + g) * s.kv_head_bytes());
-    if (rotated) {
-      for (int64_t i = 0; i < D; ++i) write_element(head[i], block + i * P + j);
-    } else {
-      round_to_row(head, D, block + D * P + j * D);
-    }
+  for (int64_t h = g * s.group(); h < (g + 1) * s.group(); ++h) {
+    prepare_head(a, r, h, head);
+    round_to_row(head, D, q + h * D);
+  }
+  K* block = reinterpret_cast<K*>(a.pool + (a.places[r].block * s.kv_heads + g) * s.kv_head_bytes());
+  prepare_head(a, r, s.heads + g, head);
+  for (int64_t i = 0; i < D; ++i) write_element(head[i], block + i * P + j);
+  prepare_head(a, r, s.heads + s.kv_heads + g, head);
+  round_to_row(head, D, block + D * P + j * D);
+}
+
+template <typename T, typename K>
+void rope_rows(const RopeKvArgs& a) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t g = a.first_kv_head; g < a.end_kv_head; ++g) rope_kv_head<T, K>(a, r, g);
   }
 }
 
 void rope_and_write_kv_target(const RopeKvArgs& a) {
   const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
-  for (int64_t r = 0; r < a.rows; ++r) {
-    if (a.shape.dtype == Dtype::kF32 && wide_kv) rope_row<float, float>(a, r);
-    else if (a.shape.dtype == Dtype::kF32) rope_row<float, bf16>(a, r);
-    else if (wide_kv) rope_row<bf16, float>(a, r);
-    else rope_row<bf16, bf16>(a, r);
-  }
+  if (a.shape.dtype == Dtype::kF32 && wide_kv) rope_rows<float, float>(a);
+  else if (a.shape.dtype == Dtype::kF32) rope_rows<float, bf16>(a);
+  else if (wide_kv) rope_rows<bf16, float>(a);
+  else rope_rows<bf16, bf16>(a);
 }
 
 void rope_backward_target(const RopeBackwardArgs& a) {
