@@ -95,6 +95,29 @@ TEST_P(Executors, RethrowTheExceptionAndStayUsable) {
   EXPECT_EQ(runs.load(), 10);
 }
 
+// Pauses around the time after which a helper that has nothing to do goes.
+TEST_P(Executors, LoseNoTaskWhenHelpersGoAndComeBack) {
+  int64_t runs = 0;
+  for (int round = 0; round < 600; ++round) {
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 150));
+    std::atomic<int64_t> done{0};
+    executor_->parallel_for(7, [&](int64_t, int) { ++done; });
+    runs += done;
+  }
+  EXPECT_EQ(runs, 600 * 7);
+}
+
+TEST_P(Executors, EndWhileHelpersWaitForMore) {
+  for (int round = 0; round < 60; ++round) {
+    std::atomic<int64_t> done{0};
+    executor_ = GetParam().make(GetParam().threads);
+    executor_->parallel_for(20, [&](int64_t, int) { ++done; });
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(round));
+    executor_.reset();
+    ASSERT_EQ(done.load(), 20);
+  }
+}
+
 TEST_P(Executors, RefuseReentry) {
   expect_error(Code::kInternal, [&] {
     executor_->parallel_for(1,

@@ -1,5 +1,7 @@
 // Core count and the TBB executor. Tasks are handed out by one shared counter: with tasks cut by
-// shape there are few of them, and a counter needs no splitting.
+// shape there are few of them, and a counter needs no splitting. A step is many short runs, and TBB
+// takes most of a microsecond to hand one over; so a helper that TBB gives lingers at the gate for
+// the next run before it goes back.
 #include "device/cpu/executors.h"
 
 #include <sched.h>
@@ -13,7 +15,7 @@
 
 #include "core/error.h"
 #include "core/signals.h"
-#include "device/cpu/task_run.h"
+#include "device/cpu/work_gate.h"
 
 namespace rl {
 
@@ -52,33 +54,63 @@ class TbbExecutor final : public Executor {
     const ScopedSignalMask mask;
     parallel_for(threads_, [](int64_t, int) {});
   }
+  ~TbbExecutor() noexcept override {
+    stopping_.store(true);
+    arena_.execute([&] { helpers_.wait(); });
+  }
 
   int num_threads() const override { return threads_; }
 
+  // The caller is worker 0 and stays outside of the arena, whose first place is kept for it.
   void parallel_for(int64_t count, FunctionRef<void(int64_t, int)> task) override {
     const CallerGuard guard(busy_);
     TaskRun run(count, task);
     const int helpers = static_cast<int>(std::min<int64_t>(threads_, count)) - 1;
-    if (helpers <= 0) {
-      arena_.execute([&] { run.work(tbb::this_task_arena::current_thread_index()); });
-    } else {
-      arena_.execute([&] { share(run, helpers); });
+    if (helpers > 0) {
+      gate_.open(run);
+      call_helpers(helpers);
     }
+    run.work(0);
+    if (helpers > 0) gate_.close();
     run.rethrow();
   }
 
  private:
-  static void share(TaskRun& run, int helpers) {
-    const auto work = [&run] { run.work(tbb::this_task_arena::current_thread_index()); };
-    tbb::task_group group;
-    for (int i = 0; i < helpers; ++i) group.run(work);
-    work();
-    group.wait();
+  // A helper that is about to go either sees the run that was opened or is not counted any more.
+  void call_helpers(int wanted) {
+    while (called_.load() < wanted) {
+      called_.fetch_add(1);
+      arena_.enqueue(helpers_.defer([this] { linger(); }));
+    }
+  }
+
+  void linger() {
+    const int worker = tbb::this_task_arena::current_thread_index();
+    for (uint64_t seen = 0; help_until_idle(seen, worker);) called_.fetch_add(1);
+  }
+
+  // Returns uncounted; true when a run began meanwhile.
+  bool help_until_idle(uint64_t& seen, int worker) {
+    for (int i = 0; i < WorkGate::kSpins && !stopping_.load(std::memory_order_relaxed); ++i) {
+      const uint64_t epoch = gate_.epoch();
+      if (epoch != seen) {
+        seen = epoch;
+        gate_.help(epoch, worker);
+        i = 0;
+      }
+      spin_pause();
+    }
+    called_.fetch_sub(1);
+    return !stopping_.load() && gate_.epoch() != seen;
   }
 
   const int threads_;
   tbb::task_arena arena_;
   MaskSignals observer_;
+  tbb::task_group helpers_;
+  WorkGate gate_;
+  std::atomic<int> called_{0};  // helpers that were asked for and have not gone
+  std::atomic<bool> stopping_{false};
   std::atomic<bool> busy_{false};
 };
 

@@ -1,7 +1,4 @@
-// The plain-thread executor. All coordination is one atomic word, the gate: (epoch, open, active).
-// A worker joins the current epoch only while the gate is open; the caller closes it once no task
-// is left and waits for the workers that joined. A sleeping worker therefore never delays a run
-// that others finished.
+// The plain-thread executor: helpers wait at the gate, spinning first, then asleep.
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
@@ -9,26 +6,12 @@
 
 #include "core/signals.h"
 #include "device/cpu/executors.h"
-#include "device/cpu/task_run.h"
+#include "device/cpu/work_gate.h"
 
 namespace rl {
 namespace {
 
-constexpr uint64_t kActiveMask = 0xffff;
-constexpr uint64_t kOpen = 0x10000;
-constexpr uint64_t kEpochOne = 0x20000;
-constexpr int kSpins = 2000;
 constexpr int kMaxThreads = 1024;
-
-uint64_t epoch_of(uint64_t gate) { return gate / kEpochOne; }
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
 
 class ThreadExecutor final : public Executor {
  public:
@@ -53,60 +36,30 @@ class ThreadExecutor final : public Executor {
     const bool shared = count > 1 && !threads_.empty();
     if (shared) open(run);
     run.work(0);
-    if (shared) close();
+    if (shared) gate_.close();
     run.rethrow();
   }
 
  private:
   void open(TaskRun& run) {
-    run_.store(&run, std::memory_order_relaxed);
-    const uint64_t epoch = epoch_of(gate_.load(std::memory_order_relaxed)) + 1;
-    gate_.store(epoch * kEpochOne | kOpen);
+    gate_.open(run);
     if (sleepers_.load() > 0) wake_all();
-  }
-
-  // Invariant: when this returns, no worker holds a pointer to the run.
-  void close() {
-    gate_.fetch_and(~kOpen);
-    for (int i = 0; i < kSpins; ++i) {
-      if ((gate_.load(std::memory_order_acquire) & kActiveMask) == 0) return;
-      pause();
-    }
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return (gate_.load() & kActiveMask) == 0; });
-  }
-
-  bool join(uint64_t epoch) {
-    uint64_t gate = gate_.load();
-    while (epoch_of(gate) == epoch && (gate & kOpen) != 0) {
-      if (gate_.compare_exchange_weak(gate, gate + 1)) return true;
-    }
-    return false;
-  }
-
-  void leave() {
-    const uint64_t before = gate_.fetch_sub(1);
-    if ((before & kActiveMask) != 1 || (before & kOpen) != 0) return;
-    const std::lock_guard lock(mutex_);
-    done_.notify_one();
   }
 
   void serve(int worker) {
     uint64_t seen = 0;
     while (wait_for_epoch_after(seen)) {
-      seen = epoch_of(gate_.load());
-      if (!join(seen)) continue;
-      run_.load(std::memory_order_relaxed)->work(worker);
-      leave();
+      seen = gate_.epoch();
+      gate_.help(seen, worker);
     }
   }
 
   // False when the executor ends.
   bool wait_for_epoch_after(uint64_t seen) {
-    const auto ready = [&] { return epoch_of(gate_.load()) != seen || stopping_.load(); };
-    for (int i = 0; i < kSpins; ++i) {
+    const auto ready = [&] { return gate_.epoch() != seen || stopping_.load(); };
+    for (int i = 0; i < WorkGate::kSpins; ++i) {
       if (ready()) return !stopping_.load();
-      pause();
+      spin_pause();
     }
     std::unique_lock lock(mutex_);
     sleepers_.fetch_add(1);
@@ -126,14 +79,12 @@ class ThreadExecutor final : public Executor {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  std::atomic<uint64_t> gate_{0};
-  std::atomic<TaskRun*> run_{nullptr};
+  WorkGate gate_;
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> busy_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable done_;
   std::vector<std::thread> threads_;
 };
 
