@@ -32,6 +32,7 @@ int64_t samples_at_once(const OptionSet& options, PlanUse use) {
   return std::min(most, options.get_i64("engine.max_num_seqs"));
 }
 
+// The token budget of training that options set, or 0. Where sequences are counted it is the longest.
 int64_t fixed_tokens_of(const OptionSet& options, int64_t max_model_len) {
   const BatchRules batch = batch_rules_from(options);
   if (batch.micro_batch_size > 0) return std::max<int64_t>(1, max_model_len - 1);

@@ -163,15 +163,26 @@ TEST(TrainerKeys, ASampleAboveABudgetGoesAloneOrIsRefused) {
       step_with({"trainer.logprob_max_tokens_per_device=16", "trainer.oversize=alone"}), whole);
 }
 
+uint64_t planned_workspace(const std::vector<const char*>& assignments) {
+  TempDir dir;
+  OptionSet o = tiny_options(dir);
+  for (const char* text : assignments) o.set_assignment(text);
+  return plan_memory(o, real_fs(), PlanUse::kTrain).train_workspace_bytes;
+}
+
+TEST(TrainerKeys, MemoryIsPlannedForTheLargestMicroBatch) {
+  const uint64_t one = planned_workspace({"trainer.dynamic_batching=false"});
+  EXPECT_GT(planned_workspace({"trainer.dynamic_batching=false", "trainer.micro_batch_size=8"}),
+            4 * one);
+  // A sample of 32 tokens goes alone, one of 16 in the other plan.
+  EXPECT_GT(planned_workspace({"trainer.max_tokens_per_device=8", "trainer.oversize=alone"}),
+            planned_workspace({"trainer.max_tokens_per_device=8", "trainer.oversize=alone",
+                               "engine.max_model_len=16"}));
+}
+
 TEST(TrainerKeys, TheForwardBudgetIsItsOwn) {
-  const auto workspace = [](const std::vector<const char*>& assignments) {
-    TempDir dir;
-    OptionSet o = tiny_options(dir);
-    for (const char* text : assignments) o.set_assignment(text);
-    return plan_memory(o, real_fs(), PlanUse::kTrain).train_workspace_bytes;
-  };
-  EXPECT_GT(workspace({"trainer.logprob_max_tokens_per_device=100000"}),
-            workspace({"trainer.logprob_max_tokens_per_device=64"}));
+  EXPECT_GT(planned_workspace({"trainer.logprob_max_tokens_per_device=100000"}),
+            planned_workspace({"trainer.logprob_max_tokens_per_device=64"}));
   // The reference scores in micro-batches of that size; nothing else follows from it.
   const std::vector<const char*> kl = {"algo.kl.where=loss", "algo.kl.coef=0.1"};
   std::vector<const char*> narrow = kl;
