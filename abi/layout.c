@@ -116,3 +116,19 @@ RL_AT(rl_conversation_info, slot, 24);
 RL_AT(rl_conversation_info, num_ids, 32);
 RL_AT(rl_conversation_info, finish, 48);
 RL_AT_LEAST(rl_conversation_info, 56);
+
+RL_AT(rl_algo_tokens, struct_size, 0);
+RL_AT(rl_algo_tokens, lengths, 8);
+RL_AT(rl_algo_tokens, num_tokens, 24);
+RL_AT(rl_algo_tokens, mask, 40);
+RL_AT(rl_algo_tokens, logprobs, 56);
+RL_AT(rl_algo_tokens, ref_logprobs, 80);
+RL_AT(rl_algo_tokens, baselines, 104);
+RL_AT_LEAST(rl_algo_tokens, 112);
+
+RL_AT(rl_algo_loss, struct_size, 0);
+RL_AT(rl_algo_loss, loss, 8);
+RL_AT(rl_algo_loss, kl, 32);
+RL_AT(rl_algo_loss, ratio_max, 72);
+RL_AT(rl_algo_loss, num_rejected, 88);
+RL_AT_LEAST(rl_algo_loss, 96);

@@ -1348,16 +1348,18 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
 /* Optimizer steps on the model's fp32 weights. The trained weights are one version higher; samples
  * drawn afterwards name it.
  *
- * The loss of a minibatch is its mean over trained tokens (algo.loss_agg = token_mean) of
+ * By default the loss of a minibatch is its mean over trained tokens (algo.loss_agg) of
  *
- *   max(-A r, -A min(max(r, 1 - algo.clip_low), 1 + algo.clip_high))   clipped policy loss
+ *   max(-A r, -A min(max(r, 1 - algo.clip_low), 1 + algo.clip_high))   algo.policy_loss = ppo_clip
  *   + algo.kl.coef (exp(d) - d - 1)                                    with algo.kl.where = loss
  *   - algo.entropy_coef H
  *
  * with r = exp(log-prob - stored log-prob), d = reference log-prob - log-prob, H the entropy of the
  * token's distribution in nats (arXiv 1707.06347; k3 estimator). A is the advantage of the sample,
  * (reward - mean) / (std + algo.adv_eps) over its group, std with n - 1 and divided by only with
- * algo.adv_norm_std (arXiv 2402.03300). Gradients are clipped to the global norm
+ * algo.adv_norm_std (arXiv 2402.03300). Other estimators, losses, corrections and filters are those
+ * of docs/algorithms.md. With algo.advantage = remax the sample of slot pipeline.samples_per_prompt
+ * is the greedy answer of its group and is not trained on. Gradients are clipped to the global norm
  * optimizer.grad_clip and go to AdamW with decoupled weight decay (arXiv 1711.05101). A step whose
  * loss or norm is not finite leaves the weights and is counted in training/skipped_steps. */
 
@@ -1390,6 +1392,89 @@ RL_API rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, si
  * weights, one higher than before however many steps there were. With model.compute_copies 1 a step
  * has published its weights, and this call names them. Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
+
+/* ---- algorithms ---- */
+
+/* What a training step does with samples, on arrays of the host, without a model: the same code, over
+ * all tokens given as one minibatch. The keys algo.* of options say which algorithm
+ * (docs/algorithms.md); options may be NULL: the defaults. Sequences are packed: per-token arrays
+ * have the tokens of sequence 0, then of sequence 1, and so on, num_tokens in all. Log-probs are in
+ * nats. Errors name the field as tokens.FIELD. RL_CONFLICT when options contradict each other. */
+typedef struct rl_algo_tokens {
+  size_t struct_size;
+  const int32_t* lengths; /* [num_sequences], from 0 on; their sum is num_tokens */
+  size_t num_sequences;
+  size_t num_tokens;
+  const uint64_t* groups;    /* [num_sequences], equal for the samples of a prompt, which stand
+                                together; optional: all are of one prompt */
+  const uint8_t* mask;       /* [num_tokens], 1 where a token carries loss, else 0; optional: all do */
+  const uint8_t* truncated;  /* [num_sequences], 1 where the length limit cut it; optional: none */
+  const float* logprobs;     /* [num_tokens], of the current policy */
+  const float* old_logprobs; /* [num_tokens], what ratios refer to; optional: logprobs */
+  const float* rollout_logprobs; /* [num_tokens], of the sampler; optional: old_logprobs */
+  const float* ref_logprobs;     /* [num_tokens], of the reference; where a KL is asked for */
+  const float* advantages;       /* [num_tokens] */
+  const double* rewards;         /* [num_sequences] */
+  const double* baselines;       /* [num_sequences], scores of greedy answers; where remax asks */
+} rl_algo_tokens;
+
+/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
+RL_API void rl_algo_tokens_init(rl_algo_tokens* tokens, size_t size);
+
+/* The loss of a minibatch. Means are over the tokens that carry loss. */
+typedef struct rl_algo_loss {
+  size_t struct_size;
+  double loss;               /* policy_loss + kl_loss; the entropy bonus is not in it */
+  double policy_loss;        /* aggregated as algo.loss_agg says */
+  double kl_loss;            /* algo.kl.coef times the KL, likewise; 0 unless algo.kl.where = loss */
+  double kl;                 /* mean of algo.kl.estimator */
+  double ppo_kl;             /* mean of old - current log-prob, nats */
+  double ppo_kl_k3;          /* mean of r - 1 - log r */
+  double clip_fraction;      /* 0..1 */
+  double dual_clip_fraction; /* 0..1 */
+  double ratio_max;          /* the largest ratio */
+  uint64_t num_tokens;       /* that carry loss */
+  uint64_t num_rejected;     /* tokens that algo.correction.* took out */
+} rl_algo_loss;
+
+/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
+RL_API void rl_algo_loss_init(rl_algo_loss* loss, size_t size);
+
+/* Advantages of every token from tokens->rewards, by algo.advantage with shaping, KL in the reward
+ * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a reward
+ * or a penalty that is not finite. options may be NULL: the defaults. Thread: any. */
+RL_API rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
+                                    double* advantages, size_t num_advantages, rl_error** err);
+
+/* The loss by algo.policy_loss under algo.correction.* and algo.loss_agg, with algo.kl.where = loss
+ * the KL term too, and its derivative in the log-prob of each token; num_gradient is num_tokens.
+ * Reads logprobs, advantages and, for a KL, ref_logprobs. Log-probs that are not finite give a loss
+ * that is not. options may be NULL: the defaults. Thread: any. */
+RL_API rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_tokens* tokens,
+                                     double* gradient, size_t num_gradient, rl_algo_loss* out,
+                                     rl_error** err);
+
+/* Factors of the token losses by algo.correction.*, 0 for a token that carries no loss, and in keep 1
+ * for a token that carries loss after all rejections, else 0. num_weights and num_keep are
+ * num_tokens. Reads logprobs, and advantages for algo.correction.opsm_delta. options may be NULL:
+ * the defaults. Thread: any. */
+RL_API rl_status rl_algo_corrections(const rl_options* options, const rl_algo_tokens* tokens,
+                                     double* weights, size_t num_weights, uint8_t* keep,
+                                     size_t num_keep, rl_error** err);
+
+/* The weight of each token under algo.loss_agg: a loss is the sum of weights times token losses.
+ * num_weights is num_tokens. options may be NULL: the defaults. Thread: any. */
+RL_API rl_status rl_algo_weights(const rl_options* options, const rl_algo_tokens* tokens,
+                                 double* weights, size_t num_weights, rl_error** err);
+
+/* The KL of each token by algo.kl.estimator from logprobs and ref_logprobs, and its derivative in the
+ * log-prob; 0 where there is no loss. num_values and num_gradient are num_tokens. options may be
+ * NULL: the defaults. Thread: any. */
+RL_API rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tokens, double* values,
+                            size_t num_values, double* gradient, size_t num_gradient,
+                            rl_error** err);
 
 /* ---- profiler ---- */
 

@@ -1,5 +1,5 @@
 // The experience buffer as the host drives it: samples drawn here or elsewhere gather to groups of
-// pipeline.samples_per_prompt, and go to files and back. Thread-safe.
+// pipeline.samples_per_prompt, with remax of one more, and go to files and back. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,13 +10,14 @@
 #include "buffer/experience_buffer.h"
 #include "core/options.h"
 #include "pipeline/loaded_model.h"
+#include "pipeline/run_options.h"
 
 namespace rl {
 
 class BufferPart {
  public:
   BufferPart(const OptionSet& options, int64_t capacity)
-      : buffer_(options.get_i64("pipeline.samples_per_prompt"), capacity),
+      : buffer_(attempts_per_prompt(options), capacity),
         options_identity_(options.identity()),
         options_(options.dump(true)),
         compression_level_(static_cast<int>(options.get_i64("buffer.compression_level"))) {}

@@ -17,12 +17,6 @@ const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
   return options;
 }
 
-// With remax the greedy answer is one more.
-int64_t attempts_per_prompt(const OptionSet& options) {
-  return options.get_i64("pipeline.samples_per_prompt") +
-         (options.get_string("algo.advantage") == "remax" ? 1 : 0);
-}
-
 // Arenas that exist before the pipeline reserves its own.
 uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
   return model.model().arena_bytes() + plan.bytes_of("matmul workspace");

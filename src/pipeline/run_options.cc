@@ -259,6 +259,11 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
   return v.errors();
 }
 
+int64_t attempts_per_prompt(const OptionSet& options) {
+  return options.get_i64("pipeline.samples_per_prompt") +
+         (options.get_string("algo.advantage") == "remax" ? 1 : 0);
+}
+
 std::string output_root(const OptionSet& options) {
   const std::string& dir = options.get_string("runtime.output_dir");
   const std::string& experiment = options.get_string("runtime.experiment");

@@ -25,6 +25,8 @@ Request eval_request_from(const OptionSet& options);
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence);
+// pipeline.samples_per_prompt, and with remax one more: the greedy answer.
+int64_t attempts_per_prompt(const OptionSet& options);
 // Everything that a run would refuse later, in a step: what the records themselves check, stops
 // that the model or its tokenizer does not know, and an experiment that is no name. Errors name the
 // key.

@@ -54,6 +54,8 @@ class MinibatchTokens {
   double weight(size_t i) const { return weight_[i]; }
   double correction(size_t i) const { return correction_.empty() ? 1 : correction_[i]; }
   double gradient(size_t i) const { return gradient_[i]; }
+  std::span<const double> weights() const { return weight_; }
+  std::span<const double> gradients() const { return gradient_; }
 
  private:
   PolicyLossInput input(size_t first, size_t count, std::span<const int32_t> lengths) const;

@@ -23,6 +23,10 @@ const Integers& integers() {
       {"num_ids", 3},
       {"level", 1},
       {"num_advantages", 2},
+      {"num_gradient", 2},
+      {"num_weights", 2},
+      {"num_keep", 2},
+      {"num_values", 2},
       {"num_out", 2},
       {"rl_model_save flags", RL_SAVE_REPLACE},
       {"rl_buffer_save flags", RL_SAVE_REPLACE},
@@ -205,6 +209,16 @@ void Arguments::set_struct(size_t i) {
     rl_request_init(request, sizeof *request);
     request->prompt = prompt;
     request->num_prompt = 2;
+  } else if (p.type == std::string("rl_algo_tokens")) {
+    static const int32_t lengths[] = {1, 1};
+    static const float logprobs[] = {-1, -2};
+    static const double rewards[] = {1, 0};
+    auto* const tokens = reinterpret_cast<rl_algo_tokens*>(results_[i]);
+    rl_algo_tokens_init(tokens, sizeof *tokens);
+    tokens->lengths = lengths;
+    tokens->num_sequences = tokens->num_tokens = 2;
+    tokens->logprobs = tokens->ref_logprobs = tokens->advantages = logprobs;
+    tokens->rewards = rewards;
   } else if (p.type == std::string("rl_sample_view")) {
     auto* const sample = reinterpret_cast<rl_sample_view*>(results_[i]);
     rl_sample_view_init(sample, sizeof *sample);

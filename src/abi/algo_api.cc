@@ -1,0 +1,152 @@
+// Algorithms on arrays of a host.
+#include "abi/arguments.h"
+#include "abi/guard.h"
+#include "abi/handles.h"
+#include "pipeline/algo_calls.h"
+
+using namespace rl;
+using namespace rl::abi;
+
+namespace {
+
+template <typename T>
+std::span<const T> optional_arg(const T* data, size_t count, const char* parameter) {
+  return data == nullptr ? std::span<const T>() : array_arg(data, count, parameter);
+}
+
+AlgoArrays arrays_of(const rl_algo_tokens* given) {
+  const rl_algo_tokens t = input_struct(given, "tokens");
+  AlgoArrays a;
+  a.lengths = array_arg(t.lengths, t.num_sequences, "tokens.lengths");
+  a.groups = optional_arg(t.groups, t.num_sequences, "tokens.groups");
+  a.truncated = optional_arg(t.truncated, t.num_sequences, "tokens.truncated");
+  a.rewards = optional_arg(t.rewards, t.num_sequences, "tokens.rewards");
+  a.baselines = optional_arg(t.baselines, t.num_sequences, "tokens.baselines");
+  int64_t tokens = 0;
+  for (const int32_t n : a.lengths) tokens += std::max(n, 0);
+  if (static_cast<size_t>(tokens) != t.num_tokens) {
+    refuse("tokens.num_tokens", str("is ", t.num_tokens, " but the lengths have ", tokens));
+  }
+  a.mask = optional_arg(t.mask, t.num_tokens, "tokens.mask");
+  a.logprobs = optional_arg(t.logprobs, t.num_tokens, "tokens.logprobs");
+  a.old_logprobs = optional_arg(t.old_logprobs, t.num_tokens, "tokens.old_logprobs");
+  a.rollout_logprobs = optional_arg(t.rollout_logprobs, t.num_tokens, "tokens.rollout_logprobs");
+  a.ref_logprobs = optional_arg(t.ref_logprobs, t.num_tokens, "tokens.ref_logprobs");
+  a.advantages = optional_arg(t.advantages, t.num_tokens, "tokens.advantages");
+  for (const uint8_t v : a.mask) bool_arg(v, "tokens.mask");
+  for (const uint8_t v : a.truncated) bool_arg(v, "tokens.truncated");
+  return a;
+}
+
+template <typename T>
+void require_out(const T* out, size_t seen, const rl_algo_tokens* tokens, const char* parameter) {
+  require(out, parameter);
+  if (seen == tokens->num_tokens) return;
+  refuse(parameter, str("has ", seen, " entries but there are ", tokens->num_tokens, " tokens"));
+}
+
+// Zeroes what the host says the array has, unless no array can have so much.
+template <typename T>
+void clear_array(T* out, size_t count) {
+  constexpr size_t kMost = size_t{1} << 31;
+  if (out != nullptr && count < kMost) std::fill_n(out, count, T{});
+}
+
+template <typename T>
+void copy_out(const std::vector<T>& made, T* out) {
+  std::copy(made.begin(), made.end(), out);
+}
+
+}  // namespace
+
+extern "C" {
+
+void rl_algo_tokens_init(rl_algo_tokens* tokens, size_t size) {
+  init_struct(tokens, size, kFirstSize<rl_algo_tokens>);
+}
+
+void rl_algo_loss_init(rl_algo_loss* loss, size_t size) {
+  init_struct(loss, size, kFirstSize<rl_algo_loss>);
+}
+
+rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
+                             double* advantages, size_t num_advantages, rl_error** err) {
+  clear_array(advantages, num_advantages);
+  return guarded(err, options, [&] {
+    const OptionSet set = options_or(options, OptionSet());
+    const AlgoArrays in = arrays_of(tokens);
+    require_out(advantages, num_advantages, tokens, "advantages");
+    copy_out(algo_advantages(set, in), advantages);
+  });
+}
+
+rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_tokens* tokens,
+                              double* gradient, size_t num_gradient, rl_algo_loss* out,
+                              rl_error** err) {
+  clear_array(gradient, num_gradient);
+  clear_result(out);
+  return guarded(err, options, [&] {
+    const OptionSet set = options_or(options, OptionSet());
+    const AlgoArrays in = arrays_of(tokens);
+    require_out(gradient, num_gradient, tokens, "gradient");
+    rl_algo_loss& result = result_struct(out, "out");
+    std::vector<double> made;
+    const AlgoLoss loss = algo_policy_loss(set, in, made);
+    copy_out(made, gradient);
+    result.loss = loss.loss;
+    result.policy_loss = loss.policy_loss;
+    result.kl_loss = loss.kl_loss;
+    result.kl = loss.kl;
+    result.ppo_kl = loss.ppo_kl;
+    result.ppo_kl_k3 = loss.ppo_kl_k3;
+    result.clip_fraction = loss.clip_fraction;
+    result.dual_clip_fraction = loss.dual_clip_fraction;
+    result.ratio_max = loss.ratio_max;
+    result.num_tokens = static_cast<uint64_t>(loss.num_tokens);
+    result.num_rejected = static_cast<uint64_t>(loss.num_rejected);
+  });
+}
+
+rl_status rl_algo_corrections(const rl_options* options, const rl_algo_tokens* tokens,
+                              double* weights, size_t num_weights, uint8_t* keep, size_t num_keep,
+                              rl_error** err) {
+  clear_array(weights, num_weights);
+  clear_array(keep, num_keep);
+  return guarded(err, options, [&] {
+    const OptionSet set = options_or(options, OptionSet());
+    const AlgoArrays in = arrays_of(tokens);
+    require_out(weights, num_weights, tokens, "weights");
+    require_out(keep, num_keep, tokens, "keep");
+    const AlgoCorrections made = algo_corrections(set, in);
+    copy_out(made.weights, weights);
+    copy_out(made.keep, keep);
+  });
+}
+
+rl_status rl_algo_weights(const rl_options* options, const rl_algo_tokens* tokens, double* weights,
+                          size_t num_weights, rl_error** err) {
+  clear_array(weights, num_weights);
+  return guarded(err, options, [&] {
+    const OptionSet set = options_or(options, OptionSet());
+    const AlgoArrays in = arrays_of(tokens);
+    require_out(weights, num_weights, tokens, "weights");
+    copy_out(algo_weights(set, in), weights);
+  });
+}
+
+rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tokens, double* values,
+                     size_t num_values, double* gradient, size_t num_gradient, rl_error** err) {
+  clear_array(values, num_values);
+  clear_array(gradient, num_gradient);
+  return guarded(err, options, [&] {
+    const OptionSet set = options_or(options, OptionSet());
+    const AlgoArrays in = arrays_of(tokens);
+    require_out(values, num_values, tokens, "values");
+    require_out(gradient, num_gradient, tokens, "gradient");
+    const AlgoKl made = algo_kl(set, in);
+    copy_out(made.values, values);
+    copy_out(made.gradient, gradient);
+  });
+}
+
+}  // extern "C"
