@@ -77,10 +77,16 @@ class TbbExecutor final : public Executor {
 
  private:
   // A helper that is about to go either sees the run that was opened or is not counted any more.
-  void call_helpers(int wanted) {
+  // Where none can be had, for want of memory, the caller works alone: the run is open already.
+  void call_helpers(int wanted) noexcept {
     while (called_.load() < wanted) {
       called_.fetch_add(1);
-      arena_.enqueue(helpers_.defer([this] { linger(); }));
+      try {
+        arena_.enqueue(helpers_.defer([this] { linger(); }));
+      } catch (...) {
+        called_.fetch_sub(1);
+        return;
+      }
     }
   }
 
