@@ -6,6 +6,7 @@
 #include "core/violations.h"
 #include "pipeline/engine_part.h"
 #include "pipeline/planner.h"
+#include "rollout/sample_tokens.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -206,11 +207,7 @@ TEST(EngineKeys, LaterTurnsGoFirst) {
   bench.engine().run();
   std::vector<SamplePtr> begun = bench.engine().take_finished();
   auto later = std::make_shared<Sample>(*begun[1]);
-  later->ids.push_back(9);
-  later->logprobs.push_back(0);
-  later->logprobs_sampled.push_back(0);
-  later->versions.push_back(0);
-  later->loss_mask.push_back(0);
+  append_given(*later, 9);
   for (const SamplePtr& s : {begun[0], later}) {
     Request r = request_of(bench.options(), {}, 2);
     r.resume = s;

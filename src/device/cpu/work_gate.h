@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "device/cpu/task_run.h"
 
@@ -15,6 +16,8 @@ namespace rl {
 inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
 #endif
 }
 
