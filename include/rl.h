@@ -48,8 +48,8 @@
  *
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
  * handle; calls that change one object take turns. "callback-safe": also from inside the log
- * callback. There every other function is RL_WRONG_THREAD, and destroying is without effect. librl
- * blocks every signal in its own threads and installs no handler.
+ * callback and functions of rl_advantage_fn and rl_loss_fn. There every other function is
+ * RL_WRONG_THREAD, and destroying is without effect. librl blocks every signal in its own threads and installs no handler.
  *
  * Callbacks. (fn, user_data, destroy): destroy, which may be NULL, is called exactly once with
  * user_data, also when the call that took it failed. It may call every function. A callback must
@@ -1416,6 +1416,7 @@ typedef struct rl_algo_tokens {
   const float* advantages;       /* [num_tokens] */
   const double* rewards;         /* [num_sequences] */
   const double* baselines;       /* [num_sequences], scores of greedy answers; where remax asks */
+  const uint64_t* sample_ids;    /* [num_sequences]; for a host's own functions, not read */
 } rl_algo_tokens;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
@@ -1444,14 +1445,14 @@ RL_API void rl_algo_loss_init(rl_algo_loss* loss, size_t size);
 
 /* Advantages of every token from tokens->rewards, by algo.advantage with shaping, KL in the reward
  * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a reward
- * or a penalty that is not finite. options may be NULL: the defaults. Thread: any. */
+ * or a penalty that is not finite. options may be NULL: the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
                                     double* advantages, size_t num_advantages, rl_error** err);
 
 /* The loss by algo.policy_loss under algo.correction.* and algo.loss_agg, with algo.kl.where = loss
  * the KL term too, and its derivative in the log-prob of each token; num_gradient is num_tokens.
  * Reads logprobs, advantages and, for a KL, ref_logprobs. Log-probs that are not finite give a loss
- * that is not. options may be NULL: the defaults. Thread: any. */
+ * that is not. options may be NULL: the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_tokens* tokens,
                                      double* gradient, size_t num_gradient, rl_algo_loss* out,
                                      rl_error** err);
@@ -1459,22 +1460,65 @@ RL_API rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_to
 /* Factors of the token losses by algo.correction.*, 0 for a token that carries no loss, and in keep 1
  * for a token that carries loss after all rejections, else 0. num_weights and num_keep are
  * num_tokens. Reads logprobs, and advantages for algo.correction.opsm_delta. options may be NULL:
- * the defaults. Thread: any. */
+ * the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_corrections(const rl_options* options, const rl_algo_tokens* tokens,
                                      double* weights, size_t num_weights, uint8_t* keep,
                                      size_t num_keep, rl_error** err);
 
 /* The weight of each token under algo.loss_agg: a loss is the sum of weights times token losses.
- * num_weights is num_tokens. options may be NULL: the defaults. Thread: any. */
+ * num_weights is num_tokens. options may be NULL: the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_weights(const rl_options* options, const rl_algo_tokens* tokens,
                                  double* weights, size_t num_weights, rl_error** err);
 
 /* The KL of each token by algo.kl.estimator from logprobs and ref_logprobs, and its derivative in the
  * log-prob; 0 where there is no loss. num_values and num_gradient are num_tokens. options may be
- * NULL: the defaults. Thread: any. */
+ * NULL: the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tokens, double* values,
                             size_t num_values, double* gradient, size_t num_gradient,
                             rl_error** err);
+
+/* Advantages by the host, where algo.advantage = custom: called once for a batch, before anything of
+ * its step has changed. tokens has lengths, groups, sample_ids, mask, truncated, the stored log-probs
+ * as old_logprobs and rollout_logprobs, rewards after shaping and the KL, and with algo.kl.where =
+ * reward ref_logprobs; the rest is NULL. advantages, [num_tokens], are 0 at first; what is written
+ * for masked tokens is not read. Arrays end with the call. 0 is success; any other result fails the
+ * step as RL_CANCELLED, and an advantage that is not finite as RL_NON_FINITE naming the sample. */
+typedef int32_t (*rl_advantage_fn)(void* user_data, const rl_algo_tokens* tokens,
+                                   double* advantages);
+
+/* The policy loss by the host, where algo.policy_loss = custom: called once for each minibatch.
+ * tokens has lengths, groups, sample_ids, mask, logprobs of the current policy, old_logprobs,
+ * rollout_logprobs and advantages; the rest is NULL. weights, [num_tokens], are those of
+ * algo.loss_agg times the corrections of algo.correction.*: a loss that is the mean of token losses
+ * is the sum of weights times these; 0 for a masked token, whose gradient is not read. gradient,
+ * [num_tokens], 0 at first, receives the derivative of *loss in each log-prob; the KL term and the
+ * entropy bonus are added by librl. Arrays end with the call. 0 is success. With any other result, or
+ * a loss or gradient that is not finite, the optimizer step of the minibatch is skipped and counted
+ * in training/skipped_steps. */
+typedef int32_t (*rl_loss_fn)(void* user_data, const rl_algo_tokens* tokens, const double* weights,
+                              double* loss, double* gradient);
+
+/* Sets the functions for algo.advantage = custom and algo.policy_loss = custom. user_data is
+ * consumed, also on failure. Those of a pipeline are set before rl_pipeline_start, later it is
+ * RL_FAILED_PRECONDITION, and are called on the library's thread; a start without them is
+ * RL_FAILED_PRECONDITION too. Those of a trainer hold from its next step on and are called on the
+ * thread that calls rl_trainer_step, which without them is RL_FAILED_PRECONDITION. */
+
+/* The advantages of a pipeline. fn may be NULL: there is none then. Thread: any. */
+RL_API rl_status rl_pipeline_set_advantage(rl_pipeline* pipeline, rl_advantage_fn fn,
+                                           void* user_data, rl_destroy_fn destroy, rl_error** err);
+
+/* The policy loss of a pipeline. fn may be NULL: there is none then. Thread: any. */
+RL_API rl_status rl_pipeline_set_loss(rl_pipeline* pipeline, rl_loss_fn fn, void* user_data,
+                                      rl_destroy_fn destroy, rl_error** err);
+
+/* The advantages of a trainer. fn may be NULL: there is none then. Thread: any. */
+RL_API rl_status rl_trainer_set_advantage(rl_trainer* trainer, rl_advantage_fn fn, void* user_data,
+                                          rl_destroy_fn destroy, rl_error** err);
+
+/* The policy loss of a trainer. fn may be NULL: there is none then. Thread: any. */
+RL_API rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* user_data,
+                                     rl_destroy_fn destroy, rl_error** err);
 
 /* ---- profiler ---- */
 

@@ -1,7 +1,10 @@
-// Algorithms on arrays of a host.
+// Algorithms on arrays of a host, and the host's own functions in their place.
+#include <limits>
+
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/handles.h"
+#include "abi/user_data.h"
 #include "pipeline/algo_calls.h"
 
 using namespace rl;
@@ -22,6 +25,7 @@ AlgoArrays arrays_of(const rl_algo_tokens* given) {
   a.truncated = optional_arg(t.truncated, t.num_sequences, "tokens.truncated");
   a.rewards = optional_arg(t.rewards, t.num_sequences, "tokens.rewards");
   a.baselines = optional_arg(t.baselines, t.num_sequences, "tokens.baselines");
+  a.sample_ids = optional_arg(t.sample_ids, t.num_sequences, "tokens.sample_ids");
   int64_t tokens = 0;
   for (const int32_t n : a.lengths) tokens += std::max(n, 0);
   if (static_cast<size_t>(tokens) != t.num_tokens) {
@@ -53,6 +57,58 @@ void clear_array(T* out, size_t count) {
 }
 
 template <typename T>
+const T* data_or_null(std::span<const T> values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+// What a host's own function sees.
+rl_algo_tokens tokens_of(const AlgoArrays& a) {
+  rl_algo_tokens t;
+  rl_algo_tokens_init(&t, sizeof t);
+  t.lengths = data_or_null(a.lengths);
+  t.num_sequences = a.lengths.size();
+  t.num_tokens = a.mask.size();
+  t.groups = data_or_null(a.groups);
+  t.mask = data_or_null(a.mask);
+  t.truncated = data_or_null(a.truncated);
+  t.logprobs = data_or_null(a.logprobs);
+  t.old_logprobs = data_or_null(a.old_logprobs);
+  t.rollout_logprobs = data_or_null(a.rollout_logprobs);
+  t.ref_logprobs = data_or_null(a.ref_logprobs);
+  t.advantages = data_or_null(a.advantages);
+  t.rewards = data_or_null(a.rewards);
+  t.baselines = data_or_null(a.baselines);
+  t.sample_ids = data_or_null(a.sample_ids);
+  return t;
+}
+
+CustomAdvantage custom_advantage(rl_advantage_fn fn, UserData user) {
+  if (fn == nullptr) return nullptr;
+  const auto kept = std::make_shared<const UserData>(std::move(user));
+  return [fn, kept](const AlgoArrays& in, std::span<double> advantages) {
+    const rl_algo_tokens tokens = tokens_of(in);
+    const CallbackScope scope;
+    const int32_t answer = fn(kept->data(), &tokens, advantages.data());
+    if (answer == 0) return;
+    throw Error(Code::kCancelled, str("the advantage function answered ", answer))
+        .with_key("algo.advantage");
+  };
+}
+
+CustomLoss custom_loss(rl_loss_fn fn, UserData user) {
+  if (fn == nullptr) return nullptr;
+  const auto kept = std::make_shared<const UserData>(std::move(user));
+  return [fn, kept](const AlgoArrays& in, std::span<const double> weights,
+                    std::span<double> gradient) {
+    const rl_algo_tokens tokens = tokens_of(in);
+    const CallbackScope scope;
+    double loss = 0;
+    const int32_t answer = fn(kept->data(), &tokens, weights.data(), &loss, gradient.data());
+    return answer == 0 ? loss : std::numeric_limits<double>::quiet_NaN();
+  };
+}
+
+template <typename T>
 void copy_out(const std::vector<T>& made, T* out) {
   std::copy(made.begin(), made.end(), out);
 }
@@ -72,7 +128,7 @@ void rl_algo_loss_init(rl_algo_loss* loss, size_t size) {
 rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
                              double* advantages, size_t num_advantages, rl_error** err) {
   clear_array(advantages, num_advantages);
-  return guarded(err, options, [&] {
+  return guarded_callback_safe(err, options, [&] {
     const OptionSet set = options_or(options, OptionSet());
     const AlgoArrays in = arrays_of(tokens);
     require_out(advantages, num_advantages, tokens, "advantages");
@@ -85,7 +141,7 @@ rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_tokens* t
                               rl_error** err) {
   clear_array(gradient, num_gradient);
   clear_result(out);
-  return guarded(err, options, [&] {
+  return guarded_callback_safe(err, options, [&] {
     const OptionSet set = options_or(options, OptionSet());
     const AlgoArrays in = arrays_of(tokens);
     require_out(gradient, num_gradient, tokens, "gradient");
@@ -112,7 +168,7 @@ rl_status rl_algo_corrections(const rl_options* options, const rl_algo_tokens* t
                               rl_error** err) {
   clear_array(weights, num_weights);
   clear_array(keep, num_keep);
-  return guarded(err, options, [&] {
+  return guarded_callback_safe(err, options, [&] {
     const OptionSet set = options_or(options, OptionSet());
     const AlgoArrays in = arrays_of(tokens);
     require_out(weights, num_weights, tokens, "weights");
@@ -126,7 +182,7 @@ rl_status rl_algo_corrections(const rl_options* options, const rl_algo_tokens* t
 rl_status rl_algo_weights(const rl_options* options, const rl_algo_tokens* tokens, double* weights,
                           size_t num_weights, rl_error** err) {
   clear_array(weights, num_weights);
-  return guarded(err, options, [&] {
+  return guarded_callback_safe(err, options, [&] {
     const OptionSet set = options_or(options, OptionSet());
     const AlgoArrays in = arrays_of(tokens);
     require_out(weights, num_weights, tokens, "weights");
@@ -138,7 +194,7 @@ rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tokens, do
                      size_t num_values, double* gradient, size_t num_gradient, rl_error** err) {
   clear_array(values, num_values);
   clear_array(gradient, num_gradient);
-  return guarded(err, options, [&] {
+  return guarded_callback_safe(err, options, [&] {
     const OptionSet set = options_or(options, OptionSet());
     const AlgoArrays in = arrays_of(tokens);
     require_out(values, num_values, tokens, "values");
@@ -146,6 +202,38 @@ rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tokens, do
     const AlgoKl made = algo_kl(set, in);
     copy_out(made.values, values);
     copy_out(made.gradient, gradient);
+  });
+}
+
+rl_status rl_pipeline_set_advantage(rl_pipeline* pipeline, rl_advantage_fn fn, void* user_data,
+                                    rl_destroy_fn destroy, rl_error** err) {
+  UserData user(user_data, destroy);
+  return guarded(err, pipeline, [&] {
+    use(pipeline, "pipeline")->set_custom_advantage(custom_advantage(fn, std::move(user)));
+  });
+}
+
+rl_status rl_pipeline_set_loss(rl_pipeline* pipeline, rl_loss_fn fn, void* user_data,
+                               rl_destroy_fn destroy, rl_error** err) {
+  UserData user(user_data, destroy);
+  return guarded(err, pipeline, [&] {
+    use(pipeline, "pipeline")->set_custom_loss(custom_loss(fn, std::move(user)));
+  });
+}
+
+rl_status rl_trainer_set_advantage(rl_trainer* trainer, rl_advantage_fn fn, void* user_data,
+                                   rl_destroy_fn destroy, rl_error** err) {
+  UserData user(user_data, destroy);
+  return guarded(err, trainer, [&] {
+    use(trainer, "trainer")->set_custom_advantage(custom_advantage(fn, std::move(user)));
+  });
+}
+
+rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* user_data,
+                              rl_destroy_fn destroy, rl_error** err) {
+  UserData user(user_data, destroy);
+  return guarded(err, trainer, [&] {
+    use(trainer, "trainer")->set_custom_loss(custom_loss(fn, std::move(user)));
   });
 }
 

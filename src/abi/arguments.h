@@ -65,6 +65,8 @@ inline constexpr size_t kFirstSize<rl_sample_view> = offsetof(rl_sample_view, nu
 template <>
 inline constexpr size_t kFirstSize<rl_request> = offsetof(rl_request, priority);
 template <>
+inline constexpr size_t kFirstSize<rl_algo_tokens> = offsetof(rl_algo_tokens, sample_ids);
+template <>
 inline constexpr size_t kFirstSize<rl_engine_stats> = offsetof(rl_engine_stats, begun);
 
 void check_struct_size(size_t struct_size, size_t first, const char* parameter);

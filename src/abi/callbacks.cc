@@ -6,22 +6,22 @@
 
 namespace rl::abi {
 namespace {
-thread_local bool in_log_callback = false;
+thread_local bool in_callback = false;
 }  // namespace
 
-LogCallbackScope::LogCallbackScope() noexcept { in_log_callback = true; }
-LogCallbackScope::~LogCallbackScope() { in_log_callback = false; }
-bool inside_log_callback() noexcept { return in_log_callback; }
+CallbackScope::CallbackScope() noexcept : outer_(in_callback) { in_callback = true; }
+CallbackScope::~CallbackScope() { in_callback = outer_; }
+bool inside_callback() noexcept { return in_callback; }
 
 void refuse_in_child() {
   if (!handles_forked()) return;
   throw Error(Code::kForked, "this process is a child of the one that uses librl");
 }
 
-void refuse_in_log_callback() {
-  if (!inside_log_callback()) return;
+void refuse_in_callback() {
+  if (!inside_callback()) return;
   throw Error(Code::kWrongThread,
-              "inside the log callback only functions marked callback-safe may be called");
+              "inside a callback only functions marked callback-safe may be called");
 }
 
 }  // namespace rl::abi

@@ -13,7 +13,7 @@ namespace rl::abi {
 // (timeout, done, interrupted) have no record.
 rl_status report_exception(rl_error** err, const void* handle) noexcept;
 
-// Runs body, which returns nothing (RL_OK) or an rl_status, also inside the log callback.
+// Runs body, which returns nothing (RL_OK) or an rl_status, also inside a callback.
 template <typename Body>
 rl_status guarded_callback_safe(rl_error** err, const void* handle, Body&& body) noexcept {
   if (err != nullptr) *err = nullptr;
@@ -33,7 +33,7 @@ rl_status guarded_callback_safe(rl_error** err, const void* handle, Body&& body)
 template <typename Body>
 rl_status guarded(rl_error** err, const void* handle, Body&& body) noexcept {
   return guarded_callback_safe(err, handle, [&] {
-    refuse_in_log_callback();
+    refuse_in_callback();
     return body();
   });
 }

@@ -107,11 +107,11 @@ template <typename Handle>
 void drop(const Handle* handle) noexcept {
   take(handle);
 }
-// For xxx_destroy, which may wait for a thread: without effect inside the log callback, which that
+// For xxx_destroy, which may wait for a thread: without effect inside a callback, which that
 // thread may be in.
 template <typename Handle>
 PayloadPtr<Handle> destroy(const Handle* handle) noexcept {
-  return inside_log_callback() ? nullptr : take(handle);
+  return inside_callback() ? nullptr : take(handle);
 }
 
 }  // namespace rl::abi

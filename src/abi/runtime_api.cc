@@ -1,6 +1,7 @@
 // Runtimes and their log.
 #include "abi/arguments.h"
 #include "abi/guard.h"
+#include "abi/user_data.h"
 #include "core/arena.h"
 
 using namespace rl;
@@ -8,29 +9,12 @@ using namespace rl::abi;
 
 namespace {
 
-// What a host gave with a callback: ended exactly once, whatever happens.
-class UserData {
- public:
-  UserData(void* data, rl_destroy_fn destroy) : data_(data), destroy_(destroy) {}
-  ~UserData() {
-    if (destroy_ != nullptr) destroy_(data_);
-  }
-  UserData(UserData&& other) noexcept
-      : data_(other.data_), destroy_(std::exchange(other.destroy_, nullptr)) {}
-  UserData& operator=(UserData&&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_;
-  rl_destroy_fn destroy_;
-};
-
 class HostLog final : public LogSink {
  public:
   HostLog(rl_log_fn fn, UserData user) : fn_(fn), user_(std::move(user)) {}
   void write(LogLevel level, std::string_view component, std::string_view message) override {
     const std::string component_text(component), message_text(message);
-    const LogCallbackScope scope;
+    const CallbackScope scope;
     fn_(user_.data(), static_cast<int32_t>(level), component_text.c_str(), component_text.size(),
         message_text.c_str(), message_text.size());
   }

@@ -11,7 +11,7 @@
 namespace rl {
 namespace {
 
-constexpr std::array<Choice<Advantage>, 11> kAdvantages{{
+constexpr std::array<Choice<Advantage>, 12> kAdvantages{{
     {Advantage::kGrpo, "grpo"},
     {Advantage::kDrGrpo, "dr_grpo"},
     {Advantage::kRloo, "rloo"},
@@ -23,6 +23,7 @@ constexpr std::array<Choice<Advantage>, 11> kAdvantages{{
     {Advantage::kGae, "gae"},
     {Advantage::kReinforcePp, "reinforce_pp"},
     {Advantage::kRemax, "remax"},
+    {Advantage::kCustom, "custom"},
 }};
 constexpr std::array<Choice<AdvSingleton>, 2> kSingletons{
     {{AdvSingleton::kRaw, "raw"}, {AdvSingleton::kZero, "zero"}}};

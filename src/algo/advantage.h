@@ -35,6 +35,7 @@ enum class Advantage : uint8_t {
   kGae,  // algo/returns.h, as the next two
   kReinforcePp,
   kRemax,
+  kCustom,  // a host's own: algo/algo_arrays.h
 };
 std::string_view advantage_name(Advantage v);
 Advantage parse_advantage(std::string_view text);  // key algo.advantage

@@ -11,7 +11,7 @@
 namespace rl {
 namespace {
 
-constexpr std::array<Choice<PolicyLoss>, 12> kPolicyLosses{{
+constexpr std::array<Choice<PolicyLoss>, 13> kPolicyLosses{{
     {PolicyLoss::kPpoClip, "ppo_clip"},
     {PolicyLoss::kNone, "none"},
     {PolicyLoss::kGspo, "gspo"},
@@ -24,6 +24,7 @@ constexpr std::array<Choice<PolicyLoss>, 12> kPolicyLosses{{
     {PolicyLoss::kClipCov, "clip_cov"},
     {PolicyLoss::kKlCov, "kl_cov"},
     {PolicyLoss::kDro, "dro"},
+    {PolicyLoss::kCustom, "custom"},
 }};
 
 void require_positive(std::string_view key, double value) {

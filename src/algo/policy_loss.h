@@ -47,6 +47,7 @@ enum class PolicyLoss : uint8_t {
   kClipCov,
   kKlCov,
   kDro,
+  kCustom,  // a host's own: algo/algo_arrays.h
 };
 std::string_view policy_loss_name(PolicyLoss v);
 PolicyLoss parse_policy_loss(std::string_view text);  // key algo.policy_loss

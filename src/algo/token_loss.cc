@@ -145,6 +145,7 @@ TokenLoss token_policy_loss(const PolicyLossParams& p, double log_prob, double o
       return kl_cov(p, in);
     case PolicyLoss::kGspo:
     case PolicyLoss::kGmpo:
+    case PolicyLoss::kCustom:
       break;
   }
   RL_CHECK(false && "no loss of a single token");

@@ -45,6 +45,9 @@ constexpr OptionChoice kChoices_algo_advantage[] = {
      "critic yet."},
     {"gdpo",
      "A sum of grpo over several kinds of reward. It is refused: a score is one number."},
+    {"custom",
+     "A function of the host, given by rl_pipeline_set_advantage or rl_trainer_set_advantage; it "
+     "sees rewards after shaping and the KL."},
 };
 constexpr OptionChoice kChoices_algo_correction_is[] = {
     {"none",
@@ -155,6 +158,9 @@ constexpr OptionChoice kChoices_algo_policy_loss[] = {
      "-A r, plus a KL term for the tokens of highest covariance (arXiv 2505.22617)."},
     {"dro",
      "-(A log-prob - algo.dro_beta / 2 x^2) with the log-ratio x (arXiv 2405.19107)."},
+    {"custom",
+     "A function of the host over a minibatch, given by rl_pipeline_set_loss or "
+     "rl_trainer_set_loss."},
 };
 constexpr OptionChoice kChoices_algo_reward_clip_at[] = {
     {"reward",
@@ -303,7 +309,7 @@ constexpr OptionInfo kOptions[] = {
     {"algo.advantage", OptionType::kEnum, "grpo",
      {},
      {},
-     false, false, kChoices_algo_advantage, 11, "",
+     false, false, kChoices_algo_advantage, 12, "",
      "Advantage estimator. Statistics are of all samples of a step, never of a micro-batch.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl algorithm.adv_estimator"},
@@ -536,10 +542,10 @@ constexpr OptionInfo kOptions[] = {
     {"algo.policy_loss", OptionType::kEnum, "ppo_clip",
      {},
      {},
-     false, false, kChoices_algo_policy_loss, 12, "",
-     "Policy loss of a token. gspo, gmpo, clip_cov and kl_cov read the log-probs of a whole "
-     "minibatch before its gradients; where the weights have moved since the samples were drawn, "
-     "a forward pass without gradients comes first.",
+     false, false, kChoices_algo_policy_loss, 13, "",
+     "Policy loss of a token. gspo, gmpo, clip_cov, kl_cov and custom read the log-probs of a "
+     "whole minibatch before its gradients; where the weights have moved since the samples were "
+     "drawn, a forward pass without gradients comes first.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl policy_loss.loss_mode"},
     {"algo.ratio_cap", OptionType::kF64, "0.0",

@@ -6,24 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "algo/algo_arrays.h"
 #include "core/options.h"
 
 namespace rl {
-
-// Empty where the host gives none. Per-token arrays have the tokens of sequence 0, then 1, ...
-struct AlgoArrays {
-  std::span<const int32_t> lengths;
-  std::span<const uint64_t> groups;         // those of a group stand together; empty: one group
-  std::span<const uint8_t> mask;            // empty: every token carries loss
-  std::span<const uint8_t> truncated;       // of sequences; empty: none
-  std::span<const float> logprobs;          // of the current policy
-  std::span<const float> old_logprobs;      // empty: logprobs
-  std::span<const float> rollout_logprobs;  // empty: old_logprobs
-  std::span<const float> ref_logprobs;
-  std::span<const float> advantages;
-  std::span<const double> rewards;    // of sequences
-  std::span<const double> baselines;  // of sequences: scores of greedy answers
-};
 
 struct AlgoLoss {
   double loss = 0, policy_loss = 0, kl_loss = 0;

@@ -144,6 +144,64 @@ void rewards_to_go(const AdvantageOptions& o, std::span<const double> outcomes,
   out.advantages = out.returns;
 }
 
+std::vector<uint64_t> sample_numbers(const ScoredBatch& batch, uint64_t Sample::*field) {
+  std::vector<uint64_t> out;
+  for (const SamplePtr& s : batch.samples) out.push_back((*s).*field);
+  return out;
+}
+
+// Every token of a batch, one sample after another.
+std::vector<float> stored_logprobs(const ScoredBatch& batch) {
+  std::vector<float> out;
+  for (const SamplePtr& s : batch.samples) {
+    out.insert(out.end(), s->logprobs.begin(), s->logprobs.end());
+  }
+  return out;
+}
+
+void require_finite(std::span<const double> advantages, const ScoredBatch& batch,
+                    const BatchAdvantages& made) {
+  size_t t = 0;
+  for (size_t i = 0; i < made.lengths.size(); ++i) {
+    for (int32_t g = 0; g < made.lengths[i]; ++g, ++t) {
+      if (made.mask[t] == 0 || std::isfinite(advantages[t])) continue;
+      throw Error(Code::kNonFinite, str("the advantage function gave ", advantages[t], " for token ",
+                                        g, " of ", sample_name(*batch.samples[i])))
+          .with_key("algo.advantage");
+    }
+  }
+}
+
+void ask_host(const ScoredBatch& batch, BatchAdvantages& out) {
+  if (batch.custom == nullptr || !*batch.custom) {
+    throw Error(Code::kFailedPrecondition,
+                "algo.advantage = custom, but no advantage function has been set")
+        .with_key("algo.advantage");
+  }
+  const std::vector<uint64_t> groups = sample_numbers(batch, &Sample::ordinal),
+                              ids = sample_numbers(batch, &Sample::id);
+  const std::vector<float> logprobs = stored_logprobs(batch);
+  std::vector<float> reference;
+  for (const auto& r : batch.ref_logprobs) reference.insert(reference.end(), r.begin(), r.end());
+  std::vector<uint8_t> truncated;
+  for (const SamplePtr& s : batch.samples) truncated.push_back(s->finish == FinishReason::kLength);
+  AlgoArrays in;
+  in.lengths = out.lengths;
+  in.groups = groups;
+  in.sample_ids = ids;
+  in.mask = out.mask;
+  in.truncated = truncated;
+  in.old_logprobs = in.rollout_logprobs = logprobs;
+  in.ref_logprobs = reference;
+  in.rewards = out.rewards;
+  (*batch.custom)(in, out.advantages);
+  require_finite(out.advantages, batch, out);
+  for (size_t t = 0; t < out.mask.size(); ++t) {
+    if (out.mask[t] == 0) out.advantages[t] = 0;
+  }
+  out.returns = out.advantages;
+}
+
 void whiten_tokens(Whitening form, BatchAdvantages& out) {
   if (form == Whitening::kNone) return;
   const bool floor = form == Whitening::kFloor;
@@ -164,19 +222,22 @@ BatchAdvantages batch_advantages(const AdvantageOptions& o, const ScoredBatch& b
   out.returns.assign(out.mask.size(), 0);
   std::vector<double> kl;
   if (o.kl_in_reward) kl = token_kl(o.kl_estimator, batch, out);
+  const bool custom = o.estimator.kind == Advantage::kCustom;
   const bool token_rewards = has_token_rewards(o.estimator.kind);
   const bool to_go = token_rewards || (o.kl_in_reward && o.kl_per_token);
   const std::vector<double> plain = out.rewards;
   if (o.kl_in_reward) subtract_sample_kl(batch.kl_coef, kl, out);
-  if (!token_rewards) out.per_sample = estimate(o, batch, to_go ? plain : out.rewards);
-  if (to_go) {
+  if (!token_rewards && !custom) out.per_sample = estimate(o, batch, to_go ? plain : out.rewards);
+  if (custom) {
+    ask_host(batch, out);
+  } else if (to_go) {
     rewards_to_go(o, token_rewards ? plain : out.per_sample, batch, kl, out);
   } else {
     spread_over_tokens({out.lengths, out.mask}, out.per_sample, out.advantages);
     out.returns = out.advantages;
   }
   whiten_tokens(o.whitening, out);
-  out.varies = to_go || o.whitening != Whitening::kNone;
+  out.varies = custom || to_go || o.whitening != Whitening::kNone;
   return out;
 }
 

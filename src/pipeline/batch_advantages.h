@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algo/advantage.h"
+#include "algo/algo_arrays.h"
 #include "algo/kl.h"
 #include "algo/kl_controller.h"
 #include "algo/moments.h"
@@ -58,6 +59,7 @@ struct ScoredBatch {
   std::span<const std::vector<float>> ref_logprobs;  // read with kl_in_reward
   std::span<const GreedyAnswer> greedy;              // read by remax: one for each sample
   double kl_coef = 0;                                // read with kl_in_reward
+  const CustomAdvantage* custom = nullptr;           // read by custom
 };
 
 struct BatchAdvantages {
@@ -66,7 +68,7 @@ struct BatchAdvantages {
   int64_t masked_overlong = 0, masked_repetitive = 0;  // samples; one of both is overlong
   double kl = 0;  // mean over samples of their mean over loss tokens, with kl_in_reward
 
-  std::vector<double> per_sample;  // of the estimator; 0 for reinforce_pp and remax
+  std::vector<double> per_sample;  // of the estimator; 0 for reinforce_pp, remax and custom
   // Of every generated token, sample after sample, 0 where there is no loss.
   std::vector<int32_t> lengths;
   std::vector<uint8_t> mask;

@@ -130,7 +130,7 @@ PreparedBatch BatchPreparation::prepare(std::span<const SamplePtr> all,
     scores = split.scores;
   }
   PreparedBatch out;
-  ScoredBatch batch{samples, scores, {}, split.greedy, coef_};
+  ScoredBatch batch{samples, scores, {}, split.greedy, coef_, workers.advantage};
   std::vector<std::vector<float>> reference;
   const int64_t start = workers.clock.now_ns();
   if (options_.kl_in_reward) reference = reference_logprobs(samples, workers);

@@ -33,6 +33,7 @@ class BatchPreparation {
     Trainer& trainer;
     const Model* reference;  // null without a KL
     const Clock& clock;
+    const CustomAdvantage* advantage = nullptr;  // the host's, where algo.advantage = custom
   };
   // Samples in (ordinal, slot) order; with remax the one of slot pipeline.samples_per_prompt is the
   // greedy answer of its group. It computes, on the trainer's workspace, when the reward pays for

@@ -43,6 +43,21 @@ void name_lanes(const Tracer& tracer, int64_t num_engines) {
 
 }  // namespace
 
+void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
+  const std::lock_guard control(impl_->control_mutex);
+  const std::lock_guard lock(impl_->mutex);
+  refuse_second_start(impl_->started || impl_->ended, impl_->state);
+  impl_->custom_advantage = std::move(advantage);
+}
+
+void Pipeline::set_custom_loss(CustomLoss loss) {
+  const std::lock_guard control(impl_->control_mutex);
+  const std::lock_guard lock(impl_->mutex);
+  refuse_second_start(impl_->started || impl_->ended, impl_->state);
+  impl_->has_custom_loss = loss != nullptr;
+  impl_->trainer->set_custom_loss(std::move(loss));
+}
+
 void Pipeline::start() {
   Impl& p = *impl_;
   const std::lock_guard control(p.control_mutex);
@@ -50,6 +65,7 @@ void Pipeline::start() {
     const std::lock_guard lock(p.mutex);
     refuse_second_start(p.started || p.ended, p.state);
   }
+  p.require_custom_algorithms();
   auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
   p.model->restore_packed();

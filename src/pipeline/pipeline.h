@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "algo/algo_arrays.h"
 #include "buffer/ledger.h"
 #include "core/event_queue.h"
 #include "core/options.h"
@@ -63,7 +64,13 @@ class Pipeline {
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
 
-  // Starts the library thread; kFailedPrecondition when it was started before.
+  // The host's own algorithms, before start(); null takes one away. They are called on the library
+  // thread.
+  void set_custom_advantage(CustomAdvantage advantage);
+  void set_custom_loss(CustomLoss loss);
+
+  // Starts the library thread; kFailedPrecondition when it was started before, or when an algorithm
+  // is the host's own and was not set.
   void start();
   // The next event. kTimeout, kInterrupted, kDone (sticky: the loop ended and every event was
   // taken); throws the cause, always again, once the loop failed and every event was taken.

@@ -28,6 +28,7 @@ struct Pipeline::Impl {
   Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given);
 
   // Setting up (pipeline_setup.cc).
+  void require_custom_algorithms() const;
   void open_data();
   void make_workers();
   void resume_from_checkpoint();
@@ -130,6 +131,8 @@ struct Pipeline::Impl {
   // loop
   OptionSet settings;  // of this step
   BatchPreparation preparation;
+  CustomAdvantage custom_advantage;
+  bool has_custom_loss = false;
   bool checkpoint_due = false;
   bool lineage_begins = false;  // resumed by name: later checkpoints are still to be set aside
   bool eval_open = false;

@@ -85,6 +85,17 @@ void Pipeline::Impl::make_workers() {
   prefault = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
 }
 
+void Pipeline::Impl::require_custom_algorithms() const {
+  const auto require = [&](const char* key, bool set, const char* what) {
+    if (set || settings.get_string(key) != "custom") return;
+    throw Error(Code::kFailedPrecondition,
+                str(key, " = custom, but no ", what, " function has been set"))
+        .with_key(key);
+  };
+  require("algo.advantage", custom_advantage != nullptr, "advantage");
+  require("algo.policy_loss", has_custom_loss, "loss");
+}
+
 // A fresh run among the checkpoints of another one would mix them up.
 void Pipeline::Impl::refuse_old_checkpoints() {
   const std::string dir = output_path(options, "checkpoint.dir");

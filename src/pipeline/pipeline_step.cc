@@ -30,14 +30,16 @@ PipelineState Pipeline::Impl::train() {
   }
   TrainMetrics measured;
   PreparedBatch prepared;
+  const BatchPreparation::Workers workers{*trainer, reference.get(), runtime.clock(),
+                                          &custom_advantage};
   if (!samples.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
     engine->forget_kv();  // activations take its place, also when the weights stay as they are
-    prepared = preparation.prepare(samples, scores, {*trainer, reference.get(), runtime.clock()});
+    prepared = preparation.prepare(samples, scores, workers);
     measured = trainer->step(prepared.train);
     preparation.finish(prepared, measured, *trainer);
   } else {
-    prepared = preparation.prepare({}, {}, {*trainer, reference.get(), runtime.clock()});
+    prepared = preparation.prepare({}, {}, workers);
   }
   batch_applied = measured.optimizer_steps > 0;
   records->keep_extremes(batch);

@@ -17,6 +17,7 @@ struct TrainerPart::Impl {
   explicit Impl(const OptionSet& options) : preparation(options) {}
 
   BatchPreparation preparation;
+  CustomAdvantage advantage;
   std::unique_ptr<Model> reference;
   Arena workspace;
   std::unique_ptr<Trainer> trainer;
@@ -75,8 +76,9 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
     scores.push_back(s.reward);
   }
   return train_prepared([&] {
-    return impl_->preparation.prepare(
-        batch, scores, {*impl_->trainer, impl_->reference.get(), model_->runtime().clock()});
+    return impl_->preparation.prepare(batch, scores,
+                                      {*impl_->trainer, impl_->reference.get(),
+                                       model_->runtime().clock(), &impl_->advantage});
   });
 }
 
@@ -97,6 +99,16 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
   }
   return train_prepared(
       [&] { return impl_->preparation.prepare_given(batch, scores, ordered, *impl_->trainer); });
+}
+
+void TrainerPart::set_custom_advantage(CustomAdvantage advantage) {
+  const std::lock_guard lock(mutex_);
+  impl_->advantage = std::move(advantage);
+}
+
+void TrainerPart::set_custom_loss(CustomLoss loss) {
+  const std::lock_guard lock(mutex_);
+  impl_->trainer->set_custom_loss(std::move(loss));
 }
 
 MetricList TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {

@@ -30,6 +30,9 @@ class TrainerPart {
   // The same with advantages of the host, one per sample in the order given.
   MetricList step_with_advantages(std::span<const SamplePtr> samples,
                                   std::span<const double> advantages);
+  // The host's own algorithms, for the steps that follow; null takes one away.
+  void set_custom_advantage(CustomAdvantage advantage);
+  void set_custom_loss(CustomLoss loss);
   // Log-probs of ids[prompt_tokens..] under the trained weights, at a temperature > 0.
   std::vector<float> logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                               float temperature);

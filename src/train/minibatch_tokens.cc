@@ -9,7 +9,8 @@
 
 namespace rl {
 bool is_minibatch_loss(const TrainerOptions& o) {
-  return is_sequence_loss(o.policy_loss.kind) || needs_selection(o.policy_loss.kind);
+  return is_sequence_loss(o.policy_loss.kind) || needs_selection(o.policy_loss.kind) ||
+         o.policy_loss.kind == PolicyLoss::kCustom;
 }
 
 bool needs_current_logprobs(const TrainerOptions& o) {
@@ -113,6 +114,45 @@ PolicyLossSums MinibatchTokens::compute(const TrainerOptions& options, int64_t o
   return policy_loss(options.policy_loss, input(0, mask_.size(), lengths_), gradient_);
 }
 
+AlgoArrays MinibatchTokens::arrays() {
+  ordinals_.clear();
+  ids_.clear();
+  for (const Sample* s : samples_) {
+    ordinals_.push_back(s->ordinal);
+    ids_.push_back(s->id);
+  }
+  AlgoArrays a;
+  a.lengths = lengths_;
+  a.groups = ordinals_;
+  a.sample_ids = ids_;
+  a.mask = mask_;
+  a.logprobs = current_;
+  a.old_logprobs = old_;
+  a.rollout_logprobs = rollout_;
+  a.advantages = advantage_;
+  return a;
+}
+
+PolicyLossSums MinibatchTokens::compute(const CustomLoss& loss) {
+  selected_.clear();
+  gradient_.assign(mask_.size(), 0.0);
+  std::vector<double> scale(weight_);
+  for (size_t t = 0; t < correction_.size(); ++t) scale[t] *= correction_[t];
+  PolicyLossSums sums;
+  sums.loss = loss(arrays(), scale, gradient_);
+  for (size_t t = 0; t < mask_.size(); ++t) {
+    if (weight_[t] == 0) {
+      gradient_[t] = 0;
+      continue;
+    }
+    TokenLoss token{};
+    token.log_ratio = static_cast<double>(current_[t]) - old_[t];
+    sums.count(token);
+    if (!std::isfinite(gradient_[t])) sums.loss = gradient_[t];
+  }
+  return sums;
+}
+
 // Covariances are of the tokens that carry loss.
 void MinibatchTokens::select(const TrainerOptions& options, int64_t optimizer_step) {
   std::vector<size_t> tokens;
@@ -164,6 +204,7 @@ void MinibatchTokens::select_clip_cov(const TrainerOptions& options, int64_t opt
 
 void MinibatchTokens::find_non_finite(const TrainerOptions& options,
                                       std::vector<int32_t>& items) const {
+  if (options.policy_loss.kind == PolicyLoss::kCustom) return find_non_finite_gradients(items);
   std::vector<double> gradient;
   for (size_t i = 0; i < lengths_.size(); ++i) {
     const auto count = static_cast<size_t>(lengths_[i]);
@@ -175,6 +216,17 @@ void MinibatchTokens::find_non_finite(const TrainerOptions& options,
                         std::ranges::all_of(gradient, [](double g) { return std::isfinite(g); });
     if (!finite) items.push_back(first_item_ + static_cast<int32_t>(i));
   }
+}
+
+void MinibatchTokens::find_non_finite_gradients(std::vector<int32_t>& items) const {
+  const size_t before = items.size();
+  for (size_t i = 0; i < lengths_.size(); ++i) {
+    const auto part = std::span(gradient_).subspan(offsets_[i], static_cast<size_t>(lengths_[i]));
+    const bool finite = std::ranges::all_of(part, [](double g) { return std::isfinite(g); });
+    if (!finite) items.push_back(first_item_ + static_cast<int32_t>(i));
+  }
+  if (items.size() != before) return;
+  for (size_t i = 0; i < lengths_.size(); ++i) items.push_back(first_item_ + static_cast<int32_t>(i));
 }
 
 }  // namespace rl

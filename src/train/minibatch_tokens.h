@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "algo/algo_arrays.h"
 #include "data/sample.h"
 #include "train/train_metrics.h"
 #include "train/trainer_options.h"
@@ -42,7 +43,10 @@ class MinibatchTokens {
   int64_t set_weights(LossAgg agg, double scale_factor);
   // The loss and gradients of a minibatch loss; draws are those of this optimizer step.
   PolicyLossSums compute(const TrainerOptions& options, int64_t optimizer_step);
-  // Items whose own part of that loss is not finite.
+  // The same by a function of the host.
+  PolicyLossSums compute(const CustomLoss& loss);
+  // Items whose own part of that loss is not finite; of a host's loss those whose gradients are not,
+  // or all.
   void find_non_finite(const TrainerOptions& options, std::vector<int32_t>& items) const;
 
   // One token of the minibatch.
@@ -58,6 +62,8 @@ class MinibatchTokens {
   std::span<const double> gradients() const { return gradient_; }
 
  private:
+  AlgoArrays arrays();
+  void find_non_finite_gradients(std::vector<int32_t>& items) const;
   PolicyLossInput input(size_t first, size_t count, std::span<const int32_t> lengths) const;
   void select(const TrainerOptions& options, int64_t optimizer_step);
   void select_clip_cov(const TrainerOptions& options, int64_t optimizer_step,
@@ -69,6 +75,7 @@ class MinibatchTokens {
   std::vector<double> sample_advantages_;  // mean over its loss tokens
   std::vector<size_t> offsets_;            // one more than items
   std::vector<int32_t> lengths_;           // generated tokens
+  std::vector<uint64_t> ordinals_, ids_;   // of samples, as a host's loss sees them
   std::vector<float> rollout_, old_, current_, advantage_;
   std::vector<uint8_t> mask_, keep_, selected_;
   std::vector<double> weight_, gradient_;

@@ -88,6 +88,13 @@ void Trainer::Impl::require_whole() const {
       .with_location(lost);
 }
 
+void Trainer::Impl::require_custom_loss() const {
+  if (options.policy_loss.kind != PolicyLoss::kCustom || custom_loss) return;
+  throw Error(Code::kFailedPrecondition,
+              "algo.policy_loss = custom, but no loss function has been set")
+      .with_key("algo.policy_loss");
+}
+
 uint64_t Trainer::publish() {
   impl_->require_whole();
   int64_t ns = 0;
@@ -144,6 +151,8 @@ void Trainer::set_options(const TrainerOptions& options) {
                options.logprob_chunk_tokens);
   impl_->options = options;
 }
+
+void Trainer::set_custom_loss(CustomLoss loss) { impl_->custom_loss = std::move(loss); }
 
 TrainerCounters Trainer::counters() const {
   return {impl_->optimizer_steps, impl_->skipped_steps, impl_->model.version()};

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 
+#include "algo/algo_arrays.h"
 #include "core/clock.h"
 #include "core/fs.h"
 #include "core/trace.h"
@@ -92,6 +93,10 @@ class Trainer {
   // Changes what may change between steps: coefficients, rates, clips. Sizes (max_tokens,
   // max_sequence, logprob_chunk_tokens) must stay, else Error(kNotChangeable).
   void set_options(const TrainerOptions& options);
+
+  // The policy loss of algo.policy_loss = custom, without which train() is
+  // Error(kFailedPrecondition). Null takes it away.
+  void set_custom_loss(CustomLoss loss);
 
   TrainerCounters counters() const;
   // The flat gradient of the last optimizer step, before clipping, layout of the model; zero after

@@ -35,6 +35,7 @@ struct Trainer::Impl {
   void stage();
 
   void require_whole() const;
+  void require_custom_loss() const;
   void check(std::span<const TrainSample> samples) const;
   SampleLimits training_limits() const;
   SampleLimits scoring_limits(const Model& which) const;
@@ -64,6 +65,7 @@ struct Trainer::Impl {
   Model& model;
   const Model* reference;
   TrainerOptions options;
+  CustomLoss custom_loss;  // empty: the host gave none
   const PhaseTimer::Place place;
   TrainWorkspace workspace;
   AdamwState optimizer;

@@ -24,8 +24,9 @@ void check_correction(const TrainerOptions& o) {
   validate(c.weights);
   for (const Rejection& r : c.rejections) validate(r);
   require_finite("algo.correction.opsm_delta", c.opsm_delta);
+  const PolicyLoss kind = o.policy_loss.kind;
   const bool has_ratio =
-      o.policy_loss.kind != PolicyLoss::kNone && o.policy_loss.kind != PolicyLoss::kGpg;
+      kind != PolicyLoss::kNone && kind != PolicyLoss::kGpg && kind != PolicyLoss::kCustom;
   if (c.weights.level == CorrectionLevel::kNone || c.decoupled || !has_ratio) return;
   throw Error(Code::kConflict, str("algo.correction.is = ", correction_level_name(c.weights.level),
                                    " counts the mismatch twice: without algo.correction.decoupled "

@@ -114,6 +114,7 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
 
 TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   require_whole();
+  require_custom_loss();
   check(samples);
   TrainMetrics metrics;
   metrics.samples = static_cast<int64_t>(samples.size());
@@ -265,7 +266,9 @@ void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainM
 
 void Trainer::Impl::minibatch_loss() {
   TokenSums loss;
-  loss.set_policy(minibatch_tokens.compute(options, optimizer_steps));
+  loss.set_policy(options.policy_loss.kind == PolicyLoss::kCustom
+                      ? minibatch_tokens.compute(custom_loss)
+                      : minibatch_tokens.compute(options, optimizer_steps));
   loss.loss = loss.pg_loss;
   minibatch_sums.add(loss);
   if (!std::isfinite(loss.loss)) minibatch_tokens.find_non_finite(options, non_finite);

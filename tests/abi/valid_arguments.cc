@@ -115,6 +115,8 @@ size_t terminated[8] = {RL_NUL_TERMINATED, RL_NUL_TERMINATED};
 int32_t ignore_event(void*, const rl_event*) { return 0; }
 void ignore_line(void*, int32_t, const char*, size_t, const char*, size_t) {}
 void ignore_end(void*) {}
+int32_t keep_advantages(void*, const rl_algo_tokens*, double*) { return 0; }
+int32_t no_loss(void*, const rl_algo_tokens*, const double*, double*, double*) { return 0; }
 
 }  // namespace
 
@@ -193,7 +195,9 @@ void Arguments::set_function(size_t i) {
   const std::string type = row_.parameters[i].c_type;
   words_[i].function = type == "rl_event_fn" ? reinterpret_cast<void (*)()>(ignore_event)
                        : type == "rl_log_fn" ? reinterpret_cast<void (*)()>(ignore_line)
-                                             : reinterpret_cast<void (*)()>(ignore_end);
+                       : type == "rl_advantage_fn" ? reinterpret_cast<void (*)()>(keep_advantages)
+                       : type == "rl_loss_fn"      ? reinterpret_cast<void (*)()>(no_loss)
+                                                   : reinterpret_cast<void (*)()>(ignore_end);
 }
 
 // Inputs are what the host would give; of results only the size is set.

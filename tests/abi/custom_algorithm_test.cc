@@ -1,0 +1,270 @@
+// A host's own advantages and policy loss: those of the library, written again by the host, train to
+// the same weights; what they may do, and what happens when they fail.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "abi/host.h"
+
+namespace abi_test {
+namespace {
+
+struct Calls {
+  int asked = 0, ended = 0;
+  int32_t answer = 0;
+  double spoil = 0;  // added to what is given
+  std::vector<uint64_t> sample_ids;
+};
+void on_end(void* user_data) { ++static_cast<Calls*>(user_data)->ended; }
+
+// A minus B for a pair of samples, as dr_grpo: reward - mean of the group.
+int32_t centred(void* user_data, const rl_algo_tokens* tokens, double* advantages) {
+  Calls& calls = *static_cast<Calls*>(user_data);
+  ++calls.asked;
+  calls.sample_ids.assign(tokens->sample_ids, tokens->sample_ids + tokens->num_sequences);
+  EXPECT_EQ(tokens->logprobs, nullptr);
+  EXPECT_NE(tokens->old_logprobs, nullptr);
+  double mean = 0;
+  for (size_t i = 0; i < tokens->num_sequences; ++i) {
+    EXPECT_EQ(tokens->groups[i], tokens->groups[0]);
+    mean += tokens->rewards[i] / static_cast<double>(tokens->num_sequences);
+  }
+  size_t t = 0;
+  for (size_t i = 0; i < tokens->num_sequences; ++i) {
+    for (const size_t end = t + static_cast<size_t>(tokens->lengths[i]); t < end; ++t) {
+      advantages[t] = tokens->rewards[i] - mean + calls.spoil;
+    }
+  }
+  EXPECT_EQ(t, tokens->num_tokens);
+  return calls.answer;
+}
+
+// -A log-prob.
+int32_t reinforce(void* user_data, const rl_algo_tokens* tokens, const double* weights,
+                  double* loss, double* gradient) {
+  Calls& calls = *static_cast<Calls*>(user_data);
+  ++calls.asked;
+  EXPECT_EQ(tokens->rewards, nullptr);
+  for (size_t t = 0; t < tokens->num_tokens; ++t) {
+    EXPECT_EQ(gradient[t], 0);
+    if (weights[t] == 0) {
+      gradient[t] = std::numeric_limits<double>::quiet_NaN();  // nobody reads it
+      continue;
+    }
+    *loss += weights[t] * (-tokens->advantages[t] * tokens->logprobs[t]) + calls.spoil;
+    gradient[t] = weights[t] * -tokens->advantages[t] + calls.spoil;
+  }
+  return calls.answer;
+}
+
+// A trainer of its own on a host's model and batch.
+class Custom {
+ public:
+  using Settings = std::vector<std::pair<const char*, const char*>>;
+  explicit Custom(const Settings& settings) {
+    for (const auto& [key, text] : settings) set(host_.options, key, text);
+    EXPECT_RL_OK(rl_trainer_create(host_.model, host_.options, &trainer_, &err));
+  }
+  ~Custom() {
+    rl_trainer_destroy(trainer_);
+    rl_event_release(event_);
+  }
+  rl_trainer* trainer() { return trainer_; }
+  Host& host() { return host_; }
+
+  rl_status step(std::string* key = nullptr, std::string* message = nullptr) {
+    rl_event_release(std::exchange(event_, nullptr));
+    rl_error* err = nullptr;
+    const rl_status status = rl_trainer_step(trainer_, host_.batch, nullptr, 0, &event_, &err);
+    if (key != nullptr) *key = text_of(err, RL_ERROR_KEY);
+    if (message != nullptr) *message = text_of(err, RL_ERROR_MESSAGE);
+    rl_error_release(err);
+    return status;
+  }
+  double metric(const char* name) const {
+    double value = -1;
+    EXPECT_RL_OK(rl_event_metric_named(event_, name, RL_NUL_TERMINATED, &value, &err));
+    return value;
+  }
+  uint64_t digest() {
+    uint64_t value = 0;
+    EXPECT_RL_OK(rl_model_digest(host_.model, &value, &err));
+    return value;
+  }
+
+ private:
+  Host host_;
+  rl_trainer* trainer_ = nullptr;
+  rl_event* event_ = nullptr;
+};
+
+const Custom::Settings kBuiltIn = {{"algo.advantage", "dr_grpo"}, {"algo.policy_loss", "none"}};
+const Custom::Settings kOwnAdvantage = {{"algo.advantage", "custom"}, {"algo.policy_loss", "none"}};
+const Custom::Settings kOwnLoss = {{"algo.advantage", "dr_grpo"}, {"algo.policy_loss", "custom"}};
+
+TEST(AbiCustomAlgorithm, TheSameFormulasTrainToTheSameWeights) {
+  Custom built_in(kBuiltIn), own_advantage(kOwnAdvantage), own_loss(kOwnLoss);
+  Calls advantages, losses;
+  EXPECT_RL_OK(
+      rl_trainer_set_advantage(own_advantage.trainer(), centred, &advantages, on_end, &err));
+  EXPECT_RL_OK(rl_trainer_set_loss(own_loss.trainer(), reinforce, &losses, on_end, &err));
+  const uint64_t before = built_in.digest();
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(built_in.step(), RL_OK);
+    EXPECT_EQ(own_advantage.step(), RL_OK);
+    EXPECT_EQ(own_loss.step(), RL_OK);
+  }
+  EXPECT_NE(built_in.digest(), before);
+  EXPECT_EQ(own_advantage.digest(), built_in.digest());
+  EXPECT_EQ(own_loss.digest(), built_in.digest());
+  EXPECT_NEAR(own_loss.metric("actor/pg_loss"), built_in.metric("actor/pg_loss"), 1e-12);
+  EXPECT_EQ(advantages.asked, 2);
+  EXPECT_EQ(losses.asked, 2);
+  rl_sample_view first;
+  rl_sample_view_init(&first, sizeof first);
+  EXPECT_RL_OK(rl_batch_sample(own_advantage.host().batch, 0, &first, &err));
+  ASSERT_EQ(advantages.sample_ids.size(), 2u);
+  EXPECT_EQ(advantages.sample_ids[0], first.sample_id);
+  EXPECT_EQ(advantages.ended, 0);
+  EXPECT_RL_OK(rl_trainer_set_advantage(own_advantage.trainer(), nullptr, nullptr, nullptr, &err));
+  EXPECT_EQ(advantages.ended, 1) << "replaced";
+}
+
+TEST(AbiCustomAlgorithm, WithoutAFunctionNothingRuns) {
+  for (const auto& [settings, expected] :
+       {std::pair(kOwnAdvantage, "algo.advantage"), std::pair(kOwnLoss, "algo.policy_loss")}) {
+    Custom custom(settings);
+    const uint64_t before = custom.digest();
+    std::string key;
+    EXPECT_EQ(custom.step(&key), RL_FAILED_PRECONDITION);
+    EXPECT_EQ(key, expected);
+    EXPECT_EQ(custom.digest(), before);
+  }
+}
+
+TEST(AbiCustomAlgorithm, AdvantagesThatFailLeaveEverythingAsItWas) {
+  Custom custom(kOwnAdvantage);
+  Calls calls;
+  EXPECT_RL_OK(rl_trainer_set_advantage(custom.trainer(), centred, &calls, on_end, &err));
+  const uint64_t before = custom.digest();
+  std::string key, message;
+  calls.answer = 7;
+  EXPECT_EQ(custom.step(&key, &message), RL_CANCELLED);
+  EXPECT_EQ(key, "algo.advantage");
+  EXPECT_NE(message.find("7"), std::string::npos) << message;
+  calls.answer = 0;
+  calls.spoil = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(custom.step(&key, &message), RL_NON_FINITE);
+  EXPECT_NE(message.find("token 0 of sample"), std::string::npos) << message;
+  EXPECT_EQ(custom.digest(), before);
+  calls.spoil = 0;
+  EXPECT_EQ(custom.step(), RL_OK);
+  EXPECT_NE(custom.digest(), before);
+}
+
+TEST(AbiCustomAlgorithm, ALossThatFailsSkipsItsOptimizerStep) {
+  Custom custom(kOwnLoss);
+  Calls calls;
+  EXPECT_RL_OK(rl_trainer_set_loss(custom.trainer(), reinforce, &calls, on_end, &err));
+  const uint64_t before = custom.digest();
+  calls.answer = 1;
+  EXPECT_EQ(custom.step(), RL_OK);
+  EXPECT_EQ(custom.metric("training/skipped_steps"), 1);
+  calls.answer = 0;
+  calls.spoil = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(custom.step(), RL_OK);
+  EXPECT_EQ(custom.metric("training/skipped_steps"), 1);
+  EXPECT_EQ(custom.digest(), before);
+  calls.spoil = 0;
+  EXPECT_EQ(custom.step(), RL_OK);
+  EXPECT_EQ(custom.metric("training/skipped_steps"), 0);
+  EXPECT_NE(custom.digest(), before);
+}
+
+struct Inside {
+  rl_model* model = nullptr;
+  rl_status version = RL_OK, algorithm = RL_INTERNAL;
+};
+int32_t call_back(void* user_data, const rl_algo_tokens* tokens, double* advantages) {
+  Inside& inside = *static_cast<Inside*>(user_data);
+  uint64_t version = 0;
+  inside.version = rl_model_version(inside.model, &version, nullptr);
+  rl_model_destroy(inside.model);
+  inside.algorithm =
+      rl_algo_advantages(nullptr, tokens, advantages, tokens->num_tokens, nullptr);
+  return 0;
+}
+
+TEST(AbiCustomAlgorithm, AFunctionMayCallTheAlgorithmsAndNothingElse) {
+  const Custom::Settings grpo_settings = {{"algo.policy_loss", "none"}};
+  Custom custom(kOwnAdvantage), grpo(grpo_settings);
+  Inside inside{custom.host().model};
+  EXPECT_RL_OK(rl_trainer_set_advantage(custom.trainer(), call_back, &inside, nullptr, &err));
+  EXPECT_EQ(custom.step(), RL_OK);
+  EXPECT_EQ(grpo.step(), RL_OK);
+  EXPECT_EQ(inside.version, RL_WRONG_THREAD);
+  EXPECT_EQ(inside.algorithm, RL_OK);
+  EXPECT_EQ(custom.digest(), grpo.digest()) << "the model is live, and trained as by grpo";
+}
+
+// One step of a run, samples scored by their slot; the digest it ends with.
+uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls& losses) {
+  Host host;
+  rl_pipeline_destroy(host.pipeline);
+  for (const auto& [key, text] : settings) set(host.options, key, text);
+  rl_pipeline* run = nullptr;
+  EXPECT_RL_OK(rl_pipeline_create(host.model, host.options, &run, &err));
+  EXPECT_RL_OK(rl_pipeline_set_advantage(run, centred, &advantages, on_end, &err));
+  EXPECT_RL_OK(rl_pipeline_set_loss(run, reinforce, &losses, on_end, &err));
+  EXPECT_RL_OK(rl_pipeline_start(run, &err));
+  EXPECT_EQ(rl_pipeline_set_loss(run, reinforce, &losses, on_end, nullptr), RL_FAILED_PRECONDITION);
+  const int32_t ids[] = {1, 2, 3};
+  EXPECT_RL_OK(rl_pipeline_feed_ids(run, ids, 3, nullptr, 0, &err));
+  EXPECT_RL_OK(rl_pipeline_finish_feed(run, &err));
+  rl_event* event = nullptr;
+  while (rl_pipeline_next(run, -1, &event, nullptr) == RL_OK) {
+    rl_event_view view;
+    rl_event_view_init(&view, sizeof view);
+    EXPECT_RL_OK(rl_event_get_view(event, &view, &err));
+    if (view.kind == RL_EVENT_SCORE) {
+      rl_sample_view sample;
+      rl_sample_view_init(&sample, sizeof sample);
+      EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+      const double reward = static_cast<double>(sample.slot % 2);
+      EXPECT_RL_OK(rl_pipeline_score(run, sample.sample_id, reward, &err));
+    }
+    rl_event_release(event);
+  }
+  uint64_t digest = 0;
+  EXPECT_RL_OK(rl_model_digest(host.model, &digest, &err));
+  rl_pipeline_destroy(run);
+  return digest;
+}
+
+TEST(AbiCustomAlgorithm, APipelineAsksTheHostOnceAStep) {
+  Calls advantages, losses, unasked;
+  const uint64_t own = run_pipeline(
+      {{"algo.advantage", "custom"}, {"algo.policy_loss", "custom"}}, advantages, losses);
+  EXPECT_EQ(advantages.asked, 1);
+  EXPECT_EQ(losses.asked, 1);
+  EXPECT_EQ(advantages.ended, 1);
+  EXPECT_EQ(losses.ended, 2) << "also the one that came too late";
+  EXPECT_EQ(run_pipeline(kBuiltIn, unasked, unasked), own);
+  EXPECT_EQ(unasked.asked, 0);
+}
+
+TEST(AbiCustomAlgorithm, APipelineWithoutItsFunctionDoesNotStart) {
+  Host host;
+  rl_pipeline_destroy(host.pipeline);
+  set(host.options, "algo.advantage", "custom");
+  EXPECT_RL_OK(rl_pipeline_create(host.model, host.options, &host.pipeline, &err));
+  EXPECT_EQ(rl_pipeline_start(host.pipeline, nullptr), RL_FAILED_PRECONDITION);
+  Calls calls;
+  EXPECT_RL_OK(rl_pipeline_set_advantage(host.pipeline, centred, &calls, on_end, &err));
+  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+}
+
+}  // namespace
+}  // namespace abi_test
