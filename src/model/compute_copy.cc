@@ -31,6 +31,7 @@ void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVecto
     optional(at.mlp_out_norm, c.hidden, to.mlp_out_norm);
   }
   place(layout.final_norm(), c.hidden, v.final_norm);
+  if (c.scalar_head) place(layout.head(), c.hidden, v.score);
 }
 
 int64_t aligned(int64_t floats) {

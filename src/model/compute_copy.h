@@ -19,6 +19,7 @@ struct LayerVectors {
 
 struct WeightVectors {
   const float *embedding = nullptr, *final_norm = nullptr;
+  const float* score = nullptr;  // of a scalar head
   std::vector<LayerVectors> layers;
 };
 
@@ -39,6 +40,7 @@ class ComputeCopy {
   void drop_packed() { packed_.drop(); }
   const float* embedding() const { return vectors_.embedding; }
   const float* final_norm() const { return vectors_.final_norm; }
+  const float* score() const { return vectors_.score; }
   const LayerVectors& layer(int64_t l) const { return vectors_.layers[static_cast<size_t>(l)]; }
 
   // Of the arena with own vectors.

@@ -12,20 +12,21 @@ namespace rl {
 // The factor that logits of a sample at this temperature (> 0) are scaled by, in sampling and in training alike.
 inline float inverse_temperature(float temperature) { return 1.0f / temperature; }
 
-// Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows.
+// Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows. Empty for a model with a
+// scalar head (model/value_head.h).
 class HeadBuffers {
  public:
   static uint64_t bytes(const ModelConfig& config, Dtype compute, int64_t max_rows, bool with_backward);
   HeadBuffers(const ModelConfig& config, Dtype compute, int64_t max_rows, bool with_backward,
               std::byte* data);
 
-  int64_t max_rows, vocab, tile_width, num_tiles;
-  float* z;              // (rows, V) tempered logits
-  TileStats* tiles;      // (rows, num_tiles)
-  RowStats* stats;       // (rows)
-  std::byte* hidden;     // (padded rows, C) compute dtype: gathered input rows; filled by gather_rows
-  std::byte* d_logits;   // (padded rows, V) compute dtype, or null
-  float* d_hidden;       // (rows, C), or null
+  int64_t max_rows, vocab = 0, tile_width = 0, num_tiles = 0;
+  float* z = nullptr;    // (rows, V) tempered logits
+  TileStats* tiles = nullptr;    // (rows, num_tiles)
+  RowStats* stats = nullptr;     // (rows)
+  std::byte* hidden = nullptr;   // (padded rows, C) compute dtype: gathered input rows; filled by gather_rows
+  std::byte* d_logits = nullptr; // (padded rows, V) compute dtype, or null
+  float* d_hidden = nullptr;     // (rows, C), or null
 };
 
 // Copies the named rows of hidden (N, C) into buffers.hidden.

@@ -36,11 +36,27 @@ Family read_family(const ConfigReader& in) {
   if (!type) in.fail(Code::kDataLoss, "model_type", "is missing");
   const Family* family = find_family(*type);
   if (family == nullptr) in.unsupported("model_type", str("\"", *type, "\""), known_model_types());
-  const Json* classes = in.find("architectures");
-  const char* const ours = family_info(*family).architecture;
-  if (classes != nullptr && !(*classes == Json::array()))
-    in.refuse_unless(*classes == Json::array({ours}), "architectures", ours);
   return *family;
+}
+
+// The class says which head the file has; without one it is that of a language model.
+bool read_scalar_head(const ConfigReader& in, Family family) {
+  const Json* classes = in.find("architectures");
+  if (classes == nullptr || *classes == Json::array()) return false;
+  const FamilyInfo& info = family_info(family);
+  const auto is = [&](const std::string& name) { return *classes == Json::array({name}); };
+  if (is(str(info.stem, kSequenceScorer)) || is(str(info.stem, kTokenScorer))) return true;
+  in.refuse_unless(is(info.architecture), "architectures", info.architecture);
+  return false;
+}
+
+// A scalar head has one label. Files name labels only where there are not two.
+void require_one_label(const ConfigReader& in) {
+  const auto count = in.optional_integer("num_labels");
+  in.refuse_unless(!count || *count == 1, "num_labels", "1");
+  const Json* labels = in.find("id2label");
+  in.refuse_unless(labels == nullptr || (labels->is_object() && labels->size() == 1), "id2label",
+                   "one label");
 }
 
 int32_t to_token_id(const ConfigReader& in, const char* key, int64_t id) {
@@ -107,6 +123,10 @@ ModelConfig parse_hf_config(std::string_view text, const std::string& path) {
   c.heads = in.integer("num_attention_heads");
   c.rms_eps = static_cast<float>(in.number("rms_norm_eps"));
   family_info(c.family).read(in, c);
+  if (read_scalar_head(in, c.family)) {
+    require_one_label(in);
+    c = with_scalar_head(std::move(c));
+  }
   add_eos_ids(in, c);
   c.bos_id = read_token_id(in, "bos_token_id");
   c.pad_id = read_token_id(in, "pad_token_id");
@@ -123,7 +143,11 @@ void merge_generation_config(std::string_view text, const std::string& path, Mod
 std::string render_hf_config(const ModelConfig& c, Dtype dtype) {
   const FamilyInfo& family = family_info(c.family);
   Json j;
-  j["architectures"] = {family.architecture};
+  j["architectures"] = {c.scalar_head ? str(family.stem, kSequenceScorer) : family.architecture};
+  if (c.scalar_head) {
+    j["id2label"] = {{"0", "LABEL_0"}};
+    j["label2id"] = {{"LABEL_0", 0}};
+  }
   j["model_type"] = family.model_type;
   j["dtype"] = dtype == Dtype::kF32 ? "float32" : "bfloat16";
   j["vocab_size"] = c.vocab;

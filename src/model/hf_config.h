@@ -1,7 +1,8 @@
 // config.json and generation_config.json of a Hugging Face directory. Both spellings are read:
 // rope_parameters and dtype (transformers 5), rope_theta, rope_scaling and torch_dtype (before). A
 // setting that changes the arithmetic in a way this library does not follow is Error(kUnsupported)
-// naming file and JSON pointer; other keys are passed over.
+// naming file and JSON pointer; other keys are passed over. A class for sequence or token
+// classification is a decoder with a scalar head, when it has one label.
 #pragma once
 #include <cstdint>
 #include <string>

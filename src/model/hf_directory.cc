@@ -20,6 +20,7 @@ constexpr uint64_t kMaxTokenizerConfigBytes = uint64_t{4} << 20;
 constexpr std::string_view kTemplateSuffix = ".jinja";
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kScoreBias = "score.bias";
 
 std::string join(const std::string& dir, std::string_view name) {
   return dir.ends_with('/') ? str(dir, name) : str(dir, "/", name);
@@ -86,6 +87,7 @@ class HfDirectory final : public WeightSource {
  public:
   HfDirectory(FileSystem& fs, const std::string& dir)
       : path_(dir), config_(read_config(fs, dir)), files_(fs, dir) {
+    if (config_.scalar_head) refuse_score_bias();
     for (size_t i : match_tensors(config_, Listing(*this), files_.path())) {
       const SafetensorsEntry& e = files_.entry(i);
       table_.add(TensorInfo{e.name, e.shape, std::string(e.dtype)}, files_.rows(i), 0);
@@ -128,6 +130,7 @@ class HfDirectory final : public WeightSource {
     const HfDirectory& self_;
   };
   void check_stored_head() const;
+  void refuse_score_bias() const;
 
   std::string path_;
   ModelConfig config_;
@@ -136,6 +139,17 @@ class HfDirectory final : public WeightSource {
   std::string tokenizer_json_path_;
   std::vector<ChatTemplateText> chat_templates_;
 };
+
+void HfDirectory::refuse_score_bias() const {
+  const int64_t index = files_.find(kScoreBias);
+  if (index < 0) return;
+  const std::string& file = files_.file_of(static_cast<size_t>(index)).file().path();
+  throw Error(Code::kUnsupported,
+              str(file, ": tensor ", kScoreBias, ": a scalar head with a bias is not supported"))
+      .with_key(kScoreBias)
+      .with_expected(str(kScalarHeadName, " alone"))
+      .with_location(file);
+}
 
 void HfDirectory::check_stored_head() const {
   const int64_t index = files_.find(kHead);

@@ -37,6 +37,8 @@ void check_traits(const ModelConfig& c, const std::string& location) {
   check_relation(std::isfinite(c.query_scalar) && c.query_scalar >= 0, "query_scalar",
                  str("query_scalar is ", c.query_scalar, ", it must be finite and not negative"),
                  location);
+  check_relation(!(c.scalar_head && c.tied_head), "scalar_head",
+                 "a scalar head cannot be the embedding", location);
   check_relation(!(c.qkv_bias && c.qk_norm), "qk_norm", "q/k norms together with qkv biases",
                  location);
   if (c.windowed.empty()) {
@@ -112,13 +114,23 @@ void for_each_expected_tensor(const ModelConfig& c, FunctionRef<void(const Tenso
     }
   }
   add("model.norm.weight", {c.hidden});
-  if (!c.tied_head) add("lm_head.weight", {c.vocab, c.hidden});
+  if (c.scalar_head) {
+    add(kScalarHeadName, {1, c.hidden});
+  } else if (!c.tied_head) {
+    add("lm_head.weight", {c.vocab, c.hidden});
+  }
 }
 
 std::vector<TensorInfo> expected_tensors(const ModelConfig& config) {
   std::vector<TensorInfo> out;
   for_each_expected_tensor(config, [&](const TensorInfo& t) { out.push_back(t); });
   return out;
+}
+
+ModelConfig with_scalar_head(ModelConfig config) {
+  config.scalar_head = true;
+  config.tied_head = false;
+  return config;
 }
 
 std::vector<size_t> match_tensors(const ModelConfig& config, const TensorListing& file,

@@ -42,6 +42,7 @@ struct ModelConfig {
   Activation activation = Activation::kSilu;
   NormWeight norm_weight = NormWeight::kPlain;  // of every norm
   bool tied_head = false;
+  bool scalar_head = false;  // one value per row instead of logits; then never tied
   bool qkv_bias = false;
   bool qk_norm = false;           // a norm over each query and key head, before rope
   bool sandwich_norms = false;    // what a half of a layer adds to the residual is normed as well
@@ -90,7 +91,10 @@ struct TensorInfo {
 
 // The tensors a model of this configuration has: embedding, layers in order, final norm, then the
 // head unless tied.
+inline constexpr const char* kScalarHeadName = "score.weight";
 std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
+// The same decoder with a scalar head.
+ModelConfig with_scalar_head(ModelConfig config);
 
 // The tensors of an opened file, by their index in it.
 class TensorListing {

@@ -8,6 +8,10 @@
 
 namespace rl {
 namespace {
+// The matrix of logits in one direction; a scalar head is not packed.
+PackedShape plan_head(const ModelConfig& c, int64_t k, int64_t n, int64_t width, Dtype t) {
+  return c.scalar_head ? PackedShape{} : plan_packed(k, n, width, t);
+}
 constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
 constexpr int64_t kWideWidth = 512;  // of the widest product, whose slices are many
 constexpr int64_t kHiddenWidth = 320;  // of products into the hidden size: packed columns come in 64s, so few slices
@@ -22,14 +26,14 @@ PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
   return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kHiddenWidth, t),
           plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t), plan_packed(c.ffn, c.hidden, kHiddenWidth, t),
-          plan_packed(c.hidden, c.vocab, kVocabularyTile, t)};
+          plan_head(c, c.hidden, c.vocab, kVocabularyTile, t)};
 }
 
 PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
   return {plan_packed(qkv, c.hidden, kHiddenWidth, t), plan_packed(c.hidden, q, kHiddenWidth, t),
           plan_packed(2 * c.ffn, c.hidden, kHiddenWidth, t), plan_packed(c.hidden, c.ffn, kWidth, t),
-          plan_packed(c.vocab, c.hidden, kHiddenWidth, t)};
+          plan_head(c, c.vocab, c.hidden, kHiddenWidth, t)};
 }
 
 uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
@@ -74,7 +78,7 @@ void PackedWeights::pack_forward(Matmul& matmul, const float* master) {
     next += gu.bytes;
     plain(shapes_.down, at.down, layers_[l].down);
   }
-  plain(shapes_.head, layout_.head(), head_);
+  if (!config_.scalar_head) plain(shapes_.head, layout_.head(), head_);
 }
 
 void PackedWeights::pack_backward(Matmul& matmul, const float* master) {
@@ -90,7 +94,7 @@ void PackedWeights::pack_backward(Matmul& matmul, const float* master) {
     plain(shapes_.gate_up, at.gate_up, layers_[l].gate_up);
     plain(shapes_.down, at.down, layers_[l].down);
   }
-  plain(shapes_.head, layout_.head(), head_);
+  if (!config_.scalar_head) plain(shapes_.head, layout_.head(), head_);
 }
 
 }  // namespace rl

@@ -14,7 +14,7 @@ namespace rl {
 // Columns of a vocabulary tile: the head is packed in these slices and log-probs are summed over them, in order.
 constexpr int64_t kVocabularyTile = 512;
 
-// Packed shapes of one model in one compute dtype. forward: y = x W^T; backward: dx = dy W.
+// Packed shapes of one model in one compute dtype. forward: y = x W^T; backward: dx = dy W. A scalar head has none.
 struct PackedShapes {
   PackedShape qkv, o, gate_up, down, head;
 };

@@ -172,13 +172,13 @@ class Pass {
     float *x_out, *added;
     const float* norm;  // or null
   };
-  void join(const PackedMatrix& w, const std::byte* in, const Joint& j, const PackedMatrix& next) {
+  void join(const PackedMatrix& w, const std::byte* in, const Joint& j, const PackedMatrix* next) {
     if (j.norm == nullptr) {
       model_.matmul().run(w, in, batch_.rows(),
-                          [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); }, &next);
+                          [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); }, next);
       return;
     }
-    model_.matmul().run_into({j.added, w_.hidden}, w, in, batch_.rows(), &next);
+    model_.matmul().run_into({j.added, w_.hidden}, w, in, batch_.rows(), next);
     for_rows([&](int64_t row0, int64_t rows, int) {
       const int64_t at = row0 * w_.hidden;
       rms_norm_add({j.added + at, j.norm, j.x_in + at, j.x_out + at, rows, w_.hidden,
@@ -245,7 +245,7 @@ class Pass {
       if (has_tails_) copy_tails(l);
       attend(args, [](int64_t, int64_t, int64_t) {});
     }
-    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm}, packed.gate_up);
+    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm}, &packed.gate_up);
   }
 
   void mlp_half(int64_t l, const LayerPlaces& at) {
@@ -259,8 +259,14 @@ class Pass {
       glu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
               model_.compute_dtype(), t.rows, t.cols / 2, config_.activation});
     }, &packed.down);
-    const PackedMatrix& next = l + 1 < config_.layers ? weights_.packed().layer(l + 1).qkv : weights_.packed().head();
-    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, vectors.mlp_out_norm}, next);
+    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, vectors.mlp_out_norm}, read_after(l));
+  }
+
+  // The matrix that follows a layer; null: a scalar head is no packed one.
+  const PackedMatrix* read_after(int64_t l) const {
+    const PackedWeights& packed = weights_.packed();
+    if (l + 1 < config_.layers) return &packed.layer(l + 1).qkv;
+    return config_.scalar_head ? nullptr : &packed.head();
   }
 
   const Model& model_;

@@ -31,13 +31,18 @@ class WeightSource {
   virtual void read(int64_t index, int64_t first_row, std::span<float> out) const = 0;
   // The tokenizer stored in the file itself (GGUF); nullopt for a directory.
   virtual std::optional<TokenizerParts> tokenizer_parts() const = 0;
-  virtual std::string tokenizer_json_path() const = 0;  // empty when there is none
+  virtual std::string tokenizer_json_path() const = 0;               // empty when there is none
   virtual std::vector<ChatTemplateText> chat_templates() const = 0;  // each name once
   virtual const std::string& path() const = 0;
 };
 
+enum class ModelHead : uint8_t { kLogits, kScalar };
+
 // path is a Hugging Face directory (config.json and safetensors files) or a .gguf file. Errors name
-// file, byte offset or JSON pointer, tensor, limit and value seen.
-std::unique_ptr<WeightSource> open_weight_source(FileSystem& fs, const std::string& path);
+// file, byte offset or JSON pointer, tensor, limit and value seen. A language model opened with a
+// scalar head lists score.weight, all zero, in place of its own head; a file with a scalar head is
+// Error(kUnsupported) where logits are asked for.
+std::unique_ptr<WeightSource> open_weight_source(FileSystem& fs, const std::string& path,
+                                                 ModelHead head = ModelHead::kLogits);
 
 }  // namespace rl

@@ -70,7 +70,7 @@ WeightLayout::WeightLayout(const ModelConfig& config) {
     if (part && part->at) layers_[l].*part->at = p.offset;
     else if (t.name == "model.embed_tokens.weight") embedding_ = p.offset;
     else if (t.name == "model.norm.weight") final_norm_ = p.offset;
-    else if (t.name == "lm_head.weight") head_ = p.offset;
+    else if (t.name == "lm_head.weight" || t.name == kScalarHeadName) head_ = p.offset;
     total_ += p.size;
     count_ += p.size;
     parameters_.push_back(p);

@@ -34,7 +34,7 @@ class WeightLayout {
   const LayerOffsets& layer(int64_t l) const { return layers_[l]; }
   int64_t embedding() const { return embedding_; }
   int64_t final_norm() const { return final_norm_; }
-  int64_t head() const { return head_; }  // equals embedding() when tied
+  int64_t head() const { return head_; }  // equals embedding() when tied; of a scalar head its one row
 
  private:
   std::vector<Parameter> parameters_;

@@ -173,7 +173,7 @@ BatchRules batch_rules_from(const OptionSet& options) {
   if (!options.get_bool("trainer.dynamic_batching")) {
     b.micro_batch_size = options.get_i64("trainer.micro_batch_size");
   }
-  b.logprob_max_tokens = options.get_i64("trainer.logprob_max_tokens_per_device");
+  b.forward_max_tokens = options.get_i64("trainer.logprob_max_tokens_per_device");
   b.oversize_alone = options.get_string("trainer.oversize") == "alone";
   b.shared_prefix = options.get_bool("trainer.shared_prefix");
   b.packed = options.get_bool("trainer.sequence_packing");

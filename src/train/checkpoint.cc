@@ -2,8 +2,7 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
+#include <iterator>
 #include <vector>
 
 #include "core/error.h"
@@ -72,20 +71,18 @@ void prune(FileSystem& fs, const std::string& dir, int64_t saved_step, int64_t k
   }
 }
 
-using NamedArrays = std::array<std::pair<const char*, std::span<float>>, 3>;
-
-NamedArrays named(const CheckpointArrays& a) {
-  return {{{kCheckpointFiles[0], a.masters},
-           {kCheckpointFiles[1], a.first_moments},
-           {kCheckpointFiles[2], a.second_moments}}};
-}
-
 void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& state,
-                 const CheckpointArrays& arrays) {
+                 std::span<const CheckpointArrays> arrays) {
   fs.make_directories(dir);
   CheckpointManifest manifest{state, {}};
-  for (const auto& [name, flat] : named(arrays))
-    manifest.files[name] = write_array_file(fs, join(dir, name), *arrays.layout, flat);
+  for (size_t model = 0; model < arrays.size(); ++model) {
+    const CheckpointArrays& a = arrays[model];
+    const std::span<const float> flats[] = {a.masters, a.first_moments, a.second_moments};
+    for (size_t i = 0; i < std::size(flats); ++i) {
+      const char* name = kCheckpointFiles[model][i];
+      manifest.files[name] = write_array_file(fs, join(dir, name), *a.layout, flats[i]);
+    }
+  }
   write_manifest(fs, dir, manifest);
   fs.sync_directory(dir);
 }
@@ -144,7 +141,10 @@ std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& 
 }
 
 std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
-                            const CheckpointArrays& arrays, const CheckpointRules& rules) {
+                            std::span<const CheckpointArrays> arrays,
+                            const CheckpointRules& rules) {
+  RL_CHECK(!arrays.empty() && arrays.size() == state.counters.size() &&
+           arrays.size() <= kCheckpointFiles.size());
   check_arguments(state.meta, rules.keep_last);
   fs.make_directories(dir);
   bring_back_all(fs, dir);
@@ -202,30 +202,53 @@ void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& 
       .with_location(path);
 }
 
+// The masters are read into the scratch.
+void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManifest& manifest,
+                 CheckpointTarget& target) {
+  const auto read = [&](size_t model, size_t array, std::span<float> flat) {
+    const char* name = kCheckpointFiles[model][array];
+    read_verified(fs, join(path, name), *target.models[model].arrays.layout,
+                  manifest.files.at(name), flat);
+  };
+  for (size_t m = 0; m < target.models.size(); ++m) read(m, 0, target.models[m].scratch);
+  target.moments_lost = true;
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    read(m, 1, target.models[m].arrays.first_moments);
+    read(m, 2, target.models[m].arrays.second_moments);
+  }
+  target.moments_lost = false;
+}
+
+void require_models(size_t stored, size_t wanted, const std::string& path) {
+  if (stored == wanted) return;
+  const auto text = [](size_t count) { return count > 1 ? "a critic" : "no critic"; };
+  throw Error(Code::kIncompatible,
+              str(path, " has ", text(stored), ", but this run has ", text(wanted)))
+      .with_expected(text(wanted))
+      .with_location(path);
+}
+
 }  // namespace
 
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target) {
-  const CheckpointArrays& arrays = target.arrays;
-  RL_CHECK(target.scratch.size() == arrays.masters.size());
+  for (const auto& m : target.models) RL_CHECK(m.scratch.size() == m.arrays.masters.size());
   bring_back(fs, path);
   const CheckpointManifest manifest = read_manifest(fs, path);
   require_config(manifest.state.meta, path, config_digest);
-  for (const char* name : kCheckpointFiles) {
-    verify_file(fs, join(path, name), manifest.files.at(name));
-    check_array_file(fs, join(path, name), *arrays.layout);
+  require_models(manifest.state.counters.size(), target.models.size(), path);
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    for (const char* name : kCheckpointFiles[m]) {
+      verify_file(fs, join(path, name), manifest.files.at(name));
+      check_array_file(fs, join(path, name), *target.models[m].arrays.layout);
+    }
   }
-  const auto read = [&](const char* name, std::span<float> flat) {
-    read_verified(fs, join(path, name), *arrays.layout, manifest.files.at(name), flat);
-  };
-  read(kCheckpointFiles[0], target.scratch);
-  target.moments_lost = true;
-  read(kCheckpointFiles[1], arrays.first_moments);
-  read(kCheckpointFiles[2], arrays.second_moments);
-  target.moments_lost = false;
-  for (const Parameter& p : arrays.layout->parameters()) {
-    const auto at = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
-    std::ranges::copy(target.scratch.subspan(at, size), arrays.masters.subspan(at, size).begin());
+  read_arrays(fs, path, manifest, target);
+  for (const auto& m : target.models) {
+    for (const Parameter& p : m.arrays.layout->parameters()) {
+      const auto at = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
+      std::ranges::copy(m.scratch.subspan(at, size), m.arrays.masters.subspan(at, size).begin());
+    }
   }
   return manifest.state;
 }

@@ -1,6 +1,7 @@
 // Checkpoints of a run: DIR/step_000123 with manifest.json, manifest.xxh64 and one safetensors file
 // per fp32 array (masters.safetensors, first_moments.safetensors, second_moments.safetensors;
-// tensors under their Hugging Face names).
+// tensors under their Hugging Face names). A run with a critic has the same three files of it,
+// critic_masters.safetensors and so on.
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by one
 //    rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by the
@@ -15,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/fs.h"
 #include "model/weights.h"
@@ -29,7 +31,7 @@ struct CheckpointMeta {
   std::string pipeline;  // the pipeline's own state as one JSON text, handed back unread
 };
 
-// The part that belongs to the trainer.
+// The part that belongs to a trained model.
 struct TrainerCounters {
   int64_t optimizer_steps = 0;  // applied: AdamW's t and the schedule's position
   int64_t skipped_steps = 0;
@@ -41,9 +43,11 @@ struct CheckpointArrays {
   std::span<float> masters, first_moments, second_moments;  // flat, of the layout
 };
 
+// counters, and the arrays given beside a state: of the policy, then of the critic where there is
+// one.
 struct CheckpointState {
   CheckpointMeta meta;
-  TrainerCounters counters;
+  std::vector<TrainerCounters> counters;
 };
 
 struct CheckpointRules {
@@ -55,18 +59,22 @@ struct CheckpointRules {
 // whole. An error before the last rename leaves the directory's checkpoints as they were, one after
 // it leaves the new one in place.
 std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
-                            const CheckpointArrays& arrays, const CheckpointRules& rules);
+                            std::span<const CheckpointArrays> arrays, const CheckpointRules& rules);
 
 struct CheckpointTarget {
-  CheckpointArrays arrays;
-  std::span<float> scratch;   // as large as masters; overwritten
+  struct Trained {
+    CheckpointArrays arrays;
+    std::span<float> scratch;  // as large as masters; overwritten
+  };
+  std::vector<Trained> models;
   bool moments_lost = false;  // set by an error that came after the moments began to change
 };
 
 // Fills the arrays with content that has been verified in memory. Masters change last and only as a
 // whole, so an error leaves them as they were: kIo, kNotFound or kDataLoss naming the file,
-// kIncompatible when the checkpoint is of another config digest (both are named) or its tensors are
-// not those of the layout. All files are verified before the first array changes.
+// kIncompatible when the checkpoint is of another config digest (both are named), has a critic and
+// the target has none or the reverse, or its tensors are not those of the layout. All files are
+// verified before the first array changes.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target);
 

@@ -15,15 +15,22 @@ constexpr int64_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 constexpr uint64_t kDigestChars = 16;
 
+constexpr const char* kCritic = "critic";
+
+void write_counters(const TrainerCounters& c, nlohmann::json& object) {
+  object["optimizer_steps"] = c.optimizer_steps;
+  object["skipped_steps"] = c.skipped_steps;
+  object["weight_version"] = c.weight_version;
+}
+
 std::string render(const CheckpointManifest& m) {
   const CheckpointMeta& meta = m.state.meta;
   nlohmann::json json = {{"format_version", kFormatVersion},
                          {"step", meta.step},
                          {"config_digest", meta.config_digest},
-                         {"pipeline", meta.pipeline},
-                         {"optimizer_steps", m.state.counters.optimizer_steps},
-                         {"skipped_steps", m.state.counters.skipped_steps},
-                         {"weight_version", m.state.counters.weight_version}};
+                         {"pipeline", meta.pipeline}};
+  write_counters(m.state.counters.front(), json);
+  if (m.state.counters.size() > 1) write_counters(m.state.counters[1], json[kCritic]);
   for (const auto& [name, mark] : m.files)
     json["files"][name] = {{"bytes", mark.bytes}, {"xxh64", hex64(mark.digest)}};
   try {
@@ -40,6 +47,7 @@ class Fields {
   Fields(const nlohmann::json& json, const std::string& path) : json_(json), path_(path) {
     if (!json.is_object()) fail("", "an object");
   }
+  bool has(const char* key) const { return json_.contains(key); }
   const nlohmann::json& at(const char* key) const {
     const auto it = json_.find(key);
     if (it == json_.end()) fail(key, "a value");
@@ -79,6 +87,10 @@ class Fields {
   const std::string& path_;
 };
 
+TrainerCounters counters_of(const Fields& fields) {
+  return {fields.i64("optimizer_steps"), fields.i64("skipped_steps"), fields.u64("weight_version")};
+}
+
 CheckpointManifest parse(const std::string& text, const std::string& path) {
   const nlohmann::json json = parse_strict_json(text, path, kMaxManifestBytes);
   const Fields fields(json, path);
@@ -89,12 +101,14 @@ CheckpointManifest parse(const std::string& text, const std::string& path) {
   }
   CheckpointManifest m;
   m.state.meta = {fields.i64("step"), fields.text("config_digest"), fields.text("pipeline")};
-  m.state.counters = {fields.i64("optimizer_steps"), fields.i64("skipped_steps"),
-                      fields.u64("weight_version")};
+  m.state.counters.push_back(counters_of(fields));
+  if (fields.has(kCritic)) m.state.counters.push_back(counters_of({fields.at(kCritic), path}));
   const Fields files(fields.at("files"), path);
-  for (const char* name : kCheckpointFiles) {
-    const Fields file(files.at(name), path);
-    m.files[name] = {file.u64("bytes"), file.digest("xxh64")};
+  for (size_t model = 0; model < m.state.counters.size(); ++model) {
+    for (const char* name : kCheckpointFiles[model]) {
+      const Fields file(files.at(name), path);
+      m.files[name] = {file.u64("bytes"), file.digest("xxh64")};
+    }
   }
   return m;
 }

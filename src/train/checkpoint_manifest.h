@@ -9,12 +9,15 @@
 
 namespace rl {
 
-inline constexpr std::array<const char*, 3> kCheckpointFiles = {
-    "masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"};
+// Of the policy, then of the critic: masters, first and second moments.
+inline constexpr std::array<std::array<const char*, 3>, 2> kCheckpointFiles = {
+    {{"masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"},
+     {"critic_masters.safetensors", "critic_first_moments.safetensors",
+      "critic_second_moments.safetensors"}}};
 
 struct CheckpointManifest {
   CheckpointState state;
-  std::map<std::string, FileMark> files;  // by name; every one of kCheckpointFiles
+  std::map<std::string, FileMark> files;  // by name; those of each model that has counters
 };
 
 void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointManifest& manifest);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "model/value_head.h"
 #include "ops/convert.h"
 
 namespace rl {
@@ -58,7 +59,6 @@ void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
 
 void MicroBatchPass::run_head(const Training& t, const MicroBatch& micro,
                               FunctionRef<HeadGradient(const HeadChunk& chunk)> loss) {
-  std::fill_n(workspace_.d_hidden, micro.rows() * t.model.config().hidden, 0.0f);
   const std::span<const WantedRow> wanted = micro.wanted();
   for (size_t at = 0; at < wanted.size(); at += chunk_rows()) {
     const HeadChunk chunk =
@@ -68,9 +68,25 @@ void MicroBatchPass::run_head(const Training& t, const MicroBatch& micro,
   }
 }
 
-void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
-                           FunctionRef<HeadGradient(const HeadChunk& chunk)> loss,
-                           const Times& times) {
+ValueChunk MicroBatchPass::forward_values(const Model& model, const ForwardBuffers& forward,
+                                          std::span<const WantedRow> wanted) {
+  rows_.clear();
+  for (const WantedRow& w : wanted) rows_.push_back(w.row);
+  values_.resize(wanted.size());
+  value_forward(model, forward.hidden, rows_, values_);
+  return {wanted, values_};
+}
+
+void MicroBatchPass::score_values(const Model& model, const MicroBatch& micro,
+                                  FunctionRef<void(const ValueChunk& chunk)> visit) {
+  ScoringBuffers& b = workspace_.scoring;
+  RL_CHECK(micro.blocks() <= b.kv.num_blocks);
+  forward(model, micro.batch(), b.kv, b.forward, nullptr);
+  visit(forward_values(model, b.forward, micro.wanted()));
+}
+
+void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
+                                FunctionRef<void()> head, const Times& times) {
   const ForwardBatch batch = micro.batch();
   RL_CHECK(micro.blocks() <= workspace_.kv.num_blocks);
   {
@@ -81,12 +97,33 @@ void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
   {
     PhaseTimer phase(place_, "train.head", times.head_ns);
     phase.set_tokens(static_cast<int64_t>(micro.wanted().size()));
-    run_head(t, micro, loss);
+    std::fill_n(workspace_.d_hidden, micro.rows() * t.model.config().hidden, 0.0f);
+    head();
   }
   PhaseTimer phase(place_, "train.backward", times.backward_ns);
   phase.set_tokens(micro.rows());
   backward(t.model, batch, workspace_.kv, workspace_.forward, workspace_.saved, workspace_.backward,
            {t.packed, t.gradients, workspace_.d_hidden});
+}
+
+void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
+                           FunctionRef<HeadGradient(const HeadChunk& chunk)> loss,
+                           const Times& times) {
+  run_layers(
+      t, micro, [&] { run_head(t, micro, loss); }, times);
+}
+
+void MicroBatchPass::train_values(const Training& t, const MicroBatch& micro,
+                                  FunctionRef<std::span<const float>(const ValueChunk& chunk)> loss,
+                                  const Times& times) {
+  const auto head = [&] {
+    const ValueChunk chunk = forward_values(t.model, workspace_.forward, micro.wanted());
+    const std::span<const float> d_value = loss(chunk);
+    RL_CHECK(d_value.size() == chunk.wanted.size());
+    value_backward(t.model,
+                   {workspace_.forward.hidden, rows_, d_value, workspace_.d_hidden, t.gradients});
+  };
+  run_layers(t, micro, head, times);
 }
 
 }  // namespace rl

@@ -1,5 +1,6 @@
 // Runs micro-batches through a model with the trainer's workspace: forward of the whole batch, then
-// the head over its wanted rows in chunks. Training and forward-only passes are the same code.
+// the head over its wanted rows in chunks, or all at once where the head is scalar. Training and
+// forward-only passes are the same code.
 #pragma once
 #include <vector>
 
@@ -16,6 +17,12 @@ struct HeadChunk {
   std::span<const float> entropies;
 };
 
+// Of a model with a scalar head: all wanted rows of a micro-batch.
+struct ValueChunk {
+  std::span<const WantedRow> wanted;
+  std::span<const float> values;
+};
+
 struct HeadGradient {
   std::span<const float> d_logprob, d_entropy;  // one per row of the chunk
 };
@@ -26,9 +33,11 @@ class MicroBatchPass {
       : workspace_(workspace), place_(place) {}
 
   // Forward without gradients: visit sees every chunk. The micro-batch may be as large as
-  // TrainerOptions::logprob_rows.
+  // StepOptions::forward_rows.
   void score(const Model& model, const MicroBatch& micro,
              FunctionRef<void(const HeadChunk& chunk)> visit);
+  void score_values(const Model& model, const MicroBatch& micro,
+                    FunctionRef<void(const ValueChunk& chunk)> visit);
 
   struct Training {
     Model& model;
@@ -44,6 +53,10 @@ class MicroBatchPass {
   // call.
   void train(const Training& training, const MicroBatch& micro,
              FunctionRef<HeadGradient(const HeadChunk& chunk)> loss, const Times& times);
+  // The same of values; loss gives d_value, one per wanted row.
+  void train_values(const Training& training, const MicroBatch& micro,
+                    FunctionRef<std::span<const float>(const ValueChunk& chunk)> loss,
+                    const Times& times);
 
  private:
   size_t chunk_rows() const { return static_cast<size_t>(workspace_.head.max_rows); }
@@ -52,11 +65,15 @@ class MicroBatchPass {
   void backward_chunk(const Training& training, const HeadChunk& chunk, const HeadGradient& grad);
   void run_head(const Training& training, const MicroBatch& micro,
                 FunctionRef<HeadGradient(const HeadChunk& chunk)> loss);
+  void run_layers(const Training& training, const MicroBatch& micro, FunctionRef<void()> head,
+                  const Times& times);
+  ValueChunk forward_values(const Model& model, const ForwardBuffers& forward,
+                            std::span<const WantedRow> wanted);
 
   TrainWorkspace& workspace_;
   const PhaseTimer::Place place_;
   std::vector<int32_t> rows_, ids_;
-  std::vector<float> inv_temperature_, logprobs_, entropies_;
+  std::vector<float> inv_temperature_, logprobs_, entropies_, values_;
 };
 
 }  // namespace rl

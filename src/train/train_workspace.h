@@ -5,7 +5,7 @@
 
 #include "model/head.h"
 #include "model/transformer.h"
-#include "train/trainer_options.h"
+#include "train/step_options.h"
 
 namespace rl {
 
@@ -19,16 +19,17 @@ struct TrainShape {
 // Blocks of the training KV pool, those of padding not counted, and of padding. A sequence wastes
 // less than one block, so micro-batches of sequences of at least one block of rows fill the token
 // budget; shorter ones may use up the blocks first.
-int64_t training_kv_blocks(const TrainerOptions& options, int64_t block_size);
-int64_t padding_kv_blocks(const TrainerOptions& options, int64_t block_size);
-int64_t logprob_kv_blocks(const TrainerOptions& options, int64_t block_size);
+int64_t training_kv_blocks(const StepOptions& options, int64_t block_size);
+int64_t padding_kv_blocks(const StepOptions& options, int64_t block_size);
+// The same of a forward-only pass over so many rows.
+int64_t forward_kv_blocks(int64_t rows, int64_t block_size);
 
-ArenaPlan plan_train_workspace(const TrainShape& shape, const TrainerOptions& options);
+ArenaPlan plan_train_workspace(const TrainShape& shape, const StepOptions& options);
 
 // What a forward-only pass works in. Its bytes are those of training, as the two never meet.
 struct ScoringBuffers {
-  ScoringBuffers(const TrainShape& shape, const TrainerOptions& options, std::byte* data);
-  static uint64_t bytes(const TrainShape& shape, const TrainerOptions& options);
+  ScoringBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data);
+  static uint64_t bytes(const TrainShape& shape, const StepOptions& options);
   ForwardBuffers forward;
   HeadBuffers head;
   KvPool kv;
@@ -36,7 +37,7 @@ struct ScoringBuffers {
 
 class TrainWorkspace {
  public:
-  TrainWorkspace(const TrainShape& shape, const TrainerOptions& options, std::byte* data);
+  TrainWorkspace(const TrainShape& shape, const StepOptions& options, std::byte* data);
 
   SavedActivations saved;
   ForwardBuffers forward;
@@ -47,7 +48,7 @@ class TrainWorkspace {
   ScoringBuffers scoring;
 
  private:
-  TrainWorkspace(const TrainShape& shape, const TrainerOptions& options, const ArenaPlan& plan,
+  TrainWorkspace(const TrainShape& shape, const StepOptions& options, const ArenaPlan& plan,
                  std::byte* data);
 };
 

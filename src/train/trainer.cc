@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "train/critic.h"
+#include "train/learner_checkpoint.h"
 #include "train/trainer_impl.h"
 
 namespace rl {
@@ -43,9 +45,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       options(validated(options)),
       place{tools.tracer, tools.lane, tools.clock},
       workspace(shape_of(model), options, workspace),
-      optimizer(model.layout().total(), model.matmul().executor()),
-      packed_backward(model.config(), model.layout(), model.compute_dtype(),
-                      PackedWeights::Direction::kBackward),
+      learner(model),
       pass(this->workspace, place) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   if (reference != nullptr) require_same_shape(model, *reference);
@@ -54,14 +54,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
 TrainerSizes Trainer::plan(const ModelConfig& config, const KvShape& kv,
                            const TrainerOptions& options, int num_threads) {
   validate(options);
-  const int64_t total = WeightLayout(config).total();
-  const Dtype compute = kv.attention.dtype;
-  const ArenaPlan workspace = plan_train_workspace({config, kv, num_threads}, options);
-  return {.gradients = AdamwState::gradient_bytes(total),
-          .optimizer = AdamwState::moment_bytes(total),
-          .packed_backward = packed_bytes(plan_backward_shapes(config, compute), config.layers),
-          .workspace = workspace.total_bytes(),
-          .workspace_pieces = workspace.pieces()};
+  return plan_learner({config, kv, num_threads}, options);
 }
 
 Trainer::Trainer(Model& model, const Model* reference, const TrainerOptions& options,
@@ -80,14 +73,6 @@ void Trainer::check(std::span<const TrainSample> samples) const { impl_->check(s
 
 TrainMetrics Trainer::train(std::span<const TrainSample> samples) { return impl_->train(samples); }
 
-void Trainer::Impl::require_whole() const {
-  if (lost.empty()) return;
-  throw Error(Code::kFailedPrecondition,
-              str("the optimizer states are lost: reading ", lost,
-                  " failed half-way; only another load helps, or another trainer"))
-      .with_location(lost);
-}
-
 void Trainer::Impl::require_custom_loss() const {
   if (options.policy_loss.kind != PolicyLoss::kCustom || custom_loss) return;
   throw Error(Code::kFailedPrecondition,
@@ -96,12 +81,12 @@ void Trainer::Impl::require_custom_loss() const {
 }
 
 uint64_t Trainer::publish() {
-  impl_->require_whole();
+  impl_->learner.require_whole();
   int64_t ns = 0;
   return impl_->publish(ns);
 }
 
-void Trainer::stage() { impl_->stage(); }
+void Trainer::stage() { impl_->learner.stage(); }
 
 void Trainer::logprobs(const Model& model, std::span<const Sample* const> samples,
                        std::span<const std::span<float>> out) {
@@ -114,7 +99,7 @@ void Trainer::logprobs(const Model& model, std::span<const Sample* const> sample
                 str("out has ", out.size(), " spans, expected ", samples.size()));
   }
   for (size_t i = 0; i < samples.size(); ++i) {
-    check_sequence(*samples[i], impl_->scoring_limits(model));
+    check_sequence(*samples[i], forward_limits(impl_->options, model, impl_->forward_of(model)));
     check_token_array(*samples[i], "out", out[i].size());
   }
   impl_->logprobs(model, samples, out);
@@ -122,74 +107,38 @@ void Trainer::logprobs(const Model& model, std::span<const Sample* const> sample
 
 const TrainerOptions& Trainer::options() const { return impl_->options; }
 
-std::vector<std::span<std::byte>> Trainer::memory() const {
-  std::vector<std::span<std::byte>> all = impl_->optimizer.memory();
-  all.push_back(impl_->packed_backward.memory());
-  return all;
-}
+std::vector<std::span<std::byte>> Trainer::memory() const { return impl_->learner.memory(); }
 
 void Trainer::set_options(const TrainerOptions& options) {
   validate(options);
-  const TrainerOptions& now = impl_->options;
-  const auto require_same = [](const char* key, int64_t old_value, int64_t new_value) {
-    if (old_value == new_value) return;
-    throw Error(Code::kNotChangeable, str(key, " is ", old_value, " and cannot become ", new_value,
-                                          ": the memory plan depends on it"))
-        .with_key(key);
-  };
-  require_same("trainer.max_tokens_per_device", now.max_tokens, options.max_tokens);
-  require_same("trainer.micro_batch_size", now.batch.micro_batch_size,
-               options.batch.micro_batch_size);
-  require_same("trainer.sequence_packing", now.batch.packed, options.batch.packed);
-  require_same("trainer.seq_len", now.batch.seq_len, options.batch.seq_len);
-  require_same("trainer.pad_to_multiple_of", now.batch.pad_to, options.batch.pad_to);
-  require_same("trainer.oversize", now.batch.oversize_alone, options.batch.oversize_alone);
-  require_same("trainer.logprob_max_tokens_per_device", now.batch.logprob_max_tokens,
-               options.batch.logprob_max_tokens);
-  require_same("trainer.max_sequence", now.max_sequence, options.max_sequence);
-  require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens,
-               options.logprob_chunk_tokens);
+  require_same_sizes(impl_->options, options);
   impl_->options = options;
 }
 
 void Trainer::set_custom_loss(CustomLoss loss) { impl_->custom_loss = std::move(loss); }
 
-TrainerCounters Trainer::counters() const {
-  return {impl_->optimizer_steps, impl_->skipped_steps, impl_->model.version()};
+TrainerCounters Trainer::counters() const { return impl_->learner.counters(); }
+
+std::span<const float> Trainer::gradients() const { return impl_->learner.gradients(); }
+
+namespace {
+
+std::vector<Learner*> learners_of(Learner& policy, Critic* critic) {
+  std::vector<Learner*> all = {&policy};
+  if (critic != nullptr) all.push_back(&critic->learner());
+  return all;
 }
 
-std::span<const float> Trainer::gradients() const { return impl_->optimizer.gradients(); }
+}  // namespace
 
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                          const CheckpointRules& rules) {
-  impl_->require_whole();
-  if (impl_->unpublished) {
-    throw Error(Code::kFailedPrecondition,
-                "a checkpoint holds published weights, but optimizer steps came after the last "
-                "publication");
-  }
-  return save_checkpoint(fs, dir, {meta, counters()}, impl_->arrays(), rules);
+                          const CheckpointRules& rules, Critic* critic) {
+  return save_learners(fs, dir, meta, rules, learners_of(impl_->learner, critic));
 }
 
 CheckpointMeta Trainer::load(FileSystem& fs, const std::string& path,
-                             const std::string& config_digest) {
-  CheckpointTarget target{impl_->arrays(), impl_->optimizer.gradients()};
-  CheckpointState loaded;
-  try {
-    loaded = load_checkpoint(fs, path, config_digest, target);
-  } catch (...) {
-    if (target.moments_lost) impl_->lost = path;
-    impl_->optimizer.zero_gradients();
-    throw;
-  }
-  impl_->lost.clear();
-  impl_->optimizer.zero_gradients();
-  impl_->optimizer_steps = loaded.counters.optimizer_steps;
-  impl_->skipped_steps = loaded.counters.skipped_steps;
-  impl_->model.publish_as(loaded.counters.weight_version);
-  impl_->forward_stale = impl_->unpublished = false;
-  impl_->backward_stale = true;
-  return loaded.meta;
+                             const std::string& config_digest, Critic* critic) {
+  return load_learners(fs, path, config_digest, learners_of(impl_->learner, critic));
 }
 
 }  // namespace rl

@@ -50,6 +50,8 @@ struct TrainerTools {
   const Clock* clock = &real_clock();
 };
 
+class Critic;
+
 class Trainer {
  public:
   static TrainerSizes plan(const ModelConfig& config, const KvShape& kv,
@@ -105,10 +107,12 @@ class Trainer {
 
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. When it
   // fails the weights are as they were; when it fails after the optimizer states began to change,
-  // train(), publish() and save() are Error(kFailedPrecondition) until another load() succeeds.
+  // train(), publish() and save() are Error(kFailedPrecondition) until another load() succeeds. A
+  // critic is saved and loaded with the policy, under the same promises.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                   const CheckpointRules& rules = {});
-  CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest);
+                   const CheckpointRules& rules = {}, Critic* critic = nullptr);
+  CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest,
+                      Critic* critic = nullptr);
 
  private:
   struct Impl;

@@ -4,9 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "train/adamw_state.h"
+#include "train/learner.h"
 #include "train/micro_batch_pass.h"
 #include "train/minibatch_tokens.h"
+#include "train/pass_rules.h"
 #include "train/sample_check.h"
 #include "train/token_terms.h"
 #include "train/trainer.h"
@@ -32,13 +33,12 @@ struct Trainer::Impl {
   void logprobs(const Model& which, std::span<const Sample* const> samples,
                 std::span<const std::span<float>> out);
   uint64_t publish(int64_t& ns);
-  void stage();
 
-  void require_whole() const;
   void require_custom_loss() const;
   void check(std::span<const TrainSample> samples) const;
-  SampleLimits training_limits() const;
-  SampleLimits scoring_limits(const Model& which) const;
+  ForwardOf forward_of(const Model& which) const {
+    return &which == reference ? ForwardOf::kReference : ForwardOf::kOwn;
+  }
   void order(std::span<const TrainSample> samples);
   void score_reference(TrainMetrics& metrics);
   void score_proximal(TrainMetrics& metrics);
@@ -53,14 +53,6 @@ struct Trainer::Impl {
   void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics);
   void optimize(TrainMetrics& metrics);
   void name_non_finite(TrainMetrics& metrics);
-  PackRules training_rules() const;
-  PackRules scoring_rules() const;
-  CheckpointArrays arrays() {
-    return {&model.layout(), masters(), optimizer.first_moments(), optimizer.second_moments()};
-  }
-  std::span<float> masters() {
-    return {model.master(), static_cast<size_t>(model.layout().total())};
-  }
 
   Model& model;
   const Model* reference;
@@ -68,14 +60,8 @@ struct Trainer::Impl {
   CustomLoss custom_loss;  // empty: the host gave none
   const PhaseTimer::Place place;
   TrainWorkspace workspace;
-  AdamwState optimizer;
-  PackedWeights packed_backward;
+  Learner learner;
   MicroBatchPass pass;
-  std::string lost;  // not empty: why the moments are not those of the weights
-  int64_t optimizer_steps = 0, skipped_steps = 0;
-  bool forward_stale = false;  // the model's packed matrices are older than the masters
-  bool backward_stale = true;  // the same of packed_backward
-  bool unpublished = false;    // optimizer steps since the last publication
 
   // Of the step under way, indexed by sample in training order.
   std::vector<const TrainSample*> ordered;

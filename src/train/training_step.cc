@@ -2,16 +2,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include "core/error.h"
 #include "train/trainer_impl.h"
 
 namespace rl {
 namespace {
-
-// Squares of larger scaled gradients would make the second moment infinite.
-constexpr double kLargestUpdateNorm = 1e18;
 
 // |a - b| for a metric that must be 0: a NaN on one side only is an infinite difference.
 double logprob_difference(float a, float b) {
@@ -39,53 +35,20 @@ void StepSums::finish(TrainMetrics& m) const {
   m.probabilities = probabilities;
 }
 
-SampleLimits Trainer::Impl::training_limits() const {
-  const BatchRules& b = options.batch;
-  const bool by_length = b.seq_len != 0 && !b.oversize_alone;
-  const int64_t longest = options.longest_rows();
-  return {model.config().vocab, model.max_positions(),
-          by_length ? std::min(b.seq_len, longest) : longest,
-          by_length ? "trainer.seq_len" : "trainer.max_tokens_per_device",
-          options.longest_sample()};
-}
-
-SampleLimits Trainer::Impl::scoring_limits(const Model& which) const {
-  return {which.config().vocab, which.max_positions(), options.logprob_rows(),
-          "trainer.logprob_max_tokens_per_device", options.longest_sample()};
-}
-
-PackRules Trainer::Impl::training_rules() const {
-  const int64_t block_size = model.block_size();
-  return {options.batch,
-          options.max_tokens,
-          training_kv_blocks(options, block_size),
-          block_size,
-          std::max<int64_t>(1, options.longest_sample() - 1),
-          model.config().hidden};
-}
-
-// By tokens, packed and in order, without padding: none of it would change a log-prob.
-PackRules Trainer::Impl::scoring_rules() const {
-  BatchRules batch;
-  batch.shared_prefix = options.batch.shared_prefix;
-  const int64_t block_size = model.block_size();
-  return {batch, options.logprob_budget(), logprob_kv_blocks(options, block_size), block_size};
-}
-
 void Trainer::Impl::check(std::span<const TrainSample> samples) const {
   for (size_t i = 0; i < samples.size(); ++i) {
     const TrainSample& s = samples[i];
     if (s.sample == nullptr)
       throw Error(Code::kInvalidArgument, str("sample ", i, " of the step is null"));
-    check_trainable(*s.sample, training_limits());
-    check_sequence(*s.sample, scoring_limits(model));
+    check_trainable(*s.sample, training_limits(options, model));
+    check_sequence(*s.sample, forward_limits(options, model, ForwardOf::kOwn));
     if (!s.token_advantages.empty())
       check_token_array(*s.sample, "token_advantages", s.token_advantages.size());
     if (!s.ref_logprobs.empty())
       check_token_array(*s.sample, "ref_logprobs", s.ref_logprobs.size());
     if (!options.kl_in_loss || !s.ref_logprobs.empty()) continue;
     if (reference != nullptr) {
-      check_sequence(*s.sample, scoring_limits(*reference));
+      check_sequence(*s.sample, forward_limits(options, *reference, ForwardOf::kReference));
     } else if (s.sample->generated() > 0) {
       throw Error(Code::kFailedPrecondition,
                   str("sample ", s.sample->id,
@@ -99,11 +62,9 @@ void Trainer::Impl::check(std::span<const TrainSample> samples) const {
 void Trainer::Impl::order(std::span<const TrainSample> samples) {
   ordered.clear();
   for (const TrainSample& s : samples) ordered.push_back(&s);
-  const auto key = [](const TrainSample* s) {
-    return std::tuple(s->sample->ordinal, s->sample->slot, s->sample->attempt, s->sample->id);
-  };
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [&](const TrainSample* a, const TrainSample* b) { return key(a) < key(b); });
+  std::stable_sort(ordered.begin(), ordered.end(), [](const TrainSample* a, const TrainSample* b) {
+    return trains_before(*a->sample, *b->sample);
+  });
   items.clear();
   for (const TrainSample* s : ordered) {
     const auto index = static_cast<int32_t>(items.size());
@@ -113,7 +74,7 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
 }
 
 TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
-  require_whole();
+  learner.require_whole();
   require_custom_loss();
   check(samples);
   TrainMetrics metrics;
@@ -123,15 +84,9 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   if (options.kl_in_loss) score_reference(metrics);
   score_proximal(metrics);
   sums = {};
-  const auto count = static_cast<int64_t>(items.size()), parts = options.batch.minibatches(count);
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    for (int64_t part = 0; part < parts; ++part) {
-      const int64_t first = count * part / parts, end = count * (part + 1) / parts;
-      const auto some = std::span<const PackItem>(items).subspan(static_cast<size_t>(first),
-                                                                 static_cast<size_t>(end - first));
-      minibatch(some, !unpublished && metrics.minibatches == 0, metrics);
-    }
-  }
+  for_each_minibatch(options, items, [&](std::span<const PackItem> some) {
+    minibatch(some, !learner.unpublished() && metrics.minibatches == 0, metrics);
+  });
   sums.finish(metrics);
   metrics.has_corrections = options.correction.active();
   metrics.total_ns = place.clock->now_ns() - start_ns;
@@ -158,13 +113,13 @@ void Trainer::Impl::score_reference(TrainMetrics& metrics) {
 
 void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> samples,
                              std::span<const std::span<float>> out) {
-  if (&which == &model) stage();
+  if (&which == &model) learner.stage();
   std::vector<PackItem> all;
   for (const Sample* s : samples) {
     const auto index = static_cast<int32_t>(all.size());
     all.push_back(make_pack_item(*s, index, WantedTokens::kGenerated));
   }
-  const PackRules rules = scoring_rules();
+  const PackRules rules = forward_rules(options, which, forward_of(which));
   MicroBatch batch;
   for (const auto& some : plan_micro_batches(all, rules)) {
     batch.fill(some, rules, WantedTokens::kGenerated);
@@ -177,15 +132,12 @@ void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> 
 
 void Trainer::Impl::prepare(TrainMetrics& metrics) {
   const PhaseTimer phase(place, "train.prepare", metrics.prepare_ns);
-  stage();
-  if (backward_stale) packed_backward.pack(model.matmul(), model.master());
-  backward_stale = false;
-  optimizer.zero_gradients();
+  learner.prepare();
 }
 
 bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
   const Sample& s = *item.sample;
-  if (unpublished) return false;
+  if (learner.unpublished()) return false;
   for (size_t g = 0; g < s.versions.size(); ++g) {
     const bool same = s.versions[g] == model.version() && !s.has_mixed_kv(static_cast<int64_t>(g));
     if (s.loss_mask[g] != 0 && !same) return false;
@@ -255,7 +207,7 @@ void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainM
   minibatch_sums = {};
   non_finite.clear();
   if (is_minibatch_loss(options)) minibatch_loss();
-  const PackRules rules = training_rules();
+  const PackRules rules = training_rules(options, model);
   for (const auto& part : plan_micro_batches(some, rules)) {
     micro.fill(part, rules, WantedTokens::kLoss);
     for (const PackItem& item : part) metrics.tokens += item.rows;
@@ -268,7 +220,7 @@ void Trainer::Impl::minibatch_loss() {
   TokenSums loss;
   loss.set_policy(options.policy_loss.kind == PolicyLoss::kCustom
                       ? minibatch_tokens.compute(custom_loss)
-                      : minibatch_tokens.compute(options, optimizer_steps));
+                      : minibatch_tokens.compute(options, learner.optimizer_steps()));
   loss.loss = loss.pg_loss;
   minibatch_sums.add(loss);
   if (!std::isfinite(loss.loss)) minibatch_tokens.find_non_finite(options, non_finite);
@@ -278,7 +230,7 @@ void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
   ++metrics.micro_batches;
   metrics.computed_rows += micro.rows();
   metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
-  pass.train({model, packed_backward, optimizer.gradients().data()}, micro,
+  pass.train({model, learner.packed_backward(), learner.gradients().data()}, micro,
              [&](const HeadChunk& chunk) {
                if (fresh) compare_logprobs(chunk, metrics);
                return chunk_loss(chunk);
@@ -324,22 +276,16 @@ void Trainer::Impl::optimize(TrainMetrics& metrics) {
     sums.tokens.add(minibatch_sums);
     ++sums.finite_losses;
   }
-  const double norm = finite_loss ? optimizer.gradient_norm() : 0;
-  const double scale =
-      finite_loss && std::isfinite(norm) ? grad_clip_scale(norm, options.grad_clip) : 0;
-  if (!finite_loss || !std::isfinite(norm) || norm * scale > kLargestUpdateNorm) {
+  const Learner::Outcome outcome = learner.update(options, finite_loss);
+  if (!outcome.applied) {
     ++metrics.skipped_steps;
-    ++skipped_steps;
     name_non_finite(metrics);
     return;
   }
-  sums.grad_norm += norm;
+  sums.grad_norm += outcome.grad_norm;
   ++sums.finite_norms;
-  metrics.lr = learning_rate(options.schedule, optimizer_steps);
-  optimizer.update(adamw_step(options.adamw, {metrics.lr, optimizer_steps + 1, scale}), masters());
-  ++optimizer_steps;
+  metrics.lr = outcome.lr;
   ++metrics.optimizer_steps;
-  forward_stale = backward_stale = unpublished = true;
 }
 
 void Trainer::Impl::name_non_finite(TrainMetrics& metrics) {
@@ -351,17 +297,9 @@ void Trainer::Impl::name_non_finite(TrainMetrics& metrics) {
 }
 
 uint64_t Trainer::Impl::publish(int64_t& ns) {
-  if (!unpublished) return model.version();
+  if (!learner.unpublished()) return model.version();
   const PhaseTimer phase(place, "train.publish", ns);
-  stage();
-  model.release();
-  unpublished = false;
-  return model.version();
-}
-
-void Trainer::Impl::stage() {
-  if (forward_stale) model.repack();
-  forward_stale = false;
+  return learner.publish();
 }
 
 }  // namespace rl

@@ -22,7 +22,7 @@ StepRules random_rules(std::mt19937& rng) {
   b.shared_prefix = one_of(0, 1, 1) != 0;
   b.packed = one_of(0, 1, 1) != 0;
   b.pad_to = one_of(1, 1, 24, 32);
-  b.logprob_max_tokens = one_of(0, 100, 500);
+  b.forward_max_tokens = one_of(0, 100, 500);
   if (rng() % 3 == 0) b.micro_batch_size = one_of(1, 4, 7);
   if (b.packed && b.micro_batch_size == 0) {
     b.balance = static_cast<BalanceCost>(rng() % 3);
@@ -40,7 +40,7 @@ std::string text_of(const StepRules& r) {
   return str("max_tokens ", r.max_tokens, " shared ", b.shared_prefix, " packed ", b.packed,
              " micro_batch_size ", b.micro_batch_size, " seq_len ", b.seq_len, " pad_to ", b.pad_to,
              " balance ", balance_cost_name(b.balance), " alone ", b.oversize_alone, " log-probs ",
-             b.logprob_max_tokens);
+             b.forward_max_tokens);
 }
 
 class BatchCut : public ::testing::TestWithParam<Dtype> {
@@ -138,7 +138,7 @@ TEST(BatchRules, SamplesAboveTheirBudgetAreNamed) {
   options.batch.seq_len = 50;
   EXPECT_EQ(refused(options).key, "trainer.seq_len");
   options.batch.seq_len = 0;
-  options.batch.logprob_max_tokens = 58;
+  options.batch.forward_max_tokens = 58;
   EXPECT_EQ(refused(options).key, "trainer.logprob_max_tokens_per_device");
   options.batch.oversize_alone = true;
   options.max_tokens = 20;

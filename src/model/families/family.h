@@ -11,10 +11,15 @@
 
 namespace rl {
 
+// How transformers names the classes of a decoder with a linear layer of labels for a head.
+inline constexpr std::string_view kSequenceScorer = "ForSequenceClassification";
+inline constexpr std::string_view kTokenScorer = "ForTokenClassification";
+
 struct FamilyInfo {
   const char* name;          // for people and hosts
   const char* model_type;    // of config.json
   const char* architecture;  // the class that config.json names
+  const char* stem;          // of the classes with a scalar head: stem + kSequenceScorer
   // Sets head sizes, traits, rope and tied_head from the file; every other size is there. A setting
   // that changes the arithmetic in a way the traits cannot say is Error(kUnsupported).
   void (*read)(const ConfigReader& in, ModelConfig& config);

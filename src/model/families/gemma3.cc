@@ -89,6 +89,7 @@ void write(const ModelConfig& c, nlohmann::json& out) {
 
 }  // namespace
 
-const FamilyInfo kGemma3Family = {"gemma3", "gemma3_text", "Gemma3ForCausalLM", read, write};
+const FamilyInfo kGemma3Family = {"gemma3",     "gemma3_text", "Gemma3ForCausalLM",
+                                  "Gemma3Text", read,          write};
 
 }  // namespace rl

@@ -24,6 +24,6 @@ void write(const ModelConfig& c, nlohmann::json& out) {
 
 }  // namespace
 
-const FamilyInfo kLlamaFamily = {"llama", "llama", "LlamaForCausalLM", read, write};
+const FamilyInfo kLlamaFamily = {"llama", "llama", "LlamaForCausalLM", "Llama", read, write};
 
 }  // namespace rl

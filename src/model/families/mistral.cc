@@ -29,6 +29,7 @@ void write(const ModelConfig& c, nlohmann::json& out) {
 
 }  // namespace
 
-const FamilyInfo kMistralFamily = {"mistral", "mistral", "MistralForCausalLM", read, write};
+const FamilyInfo kMistralFamily = {"mistral", "mistral", "MistralForCausalLM",
+                                   "Mistral", read,      write};
 
 }  // namespace rl

@@ -23,6 +23,6 @@ void write(const ModelConfig& c, nlohmann::json& out) {
 
 }  // namespace
 
-const FamilyInfo kQwen2Family = {"qwen2", "qwen2", "Qwen2ForCausalLM", read, write};
+const FamilyInfo kQwen2Family = {"qwen2", "qwen2", "Qwen2ForCausalLM", "Qwen2", read, write};
 
 }  // namespace rl

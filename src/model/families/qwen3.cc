@@ -24,6 +24,6 @@ void write(const ModelConfig& c, nlohmann::json& out) {
 
 }  // namespace
 
-const FamilyInfo kQwen3Family = {"qwen3", "qwen3", "Qwen3ForCausalLM", read, write};
+const FamilyInfo kQwen3Family = {"qwen3", "qwen3", "Qwen3ForCausalLM", "Qwen3", read, write};
 
 }  // namespace rl

@@ -1,0 +1,105 @@
+// One optimizer step, and the packed forms of what it moved.
+#include "train/learner.h"
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+// Squares of larger scaled gradients would make the second moment infinite.
+constexpr double kLargestUpdateNorm = 1e18;
+
+}  // namespace
+
+TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
+  const int64_t total = WeightLayout(shape.config).total();
+  const PackedShapes backward = plan_backward_shapes(shape.config, shape.compute());
+  const ArenaPlan workspace = plan_train_workspace(shape, options);
+  return {.gradients = AdamwState::gradient_bytes(total),
+          .optimizer = AdamwState::moment_bytes(total),
+          .packed_backward = packed_bytes(backward, shape.config.layers),
+          .workspace = workspace.total_bytes(),
+          .workspace_pieces = workspace.pieces()};
+}
+
+Learner::Learner(Model& model)
+    : model_(model),
+      state_(model.layout().total(), model.matmul().executor()),
+      packed_backward_(model.config(), model.layout(), model.compute_dtype(),
+                       PackedWeights::Direction::kBackward) {}
+
+std::vector<std::span<std::byte>> Learner::memory() const {
+  std::vector<std::span<std::byte>> all = state_.memory();
+  all.push_back(packed_backward_.memory());
+  return all;
+}
+
+std::span<float> Learner::masters() {
+  return {model_.master(), static_cast<size_t>(model_.layout().total())};
+}
+
+void Learner::prepare() {
+  stage();
+  if (backward_stale_) packed_backward_.pack(model_.matmul(), model_.master());
+  backward_stale_ = false;
+  state_.zero_gradients();
+}
+
+Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
+  const double norm = finite_loss ? state_.gradient_norm() : 0;
+  const double scale =
+      finite_loss && std::isfinite(norm) ? grad_clip_scale(norm, options.grad_clip) : 0;
+  if (!finite_loss || !std::isfinite(norm) || norm * scale > kLargestUpdateNorm) {
+    ++skipped_steps_;
+    return {};
+  }
+  const double lr = learning_rate(options.schedule, optimizer_steps_);
+  state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}), masters());
+  ++optimizer_steps_;
+  forward_stale_ = backward_stale_ = unpublished_ = true;
+  return {true, norm, lr};
+}
+
+void Learner::stage() {
+  if (forward_stale_) model_.repack();
+  forward_stale_ = false;
+}
+
+uint64_t Learner::publish() {
+  if (!unpublished_) return model_.version();
+  stage();
+  model_.release();
+  unpublished_ = false;
+  return model_.version();
+}
+
+CheckpointArrays Learner::arrays() {
+  return {&model_.layout(), masters(), state_.first_moments(), state_.second_moments()};
+}
+
+void Learner::loaded(const TrainerCounters& counters) {
+  lost_.clear();
+  state_.zero_gradients();
+  optimizer_steps_ = counters.optimizer_steps;
+  skipped_steps_ = counters.skipped_steps;
+  model_.publish_as(counters.weight_version);
+  forward_stale_ = unpublished_ = false;
+  backward_stale_ = true;
+}
+
+void Learner::load_failed(bool moments_lost, const std::string& path) {
+  if (moments_lost) lost_ = path;
+  state_.zero_gradients();
+}
+
+void Learner::require_whole() const {
+  if (lost_.empty()) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the optimizer states are lost: reading ", lost_,
+                  " failed half-way; only another load helps, or another trainer"))
+      .with_location(lost_);
+}
+
+}  // namespace rl

@@ -1,0 +1,22 @@
+// The trained models of a run as one checkpoint (train/checkpoint.h): the policy, and its critic
+// where it has one.
+#pragma once
+#include <span>
+#include <string>
+
+#include "train/checkpoint.h"
+#include "train/learner.h"
+
+namespace rl {
+
+// learners: the policy, then the critic. Error(kFailedPrecondition) while one of them has updates
+// that are not published, or moments that were lost.
+std::string save_learners(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
+                          const CheckpointRules& rules, std::span<Learner* const> learners);
+
+// Also publishes the masters as the checkpoint's versions. When it fails the weights are as they
+// were; when it fails after moments began to change, all learners have lost theirs.
+CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
+                             const std::string& config_digest, std::span<Learner* const> learners);
+
+}  // namespace rl

@@ -1,0 +1,82 @@
+// A critic on a fixture model, and the arrays that its steps learn from.
+#pragma once
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/critic.h"
+#include "train_rig.h"
+
+namespace rl::testing {
+
+class CriticRig {
+ public:
+  CriticRig(const RigOptions& rig, const CriticOptions& options)
+      : executor_(make_thread_executor(rig.threads)), matmul_(*executor_, rig.compute) {
+    const auto source =
+        open_weight_source(real_fs(), TrainRig::path_of(rig.model), ModelHead::kScalar);
+    ModelOptions model_options;
+    model_options.block_size = 16;
+    model_ = std::make_unique<Model>(*source, matmul_, model_options);
+    sizes = Critic::plan(model_->config(), model_->kv_shape(), options, rig.threads);
+    workspace_ = Arena("test critic workspace", sizes.workspace);
+    std::memset(workspace_.data(), 0x7f, workspace_.bytes());  // nothing may rely on zeros
+    critic = std::make_unique<Critic>(*model_, options, workspace_.data());
+  }
+  Model& model() { return *model_; }
+  std::vector<float> masters() {
+    return {model().master(), model().master() + model().layout().total()};
+  }
+  std::vector<float> gradients() {
+    const auto g = critic->gradients();
+    return {g.begin(), g.end()};
+  }
+  std::vector<std::vector<float>> values(const std::vector<Sample>& samples) {
+    std::vector<std::vector<float>> values(samples.size());
+    std::vector<const Sample*> in;
+    std::vector<std::span<float>> out;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      values[i].resize(static_cast<size_t>(samples[i].generated()));
+      in.push_back(&samples[i]);
+      out.emplace_back(values[i]);
+    }
+    critic->values(in, out);
+    return values;
+  }
+  // A head that tells rows apart, in place of zeros.
+  void fill_head(unsigned seed) {
+    std::mt19937 rng(seed);
+    std::normal_distribution<float> normal(0.0f, 0.2f);
+    float* head = model().master() + model().layout().head();
+    for (int64_t i = 0; i < model().config().hidden; ++i) head[i] = normal(rng);
+    model().publish();
+  }
+
+  TrainerSizes sizes;
+  std::unique_ptr<Critic> critic;
+
+ private:
+  std::unique_ptr<Executor> executor_;
+  Matmul matmul_;
+  std::unique_ptr<Model> model_;
+  Arena workspace_;
+};
+
+// Returns near the values, so that some tokens are clipped and some are not.
+struct Lesson {
+  Lesson(CriticRig& rig, const std::vector<Sample>& samples, unsigned seed)
+      : old_values(rig.values(samples)), returns(old_values) {
+    std::mt19937 rng(seed);
+    std::normal_distribution<float> normal(0.0f, 1.0f);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      for (float& v : returns[i]) v += normal(rng);
+      for (float& v : old_values[i]) v += 0.4f * normal(rng);
+      batch.push_back({&samples[i], old_values[i], returns[i]});
+    }
+  }
+  std::vector<std::vector<float>> old_values, returns;
+  std::vector<CriticSample> batch;
+};
+
+}  // namespace rl::testing
