@@ -531,7 +531,7 @@ enum {
 typedef struct rl_plan_item {
   size_t struct_size;
   const char* name;  /* owner: the plan */
-  const char* phase; /* when the bytes are in use: "always", "rollout", "train"; owner: the plan */
+  const char* phase; /* when the bytes are in use: "always", "rollout", "train", "critic"; owner: the plan */
   uint64_t bytes;
   int32_t kind; /* RL_PLAN_ARENA or RL_PLAN_PART */
   int32_t reserved;

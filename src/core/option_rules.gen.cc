@@ -47,37 +47,39 @@ constexpr OptionCondition kConditions_5[] = {
     {"algo.adv_singleton", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
-     "reinforce_pp", "", ""},
+     "gae", "", ""},
 };
 constexpr OptionCondition kConditions_6[] = {
     {"algo.adv_singleton", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
-     "remax", "", ""},
+     "reinforce_pp", "", ""},
 };
 constexpr OptionCondition kConditions_7[] = {
     {"algo.adv_singleton", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
-     "custom", "", ""},
+     "remax", "", ""},
 };
 constexpr OptionCondition kConditions_8[] = {
+    {"algo.adv_singleton", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "custom", "", ""},
+};
+constexpr OptionCondition kConditions_9[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.adv_norm_std", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_9[] = {
+constexpr OptionCondition kConditions_10[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "grpo", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "grpo_passk", "", ""},
-};
-constexpr OptionCondition kConditions_10[] = {
-    {"algo.advantage", OptionCondition::kIs,
-     "gae", "", ""},
 };
 constexpr OptionCondition kConditions_11[] = {
     {"algo.advantage", OptionCondition::kIs,
@@ -86,6 +88,8 @@ constexpr OptionCondition kConditions_11[] = {
 constexpr OptionCondition kConditions_12[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kIs,
      "1", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "reinforce_pp", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -200,12 +204,18 @@ constexpr OptionCondition kConditions_25[] = {
      "kl_cov", "", ""},
 };
 constexpr OptionCondition kConditions_26[] = {
+    {"algo.critic_warmup_steps", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_27[] = {
     {"algo.dro_beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dro", "", ""},
 };
-constexpr OptionCondition kConditions_27[] = {
+constexpr OptionCondition kConditions_28[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -213,93 +223,113 @@ constexpr OptionCondition kConditions_27[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_28[] = {
+constexpr OptionCondition kConditions_29[] = {
+    {"algo.gae_masked", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_30[] = {
     {"algo.gamma", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "reinforce_pp", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
     {"algo.kl.spread", OptionCondition::kIs,
      "sample", "", ""},
 };
-constexpr OptionCondition kConditions_29[] = {
+constexpr OptionCondition kConditions_31[] = {
     {"algo.gspo_gradient", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "gspo", "", ""},
 };
-constexpr OptionCondition kConditions_30[] = {
+constexpr OptionCondition kConditions_32[] = {
     {"algo.kl.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_31[] = {
+constexpr OptionCondition kConditions_33[] = {
     {"algo.kl.controller", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_32[] = {
+constexpr OptionCondition kConditions_34[] = {
     {"algo.kl.estimator", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_33[] = {
+constexpr OptionCondition kConditions_35[] = {
     {"algo.kl.horizon", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_34[] = {
+constexpr OptionCondition kConditions_36[] = {
+    {"algo.kl.spread", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_37[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_35[] = {
+constexpr OptionCondition kConditions_38[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_36[] = {
+constexpr OptionCondition kConditions_39[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_37[] = {
+constexpr OptionCondition kConditions_40[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "reward", "", ""},
 };
-constexpr OptionCondition kConditions_38[] = {
+constexpr OptionCondition kConditions_41[] = {
     {"algo.kl.target", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_39[] = {
+constexpr OptionCondition kConditions_42[] = {
     {"algo.kl_cov_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_40[] = {
+constexpr OptionCondition kConditions_43[] = {
+    {"algo.lambda", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_44[] = {
     {"algo.loss_agg", OptionCondition::kIs,
      "seq_mean_token_sum_norm", "", ""},
     {"algo.loss_scale_factor", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_41[] = {
+constexpr OptionCondition kConditions_45[] = {
     {"algo.loss_scale_factor", OptionCondition::kChanged,
      "", "", ""},
     {"algo.loss_agg", OptionCondition::kIsNot,
      "seq_mean_token_sum_norm", "", ""},
 };
-constexpr OptionCondition kConditions_42[] = {
+constexpr OptionCondition kConditions_46[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -309,49 +339,55 @@ constexpr OptionCondition kConditions_42[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dppo_kl", "", ""},
 };
-constexpr OptionCondition kConditions_43[] = {
+constexpr OptionCondition kConditions_47[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gmpo", "", ""},
 };
-constexpr OptionCondition kConditions_44[] = {
+constexpr OptionCondition kConditions_48[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gpg", "", ""},
 };
-constexpr OptionCondition kConditions_45[] = {
+constexpr OptionCondition kConditions_49[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_46[] = {
+constexpr OptionCondition kConditions_50[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_47[] = {
+constexpr OptionCondition kConditions_51[] = {
+    {"algo.reward.clip_at", OptionCondition::kIs,
+     "advantage", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_52[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_48[] = {
+constexpr OptionCondition kConditions_53[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_49[] = {
+constexpr OptionCondition kConditions_54[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_50[] = {
+constexpr OptionCondition kConditions_55[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.clip_low", OptionCondition::kIs,
@@ -359,255 +395,327 @@ constexpr OptionCondition kConditions_50[] = {
     {"algo.reward.clip_high", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_51[] = {
+constexpr OptionCondition kConditions_56[] = {
     {"algo.reward.clip_low", OptionCondition::kAbove,
      "", "algo.reward.clip_high", ""},
 };
-constexpr OptionCondition kConditions_52[] = {
+constexpr OptionCondition kConditions_57[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_53[] = {
+constexpr OptionCondition kConditions_58[] = {
     {"algo.reward.overlong_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.overlong_buffer", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_54[] = {
+constexpr OptionCondition kConditions_59[] = {
     {"algo.sapo_tau_neg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_55[] = {
+constexpr OptionCondition kConditions_60[] = {
     {"algo.sapo_tau_pos", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_56[] = {
+constexpr OptionCondition kConditions_61[] = {
+    {"algo.value_clip", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_62[] = {
     {"checkpoint.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_57[] = {
+constexpr OptionCondition kConditions_63[] = {
     {"checkpoint.keep_last", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_58[] = {
+constexpr OptionCondition kConditions_64[] = {
     {"checkpoint.resume", OptionCondition::kIs,
      "auto", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_59[] = {
+constexpr OptionCondition kConditions_65[] = {
+    {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_66[] = {
+    {"critic.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_67[] = {
+    {"critic.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_68[] = {
+    {"critic.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_69[] = {
+    {"critic.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_70[] = {
+    {"critic.optimizer.grad_clip", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_71[] = {
+    {"critic.optimizer.lr", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_72[] = {
+    {"critic.optimizer.weight_decay", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_73[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_60[] = {
+constexpr OptionCondition kConditions_74[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_61[] = {
+constexpr OptionCondition kConditions_75[] = {
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
     {"engine.max_model_len", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_62[] = {
+constexpr OptionCondition kConditions_76[] = {
     {"engine.graph_batch_sizes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_63[] = {
+constexpr OptionCondition kConditions_77[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_64[] = {
+constexpr OptionCondition kConditions_78[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kChanged,
      "", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_65[] = {
+constexpr OptionCondition kConditions_79[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_66[] = {
+constexpr OptionCondition kConditions_80[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_67[] = {
+constexpr OptionCondition kConditions_81[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_68[] = {
+constexpr OptionCondition kConditions_82[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_69[] = {
+constexpr OptionCondition kConditions_83[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_70[] = {
+constexpr OptionCondition kConditions_84[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_71[] = {
+constexpr OptionCondition kConditions_85[] = {
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_72[] = {
+constexpr OptionCondition kConditions_86[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_73[] = {
+constexpr OptionCondition kConditions_87[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_74[] = {
+constexpr OptionCondition kConditions_88[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_75[] = {
+constexpr OptionCondition kConditions_89[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_76[] = {
+constexpr OptionCondition kConditions_90[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_77[] = {
+constexpr OptionCondition kConditions_91[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_78[] = {
+constexpr OptionCondition kConditions_92[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_79[] = {
+constexpr OptionCondition kConditions_93[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_80[] = {
+constexpr OptionCondition kConditions_94[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_81[] = {
+constexpr OptionCondition kConditions_95[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_82[] = {
+constexpr OptionCondition kConditions_96[] = {
+    {"model.critic_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_97[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_83[] = {
+constexpr OptionCondition kConditions_98[] = {
+    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_99[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_84[] = {
+constexpr OptionCondition kConditions_100[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_85[] = {
+constexpr OptionCondition kConditions_101[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_86[] = {
+constexpr OptionCondition kConditions_102[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_87[] = {
+constexpr OptionCondition kConditions_103[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_88[] = {
+constexpr OptionCondition kConditions_104[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_89[] = {
+constexpr OptionCondition kConditions_105[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_90[] = {
+constexpr OptionCondition kConditions_106[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_91[] = {
+constexpr OptionCondition kConditions_107[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_92[] = {
+constexpr OptionCondition kConditions_108[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_93[] = {
+constexpr OptionCondition kConditions_109[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_94[] = {
+constexpr OptionCondition kConditions_110[] = {
+    {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "none", "", ""},
+};
+constexpr OptionCondition kConditions_111[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -623,19 +731,19 @@ constexpr OptionCondition kConditions_94[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_95[] = {
+constexpr OptionCondition kConditions_112[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_96[] = {
+constexpr OptionCondition kConditions_113[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_97[] = {
+constexpr OptionCondition kConditions_114[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -651,101 +759,101 @@ constexpr OptionCondition kConditions_97[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_98[] = {
+constexpr OptionCondition kConditions_115[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_99[] = {
+constexpr OptionCondition kConditions_116[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_100[] = {
+constexpr OptionCondition kConditions_117[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_101[] = {
+constexpr OptionCondition kConditions_118[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_102[] = {
+constexpr OptionCondition kConditions_119[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_103[] = {
+constexpr OptionCondition kConditions_120[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_104[] = {
+constexpr OptionCondition kConditions_121[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_105[] = {
+constexpr OptionCondition kConditions_122[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_106[] = {
+constexpr OptionCondition kConditions_123[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_107[] = {
+constexpr OptionCondition kConditions_124[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_108[] = {
+constexpr OptionCondition kConditions_125[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_109[] = {
+constexpr OptionCondition kConditions_126[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_110[] = {
+constexpr OptionCondition kConditions_127[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
-constexpr OptionCondition kConditions_111[] = {
+constexpr OptionCondition kConditions_128[] = {
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_112[] = {
+constexpr OptionCondition kConditions_129[] = {
     {"trainer.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_113[] = {
+constexpr OptionCondition kConditions_130[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
 };
-constexpr OptionCondition kConditions_114[] = {
+constexpr OptionCondition kConditions_131[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.global_batch_size", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_115[] = {
+constexpr OptionCondition kConditions_132[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -754,14 +862,20 @@ constexpr OptionCondition kConditions_115[] = {
      "0", "", ""},
     {"trainer.logprob_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
+    {"critic.max_tokens_per_device", OptionCondition::kIs,
+     "0", "", ""},
+    {"critic.forward_max_tokens_per_device", OptionCondition::kIs,
+     "0", "", ""},
+    {"reference.forward_max_tokens_per_device", OptionCondition::kIs,
+     "0", "", ""},
 };
-constexpr OptionCondition kConditions_116[] = {
+constexpr OptionCondition kConditions_133[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_117[] = {
+constexpr OptionCondition kConditions_134[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -769,7 +883,7 @@ constexpr OptionCondition kConditions_117[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_118[] = {
+constexpr OptionCondition kConditions_135[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -800,17 +914,18 @@ constexpr OptionRule kRules[] = {
     {"algo.adv_singleton", "algo.advantage", kConditions_7, 2,
      "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.adv_std_scope", "algo.adv_norm_std", kConditions_8, 2,
+    {"algo.adv_singleton", "algo.advantage", kConditions_8, 2,
+     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
+     "{algo.advantage}"},
+    {"algo.adv_std_scope", "algo.adv_norm_std", kConditions_9, 2,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.adv_norm_std is "
      "{algo.adv_norm_std}"},
-    {"algo.adv_std_scope", "algo.advantage", kConditions_9, 3,
+    {"algo.adv_std_scope", "algo.advantage", kConditions_10, 3,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.advantage", "algo.advantage", kConditions_10, 1,
-     "algo.advantage = gae needs a critic, and this library trains none yet"},
     {"algo.advantage", "algo.advantage", kConditions_11, 1,
      "algo.advantage = gdpo needs several kinds of reward, but a score is one number"},
-    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_12, 4,
+    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_12, 5,
      "algo.advantage = {algo.advantage} compares the samples of a prompt, but "
      "pipeline.samples_per_prompt is 1: there is nothing to compare with"},
     {"algo.clip_cov_high", "algo.policy_loss", kConditions_13, 2,
@@ -852,265 +967,312 @@ constexpr OptionRule kRules[] = {
     {"algo.cov_ratio", "algo.policy_loss", kConditions_25, 3,
      "algo.cov_ratio = {algo.cov_ratio} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.dro_beta", "algo.policy_loss", kConditions_26, 2,
+    {"algo.critic_warmup_steps", "algo.advantage", kConditions_26, 2,
+     "algo.critic_warmup_steps = {algo.critic_warmup_steps} has no effect while algo.advantage "
+     "is {algo.advantage}"},
+    {"algo.dro_beta", "algo.policy_loss", kConditions_27, 2,
      "algo.dro_beta = {algo.dro_beta} has no effect while algo.policy_loss is {algo.policy_loss}"},
-    {"algo.dual_clip", "algo.policy_loss", kConditions_27, 3,
+    {"algo.dual_clip", "algo.policy_loss", kConditions_28, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.gamma", "algo.advantage", kConditions_28, 3,
+    {"algo.gae_masked", "algo.advantage", kConditions_29, 2,
+     "algo.gae_masked = {algo.gae_masked} has no effect while algo.advantage is {algo.advantage}"},
+    {"algo.gamma", "algo.advantage", kConditions_30, 4,
      "algo.gamma = {algo.gamma} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gspo_gradient", "algo.policy_loss", kConditions_29, 2,
+    {"algo.gspo_gradient", "algo.policy_loss", kConditions_31, 2,
      "algo.gspo_gradient = {algo.gspo_gradient} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.kl.coef", "algo.kl.where", kConditions_30, 2,
+    {"algo.kl.coef", "algo.kl.where", kConditions_32, 2,
      "algo.kl.coef = {algo.kl.coef} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.controller", "algo.kl.where", kConditions_31, 2,
+    {"algo.kl.controller", "algo.kl.where", kConditions_33, 2,
      "algo.kl.controller = {algo.kl.controller} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.estimator", "algo.kl.where", kConditions_32, 2,
+    {"algo.kl.estimator", "algo.kl.where", kConditions_34, 2,
      "algo.kl.estimator = {algo.kl.estimator} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.horizon", "algo.kl.controller", kConditions_33, 2,
+    {"algo.kl.horizon", "algo.kl.controller", kConditions_35, 2,
      "algo.kl.horizon = {algo.kl.horizon} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_34, 2,
-     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_35, 2,
-     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
     {"algo.kl.spread", "algo.advantage", kConditions_36, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.kl.where", kConditions_37, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_37, 2,
+     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
+    {"algo.kl.spread", "algo.advantage", kConditions_38, 2,
+     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
+    {"algo.kl.spread", "algo.advantage", kConditions_39, 2,
+     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
+    {"algo.kl.spread", "algo.kl.where", kConditions_40, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.target", "algo.kl.controller", kConditions_38, 2,
+    {"algo.kl.target", "algo.kl.controller", kConditions_41, 2,
      "algo.kl.target = {algo.kl.target} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_39, 2,
+    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_42, 2,
      "algo.kl_cov_coef = {algo.kl_cov_coef} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_40, 2,
+    {"algo.lambda", "algo.advantage", kConditions_43, 2,
+     "algo.lambda = {algo.lambda} has no effect while algo.advantage is {algo.advantage}"},
+    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_44, 2,
      "algo.loss_agg = seq_mean_token_sum_norm divides by algo.loss_scale_factor, which is 0"},
-    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_41, 2,
+    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_45, 2,
      "algo.loss_scale_factor = {algo.loss_scale_factor} has no effect while algo.loss_agg is "
      "{algo.loss_agg}"},
-    {"algo.ratio_cap", "algo.policy_loss", kConditions_42, 4,
+    {"algo.ratio_cap", "algo.policy_loss", kConditions_46, 4,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_43, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_47, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_44, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_48, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_45, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_49, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_46, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_50, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_47, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_51, 2,
+     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
+     "= gae has not"},
+    {"algo.reward.clip_at", "algo.advantage", kConditions_52, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= reinforce_pp has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_48, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_53, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= remax has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_49, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_54, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
      "= custom the host's function does it"},
-    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_50, 3,
+    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_55, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "
      "{algo.reward.clip_low}"},
-    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_51, 1,
+    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_56, 1,
      "algo.reward.clip_low is {algo.reward.clip_low} but algo.reward.clip_high is "
      "{algo.reward.clip_high}"},
-    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_52, 1,
+    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_57, 1,
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but an answer has at most "
      "sampling.max_new_tokens = {sampling.max_new_tokens}"},
-    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_53, 2,
+    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_58, 2,
      "algo.reward.overlong_penalty = {algo.reward.overlong_penalty} has no effect while "
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer}"},
-    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_54, 2,
+    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_59, 2,
      "algo.sapo_tau_neg = {algo.sapo_tau_neg} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_55, 2,
+    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_60, 2,
      "algo.sapo_tau_pos = {algo.sapo_tau_pos} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"checkpoint.every_steps", "checkpoint.dir", kConditions_56, 2,
+    {"algo.value_clip", "algo.advantage", kConditions_61, 2,
+     "algo.value_clip = {algo.value_clip} has no effect while algo.advantage is {algo.advantage}"},
+    {"checkpoint.every_steps", "checkpoint.dir", kConditions_62, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.keep_last", "checkpoint.dir", kConditions_57, 2,
+    {"checkpoint.keep_last", "checkpoint.dir", kConditions_63, 2,
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.resume", "checkpoint.dir", kConditions_58, 2,
+    {"checkpoint.resume", "checkpoint.dir", kConditions_64, 2,
      "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
-    {"data.shuffle_seed", "data.path", kConditions_59, 2,
+    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_65, 2,
+     "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
+     "effect while algo.advantage is {algo.advantage}"},
+    {"critic.max_tokens_per_device", "algo.advantage", kConditions_66, 2,
+     "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_67, 2,
+     "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
+     "trainer.dynamic_batching is {trainer.dynamic_batching}"},
+    {"critic.micro_batch_size", "algo.advantage", kConditions_68, 2,
+     "critic.micro_batch_size = {critic.micro_batch_size} has no effect while algo.advantage is "
+     "{algo.advantage}"},
+    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_69, 2,
+     "critic.micro_batch_size = {critic.micro_batch_size} has no effect while "
+     "trainer.dynamic_batching is {trainer.dynamic_batching}"},
+    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_70, 2,
+     "critic.optimizer.grad_clip = {critic.optimizer.grad_clip} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"critic.optimizer.lr", "algo.advantage", kConditions_71, 2,
+     "critic.optimizer.lr = {critic.optimizer.lr} has no effect while algo.advantage is "
+     "{algo.advantage}"},
+    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_72, 2,
+     "critic.optimizer.weight_decay = {critic.optimizer.weight_decay} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"data.shuffle_seed", "data.path", kConditions_73, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.shuffle", kConditions_60, 2,
+    {"data.shuffle_seed", "data.shuffle", kConditions_74, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_61, 2,
+    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_75, 2,
      "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.graph_batch_sizes", "runtime.device", kConditions_62, 2,
+    {"engine.graph_batch_sizes", "runtime.device", kConditions_76, 2,
      "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
      "is {runtime.device}"},
-    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_63, 2,
+    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_77, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
      "what it keeps"},
-    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_64, 2,
+    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_78, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_65, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_79, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_66, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_80, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_67, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_81, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_68, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_82, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_69, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_83, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_70, 2,
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_84, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"engine.tensor_parallel_size", "runtime.device", kConditions_71, 2,
+    {"engine.tensor_parallel_size", "runtime.device", kConditions_85, 2,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
      "one device; engine.num_engines makes replicas"},
-    {"eval.every_steps", "eval.path", kConditions_72, 2,
+    {"eval.every_steps", "eval.path", kConditions_86, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_73, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_87, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_74, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_88, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_75, 2,
+    {"eval.max_prompts", "eval.path", kConditions_89, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_76, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_90, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_77, 2,
+    {"eval.temperature", "eval.path", kConditions_91, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_78, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_92, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_79, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_93, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_80, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_94, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_81, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_95, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.reference_path", "algo.kl.where", kConditions_82, 2,
+    {"model.critic_path", "algo.advantage", kConditions_96, 2,
+     "model.critic_path = {model.critic_path} has no effect while algo.advantage is "
+     "{algo.advantage}"},
+    {"model.reference_path", "algo.kl.where", kConditions_97, 2,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_83, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_98, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_84, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_99, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_85, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_100, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_86, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_101, 2,
+     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"pipeline.filter_high", "pipeline.filter", kConditions_102, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_87, 2,
+    {"pipeline.filter_low", "pipeline.filter", kConditions_103, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_88, 1,
+    {"pipeline.filter_low", "pipeline.filter_high", kConditions_104, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_89, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_105, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_90, 2,
+    {"pipeline.filter_spread", "pipeline.filter", kConditions_106, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_91, 2,
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_107, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_92, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_108, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_93, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_109, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_94, 7,
+    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_110, 2,
+     "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
+     "effect while algo.kl.where is {algo.kl.where}"},
+    {"runtime.experiment", "checkpoint.dir", kConditions_111, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_95, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_112, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_96, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_113, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_97, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_114, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_98, 2,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_115, 2,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_99, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_116, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_100, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_117, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_101, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_118, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_102, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_119, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_103, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_120, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_104, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_121, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_105, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_122, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_106, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_123, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_107, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_124, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.balance", "trainer.dynamic_batching", kConditions_108, 2,
+    {"trainer.balance", "trainer.dynamic_batching", kConditions_125, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
      "{trainer.dynamic_batching}"},
-    {"trainer.balance", "trainer.sequence_packing", kConditions_109, 2,
+    {"trainer.balance", "trainer.sequence_packing", kConditions_126, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_110, 1,
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_127, 1,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_111, 2,
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_128, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_112, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_129, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_113, 1,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_130, 1,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_114, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_131, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_115, 4,
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_132, 7,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_116, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_133, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_117, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_134, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching false its sequences are counted"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_118, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_135, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };

@@ -96,8 +96,6 @@ void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
   t.clip_cov.high = options.get_f64("algo.clip_cov_high");
   t.seed = options.get_u64("runtime.seed");
   t.correction = correction_from(options);
-  t.loss_agg = parse_loss_agg(options.get_string("algo.loss_agg"));
-  t.loss_scale_factor = options.get_f64("algo.loss_scale_factor");
   t.entropy_coef = options.get_f64("algo.entropy_coef");
   t.kl_in_loss = options.get_string("algo.kl.where") == "loss";
   t.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
@@ -137,7 +135,8 @@ RewardShaping shaping_from(const OptionSet& options) {
 Whitening whitening_from(const OptionSet& options, Advantage kind) {
   const std::string& name = options.get_string("algo.whiten");
   if (name == "floor") return Whitening::kFloor;
-  const bool defined = kind == Advantage::kReinforcePp || kind == Advantage::kReinforcePpBaseline;
+  const bool defined = kind == Advantage::kGae || kind == Advantage::kReinforcePp ||
+                       kind == Advantage::kReinforcePpBaseline;
   return name == "eps" || (name == "auto" && defined) ? Whitening::kEps : Whitening::kNone;
 }
 
@@ -146,7 +145,8 @@ Whitening whitening_from(const OptionSet& options, Advantage kind) {
 AdvantageOptions advantage_options_from(const OptionSet& options) {
   AdvantageOptions a;
   a.estimator = estimator_from(options);
-  a.gamma = options.get_f64("algo.gamma");
+  a.returns = {options.get_f64("algo.gamma"), options.get_f64("algo.lambda"),
+               parse_masked_tokens(options.get_string("algo.gae_masked"))};
   a.whitening = whitening_from(options, a.estimator.kind);
   a.shaping = shaping_from(options);
   a.kl_in_reward = options.get_string("algo.kl.where") == "reward";

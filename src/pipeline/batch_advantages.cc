@@ -13,7 +13,7 @@ namespace {
 constexpr double kEps = 1e-8;  // of whitening and of normalized rewards
 
 bool has_token_rewards(Advantage kind) {
-  return kind == Advantage::kReinforcePp || kind == Advantage::kRemax;
+  return kind == Advantage::kReinforcePp || kind == Advantage::kRemax || kind == Advantage::kGae;
 }
 
 std::vector<int32_t> groups_of(std::span<const SamplePtr> samples) {
@@ -129,18 +129,40 @@ void subtract_sample_kl(double coef, std::span<const double> kl, BatchAdvantages
   }
 }
 
+// Error(kNonFinite) names a sample whose critic has a value of a loss token that is not finite.
+std::vector<double> flat_values(const ScoredBatch& batch, const BatchAdvantages& out) {
+  RL_CHECK(batch.values.size() == batch.samples.size());
+  std::vector<double> flat;
+  for (size_t i = 0; i < batch.samples.size(); ++i) {
+    for (const float value : batch.values[i]) {
+      if (out.mask[flat.size()] != 0 && !std::isfinite(value)) {
+        throw Error(Code::kNonFinite, str("the critic gives ", sample_name(*batch.samples[i]),
+                                          " a value of ", value))
+            .with_key("critic.optimizer.lr");
+      }
+      flat.push_back(value);
+    }
+  }
+  RL_CHECK(flat.size() == out.mask.size());
+  return flat;
+}
+
 // Rewards to go of `outcomes` at the last loss token and the KL of each token before it.
 void rewards_to_go(const AdvantageOptions& o, std::span<const double> outcomes,
                    const ScoredBatch& batch, std::span<const double> kl, BatchAdvantages& out) {
   const ResponseShape shape{out.lengths, out.mask};
   std::vector<double> rewards(out.mask.size());
   token_rewards({shape, outcomes, kl, batch.kl_coef}, rewards);
+  if (o.estimator.kind == Advantage::kGae) {
+    const std::vector<double> values = flat_values(batch, out);
+    return gae(o.returns, {shape, rewards, values}, {out.advantages, out.returns});
+  }
   if (o.estimator.kind == Advantage::kRemax) {
     remax_advantages(shape, rewards, greedy_rewards(o.shaping, batch), out.advantages);
     discounted_returns({}, shape, rewards, out.returns);
     return;
   }
-  discounted_returns({.gamma = o.gamma}, shape, rewards, out.returns);
+  discounted_returns({.gamma = o.returns.gamma}, shape, rewards, out.returns);
   out.advantages = out.returns;
 }
 

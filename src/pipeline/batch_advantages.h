@@ -4,6 +4,8 @@
 //
 //   score -> normalize -> truncation -> overlong -> clip -> less the KL (spread = sample)
 //   -> estimator -> clip (at = advantage) -> rewards to go with the KL of each token -> whitening
+// With gae the shaped reward and the KL of each token are token rewards, read beside the values of
+// the critic.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -34,7 +36,7 @@ enum class Whitening : uint8_t { kNone, kEps, kFloor };
 
 struct AdvantageOptions {
   AdvantageParams estimator;
-  double gamma = 1;
+  ReturnsParams returns;  // gamma; lambda and masked are read by gae
   Whitening whitening = Whitening::kNone;
   RewardShaping shaping;
   bool kl_in_reward = false;
@@ -60,6 +62,7 @@ struct ScoredBatch {
   std::span<const GreedyAnswer> greedy;              // read by remax: one for each sample
   double kl_coef = 0;                                // read with kl_in_reward
   const CustomAdvantage* custom = nullptr;           // read by custom
+  std::span<const std::vector<float>> values = {};   // read by gae: one per generated token
 };
 
 struct BatchAdvantages {
@@ -68,7 +71,7 @@ struct BatchAdvantages {
   int64_t masked_overlong = 0, masked_repetitive = 0;  // samples; one of both is overlong
   double kl = 0;  // mean over samples of their mean over loss tokens, with kl_in_reward
 
-  std::vector<double> per_sample;  // of the estimator; 0 for reinforce_pp, remax and custom
+  std::vector<double> per_sample;  // of the estimator; 0 for token rewards and custom
   // Of every generated token, sample after sample, 0 where there is no loss.
   std::vector<int32_t> lengths;
   std::vector<uint8_t> mask;

@@ -23,6 +23,15 @@ void check_budget(const OptionSet& options, const char* key, int64_t longest, Vi
             .with_expected(str("0, or at least ", longest - 1)));
 }
 
+// The budgets of roles that this run has.
+void check_roles(const OptionSet& options, int64_t longest, Violations& v) {
+  if (has_critic(options)) {
+    check_budget(options, "critic.max_tokens_per_device", longest, v);
+    check_budget(options, "critic.forward_max_tokens_per_device", longest, v);
+  }
+  check_budget(options, "reference.forward_max_tokens_per_device", longest, v);
+}
+
 // One sequence with its padding fits a micro-batch.
 void check_padding(const OptionSet& options, const BatchRules& batch, int64_t longest,
                    Violations& v) {
@@ -56,6 +65,7 @@ void check_batches(const OptionSet& options, int64_t longest, bool in_pipeline, 
     check_budget(options, "trainer.max_tokens_per_device", longest, v);
     check_budget(options, "trainer.seq_len", longest, v);
     check_budget(options, "trainer.logprob_max_tokens_per_device", longest, v);
+    check_roles(options, longest, v);
   }
   if (batch.micro_batch_size == 0) check_padding(options, batch, longest, v);
   if (in_pipeline) check_global_size(options, batch, v);

@@ -84,6 +84,31 @@ std::vector<std::vector<float>> reference_logprobs(std::span<const SamplePtr> sa
   return logprobs;
 }
 
+std::vector<std::vector<float>> values_of(std::span<const SamplePtr> samples, Critic& critic) {
+  std::vector<std::vector<float>> values(samples.size());
+  std::vector<const Sample*> asked;
+  std::vector<std::span<float>> out;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    values[i].resize(static_cast<size_t>(samples[i]->generated()));
+    asked.push_back(samples[i].get());
+    out.emplace_back(values[i]);
+  }
+  critic.values(asked, out);
+  return values;
+}
+
+// What the critic learns, from values and the samples that stand in out already.
+void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
+  out.returns.assign(a.returns.begin(), a.returns.end());
+  size_t at = 0;
+  for (size_t i = 0; i < out.train.size(); ++i) {
+    const auto count = static_cast<size_t>(a.lengths[i]);
+    const std::span<const float> returns = std::span(out.returns).subspan(at, count);
+    out.critic.push_back({out.train[i].sample, out.values[i], returns, out.train[i].carries_loss});
+    at += count;
+  }
+}
+
 }  // namespace
 
 struct BatchPreparation::Split {
@@ -136,6 +161,9 @@ PreparedBatch BatchPreparation::prepare(std::span<const SamplePtr> all,
   if (options_.kl_in_reward) reference = reference_logprobs(samples, workers);
   batch.ref_logprobs = reference;
   const int64_t scored = workers.clock.now_ns();
+  if (workers.critic != nullptr) out.values = values_of(samples, *workers.critic);
+  batch.values = out.values;
+  const int64_t valued = workers.clock.now_ns();
   const BatchAdvantages a = batch_advantages(options_, batch);
   out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
   size_t at = 0;
@@ -146,15 +174,20 @@ PreparedBatch BatchPreparation::prepare(std::span<const SamplePtr> all,
     out.train.push_back(s);
     at += count;
   }
+  if (workers.critic != nullptr) give_critic(a, out);
   out.penalty_kl = a.kl;
   out.metrics = batch_metrics({samples, scores, a});
+  if (workers.critic != nullptr) {
+    out.metrics.append(value_metrics(a, out.values));
+    out.metrics.set("timing_s/values", static_cast<double>(valued - scored) * 1e-9);
+  }
   if (options_.kl_in_reward) {
     out.metrics.set("actor/reward_kl_penalty", a.kl);
     out.metrics.set("actor/reward_kl_penalty_coeff", coef_);
     out.reference_ns = scored - start;
   }
   if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
-  out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - scored) * 1e-9);
+  out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - valued) * 1e-9);
   return out;
 }
 
@@ -163,6 +196,11 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> samples
                                               std::span<const double> advantages,
                                               const Trainer& trainer) const {
   check_samples(samples, trainer);
+  if (options_.estimator.kind == Advantage::kGae) {
+    throw Error(Code::kFailedPrecondition,
+                "algo.advantage = gae trains a critic on returns, which given advantages have not")
+        .with_key("algo.advantage");
+  }
   PreparedBatch out;
   BatchAdvantages a;
   a.rewards.assign(scores.begin(), scores.end());

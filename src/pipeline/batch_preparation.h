@@ -10,17 +10,21 @@
 #include "core/options.h"
 #include "pipeline/batch_advantages.h"
 #include "profile/metrics.h"
+#include "train/critic.h"
 #include "train/trainer.h"
 
 namespace rl {
 
 struct PreparedBatch {
   std::vector<TrainSample> train;
-  MetricList metrics;  // of scores, rewards, advantages, lengths and filters
+  std::vector<CriticSample> critic;  // empty without one
+  MetricList metrics;                // of scores, rewards, advantages, lengths and filters
   double penalty_kl = 0;
   int64_t reference_ns = 0;  // log-probs of the reference
 
-  std::vector<float> token_advantages;  // storage of train
+  std::vector<float> token_advantages;     // storage of train
+  std::vector<std::vector<float>> values;  // storage of critic
+  std::vector<float> returns;
 };
 
 class BatchPreparation {
@@ -34,13 +38,15 @@ class BatchPreparation {
     const Model* reference;  // null without a KL
     const Clock& clock;
     const CustomAdvantage* advantage = nullptr;  // the host's, where algo.advantage = custom
+    Critic* critic = nullptr;                    // where algo.advantage = gae
   };
   // Samples in (ordinal, slot) order; with remax the one of slot pipeline.samples_per_prompt is the
   // greedy answer of its group. It computes, on the trainer's workspace, when the reward pays for
-  // the KL.
+  // the KL, and the values of a critic.
   PreparedBatch prepare(std::span<const SamplePtr> samples, std::span<const double> scores,
                         const Workers& workers) const;
-  // The same with advantages of the host, one per sample.
+  // The same with advantages of the host, one per sample. Error(kFailedPrecondition) with gae: a
+  // critic learns from returns.
   PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                               std::span<const double> advantages, const Trainer& trainer) const;
   // After the step: completes what it measured; the adaptive controller moves the coefficient, and

@@ -13,6 +13,7 @@
 #include "core/arena.h"
 #include "core/prefault.h"
 #include "pipeline/batch_preparation.h"
+#include "pipeline/critic_role.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/prompt_source.h"
 #include "pipeline/run_options.h"
@@ -54,6 +55,8 @@ struct Pipeline::Impl {
   void step_engine();
   PipelineState wait_for_scores();
   PipelineState train();
+  TrainMetrics update(PreparedBatch& prepared);
+  Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
   void record(std::span<const ScoreBoard::Scored> batch);
   PipelineState publish();
   PipelineState abandon();
@@ -96,6 +99,7 @@ struct Pipeline::Impl {
   Arena phase;
   std::unique_ptr<EngineSet> engine;
   std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<CriticRole> critic;  // null but with gae
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty

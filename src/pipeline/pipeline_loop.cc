@@ -358,6 +358,7 @@ void Pipeline::Impl::apply_staged_options() {
   }
   trainer->set_options(trainer_options_from(settings, plan.max_tokens, plan.max_model_len));
   preparation.set_options(settings, *trainer);
+  if (critic != nullptr) critic->set_options(settings);
 }
 
 }  // namespace rl

@@ -5,7 +5,7 @@
 #include "core/hash.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/planner.h"
-#include "pipeline/reference_model.h"
+#include "pipeline/role_models.h"
 
 namespace rl {
 namespace {
@@ -76,11 +76,16 @@ void Pipeline::Impl::make_workers() {
       model->model(), reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), phase.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
+  critic = CriticRole::make(*model, options, plan, phase.data());
   engine = std::make_unique<EngineSet>(
       model->model(), plan.engine, plan.engine_memory(phase.data()),
       model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
   // Rollout comes first: what only training writes gets its pages meanwhile.
   std::vector<std::span<std::byte>> memory = trainer->memory();
+  if (critic != nullptr) {
+    const std::vector<std::span<std::byte>> more = critic->critic().memory();
+    memory.insert(memory.end(), more.begin(), more.end());
+  }
   memory.push_back(phase.span());
   prefault = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
 }
@@ -172,7 +177,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
   eval_board.restore(none, s.next_eval_ordinal);
   const ComputeLease lease(runtime, "resuming a run");
   const LoadedModel::WriteLease write(*model, 0);
-  trainer->load(runtime.fs(), path, digest);
+  trainer->load(runtime.fs(), path, digest, trained_critic());
   if (s.kl_coef) preparation.restore_coef(*s.kl_coef, *trainer);
   resumed_from = path;
   lineage_begins = resume != "auto" && !dir.empty();
@@ -204,7 +209,8 @@ std::string Pipeline::Impl::write_checkpoint() {
   const CheckpointRules rules{.keep_last = settings.get_i64("checkpoint.keep_last"),
                               .replace_existing = true};
   const std::string path =
-      trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"), meta, rules);
+      trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"), meta, rules,
+                    trained_critic());
   {
     const std::lock_guard lock(mutex);
     last_checkpoint = path;

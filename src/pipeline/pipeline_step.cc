@@ -31,17 +31,16 @@ PipelineState Pipeline::Impl::train() {
   TrainMetrics measured;
   PreparedBatch prepared;
   const BatchPreparation::Workers workers{*trainer, reference.get(), runtime.clock(),
-                                          &custom_advantage};
+                                          &custom_advantage, trained_critic()};
+  batch_applied = false;
   if (!samples.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
     engine->forget_kv();  // activations take its place, also when the weights stay as they are
     prepared = preparation.prepare(samples, scores, workers);
-    measured = trainer->step(prepared.train);
-    preparation.finish(prepared, measured, *trainer);
+    measured = update(prepared);
   } else {
     prepared = preparation.prepare({}, {}, workers);
   }
-  batch_applied = measured.optimizer_steps > 0;
   records->keep_extremes(batch);
   trained = std::move(prepared.metrics);
   trained.append(train_metrics(measured));
@@ -50,6 +49,20 @@ PipelineState Pipeline::Impl::train() {
   runtime.tracer().span({"publish", TraceLane::kPublication, times.trained - measured.publish_ns,
                          times.trained, "version", static_cast<int64_t>(model->version())});
   return PipelineState::kPublishing;
+}
+
+// The critic first; while it warms up the policy stays as it is.
+TrainMetrics Pipeline::Impl::update(PreparedBatch& prepared) {
+  TrainMetrics measured;
+  if (critic != nullptr) batch_applied = critic->step(prepared);
+  if (critic == nullptr || !critic->policy_waits(step)) {
+    measured = trainer->step(prepared.train);
+  } else {
+    measured.samples = static_cast<int64_t>(prepared.train.size());
+  }
+  preparation.finish(prepared, measured, *trainer);
+  batch_applied = batch_applied || measured.optimizer_steps > 0;
+  return measured;
 }
 
 // Before the update: the file names the weights that the step starts from.

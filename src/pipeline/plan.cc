@@ -226,6 +226,10 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
   for (const auto& piece : p.train_sizes(plan.max_tokens).workspace_pieces) {
     plan.parts.push_back({piece.name, "train", piece.bytes});
   }
+  if (!p.has_critic()) return;
+  for (const auto& piece : p.critic_sizes(plan.max_tokens).workspace_pieces) {
+    if (piece.bytes != 0) plan.parts.push_back({piece.name, "critic", piece.bytes});
+  }
 }
 
 }  // namespace

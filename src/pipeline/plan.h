@@ -27,7 +27,7 @@ enum class PlanUse : int32_t {
 
 struct PlanEntry {
   std::string name;   // of the arena, or of a part of one
-  std::string phase;  // when the bytes are in use: "always", "shared", "rollout" or "train"
+  std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train" or "critic"
   uint64_t bytes = 0;
 };
 

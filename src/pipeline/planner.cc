@@ -88,14 +88,27 @@ void Planner::add_training() {
   add("gradients", sizes.gradients);
   add("optimizer states", sizes.optimizer);
   add("packed weights, backward", sizes.packed_backward);
+  if (has_critic()) add_critic();
 }
+
+void Planner::add_critic() {
+  const ModelConfig config = with_scalar_head(config_);
+  const TrainerSizes sizes = critic_sizes(min_tokens());
+  add("master weights", Model::master_bytes(config));
+  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+  add("gradients", sizes.gradients);
+  add("optimizer states", sizes.optimizer);
+  add("packed weights, backward", sizes.packed_backward);
+}
+
+bool Planner::has_critic() const { return has_trainer() && rl::has_critic(options_); }
 
 bool Planner::has_reference() const {
   return has_trainer() && options_.get_string("algo.kl.where") != "none";
 }
 
 uint64_t Planner::baseline_bytes() const {
-  const uint64_t models = has_reference() ? 2 : 1;
+  const uint64_t models = uint64_t{1} + has_reference() + has_critic();
   const uint64_t rope = static_cast<uint64_t>(max_model_len_) * config_.num_ropes() * config_.head_dim * sizeof(float);
   return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + models * rope;
 }
@@ -131,8 +144,16 @@ TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
                        threads_);
 }
 
+TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
+  return Critic::plan(with_scalar_head(config_), kv_,
+                      critic_options_from(options_, max_tokens, max_model_len_), threads_);
+}
+
+// Policy and critic train one after the other, on the same bytes.
 uint64_t Planner::train_bytes(int64_t max_tokens) const {
-  return has_trainer() ? train_sizes(max_tokens).workspace : 0;
+  if (!has_trainer()) return 0;
+  const uint64_t policy = train_sizes(max_tokens).workspace;
+  return has_critic() ? std::max(policy, critic_sizes(max_tokens).workspace) : policy;
 }
 
 int64_t Planner::min_tokens() const {

@@ -20,6 +20,7 @@ class Planner {
   bool has_engine() const { return use_ == PlanUse::kGenerate || use_ == PlanUse::kPipeline; }
   bool has_trainer() const { return use_ == PlanUse::kTrain || use_ == PlanUse::kPipeline; }
   bool has_reference() const;
+  bool has_critic() const;
 
   uint64_t baseline_bytes() const;
   // Arenas that live all the time, in the order in which a run makes them.
@@ -36,6 +37,7 @@ class Planner {
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
+  TrainerSizes critic_sizes(int64_t max_tokens) const;  // max_tokens of the policy
 
   int64_t min_tokens() const;  // one longest sample
   int64_t max_tokens() const;  // more gains nothing
@@ -58,6 +60,7 @@ class Planner {
   void add(const char* name, uint64_t bytes);
   void add_second_copy();
   void add_training();
+  void add_critic();
   int64_t group_blocks() const;
 
   const OptionSet& options_;

@@ -174,6 +174,7 @@ BatchRules batch_rules_from(const OptionSet& options) {
     b.micro_batch_size = options.get_i64("trainer.micro_batch_size");
   }
   b.forward_max_tokens = options.get_i64("trainer.logprob_max_tokens_per_device");
+  b.reference_max_tokens = options.get_i64("reference.forward_max_tokens_per_device");
   b.oversize_alone = options.get_string("trainer.oversize") == "alone";
   b.shared_prefix = options.get_bool("trainer.shared_prefix");
   b.packed = options.get_bool("trainer.sequence_packing");
@@ -183,23 +184,73 @@ BatchRules batch_rules_from(const OptionSet& options) {
   return b;
 }
 
+namespace {
+
+// What the policy and the critic have in common.
+void fill_step(const OptionSet& options, StepOptions& s) {
+  s.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
+  s.epochs = options.get_i64("trainer.epochs");
+  s.batch = batch_rules_from(options);
+  s.loss_agg = parse_loss_agg(options.get_string("algo.loss_agg"));
+  s.loss_scale_factor = options.get_f64("algo.loss_scale_factor");
+  s.adamw.beta1 = options.get_f64("optimizer.beta1");
+  s.adamw.beta2 = options.get_f64("optimizer.beta2");
+  s.adamw.eps = options.get_f64("optimizer.eps");
+  s.adamw.weight_decay = options.get_f64("optimizer.weight_decay");
+  s.schedule = schedule_from(options);
+  s.grad_clip = options.get_f64("optimizer.grad_clip");
+}
+
+// Rates keep their proportion to those of the policy.
+Schedule critic_schedule(const Schedule& policy, double lr) {
+  Schedule s = policy;
+  s.lr = lr;
+  s.min_lr = policy.lr > 0 ? std::min(lr, policy.min_lr * (lr / policy.lr)) : 0;
+  return s;
+}
+
+// The critic's own value, or where it is negative that of the policy.
+double own_or(const OptionSet& options, const char* key, double of_policy) {
+  const double own = options.get_f64(key);
+  return own >= 0 ? own : of_policy;
+}
+
+}  // namespace
+
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence) {
   TrainerOptions t;
   t.max_tokens = max_tokens;
   t.max_sequence = max_sequence;
-  t.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
-  t.epochs = options.get_i64("trainer.epochs");
-  t.batch = batch_rules_from(options);
+  fill_step(options, t);
   fill_algorithm(options, t);
-  t.adamw.beta1 = options.get_f64("optimizer.beta1");
-  t.adamw.beta2 = options.get_f64("optimizer.beta2");
-  t.adamw.eps = options.get_f64("optimizer.eps");
-  t.adamw.weight_decay = options.get_f64("optimizer.weight_decay");
-  t.schedule = schedule_from(options);
-  t.grad_clip = options.get_f64("optimizer.grad_clip");
   validate(t);
   return t;
+}
+
+bool has_critic(const OptionSet& options) { return options.get_string("algo.advantage") == "gae"; }
+
+// Padding shapes the micro-batches of the policy; the critic's end where their sequences do.
+CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
+                                  int64_t max_sequence) {
+  CriticOptions c;
+  fill_step(options, c);
+  const int64_t tokens = options.get_i64("critic.max_tokens_per_device");
+  const int64_t sequences = options.get_i64("critic.micro_batch_size");
+  const bool counted = c.batch.micro_batch_size > 0;
+  if (counted) c.batch.micro_batch_size = sequences != 0 ? sequences : 2 * c.batch.micro_batch_size;
+  c.max_tokens = tokens != 0 ? tokens : counted ? max_tokens : 2 * max_tokens;
+  c.max_sequence = max_sequence;
+  c.batch.forward_max_tokens = options.get_i64("critic.forward_max_tokens_per_device");
+  c.batch.reference_max_tokens = 0;
+  c.batch.seq_len = 0;
+  c.batch.pad_to = 1;
+  c.value_clip = options.get_f64("algo.value_clip");
+  c.schedule = critic_schedule(c.schedule, options.get_f64("critic.optimizer.lr"));
+  c.adamw.weight_decay = own_or(options, "critic.optimizer.weight_decay", c.adamw.weight_decay);
+  c.grad_clip = own_or(options, "critic.optimizer.grad_clip", c.grad_clip);
+  validate(c);
+  return c;
 }
 
 namespace {
@@ -256,6 +307,7 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
   v.collect([&] { advantage_options_from(options); });
   v.collect([&] { kl_controller_from(options); });
   v.collect([&] { trainer_options_from(options, 1, 0); });
+  if (has_critic(options)) v.collect([&] { critic_options_from(options, 1, 0); });
   return v.errors();
 }
 

@@ -7,6 +7,7 @@
 #include "core/options.h"
 #include "model/kv_cache.h"
 #include "rollout/engine.h"
+#include "train/critic.h"
 #include "train/trainer_options.h"
 
 namespace rl {
@@ -25,6 +26,10 @@ Request eval_request_from(const OptionSet& options);
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence);
+bool has_critic(const OptionSet& options);
+// max_tokens is that of the policy.
+CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
+                                  int64_t max_sequence);
 // pipeline.samples_per_prompt, and with remax one more: the greedy answer.
 int64_t attempts_per_prompt(const OptionSet& options);
 // Everything that a run would refuse later, in a step: what the records themselves check, stops

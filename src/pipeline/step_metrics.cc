@@ -56,6 +56,24 @@ MetricList batch_metrics(const BatchFigures& batch) {
   return out;
 }
 
+MetricList value_metrics(const BatchAdvantages& a, std::span<const std::vector<float>> values) {
+  constexpr double kEps = 1e-5;
+  std::vector<double> flat;
+  for (const std::vector<float>& of_sample : values) {
+    flat.insert(flat.end(), of_sample.begin(), of_sample.end());
+  }
+  const std::vector<double> value = at_loss_tokens(a.mask, flat);
+  const std::vector<double> target = at_loss_tokens(a.mask, a.returns);
+  std::vector<double> error;
+  for (size_t t = 0; t < value.size(); ++t) error.push_back(target[t] - value[t]);
+  const auto spread = [](const std::vector<double>& v) { return variance(moments_of(v, {}), 1); };
+  MetricList out;
+  set_spread(out, "critic/values", value);
+  const bool known = value.size() > 1;
+  out.set("critic/vf_explained_var", known ? 1 - spread(error) / (spread(target) + kEps) : 0);
+  return out;
+}
+
 MetricList train_metrics(const TrainMetrics& metrics) {
   MetricList out;
   for_each_metric(metrics, [&](const char* name, double value) { out.set(name, value); });

@@ -24,6 +24,9 @@ struct BatchFigures {
 // critic/score as the host gave it and critic/rewards after shaping, of samples; critic/advantages
 // and critic/returns of loss tokens; prompt_length, response_length; samples without loss.
 MetricList batch_metrics(const BatchFigures& batch);
+// critic/values and critic/vf_explained_var of loss tokens: 1 - var(R - V) / (var(R) + 1e-5).
+MetricList value_metrics(const BatchAdvantages& advantages,
+                         std::span<const std::vector<float>> values);
 MetricList train_metrics(const TrainMetrics& metrics);
 
 }  // namespace rl

@@ -7,7 +7,8 @@
 
 #include "core/error.h"
 #include "pipeline/batch_preparation.h"
-#include "pipeline/reference_model.h"
+#include "pipeline/critic_role.h"
+#include "pipeline/role_models.h"
 #include "pipeline/run_options.h"
 #include "pipeline/step_metrics.h"
 
@@ -21,6 +22,10 @@ struct TrainerPart::Impl {
   std::unique_ptr<Model> reference;
   Arena workspace;
   std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<CriticRole> critic;  // null but with gae
+  uint64_t steps = 0;                  // done
+
+  Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
 };
 
 TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
@@ -37,6 +42,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
       model_->model(), impl_->reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
+  impl_->critic = CriticRole::make(*model_, options, plan, impl_->workspace.data());
 }
 
 TrainerPart::~TrainerPart() = default;
@@ -78,7 +84,8 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
   return train_prepared([&] {
     return impl_->preparation.prepare(batch, scores,
                                       {*impl_->trainer, impl_->reference.get(),
-                                       model_->runtime().clock(), &impl_->advantage});
+                                       model_->runtime().clock(), &impl_->advantage,
+                                       impl_->trained_critic()});
   });
 }
 
@@ -117,7 +124,12 @@ MetricList TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
   const LoadedModel::WriteLease write(*model_, 0);
   model_->restore_packed();
   PreparedBatch prepared = prepare();
-  TrainMetrics measured = train_locked(prepared.train);
+  TrainMetrics measured;
+  CriticRole* const critic = impl_->critic.get();
+  if (critic != nullptr) critic->step(prepared);
+  const bool waits = critic != nullptr && critic->policy_waits(impl_->steps);
+  if (!waits) measured = train_locked(prepared.train);
+  ++impl_->steps;
   impl_->preparation.finish(prepared, measured, *impl_->trainer);
   MetricList metrics = std::move(prepared.metrics);
   metrics.append(train_metrics(measured));

@@ -67,6 +67,39 @@ TEST(BatchAdvantages, ShapingComesInOrder) {
   EXPECT_EQ(late.per_sample[1], -0.25);
 }
 
+TEST(BatchAdvantages, GaeReadsValuesAndTheKlOfEachToken) {
+  Batch b;
+  AdvantageOptions o = options_of(Advantage::kGae);
+  o.returns = {.gamma = 0.5, .lambda = 0.25};
+  o.kl_in_reward = true;
+  o.kl_estimator = parse_kl_estimator("k1");
+  std::vector<std::vector<float>> values;
+  for (const SamplePtr& s : b.samples) {
+    values.emplace_back();
+    for (int64_t g = 0; g < s->generated(); ++g) {
+      values.back().push_back(s->loss_mask[g] != 0 ? 0.125f * static_cast<float>(g + 1) : NAN);
+    }
+  }
+  ScoredBatch batch = b.view();
+  batch.values = values;
+  const BatchAdvantages a = batch_advantages(o, batch);
+  EXPECT_TRUE(a.varies);
+  // The third sample has the tokens 0, 2 and 3, values 1/8, 3/8 and 4/8, and a penalty of 0.25
+  // each.
+  const double third = 0.5 - 0.25 - 0.5;
+  const double second = -0.25 + 0.5 * 0.5 - 0.375 + 0.125 * third;
+  const double first = -0.25 + 0.5 * 0.375 - 0.125 + 0.125 * second;
+  const size_t at = 2 + 3;
+  EXPECT_EQ(std::vector(a.advantages.begin() + at, a.advantages.begin() + at + 4),
+            (std::vector<double>{first, 0, second, third}));
+  EXPECT_EQ(a.returns[at], first + 0.125);
+  EXPECT_EQ(a.returns[at + 1], 0);
+  values[4][0] = INFINITY;
+  const Error e = expect_error(Code::kNonFinite, [&] { batch_advantages(o, batch); });
+  EXPECT_EQ(e.key, "critic.optimizer.lr");
+  EXPECT_TRUE(contains(e.message, sample_name(*b.samples[4])));
+}
+
 TEST(BatchAdvantages, NormalizedScoresHaveMeanZeroAndVarianceOne) {
   Batch b;
   AdvantageOptions o = options_of(Advantage::kGrpo);
@@ -98,7 +131,7 @@ TEST(BatchAdvantages, ThePenaltyOfATokenLowersItAndThoseBefore) {
   AdvantageOptions o = options_of(Advantage::kDrGrpo);
   o.kl_in_reward = o.kl_per_token = true;
   o.kl_estimator = {KlKind::kK1, false};
-  o.gamma = 0.5;
+  o.returns.gamma = 0.5;
   const BatchAdvantages a = batch_advantages(o, b.view());
   EXPECT_TRUE(a.varies);
   EXPECT_DOUBLE_EQ(a.per_sample[0], 0.5);  // of the scores alone

@@ -1,0 +1,66 @@
+// They have arenas of their own and share the matrix products.
+#include "pipeline/role_models.h"
+
+#include <tuple>
+
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+struct Role {
+  const char* name;
+  const char* key;  // of the path
+  ModelHead head;
+};
+constexpr Role kReference = {"reference model", "model.reference_path", ModelHead::kLogits};
+constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar};
+
+// All that bytes depend on.
+auto sizes(const ModelConfig& c) {
+  return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn, c.qkv_bias,
+                    c.qk_norm, c.sandwich_norms, c.num_ropes());
+}
+
+std::string shape(const ModelConfig& c) {
+  return str(family_name(c.family), " with vocab ", c.vocab, ", hidden ", c.hidden, ", layers ",
+             c.layers, ", heads ", c.heads, ", kv_heads ", c.kv_heads, ", head_dim ", c.head_dim,
+             ", ffn ", c.ffn);
+}
+
+// The plan has room for a second model of the policy's shape only.
+void require_shape(const ModelConfig& policy, const ModelConfig& given, const Role& role,
+                   const std::string& path) {
+  if (sizes(policy) == sizes(given)) return;
+  throw Error(Code::kIncompatible, str("the ", role.name, " ", path, " is ", shape(given),
+                                       ", but the policy is ", shape(policy)))
+      .with_key(role.key)
+      .with_expected(shape(policy))
+      .with_location(path);
+}
+
+std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options, const Role& role) {
+  const std::string& given = options.get_string(role.key);
+  Runtime& runtime = policy.runtime();
+  const std::string& path = given.empty() ? policy.path() : given;
+  const auto source = open_weight_source(runtime.fs(), path, role.head);
+  require_shape(policy.config(), source->config(), role, path);
+  ModelOptions model;
+  model.max_positions = policy.model().max_positions();
+  model.block_size = policy.model().block_size();
+  model.kv_dtype = policy.model().kv_format().dtype;
+  return std::make_unique<Model>(*source, runtime.matmul(), model);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options) {
+  if (options.get_string("algo.kl.where") == "none") return nullptr;
+  return load(policy, options, kReference);
+}
+
+std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options) {
+  return load(policy, options, kCritic);
+}
+
+}  // namespace rl
