@@ -126,6 +126,7 @@ RL_AT(rl_algo_tokens, ref_logprobs, 80);
 RL_AT(rl_algo_tokens, baselines, 104);
 RL_AT_LEAST(rl_algo_tokens, 112);
 RL_AT(rl_algo_tokens, sample_ids, 112);
+RL_AT(rl_algo_tokens, reward_parts, 128);
 
 RL_AT(rl_algo_loss, struct_size, 0);
 RL_AT(rl_algo_loss, loss, 8);

@@ -742,6 +742,8 @@ typedef struct rl_sample_view {
   const uint8_t* mixed_kv; /* 1 where the token was drawn with keys and values of older weights than
                               its version (engine.keep_kv_on_publish): no forward gives its log-prob
                               again, and no log-prob is compared; NULL: none. Optional. */
+  size_t num_reward_parts;    /* kinds of reward beside reward; 0 for none */
+  const double* reward_parts; /* [num_reward_parts], finite; of a score event always NULL */
 } rl_sample_view;
 
 /* Zeroes `size` bytes, sets struct_size, data_row -1 and temperature 1. NULL or a size too small
@@ -952,6 +954,13 @@ RL_API rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, 
 RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, double reward,
                                    rl_error** err);
 
+/* The same with kinds of reward beside the reward, which algo.advantage = gdpo compares one by one and
+ * a function of rl_advantage_fn sees: num_parts is the number of entries of algo.gdpo_weights, else
+ * RL_INVALID_ARGUMENT, as is rl_pipeline_score where that has any; a sample of an evaluation may have
+ * none. Thread: any. */
+RL_API rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_id, double reward,
+                                         const double* parts, size_t num_parts, rl_error** err);
+
 /* Rewards many samples. All are tried; the error is the first refusal and says how many were
  * refused. Thread: any. */
 RL_API rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* sample_ids,
@@ -1036,6 +1045,11 @@ RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_
 
 /* Sets the reward of sample `index`, replacing an earlier one. Thread: any. */
 RL_API rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err);
+
+/* Sets the kinds of reward beside the reward of sample `index`, replacing earlier ones; views of the
+ * batch made before end. RL_NON_FINITE names a part. Thread: any. */
+RL_API rl_status rl_batch_set_reward_parts(rl_batch* batch, size_t index, const double* parts,
+                                           size_t num_parts, rl_error** err);
 
 /* Ends the handle and all views of it. Thread: any; callback-safe. */
 RL_API void rl_batch_release(rl_batch* batch);
@@ -1417,6 +1431,9 @@ typedef struct rl_algo_tokens {
   const double* rewards;         /* [num_sequences] */
   const double* baselines;       /* [num_sequences], scores of greedy answers; where remax asks */
   const uint64_t* sample_ids;    /* [num_sequences]; for a host's own functions, not read */
+  size_t num_reward_parts;       /* kinds of reward; 0 for none */
+  const double* reward_parts;    /* [num_sequences * num_reward_parts], those of sequence 0 first; where
+                                    gdpo asks */
 } rl_algo_tokens;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;

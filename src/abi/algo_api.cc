@@ -4,6 +4,7 @@
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/handles.h"
+#include "abi/samples.h"
 #include "abi/user_data.h"
 #include "pipeline/algo_calls.h"
 
@@ -26,6 +27,12 @@ AlgoArrays arrays_of(const rl_algo_tokens* given) {
   a.rewards = optional_arg(t.rewards, t.num_sequences, "tokens.rewards");
   a.baselines = optional_arg(t.baselines, t.num_sequences, "tokens.baselines");
   a.sample_ids = optional_arg(t.sample_ids, t.num_sequences, "tokens.sample_ids");
+  if (t.num_reward_parts > kMostRewardParts) {
+    refuse("tokens.num_reward_parts",
+           str("is ", t.num_reward_parts, ", expected at most ", kMostRewardParts));
+  }
+  a.reward_parts =
+      optional_arg(t.reward_parts, t.num_sequences * t.num_reward_parts, "tokens.reward_parts");
   int64_t tokens = 0;
   for (const int32_t n : a.lengths) tokens += std::max(n, 0);
   if (static_cast<size_t>(tokens) != t.num_tokens) {
@@ -79,6 +86,8 @@ rl_algo_tokens tokens_of(const AlgoArrays& a) {
   t.rewards = data_or_null(a.rewards);
   t.baselines = data_or_null(a.baselines);
   t.sample_ids = data_or_null(a.sample_ids);
+  t.num_reward_parts = a.lengths.empty() ? 0 : a.reward_parts.size() / a.lengths.size();
+  t.reward_parts = data_or_null(a.reward_parts);
   return t;
 }
 

@@ -136,6 +136,17 @@ rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_e
   });
 }
 
+rl_status rl_batch_set_reward_parts(rl_batch* batch, size_t index, const double* parts,
+                                    size_t num_parts, rl_error** err) {
+  return guarded(err, batch, [&] {
+    const auto box = use(batch, "batch");
+    check_index(index, box->samples.size());
+    std::vector<double> given = reward_parts_arg(parts, num_parts, "parts");
+    const std::lock_guard lock(box->mutex);
+    box->samples[index]->reward_parts = std::move(given);
+  });
+}
+
 void rl_batch_release(rl_batch* batch) { drop(batch); }
 
 void rl_request_init(rl_request* request, size_t size) {

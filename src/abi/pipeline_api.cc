@@ -88,6 +88,13 @@ rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, double re
   return with_pipeline(pipeline, err, [&](Pipeline& p) { p.score(sample_id, reward); });
 }
 
+rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_id, double reward,
+                                  const double* parts, size_t num_parts, rl_error** err) {
+  return with_pipeline(pipeline, err, [&](Pipeline& p) {
+    p.score(sample_id, reward, array_arg(parts, num_parts, "parts"));
+  });
+}
+
 rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* sample_ids,
                                  const double* rewards, size_t count, rl_error** err) {
   return with_pipeline(pipeline, err, [&](Pipeline& p) {

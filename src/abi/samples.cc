@@ -100,6 +100,19 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
 
 }  // namespace
 
+std::vector<double> reward_parts_arg(const double* parts, size_t count, const char* parameter) {
+  if (count > kMostRewardParts) {
+    refuse(parameter, str("has ", count, " entries, expected at most ", kMostRewardParts));
+  }
+  const auto given = array_arg(parts, count, parameter);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (std::isfinite(given[i])) continue;
+    throw Error(Code::kNonFinite, str("parameter ", parameter, "[", i, "] is ", given[i]))
+        .with_key(parameter);
+  }
+  return {given.begin(), given.end()};
+}
+
 void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.sample_id = sample.id;
   view.ordinal = sample.ordinal;
@@ -131,6 +144,8 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.admitted_ns = sample.admitted_ns;
   view.preemptions = sample.preemptions;
   view.mixed_kv = data_or_null(sample.mixed_kv);
+  view.num_reward_parts = sample.reward_parts.size();
+  view.reward_parts = data_or_null(sample.reward_parts);
 }
 
 namespace {
@@ -150,6 +165,7 @@ SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
   sample->temperature = view.temperature;
   sample->scored = view.scored == 1;
   sample->reward = view.reward;
+  sample->reward_parts = reward_parts_arg(view.reward_parts, view.num_reward_parts, "sample.reward_parts");
   sample->submitted_ns = view.submitted_ns;
   sample->first_token_ns = view.first_token_ns;
   sample->finished_ns = view.finished_ns;

@@ -12,4 +12,8 @@ SamplePtr sample_from(const rl_sample_view& view);
 // The same for a sample that goes on: it may have no generated token.
 SamplePtr resumable_sample(const rl_sample_view& view);
 
+// Kinds of reward of a host, at most kMostRewardParts and finite.
+inline constexpr size_t kMostRewardParts = 1024;
+std::vector<double> reward_parts_arg(const double* parts, size_t count, const char* parameter);
+
 }  // namespace rl::abi

@@ -117,7 +117,8 @@ bool uses_std(const AdvantageParams& p) {
 
 void check_kind(const AdvantageParams& p, size_t num_samples, std::span<const int32_t> lengths) {
   const bool other = p.kind == Advantage::kGdpo || p.kind == Advantage::kGae ||
-                     p.kind == Advantage::kReinforcePp || p.kind == Advantage::kRemax;
+                     p.kind == Advantage::kReinforcePp || p.kind == Advantage::kRemax ||
+                     p.kind == Advantage::kCustom;
   if (other) {
     throw Error(Code::kInvalidArgument, str("algo.advantage = ", advantage_name(p.kind),
                                             " is no function of one reward "

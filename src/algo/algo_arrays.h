@@ -19,6 +19,7 @@ struct AlgoArrays {
   std::span<const float> ref_logprobs;
   std::span<const float> advantages;
   std::span<const double> rewards;    // of sequences
+  std::span<const double> reward_parts;  // (sequences, kinds): kinds of reward; empty: none
   std::span<const double> baselines;  // of sequences: scores of greedy answers
 };
 

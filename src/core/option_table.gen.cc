@@ -44,7 +44,9 @@ constexpr OptionChoice kChoices_algo_advantage[] = {
      "Generalised advantage estimation over the tokens of a sample, with the values of a critic "
      "that is trained beside the policy; no group is needed (arXiv 1506.02438)."},
     {"gdpo",
-     "A sum of grpo over several kinds of reward. It is refused: a score is one number."},
+     "The sum over kinds of reward of algo.gdpo_weights times grpo of that kind, whitened. Kinds "
+     "come by rl_pipeline_score_parts or rl_batch_set_reward_parts as they are; shaping acts on "
+     "the score beside them."},
     {"custom",
      "A function of the host, given by rl_pipeline_set_advantage or rl_trainer_set_advantage; it "
      "sees rewards after shaping and the KL."},
@@ -479,6 +481,14 @@ constexpr OptionInfo kOptions[] = {
      "Tokens without loss are skipped, but see algo.gae_masked.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
      "verl algorithm.gamma"},
+    {"algo.gdpo_weights", OptionType::kStringList, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Weights of the kinds of reward, finite numbers, one for each; every sample has as many "
+     "parts of its reward.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl gdpo_reward_weights"},
     {"algo.gspo_gradient", OptionType::kEnum, "token",
      {},
      {},

@@ -51,6 +51,7 @@ struct Sample {
 
   bool scored = false;
   double reward = 0.0;
+  std::vector<double> reward_parts;  // kinds of reward it has beside, for gdpo; often none
   // Of the request that it ended with, by a steady clock; 0 when unknown.
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;
   uint32_t preemptions = 0;  // of all requests that it went through

@@ -42,7 +42,8 @@ void check_length(const Sample& s, const char* field, const std::vector<T>& valu
              str("has ", values.size(), " entries for ", s.generated(), " generated tokens"));
 }
 
-void check_finite(const Sample& s, const char* field, const std::vector<float>& values,
+template <typename T>
+void check_finite(const Sample& s, const char* field, const std::vector<T>& values,
                   const Blame& blame) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) blame.fail(s, field, str("holds ", values[i], " at index ", i));
@@ -101,6 +102,7 @@ void check_scalars(const Sample& s, const Blame& blame) {
     blame.fail(s, "temperature", str("is ", s.temperature, ", expected a finite value above 0"));
   }
   if (!std::isfinite(s.reward)) blame.fail(s, "reward", str("is ", s.reward));
+  check_finite(s, "reward_parts", s.reward_parts, blame);
   if (!s.scored && s.reward != 0) {
     blame.fail(s, "reward", str("is ", s.reward, ", but the sample is not scored"));
   }
@@ -149,7 +151,8 @@ uint64_t document_bound(const Group& group) {
   for (const SamplePtr& s : group.samples) {
     sum = sum + CheckedU64(kTable + s->tag.size()) +
           CheckedU64(s->ids.size()) * CheckedU64(kPerId + kPerGenerated) +
-          CheckedU64(s->top_ids.size()) * CheckedU64(kPerTop);
+          CheckedU64(s->top_ids.size()) * CheckedU64(kPerTop) +
+          CheckedU64(s->reward_parts.size()) * CheckedU64(sizeof(double));
   }
   return sum.get();
 }
@@ -169,6 +172,8 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   }
   flatbuffers::Offset<flatbuffers::Vector<uint8_t>> mixed_kv;
   if (!s.mixed_kv.empty()) mixed_kv = to.CreateVector(s.mixed_kv);
+  flatbuffers::Offset<flatbuffers::Vector<double>> reward_parts;
+  if (!s.reward_parts.empty()) reward_parts = to.CreateVector(s.reward_parts);
   fb::SampleBuilder out(to);
   out.add_id(s.id);
   out.add_slot(s.slot);
@@ -196,6 +201,7 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   out.add_mixed_kv(mixed_kv);
   out.add_admitted_ns(s.admitted_ns);
   out.add_preemptions(s.preemptions);
+  out.add_reward_parts(reward_parts);
   return out.Finish();
 }
 
@@ -286,6 +292,7 @@ SamplePtr sample_from(const fb::Sample& from, uint64_t ordinal, Budget& budget,
   s->mixed_kv = budget.copy(from.mixed_kv());
   s->admitted_ns = from.admitted_ns();
   s->preemptions = from.preemptions();
+  s->reward_parts = budget.copy(from.reward_parts());
   s->prompt_tokens = prompt_tokens_of(from, *s, blame);
   return s;
 }

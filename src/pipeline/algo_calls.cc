@@ -126,7 +126,15 @@ std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& 
     given("tokens.logprobs", old_of(in), tokens);
   }
   const std::vector<SamplePtr> samples = samples_of(in, old_of(in));
-  ScoredBatch batch{samples, given("tokens.rewards", in.rewards, sequences), {}, {}, 0};
+  ScoredBatch batch{samples, given("tokens.rewards", in.rewards, sequences)};
+  const size_t kinds = algorithm.gdpo_weights.size();
+  const auto flat = given("tokens.reward_parts", in.reward_parts, sequences * kinds);
+  std::vector<std::vector<double>> parts;
+  for (size_t i = 0; i < sequences && kinds > 0; ++i) {
+    const auto row = flat.subspan(i * kinds, kinds);
+    parts.emplace_back(row.begin(), row.end());
+  }
+  batch.parts = parts;
   std::vector<std::vector<float>> reference;
   std::vector<GreedyAnswer> greedy;
   size_t at = 0;

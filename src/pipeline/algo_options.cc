@@ -2,6 +2,7 @@
 #include "pipeline/algo_options.h"
 
 #include <charconv>
+#include <cmath>
 #include <string_view>
 
 #include "core/error.h"
@@ -35,17 +36,18 @@ bool parse_number(std::string_view text, double& value) {
   return error == std::errc() && rest == end;
 }
 
-[[noreturn]] void refuse_bounds(size_t index, const std::string& text, const char* expected) {
-  constexpr const char* kKey = "algo.correction.rs_bounds";
+[[noreturn]] void refuse_entry(const char* key, size_t index, const std::string& text,
+                               const char* expected) {
   throw Error(Code::kInvalidArgument,
-              str(kKey, "[", index, "] is ", quote_text(text), ", expected ", expected))
-      .with_key(kKey)
+              str(key, "[", index, "] is ", quote_text(text), ", expected ", expected))
+      .with_key(key)
       .with_expected(expected)
-      .with_location(str(kKey, "[", index, "]"));
+      .with_location(str(key, "[", index, "]"));
 }
 
 // "0.5_2", or "2" for 0.5_2, of k1; "2" of the others.
 Rejection rejection_from(const std::string& name, const std::string& bounds, size_t index) {
+  constexpr const char* kBounds = "algo.correction.rs_bounds";
   Rejection r = parse_rejection(name);
   const bool two_sided = r.statistic == RejectStatistic::kK1;
   const char* expected = two_sided ? "LOW_HIGH or a number" : "a number";
@@ -54,10 +56,10 @@ Rejection rejection_from(const std::string& name, const std::string& bounds, siz
   if (cut != std::string::npos) {
     if (!two_sided || !parse_number(text.substr(0, cut), r.low) ||
         !parse_number(text.substr(cut + 1), r.high)) {
-      refuse_bounds(index, bounds, expected);
+      refuse_entry(kBounds, index, bounds, expected);
     }
   } else {
-    if (!parse_number(text, r.high)) refuse_bounds(index, bounds, expected);
+    if (!parse_number(text, r.high)) refuse_entry(kBounds, index, bounds, expected);
     if (two_sided) r.low = 1 / r.high;
   }
   validate(r);
@@ -132,11 +134,22 @@ RewardShaping shaping_from(const OptionSet& options) {
   return s;
 }
 
+std::vector<double> gdpo_weights_from(const OptionSet& options) {
+  constexpr const char* kKey = "algo.gdpo_weights";
+  std::vector<double> weights;
+  for (const std::string& text : options.get_string_list(kKey)) {
+    weights.push_back(0);
+    if (parse_number(text, weights.back()) && std::isfinite(weights.back())) continue;
+    refuse_entry(kKey, weights.size() - 1, text, "a finite number");
+  }
+  return weights;
+}
+
 Whitening whitening_from(const OptionSet& options, Advantage kind) {
   const std::string& name = options.get_string("algo.whiten");
   if (name == "floor") return Whitening::kFloor;
   const bool defined = kind == Advantage::kGae || kind == Advantage::kReinforcePp ||
-                       kind == Advantage::kReinforcePpBaseline;
+                       kind == Advantage::kReinforcePpBaseline || kind == Advantage::kGdpo;
   return name == "eps" || (name == "auto" && defined) ? Whitening::kEps : Whitening::kNone;
 }
 
@@ -145,6 +158,7 @@ Whitening whitening_from(const OptionSet& options, Advantage kind) {
 AdvantageOptions advantage_options_from(const OptionSet& options) {
   AdvantageOptions a;
   a.estimator = estimator_from(options);
+  a.gdpo_weights = gdpo_weights_from(options);
   a.returns = {options.get_f64("algo.gamma"), options.get_f64("algo.lambda"),
                parse_masked_tokens(options.get_string("algo.gae_masked"))};
   a.whitening = whitening_from(options, a.estimator.kind);

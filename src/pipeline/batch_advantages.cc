@@ -106,15 +106,37 @@ std::vector<double> token_kl(KlEstimator estimator, const ScoredBatch& batch,
   return kl;
 }
 
+// rewards[k][i] is the kind k of sample i.
+std::vector<std::vector<double>> reward_kinds(size_t count, const ScoredBatch& batch) {
+  std::vector<std::vector<double>> kinds(count);
+  for (size_t i = 0; i < batch.samples.size(); ++i) {
+    const size_t seen = batch.parts.empty() ? 0 : batch.parts[i].size();
+    if (seen != count) {
+      throw Error(Code::kInvalidArgument,
+                  str("the reward of ", sample_name(*batch.samples[i]), " has ", seen,
+                      " parts, but algo.gdpo_weights has ", count, " entries"))
+          .with_key("algo.gdpo_weights");
+    }
+    for (size_t k = 0; k < count; ++k) kinds[k].push_back(batch.parts[i][k]);
+  }
+  return kinds;
+}
+
 std::vector<double> estimate(const AdvantageOptions& o, const ScoredBatch& batch,
                              std::span<const double> rewards) {
+  std::vector<double> advantages(rewards.size());
+  const std::vector<int32_t> groups = groups_of(batch.samples);
+  if (o.estimator.kind == Advantage::kGdpo) {
+    gdpo_advantages(o.estimator, reward_kinds(o.gdpo_weights.size(), batch), o.gdpo_weights, groups,
+                    advantages);
+    return advantages;
+  }
   std::vector<int32_t> loss_tokens;
   for (const SamplePtr& s : batch.samples) {
     loss_tokens.push_back(0);
     for (const uint8_t mask : s->loss_mask) loss_tokens.back() += mask;
   }
-  std::vector<double> advantages(rewards.size());
-  group_advantages(o.estimator, rewards, groups_of(batch.samples), advantages, loss_tokens);
+  group_advantages(o.estimator, rewards, groups, advantages, loss_tokens);
   if (!o.shaping.clips || !o.shaping.clips_advantage) return advantages;
   for (double& a : advantages) a = clip_reward(o.shaping.clip, a);
   return advantages;
@@ -181,6 +203,16 @@ std::vector<float> stored_logprobs(const ScoredBatch& batch) {
   return out;
 }
 
+// Of all samples, one after another; empty unless all have the same number.
+std::vector<double> flat_parts(const ScoredBatch& batch) {
+  std::vector<double> out;
+  for (const std::vector<double>& p : batch.parts) {
+    if (p.size() != batch.parts.front().size()) return {};
+    out.insert(out.end(), p.begin(), p.end());
+  }
+  return out;
+}
+
 void require_finite(std::span<const double> advantages, const ScoredBatch& batch,
                     const BatchAdvantages& made) {
   size_t t = 0;
@@ -216,6 +248,8 @@ void ask_host(const ScoredBatch& batch, BatchAdvantages& out) {
   in.old_logprobs = in.rollout_logprobs = logprobs;
   in.ref_logprobs = reference;
   in.rewards = out.rewards;
+  const std::vector<double> parts = flat_parts(batch);
+  in.reward_parts = parts;
   (*batch.custom)(in, out.advantages);
   require_finite(out.advantages, batch, out);
   for (size_t t = 0; t < out.mask.size(); ++t) {

@@ -36,6 +36,7 @@ enum class Whitening : uint8_t { kNone, kEps, kFloor };
 
 struct AdvantageOptions {
   AdvantageParams estimator;
+  std::vector<double> gdpo_weights;  // of the kinds of reward
   ReturnsParams returns;  // gamma; lambda and masked are read by gae
   Whitening whitening = Whitening::kNone;
   RewardShaping shaping;
@@ -56,13 +57,14 @@ struct GreedyAnswer {
 
 // Samples in (ordinal, slot) order; those of one ordinal are a group.
 struct ScoredBatch {
-  std::span<const SamplePtr> samples;
-  std::span<const double> scores;
-  std::span<const std::vector<float>> ref_logprobs;  // read with kl_in_reward
-  std::span<const GreedyAnswer> greedy;              // read by remax: one for each sample
-  double kl_coef = 0;                                // read with kl_in_reward
-  const CustomAdvantage* custom = nullptr;           // read by custom
-  std::span<const std::vector<float>> values = {};   // read by gae: one per generated token
+  std::span<const SamplePtr> samples = {};
+  std::span<const double> scores = {};
+  std::span<const std::vector<double>> parts = {};  // of the scores: kinds of reward; empty: none
+  std::span<const std::vector<float>> ref_logprobs = {};  // read with kl_in_reward
+  std::span<const GreedyAnswer> greedy = {};              // read by remax: one for each sample
+  double kl_coef = 0;                                     // read with kl_in_reward
+  const CustomAdvantage* custom = nullptr;                // read by custom
+  std::span<const std::vector<float>> values = {};        // read by gae: one per generated token
 };
 
 struct BatchAdvantages {

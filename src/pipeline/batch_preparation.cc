@@ -142,20 +142,22 @@ BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr
   return out;
 }
 
-PreparedBatch BatchPreparation::prepare(std::span<const SamplePtr> all,
-                                        std::span<const double> all_scores,
-                                        const Workers& workers) const {
-  check_samples(all, workers.trainer);
+PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers& workers) const {
+  check_samples(all.samples, workers.trainer);
   Split split;
-  std::span<const SamplePtr> samples = all;
-  std::span<const double> scores = all_scores;
+  std::span<const SamplePtr> samples = all.samples;
+  std::span<const double> scores = all.scores;
   if (options_.estimator.kind == Advantage::kRemax) {
-    split = split_greedy(all, all_scores);
+    split = split_greedy(all.samples, all.scores);
     samples = split.samples;
     scores = split.scores;
   }
   PreparedBatch out;
-  ScoredBatch batch{samples, scores, {}, split.greedy, coef_, workers.advantage};
+  ScoredBatch batch{samples, scores};
+  if (samples.size() == all.samples.size()) batch.parts = all.parts;
+  batch.greedy = split.greedy;
+  batch.kl_coef = coef_;
+  batch.custom = workers.advantage;
   std::vector<std::vector<float>> reference;
   const int64_t start = workers.clock.now_ns();
   if (options_.kl_in_reward) reference = reference_logprobs(samples, workers);

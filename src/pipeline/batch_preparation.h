@@ -15,6 +15,13 @@
 
 namespace rl {
 
+// Samples and what a host said of them, in (ordinal, slot) order.
+struct ScoredSamples {
+  std::span<const SamplePtr> samples = {};
+  std::span<const double> scores = {};
+  std::span<const std::vector<double>> parts = {};  // kinds of reward of each; empty: none
+};
+
 struct PreparedBatch {
   std::vector<TrainSample> train;
   std::vector<CriticSample> critic;  // empty without one
@@ -40,11 +47,10 @@ class BatchPreparation {
     const CustomAdvantage* advantage = nullptr;  // the host's, where algo.advantage = custom
     Critic* critic = nullptr;                    // where algo.advantage = gae
   };
-  // Samples in (ordinal, slot) order; with remax the one of slot pipeline.samples_per_prompt is the
+  // With remax the sample of slot pipeline.samples_per_prompt is the
   // greedy answer of its group. It computes, on the trainer's workspace, when the reward pays for
   // the KL, and the values of a critic.
-  PreparedBatch prepare(std::span<const SamplePtr> samples, std::span<const double> scores,
-                        const Workers& workers) const;
+  PreparedBatch prepare(const ScoredSamples& all, const Workers& workers) const;
   // The same with advantages of the host, one per sample. Error(kFailedPrecondition) with gae: a
   // critic learns from returns.
   PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,

@@ -107,11 +107,13 @@ void Pipeline::interrupt() { impl_->queue->interrupt(); }
 int Pipeline::event_fd() const { return impl_->queue->fd(); }
 const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->queue; }
 
-void Pipeline::score(uint64_t sample_id, double reward) {
+void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> parts) {
   {
     const std::lock_guard lock(impl_->mutex);
-    ScoreBoard& board = impl_->eval_board.owns(sample_id) ? impl_->eval_board : impl_->board;
-    board.score(sample_id, reward, impl_->now());
+    const bool is_eval = impl_->eval_board.owns(sample_id);
+    if (!is_eval) impl_->require_parts(sample_id, parts.size());
+    ScoreBoard& board = is_eval ? impl_->eval_board : impl_->board;
+    board.score(sample_id, reward, {parts.begin(), parts.end()}, impl_->now());
   }
   impl_->changed.notify_all();
 }

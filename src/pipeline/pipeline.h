@@ -83,7 +83,10 @@ class Pipeline {
 
   // Any thread, any order. Errors, which are counted: kNotFound (no such sample), kDuplicate
   // (scored before), kLate (its group was dropped), kNonFinite.
-  void score(uint64_t sample_id, double reward);
+  void score(uint64_t sample_id, double reward) { score(sample_id, reward, {}); }
+  // parts: kinds of reward beside it, as many as algo.gdpo_weights has entries where that has any,
+  // else kInvalidArgument; those of an evaluation may be left out.
+  void score(uint64_t sample_id, double reward, std::span<const double> parts);
   // All scores are tried; the first error is thrown at the end with the number of those refused.
   void score_many(std::span<const Score> scores);
   // The sample has no reward: its group is dropped by name and the step goes on.

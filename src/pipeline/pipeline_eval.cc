@@ -71,9 +71,9 @@ void Pipeline::Impl::end_eval() {
   {
     const std::lock_guard lock(mutex);
     scored = eval_board.reserve();
-    for (const auto& [sample, reward] : scored) {
-      rewards.push_back(reward);
-      lengths.push_back(static_cast<double>(sample->generated()));
+    for (const ScoreBoard::Scored& s : scored) {
+      rewards.push_back(s.reward);
+      lengths.push_back(static_cast<double>(s.sample->generated()));
     }
     eval_board.commit();
     event->num_failed = eval_failed;

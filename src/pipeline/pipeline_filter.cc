@@ -57,15 +57,11 @@ int64_t Pipeline::Impl::drop_filtered() {
 // Under mutex.
 void Pipeline::Impl::drop_zero_advantages() {
   if (!settings.get_bool("pipeline.discard_zero_advantage")) return;
-  std::vector<SamplePtr> samples;
-  std::vector<double> scores;
   const std::vector<ScoreBoard::Scored> batch = board.peek();
-  for (const auto& [sample, score] : batch) {
-    samples.push_back(sample);
-    scores.push_back(score);
-  }
-  const std::vector<double> advantages =
-      outcome_advantages(preparation.options(), {samples, scores, {}, {}, 0});
+  const ScoredLists lists(batch);
+  ScoredBatch scored{lists.samples, lists.scores};
+  scored.parts = lists.parts;
+  const std::vector<double> advantages = outcome_advantages(preparation.options(), scored);
   for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
     if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
     board.doom(ordinal, DropReason::kFiltered, "all its advantages are 0");

@@ -87,6 +87,7 @@ struct Pipeline::Impl {
 
   std::string write_checkpoint();
 
+  void require_parts(uint64_t sample_id, size_t num_parts) const;  // under mutex
   int64_t now() const { return runtime.clock().now_ns(); }
   int64_t deadline_from_now() const;
   void set_state(PipelineState next);

@@ -101,6 +101,15 @@ void Pipeline::Impl::require_custom_algorithms() const {
   require("algo.policy_loss", has_custom_loss, "loss");
 }
 
+void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
+  const size_t expected = options.get_string_list("algo.gdpo_weights").size();
+  if (expected == 0 || num_parts == expected) return;
+  throw Error(Code::kInvalidArgument,
+              str("the score of sample ", sample_id, " has ", num_parts,
+                  " parts, but algo.gdpo_weights has ", expected, " entries"))
+      .with_key("algo.gdpo_weights");
+}
+
 // A fresh run among the checkpoints of another one would mix them up.
 void Pipeline::Impl::refuse_old_checkpoints() {
   const std::string dir = output_path(options, "checkpoint.dir");

@@ -22,29 +22,24 @@ PipelineState Pipeline::Impl::train() {
     batch = board.reserve();
   }
   if (step_recorder != nullptr) record(batch);
-  std::vector<SamplePtr> samples;
-  std::vector<double> scores;
-  for (const auto& [sample, score] : batch) {
-    samples.push_back(sample);
-    scores.push_back(score);
-  }
+  const ScoredLists lists(batch);
   TrainMetrics measured;
   PreparedBatch prepared;
   const BatchPreparation::Workers workers{*trainer, reference.get(), runtime.clock(),
                                           &custom_advantage, trained_critic()};
   batch_applied = false;
-  if (!samples.empty()) {
+  if (!batch.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
     engine->forget_kv();  // activations take its place, also when the weights stay as they are
-    prepared = preparation.prepare(samples, scores, workers);
+    prepared = preparation.prepare({lists.samples, lists.scores, lists.parts}, workers);
     measured = update(prepared);
   } else {
-    prepared = preparation.prepare({}, {}, workers);
+    prepared = preparation.prepare({}, workers);
   }
   records->keep_extremes(batch);
   trained = std::move(prepared.metrics);
   trained.append(train_metrics(measured));
-  trained.append(request_metrics(samples));
+  trained.append(request_metrics(lists.samples));
   times.trained = now();
   runtime.tracer().span({"publish", TraceLane::kPublication, times.trained - measured.publish_ns,
                          times.trained, "version", static_cast<int64_t>(model->version())});

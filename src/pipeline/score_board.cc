@@ -119,16 +119,22 @@ ScoreBoard::Slot& ScoreBoard::slot_for_answer(uint64_t sample_id, int64_t now_ns
   return *s;
 }
 
-void ScoreBoard::score(uint64_t sample_id, double reward, int64_t now_ns) {
+void ScoreBoard::refuse_non_finite(uint64_t sample_id, const char* what, double value) {
+  if (std::isfinite(value)) return;
+  ledger_.count_nonfinite();
+  throw Error(Code::kNonFinite, str(what, " of sample ", sample_id, " is ", value,
+                                    "; the sample still waits for one"));
+}
+
+void ScoreBoard::score(uint64_t sample_id, double reward, std::vector<double> parts,
+                       int64_t now_ns) {
   Slot& s = slot_for_answer(sample_id, now_ns);
-  if (!std::isfinite(reward)) {
-    ledger_.count_nonfinite();
-    throw Error(Code::kNonFinite, str("the score of sample ", sample_id, " is ", reward,
-                                      "; the sample still waits for one"));
-  }
+  refuse_non_finite(sample_id, "the score", reward);
+  for (const double part : parts) refuse_non_finite(sample_id, "a part of the score", part);
   s.scored = true;
   s.waiting = false;
   s.reward = reward;
+  s.parts = std::move(parts);
   --unscored_;
   ++find_open(s.sample->ordinal).scored;
   ledger_.scored(s.sample->ordinal, s.sample->slot);
@@ -177,7 +183,7 @@ std::vector<ScoreBoard::Scored> ScoreBoard::peek() const {
   RL_CHECK(decided());
   std::vector<Scored> batch;
   for (const auto& [ordinal, g] : groups_) {
-    for (const Slot& s : g.slots) batch.push_back({s.sample, s.reward});
+    for (const Slot& s : g.slots) batch.push_back({s.sample, s.reward, s.parts});
   }
   return batch;
 }
@@ -218,6 +224,14 @@ void ScoreBoard::restore(const LedgerCounts& counts, uint64_t next_ordinal) {
   RL_CHECK(groups_.empty());
   ledger_.restore(counts, next_ordinal);
   next_ordinal_ = next_ordinal;
+}
+
+ScoredLists::ScoredLists(std::span<const ScoreBoard::Scored> batch) {
+  for (const ScoreBoard::Scored& s : batch) {
+    samples.push_back(s.sample);
+    scores.push_back(s.reward);
+    parts.push_back(s.parts);
+  }
 }
 
 }  // namespace rl

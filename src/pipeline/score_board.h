@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,11 @@ class ScoreBoard {
   void doom(uint64_t ordinal, DropReason reason, std::string message);
 
   // Errors, which are counted: kNotFound, kDuplicate, kLate, kNonFinite.
-  void score(uint64_t sample_id, double reward, int64_t now_ns);
+  // parts are the kinds of reward beside it.
+  void score(uint64_t sample_id, double reward, std::vector<double> parts, int64_t now_ns);
+  void score(uint64_t sample_id, double reward, int64_t now_ns) {
+    score(sample_id, reward, {}, now_ns);
+  }
   // As score for errors; then the group is lost with kRewardError.
   void fail(uint64_t sample_id, std::string_view reason, int64_t now_ns);
 
@@ -50,6 +55,7 @@ class ScoreBoard {
   struct Scored {
     SamplePtr sample;
     double reward;
+    std::vector<double> parts = {};
   };
   // All open groups, which are decided, as reserve() gives them.
   std::vector<Scored> peek() const;
@@ -77,6 +83,7 @@ class ScoreBoard {
     SamplePtr sample;  // null while it is generated
     bool waiting = false, scored = false;
     double reward = 0;
+    std::vector<double> parts;
     int64_t deadline_ns = -1;
   };
   struct Group {
@@ -88,6 +95,7 @@ class ScoreBoard {
   };
   Group& find_open(uint64_t ordinal);
   Slot& slot_for_answer(uint64_t sample_id, int64_t now_ns);
+  void refuse_non_finite(uint64_t sample_id, const char* what, double value);
   void refuse_closed(uint64_t sample_id, uint64_t ordinal);
   void leave_if_complete(uint64_t ordinal);
 
@@ -99,6 +107,14 @@ class ScoreBoard {
   int64_t unscored_ = 0;
   std::deque<uint64_t> lost_;  // ordinals of the last lost groups
   std::vector<Dropped> dropped_;
+};
+
+// A scored batch as parallel lists.
+struct ScoredLists {
+  explicit ScoredLists(std::span<const ScoreBoard::Scored> batch);
+  std::vector<SamplePtr> samples;
+  std::vector<double> scores;
+  std::vector<std::vector<double>> parts;
 };
 
 }  // namespace rl

@@ -44,6 +44,7 @@ void StepRecorder::write(const BufferInfo& info, std::span<const ScoreBoard::Sco
       auto copy = std::make_shared<Sample>(*batch[i].sample);
       copy->scored = true;
       copy->reward = batch[i].reward;
+      copy->reward_parts = batch[i].parts;
       group.samples.push_back(std::move(copy));
     }
     writer.append(group);

@@ -73,6 +73,7 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
   check_samples(samples);
   std::vector<SamplePtr> batch;
   std::vector<double> scores;
+  std::vector<std::vector<double>> parts;
   for (const size_t i : batch_order(samples)) {
     const Sample& s = *samples[i];
     if (!s.scored) {
@@ -80,9 +81,10 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
     }
     batch.push_back(samples[i]);
     scores.push_back(s.reward);
+    parts.push_back(s.reward_parts);
   }
   return train_prepared([&] {
-    return impl_->preparation.prepare(batch, scores,
+    return impl_->preparation.prepare({batch, scores, parts},
                                       {*impl_->trainer, impl_->reference.get(),
                                        model_->runtime().clock(), &impl_->advantage,
                                        impl_->trained_critic()});

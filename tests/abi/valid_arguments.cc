@@ -85,6 +85,7 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_pipeline_dispatch", RL_TIMEOUT},
       {"rl_pipeline_score", RL_NOT_FOUND},
       {"rl_pipeline_score_many", RL_NOT_FOUND},
+      {"rl_pipeline_score_parts", RL_NOT_FOUND},
       {"rl_pipeline_fail", RL_NOT_FOUND},
       {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},    // no checkpoint.dir
       {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},      // no eval.path

@@ -316,6 +316,7 @@ TEST_F(BufferFile, TheGoldenFileOfVersionOneIsReadable) {
       s->top_ids.clear();
       s->top_logprobs.clear();
       s->mixed_kv.clear();
+      s->reward_parts.clear();
       s->admitted_ns = 0;
       s->num_aborts = s->preemptions = 0;
       expected.put(s);

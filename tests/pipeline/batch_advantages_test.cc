@@ -37,7 +37,7 @@ struct Batch {
       samples.push_back(s);
     }
   }
-  ScoredBatch view() const { return {samples, scores, ref, greedy, coef}; }
+  ScoredBatch view() const { return {samples, scores, {}, ref, greedy, coef}; }
 };
 
 AdvantageOptions options_of(Advantage kind) {

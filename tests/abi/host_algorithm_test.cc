@@ -1,5 +1,6 @@
-// A host's own advantages and policy loss: those of the library, written again by the host, train to
-// the same weights; what they may do, and what happens when they fail.
+// What a host gives beside a reward: kinds of reward, and its own advantages and policy loss, where
+// those of the library, written again by the host, train to the same weights; what they may do, and
+// what happens when they fail.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -209,8 +210,10 @@ TEST(AbiCustomAlgorithm, AFunctionMayCallTheAlgorithmsAndNothingElse) {
   EXPECT_EQ(custom.digest(), grpo.digest()) << "the model is live, and trained as by grpo";
 }
 
-// One step of a run, samples scored by their slot; the digest it ends with.
-uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls& losses) {
+// One step of a run, samples scored by their slot, with parts half and double that, if wanted; the
+// digest it ends with.
+uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls& losses,
+                      bool with_parts = false) {
   Host host;
   rl_pipeline_destroy(host.pipeline);
   for (const auto& [key, text] : settings) set(host.options, key, text);
@@ -233,7 +236,15 @@ uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls
       rl_sample_view_init(&sample, sizeof sample);
       EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
       const double reward = static_cast<double>(sample.slot % 2);
-      EXPECT_RL_OK(rl_pipeline_score(run, sample.sample_id, reward, &err));
+      const double parts[] = {reward / 2, reward * 2};
+      if (with_parts) {
+        EXPECT_EQ(rl_pipeline_score(run, sample.sample_id, reward, nullptr), RL_INVALID_ARGUMENT);
+        EXPECT_EQ(rl_pipeline_score_parts(run, sample.sample_id, reward, parts, 1, nullptr),
+                  RL_INVALID_ARGUMENT);
+        EXPECT_RL_OK(rl_pipeline_score_parts(run, sample.sample_id, reward, parts, 2, &err));
+      } else {
+        EXPECT_RL_OK(rl_pipeline_score(run, sample.sample_id, reward, &err));
+      }
     }
     rl_event_release(event);
   }
@@ -253,6 +264,78 @@ TEST(AbiCustomAlgorithm, APipelineAsksTheHostOnceAStep) {
   EXPECT_EQ(losses.ended, 2) << "also the one that came too late";
   EXPECT_EQ(run_pipeline(kBuiltIn, unasked, unasked), own);
   EXPECT_EQ(unasked.asked, 0);
+}
+
+// Scaled rewards: without the division by their std the sum of weighted kinds is that of one reward.
+const Custom::Settings kTwoKinds = {{"algo.advantage", "gdpo"},
+                                    {"algo.gdpo_weights", "1,0.25"},
+                                    {"algo.adv_norm_std", "false"},
+                                    {"algo.whiten", "none"},
+                                    {"algo.policy_loss", "none"}};
+
+TEST(AbiRewardParts, GdpoSumsTheKindsOfAReward) {
+  Calls unasked;
+  EXPECT_EQ(run_pipeline(kTwoKinds, unasked, unasked, /*with_parts=*/true),
+            run_pipeline(kBuiltIn, unasked, unasked));
+  Custom built_in(kBuiltIn), gdpo(kTwoKinds);
+  std::string key;
+  EXPECT_EQ(gdpo.step(&key), RL_INVALID_ARGUMENT) << "no parts yet";
+  EXPECT_EQ(key, "algo.gdpo_weights");
+  for (size_t i = 0; i < 2; ++i) {
+    const double reward = i == 0 ? 1 : 0;
+    const double parts[] = {reward / 2, reward * 2};
+    EXPECT_RL_OK(rl_batch_set_reward_parts(gdpo.host().batch, i, parts, 2, &err));
+    rl_sample_view view;
+    rl_sample_view_init(&view, sizeof view);
+    EXPECT_RL_OK(rl_batch_sample(gdpo.host().batch, i, &view, &err));
+    ASSERT_EQ(view.num_reward_parts, 2u);
+    EXPECT_EQ(view.reward_parts[1], reward * 2);
+  }
+  EXPECT_EQ(gdpo.step(), RL_OK);
+  EXPECT_EQ(built_in.step(), RL_OK);
+  EXPECT_EQ(gdpo.digest(), built_in.digest());
+}
+
+TEST(AbiRewardParts, BadPartsAreNamed) {
+  Host host;
+  const double bad[] = {1, std::nan("")};
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_batch_set_reward_parts(host.batch, 0, bad, 2, &err), RL_NON_FINITE);
+  EXPECT_NE(text_of(err, RL_ERROR_MESSAGE).find("parts[1]"), std::string::npos);
+  rl_error_release(err);
+  EXPECT_EQ(rl_batch_set_reward_parts(host.batch, 0, bad, 1025, nullptr), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_batch_set_reward_parts(host.batch, 2, bad, 1, nullptr), RL_OUT_OF_RANGE);
+  set(host.options, "algo.advantage", "gdpo");
+  set(host.options, "algo.gdpo_weights", "1,two");
+  rl_trainer* trainer = nullptr;
+  EXPECT_EQ(rl_trainer_create(host.model, host.options, &trainer, &err), RL_INVALID_ARGUMENT);
+  EXPECT_NE(text_of(err, RL_ERROR_MESSAGE).find("algo.gdpo_weights[1]"), std::string::npos);
+  rl_error_release(err);
+}
+
+// Advantages on arrays: one kind of weight 1 is grpo, whitened.
+TEST(AbiRewardParts, ArraysHaveTheirKindsSequenceBySequence) {
+  const int32_t lengths[] = {1, 2};
+  const double rewards[] = {0, 0}, parts[] = {1, 5, 3, 5};
+  rl_algo_tokens tokens;
+  rl_algo_tokens_init(&tokens, sizeof tokens);
+  tokens.lengths = lengths;
+  tokens.num_sequences = 2;
+  tokens.num_tokens = 3;
+  tokens.rewards = rewards;
+  tokens.reward_parts = parts;
+  tokens.num_reward_parts = 2;
+  rl_options* options = nullptr;
+  EXPECT_RL_OK(rl_options_create(&options, &err));
+  for (const auto& [key, text] : kTwoKinds) set(options, key, text);
+  double advantages[3];
+  EXPECT_RL_OK(rl_algo_advantages(options, &tokens, advantages, 3, &err));
+  EXPECT_EQ(advantages[0], -1);
+  EXPECT_EQ(advantages[1], 1);
+  EXPECT_EQ(advantages[2], 1);
+  tokens.num_reward_parts = 1;
+  EXPECT_EQ(rl_algo_advantages(options, &tokens, advantages, 3, nullptr), RL_INVALID_ARGUMENT);
+  rl_options_destroy(options);
 }
 
 TEST(AbiCustomAlgorithm, APipelineWithoutItsFunctionDoesNotStart) {
