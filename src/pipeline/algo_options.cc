@@ -73,6 +73,8 @@ CorrectionOptions correction_from(const OptionSet& options) {
   c.weights.low = options.get_f64("algo.correction.low");
   c.weights.high = options.get_f64("algo.correction.high");
   c.batch_normalize = options.get_bool("algo.correction.batch_normalize");
+  c.weights.log_clamp = options.get_f64("algo.correction.log_clamp");
+  c.veto = options.get_f64("algo.correction.veto");
   c.opsm_delta = options.get_f64("algo.correction.opsm_delta");
   c.decoupled = options.get_bool("algo.correction.decoupled");
   const std::vector<std::string>& names = options.get_string_list("algo.correction.rs");
@@ -91,6 +93,16 @@ CorrectionOptions correction_from(const OptionSet& options) {
 
 }  // namespace
 
+KlBounds kl_bounds_from(const OptionSet& options) {
+  KlBounds b;
+  b.value_clamp = options.get_f64("algo.kl.value_clamp");
+  const std::string& ratio = options.get_string("algo.kl.ratio");
+  if (ratio == "gradient") b.ratio = KlRatio::kGradient;
+  if (ratio == "full") b.ratio = KlRatio::kFull;
+  b.ratio_cap = options.get_f64("algo.kl.ratio_cap");
+  return b;
+}
+
 void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
   t.policy_loss = policy_loss_from(options);
   t.clip_cov.ratio = options.get_f64("algo.cov_ratio");
@@ -101,6 +113,7 @@ void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
   t.entropy_coef = options.get_f64("algo.entropy_coef");
   t.kl_in_loss = options.get_string("algo.kl.where") == "loss";
   t.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
+  t.kl_bounds = kl_bounds_from(options);
   t.kl_coef = options.get_f64("algo.kl.coef");
 }
 
@@ -166,6 +179,7 @@ AdvantageOptions advantage_options_from(const OptionSet& options) {
   a.kl_in_reward = options.get_string("algo.kl.where") == "reward";
   a.kl_per_token = options.get_string("algo.kl.spread") == "token";
   a.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
+  a.kl_bounds.value_clamp = options.get_f64("algo.kl.value_clamp");
   a.masks_overlong = options.get_bool("pipeline.overlong_filter");
   a.repetition_limit = options.get_f64("pipeline.repetition_filter");
   a.repetition_ngram = static_cast<int32_t>(options.get_i64("pipeline.repetition_ngram"));

@@ -9,6 +9,8 @@ namespace rl {
 
 // Policy loss, aggregation, corrections, entropy bonus and KL term.
 void fill_algorithm(const OptionSet& options, TrainerOptions& trainer);
+// Clamp and importance correction of the KL.
+KlBounds kl_bounds_from(const OptionSet& options);
 // Estimator, shaping, KL in the reward and the filters of single samples.
 AdvantageOptions advantage_options_from(const OptionSet& options);
 KlControllerParams kl_controller_from(const OptionSet& options);

@@ -81,7 +81,7 @@ void make_shape(const ScoredBatch& batch, BatchAdvantages& out) {
 }
 
 // The KL of every token under the sample's own mask: a filter does not make a sample cheaper.
-std::vector<double> token_kl(KlEstimator estimator, const ScoredBatch& batch,
+std::vector<double> token_kl(const AdvantageOptions& o, const ScoredBatch& batch,
                              BatchAdvantages& out) {
   std::vector<double> kl;
   double sum_of_means = 0, counted = 0;
@@ -90,7 +90,11 @@ std::vector<double> token_kl(KlEstimator estimator, const ScoredBatch& batch,
     double sum = 0, tokens = 0;
     for (size_t g = 0; g < s.loss_mask.size(); ++g) {
       const bool counts = s.loss_mask[g] != 0;
-      kl.push_back(counts ? kl_term(estimator, s.logprobs[g], batch.ref_logprobs[i][g]).value : 0);
+      const float logprob = s.logprobs[g];
+      kl.push_back(counts ? kl_term(o.kl_estimator, o.kl_bounds, logprob, batch.ref_logprobs[i][g],
+                                    logprob)
+                                .value
+                          : 0);
       sum += kl.back();
       tokens += counts;
     }
@@ -277,7 +281,7 @@ BatchAdvantages batch_advantages(const AdvantageOptions& o, const ScoredBatch& b
   out.advantages.assign(out.mask.size(), 0);
   out.returns.assign(out.mask.size(), 0);
   std::vector<double> kl;
-  if (o.kl_in_reward) kl = token_kl(o.kl_estimator, batch, out);
+  if (o.kl_in_reward) kl = token_kl(o, batch, out);
   const bool custom = o.estimator.kind == Advantage::kCustom;
   const bool token_rewards = has_token_rewards(o.estimator.kind);
   const bool to_go = token_rewards || (o.kl_in_reward && o.kl_per_token);

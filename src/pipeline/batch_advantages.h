@@ -43,6 +43,7 @@ struct AdvantageOptions {
   bool kl_in_reward = false;
   bool kl_per_token = false;
   KlEstimator kl_estimator;
+  KlBounds kl_bounds;  // value_clamp alone: a reward has no gradient
   // Which samples carry no loss.
   bool masks_overlong = false;
   double repetition_limit = 1;

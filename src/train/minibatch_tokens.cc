@@ -70,6 +70,10 @@ CorrectionReport MinibatchTokens::correct(const CorrectionOptions& options) {
     }
     report.rejections = reject(options.rejections, in, keep_);
     mask_ = keep_;
+    if (options.veto > 0) {
+      report.veto = veto(options.veto, in, keep_);
+      mask_ = keep_;
+    }
   }
   if (options.opsm_delta > 0) reject_off_policy(options.opsm_delta, report);
   return report;

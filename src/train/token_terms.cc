@@ -64,8 +64,10 @@ TokenSums TokenTerms::sum(const TrainerOptions& o, size_t first, size_t count,
         gradient));
   }
   if (o.kl_in_loss) {
-    const KlLossSums kl = kl_loss(
-        o.kl_estimator, {part(logprob_), part(ref_logprob_), part(weight_), o.kl_coef}, gradient);
+    const KlLossSums kl = kl_loss(o.kl_estimator,
+                                  {part(logprob_), part(ref_logprob_), part(weight_), o.kl_coef,
+                                   part(old_logprob_), o.kl_bounds},
+                                  gradient);
     s.kl_loss = kl.loss;
     s.kl = kl.value;
   }

@@ -10,6 +10,7 @@ void CorrectionReport::add(const CorrectionReport& o) {
   mismatch.add(o.mismatch);
   weights.add(o.weights);
   rejections.add(o.rejections);
+  veto.add(o.veto);
   opsm.add(o.opsm);
 }
 
@@ -125,6 +126,7 @@ void visit_corrections(const CorrectionReport& c, Visit visit) {
   };
   rejected("rollout_corr/rollout_rs_masked_fraction", "rollout_corr/rollout_rs_seq_masked_fraction",
            c.rejections);
+  rejected("rollout_corr/veto_masked_fraction", "rollout_corr/veto_seq_masked_fraction", c.veto);
   rejected("rollout_corr/opsm_masked_fraction", "rollout_corr/opsm_seq_masked_fraction", c.opsm);
 }
 

@@ -14,7 +14,7 @@ struct CorrectionReport {
   MismatchSums mismatch;
   CorrectionSums weights;    // before batch_normalize
   RejectionSums rejections;  // of algo.correction.rs
-  RejectionSums opsm;
+  RejectionSums veto, opsm;
 
   void add(const CorrectionReport& other);
 };

@@ -21,11 +21,12 @@ struct CorrectionOptions {
   CorrectionParams weights;
   bool batch_normalize = false;
   std::vector<Rejection> rejections;
+  double veto = 0;         // 0: off
   double opsm_delta = 0;   // 0: off
   bool decoupled = false;  // ratios are against the policy as it was when the step began
 
   bool reads_mismatch() const {
-    return weights.level != CorrectionLevel::kNone || !rejections.empty();
+    return weights.level != CorrectionLevel::kNone || !rejections.empty() || veto > 0;
   }
   bool active() const { return reads_mismatch() || opsm_delta > 0 || decoupled; }
 };
@@ -38,6 +39,7 @@ struct TrainerOptions : StepOptions {
   double entropy_coef = 0;   // algo.entropy_coef: the loss is less this times the mean entropy
   bool kl_in_loss = false;   // algo.kl.where = loss
   KlEstimator kl_estimator;  // algo.kl.estimator
+  KlBounds kl_bounds;        // algo.kl.value_clamp, ratio, ratio_cap
   double kl_coef = 0;        // algo.kl.coef; 0 with kl_in_loss only measures
 };
 

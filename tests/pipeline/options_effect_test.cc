@@ -84,6 +84,8 @@ const std::map<std::string, Change>& changes() {
   const std::vector<const char*> adaptive = {"algo.kl.where=loss", "algo.kl.coef=0.1",
                                              "algo.kl.controller=adaptive",
                                              "pipeline.total_steps=3"};
+  const std::vector<const char*> kl_passes =
+      with(passes, {"algo.kl.where=loss", "algo.kl.coef=0.5"});
   const std::vector<const char*> mean_filter = {"pipeline.filter=mean",
                                                 "pipeline.filter_max_rounds=1"};
   const std::vector<const char*> sampler_weights =
@@ -102,12 +104,17 @@ const std::map<std::string, Change>& changes() {
       {"algo.clip_low", {"0", passes}},
       {"algo.correction.batch_normalize", {"true", sampler_weights}},
       {"algo.correction.high", {"0.5", sampler_weights}},
+      {"algo.correction.log_clamp", {"1e-5", sampler_weights}},
+      {"algo.correction.veto", {"0.99999", passes}},
       {"algo.correction.low", {"1.5", sampler_weights}},
       {"algo.correction.opsm_delta", {"1e-4", passes}},
       {"algo.cov_ratio", {"0.5", with(passes, {"algo.policy_loss=kl_cov"})}},
       {"algo.dro_beta", {"5", with(passes, {"algo.policy_loss=dro"})}},
       {"algo.dual_clip", {"1.001", passes}},
       {"algo.entropy_coef", {"0.5"}},
+      {"algo.kl.ratio", {"full", kl_passes}},
+      {"algo.kl.ratio_cap", {"1e-3", with(kl_passes, {"algo.kl.ratio=gradient"})}},
+      {"algo.kl.value_clamp", {"1e-6", kl_passes}},
       {"algo.kl.coef", {"0.5", {"algo.kl.where=loss", "optimizer.lr=0.05"}}},
       {"algo.gamma", {"0.5", {"algo.advantage=reinforce_pp"}}},
       {"algo.kl.horizon", {"20", adaptive}},
