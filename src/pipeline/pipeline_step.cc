@@ -128,6 +128,15 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
         c.late_scores + c.duplicate_scores + c.unknown_scores + c.nonfinite_scores);
 }
 
+// As in verl: generation over generated tokens, all else over the tokens of prompts and answers.
+void set_times_per_token(MetricList& m, double generated, double all) {
+  for (const char* phase : {"gen", "ref", "values", "adv", "update_critic", "update_actor"}) {
+    const auto spent = m.get(str("timing_s/", phase));
+    const double tokens = std::string_view(phase) == "gen" ? generated : all;
+    if (spent && tokens > 0) m.set(str("timing_per_token_ms/", phase), *spent * 1e3 / tokens);
+  }
+}
+
 }  // namespace
 
 MetricList Pipeline::Impl::step_metrics() {
@@ -154,6 +163,7 @@ MetricList Pipeline::Impl::step_metrics() {
       trained.get("response_length/mean").value_or(0) * trained.get("training/samples").value_or(0);
   const double prompts =
       trained.get("prompt_length/mean").value_or(0) * trained.get("training/samples").value_or(0);
+  set_times_per_token(m, generated, prompts + generated);
   m.set("perf/total_num_tokens", prompts + generated);
   m.set("perf/time_per_step", seconds(now() - times.begin));
   m.set("perf/throughput", rate(prompts + generated, now() - times.begin));

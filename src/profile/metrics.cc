@@ -45,7 +45,7 @@ std::string MetricList::to_json() const {
 MetricList MetricList::without_times() const {
   MetricList rest;
   for (const Metric& m : items_) {
-    if (m.name.starts_with("timing_s/") || m.name.starts_with("perf/")) continue;
+    if (m.name.starts_with("timing_") || m.name.starts_with("perf/")) continue;
     rest.items_.push_back(m);
   }
   return rest;

@@ -67,6 +67,9 @@ TEST(CriticRole, LearnsTheReturnsBesideThePolicy) {
     EXPECT_EQ(m.get("training/logprob_max_abs_diff"), 0.0);
     EXPECT_GT(m.get("timing_s/update_critic").value(), 0.0);
     EXPECT_GT(m.get("timing_s/values").value(), 0.0);
+    EXPECT_NEAR(m.get("timing_per_token_ms/values").value() * m.get("perf/total_num_tokens").value(),
+                m.get("timing_s/values").value() * 1e3, 1e-9);
+    EXPECT_GT(m.get("timing_per_token_ms/gen").value(), m.get("timing_s/gen").value());
   }
 }
 
