@@ -213,7 +213,8 @@ TEST(OptionDocuments, AllViolationsAreReportedAtOnceAndNothingIsTakenOver) {
       EXPECT_EQ(error.parts[i].location, locations[i]);
       EXPECT_TRUE(contains(error.message, error.parts[i].message));
     }
-    EXPECT_EQ(error.parts[1].nearest, std::vector<std::string>{"optimizer.lr"});
+    EXPECT_EQ(error.parts[1].nearest,
+              (std::vector<std::string>{"optimizer.lr", "critic.optimizer.lr"}));
   };
   check(expect_error(Code::kInvalidArgument,
                      [&] {
