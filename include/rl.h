@@ -713,8 +713,8 @@ typedef struct rl_sample_view {
   const int32_t* ids;
   size_t num_ids;
   size_t num_prompt;
-  const float*
-      logprobs; /* log softmax(logits / temperature)[id], nats: what importance ratios use */
+  const float* logprobs; /* log softmax(logits / temperature)[id], nats: what importance ratios use;
+                            optional: where a trainer needs them it computes them first */
   const float* logprobs_sampled; /* under the distribution drawn from, after all rules; optional */
   const uint64_t* versions;      /* of the weights that drew the token; optional: the trainer then
                                     compares no log-probs */
@@ -971,7 +971,8 @@ RL_API rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* s
 RL_API rl_status rl_pipeline_fail(rl_pipeline* pipeline, uint64_t sample_id, const char* reason,
                                   size_t reason_len, rl_error** err);
 
-/* Adds one row, written as a line of the data file. RL_TIMEOUT when the feed is full: try again
+/* Adds one row, written as a line of the data file; with algo.objective sft and dpo it has its
+ * answers too. RL_TIMEOUT when the feed is full: try again
  * after a step event. A row that cannot be used is RL_INVALID_ARGUMENT or another failure that
  * names its place, and is not added. RL_FAILED_PRECONDITION with data.path, after
  * rl_pipeline_finish_feed, or once the loop ended. Thread: any. */
@@ -1283,10 +1284,11 @@ RL_API rl_status rl_buffer_create(const rl_options* options, uint64_t max_sample
 /* Ends the buffer with its samples. Thread: any. */
 RL_API void rl_buffer_destroy(rl_buffer* buffer);
 
-/* Copies a scored sample into the buffer. RL_FAILED_PRECONDITION (not scored), RL_NON_FINITE
- * (reward or log-prob), RL_DUPLICATE (ordinal and slot are there), RL_OUT_OF_RANGE (slot,
- * num_prompt, temperature), RL_INVALID_ARGUMENT (what no buffer file may hold: an id or a time
- * below 0, a data_row below -1), RL_RESOURCE_EXHAUSTED (full). Thread: any. */
+/* Copies a sample into the buffer. RL_FAILED_PRECONDITION (not scored; with algo.objective sft and
+ * dpo none has to be), RL_NON_FINITE (reward or log-prob), RL_DUPLICATE (ordinal and slot are
+ * there), RL_OUT_OF_RANGE (slot, num_prompt, temperature), RL_INVALID_ARGUMENT (what no buffer file
+ * may hold: an id or a time below 0, a data_row below -1), RL_RESOURCE_EXHAUSTED (full). Thread:
+ * any. */
 RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err);
 
 /* Copies every sample of a batch into the buffer. It stops at the first that is refused, naming its
@@ -1373,9 +1375,18 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * (reward - mean) / (std + algo.adv_eps) over its group, std with n - 1 and divided by only with
  * algo.adv_norm_std (arXiv 2402.03300). Other estimators, losses, corrections and filters are those
  * of docs/algorithms.md. With algo.advantage = remax the sample of slot pipeline.samples_per_prompt
- * is the greedy answer of its group and is not trained on. Gradients are clipped to the global norm
- * optimizer.grad_clip and go to AdamW with decoupled weight decay (arXiv 1711.05101). A step whose
- * loss or norm is not finite leaves the weights and is counted in training/skipped_steps. */
+ * is the greedy answer of its group and is not trained on. Samples without log-probs are forwarded
+ * before the step, so that r is 1 in its first optimizer step (training/foreign_samples).
+ *
+ * With algo.objective = sft the loss is -log-prob of the trained tokens, with dpo that of pairs, the
+ * samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal. Rewards, advantages and stored
+ * log-probs are not read then; a sample that has no other half is RL_FAILED_PRECONDITION, and given
+ * advantages are RL_CONFLICT. dpo has the metrics "rewards/chosen", "rewards/rejected",
+ * "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected" and "nll_loss".
+ *
+ * Gradients are clipped to the global norm optimizer.grad_clip and go to AdamW with decoupled
+ * weight decay (arXiv 1711.05101). A step whose loss or norm is not finite leaves the weights and
+ * is counted in training/skipped_steps. */
 
 /* Reserves gradients, optimizer states and workspace. The model was opened with RL_USE_TRAIN.
  * options may be NULL: those of the model. Thread: any. */

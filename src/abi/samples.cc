@@ -84,11 +84,14 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
   sample.prompt_tokens = static_cast<int32_t>(view.num_prompt);
   take_top(sample, view);
   if (generated == 0) return;
-  require(view.logprobs, "sample.logprobs");
-  sample.logprobs.assign(view.logprobs, view.logprobs + generated);
-  sample.logprobs_sampled = view.logprobs_sampled != nullptr
-                                ? copy_or(view.logprobs_sampled, generated, 0.0f)
-                                : sample.logprobs;
+  if (view.logprobs != nullptr) {
+    sample.logprobs.assign(view.logprobs, view.logprobs + generated);
+    sample.logprobs_sampled = view.logprobs_sampled != nullptr
+                                  ? copy_or(view.logprobs_sampled, generated, 0.0f)
+                                  : sample.logprobs;
+  } else if (view.logprobs_sampled != nullptr) {
+    refuse("sample.logprobs", "is NULL but sample.logprobs_sampled is not");
+  }
   sample.versions = copy_or(view.versions, generated, kUnknownVersion);
   sample.loss_mask = copy_or(view.loss_mask, generated, uint8_t{1});
   check_logprobs(sample.logprobs, "sample.logprobs");
@@ -179,6 +182,9 @@ SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
 
 SamplePtr sample_from(const rl_sample_view& view) { return checked_sample(view, 1); }
 
-SamplePtr resumable_sample(const rl_sample_view& view) { return checked_sample(view, 0); }
+SamplePtr resumable_sample(const rl_sample_view& view) {
+  if (view.num_ids > view.num_prompt) require(view.logprobs, "sample.logprobs");
+  return checked_sample(view, 0);
+}
 
 }  // namespace rl::abi

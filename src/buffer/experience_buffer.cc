@@ -11,13 +11,14 @@ namespace {
 
 constexpr auto kMaxGroupSize = static_cast<int64_t>(kMaxGroupSamples);
 
-void check_sample(const SamplePtr& sample, int64_t group_size) {
+void check_sample(const SamplePtr& sample, int64_t group_size, bool needs_scores) {
   if (sample == nullptr) throw Error(Code::kInvalidArgument, "the sample is null");
   const Sample& s = *sample;
   if (s.purpose != Purpose::kTrain) {
     throw Error(Code::kInvalidArgument, sample_name(s) + " is one of an evaluation");
   }
-  if (!s.scored) throw Error(Code::kFailedPrecondition, sample_name(s) + " is not scored");
+  if (needs_scores && !s.scored)
+    throw Error(Code::kFailedPrecondition, sample_name(s) + " is not scored");
   if (!std::isfinite(s.reward)) {
     throw Error(Code::kNonFinite, str("the reward of ", sample_name(s), " is ", s.reward));
   }
@@ -30,8 +31,8 @@ void check_sample(const SamplePtr& sample, int64_t group_size) {
 
 }  // namespace
 
-ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity)
-    : group_size_(group_size), capacity_(capacity) {
+ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity, bool needs_scores)
+    : group_size_(group_size), capacity_(capacity), needs_scores_(needs_scores) {
   if (group_size < 1 || group_size > kMaxGroupSize) {
     throw Error(Code::kOutOfRange, str("group size ", group_size, " is outside 1..", kMaxGroupSize))
         .with_key("group_size");
@@ -44,13 +45,13 @@ ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity)
 }
 
 void ExperienceBuffer::put(SamplePtr sample) {
-  check_sample(sample, group_size_);
+  check_sample(sample, group_size_, needs_scores_);
   const std::lock_guard lock(mutex_);
   put_locked(std::move(sample));
 }
 
 void ExperienceBuffer::put_all(std::vector<SamplePtr> samples) {
-  for (const SamplePtr& s : samples) check_sample(s, group_size_);
+  for (const SamplePtr& s : samples) check_sample(s, group_size_, needs_scores_);
   const std::lock_guard lock(mutex_);
   size_t done = 0;
   try {

@@ -1,4 +1,4 @@
-// Scored samples on their way to the trainer. Samples gather into groups by ordinal; a group can be
+// Samples on their way to the trainer, scored or given answers. Samples gather into groups by ordinal; a group can be
 // taken once it has all its slots, so a batch never holds a part of one. What is held can be saved:
 // every sample obeys the rules of its document. Thread-safe.
 #pragma once
@@ -14,8 +14,9 @@ namespace rl {
 
 class ExperienceBuffer {
  public:
-  // group_size is 1..kMaxGroupSamples; at most capacity samples are held.
-  ExperienceBuffer(int64_t group_size, int64_t capacity);
+  // group_size is 1..kMaxGroupSamples; at most capacity samples are held. needs_scores: those that
+  // have none are refused.
+  ExperienceBuffer(int64_t group_size, int64_t capacity, bool needs_scores = true);
 
   // Errors: kInvalidArgument (null, of an evaluation, require_storable), kFailedPrecondition (not
   // scored), kNonFinite (reward), kDuplicate (same ordinal and slot), kOutOfRange (slot),
@@ -39,6 +40,7 @@ class ExperienceBuffer {
   void erase_locked(const Sample& sample);
 
   const int64_t group_size_, capacity_;
+  const bool needs_scores_;
   mutable std::mutex mutex_;
   std::map<uint64_t, std::map<uint32_t, SamplePtr>> groups_;
   int64_t num_samples_ = 0;

@@ -24,23 +24,19 @@ constexpr OptionCondition kConditions_1[] = {
      "gdpo", "", ""},
 };
 constexpr OptionCondition kConditions_2[] = {
+    {"algo.adv_ddof", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_3[] = {
     {"algo.adv_eps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.adv_norm_std", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_3[] = {
-    {"algo.adv_eps", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "grpo", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "grpo_passk", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "gdpo", "", ""},
-};
 constexpr OptionCondition kConditions_4[] = {
-    {"algo.adv_norm_std", OptionCondition::kChanged,
+    {"algo.adv_eps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "grpo", "", ""},
@@ -50,36 +46,64 @@ constexpr OptionCondition kConditions_4[] = {
      "gdpo", "", ""},
 };
 constexpr OptionCondition kConditions_5[] = {
-    {"algo.adv_singleton", OptionCondition::kChanged,
+    {"algo.adv_eps", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "gae", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
 };
 constexpr OptionCondition kConditions_6[] = {
-    {"algo.adv_singleton", OptionCondition::kChanged,
+    {"algo.adv_norm_std", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "reinforce_pp", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo_passk", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gdpo", "", ""},
 };
 constexpr OptionCondition kConditions_7[] = {
-    {"algo.adv_singleton", OptionCondition::kChanged,
+    {"algo.adv_norm_std", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "remax", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
 };
 constexpr OptionCondition kConditions_8[] = {
     {"algo.adv_singleton", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
-     "custom", "", ""},
+     "gae", "", ""},
 };
 constexpr OptionCondition kConditions_9[] = {
+    {"algo.adv_singleton", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "reinforce_pp", "", ""},
+};
+constexpr OptionCondition kConditions_10[] = {
+    {"algo.adv_singleton", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "remax", "", ""},
+};
+constexpr OptionCondition kConditions_11[] = {
+    {"algo.adv_singleton", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "custom", "", ""},
+};
+constexpr OptionCondition kConditions_12[] = {
+    {"algo.adv_singleton", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_13[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.adv_norm_std", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_10[] = {
+constexpr OptionCondition kConditions_14[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -89,13 +113,25 @@ constexpr OptionCondition kConditions_10[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_11[] = {
+constexpr OptionCondition kConditions_15[] = {
+    {"algo.adv_std_scope", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_16[] = {
     {"algo.advantage", OptionCondition::kIs,
      "gdpo", "", ""},
     {"algo.gdpo_weights", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_12[] = {
+constexpr OptionCondition kConditions_17[] = {
+    {"algo.advantage", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_18[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kIs,
      "1", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -106,24 +142,32 @@ constexpr OptionCondition kConditions_12[] = {
      "remax", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "custom", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "rl", "", ""},
 };
-constexpr OptionCondition kConditions_13[] = {
+constexpr OptionCondition kConditions_19[] = {
     {"algo.clip_cov_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_14[] = {
+constexpr OptionCondition kConditions_20[] = {
     {"algo.clip_cov_low", OptionCondition::kAtLeast,
      "", "algo.clip_cov_high", ""},
 };
-constexpr OptionCondition kConditions_15[] = {
+constexpr OptionCondition kConditions_21[] = {
     {"algo.clip_cov_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_16[] = {
+constexpr OptionCondition kConditions_22[] = {
+    {"algo.clip_high", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_23[] = {
     {"algo.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -141,7 +185,13 @@ constexpr OptionCondition kConditions_16[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_17[] = {
+constexpr OptionCondition kConditions_24[] = {
+    {"algo.clip_low", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_25[] = {
     {"algo.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -159,19 +209,25 @@ constexpr OptionCondition kConditions_17[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_18[] = {
+constexpr OptionCondition kConditions_26[] = {
     {"algo.correction.batch_normalize", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_19[] = {
+constexpr OptionCondition kConditions_27[] = {
+    {"algo.correction.decoupled", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_28[] = {
     {"algo.correction.high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_20[] = {
+constexpr OptionCondition kConditions_29[] = {
     {"algo.correction.is", OptionCondition::kIsNot,
      "none", "", ""},
     {"algo.correction.decoupled", OptionCondition::kIs,
@@ -183,35 +239,47 @@ constexpr OptionCondition kConditions_20[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_21[] = {
+constexpr OptionCondition kConditions_30[] = {
     {"algo.correction.log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_22[] = {
+constexpr OptionCondition kConditions_31[] = {
     {"algo.correction.low", OptionCondition::kAbove,
      "", "algo.correction.high", ""},
 };
-constexpr OptionCondition kConditions_23[] = {
+constexpr OptionCondition kConditions_32[] = {
     {"algo.correction.low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_24[] = {
+constexpr OptionCondition kConditions_33[] = {
     {"algo.correction.mode", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_25[] = {
+constexpr OptionCondition kConditions_34[] = {
+    {"algo.correction.opsm_delta", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_35[] = {
+    {"algo.correction.rs", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_36[] = {
     {"algo.correction.rs_bounds", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.rs", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_26[] = {
+constexpr OptionCondition kConditions_37[] = {
     {"algo.cov_ratio", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -219,19 +287,55 @@ constexpr OptionCondition kConditions_26[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_27[] = {
+constexpr OptionCondition kConditions_38[] = {
     {"algo.critic_warmup_steps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_28[] = {
+constexpr OptionCondition kConditions_39[] = {
+    {"algo.dpo.beta", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_40[] = {
+    {"algo.dpo.ipo", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_41[] = {
+    {"algo.dpo.label_smoothing", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.dpo.ipo", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_42[] = {
+    {"algo.dpo.label_smoothing", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_43[] = {
+    {"algo.dpo.nll_coef", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_44[] = {
     {"algo.dro_beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dro", "", ""},
 };
-constexpr OptionCondition kConditions_29[] = {
+constexpr OptionCondition kConditions_45[] = {
+    {"algo.dual_clip", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_46[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -239,13 +343,19 @@ constexpr OptionCondition kConditions_29[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_30[] = {
+constexpr OptionCondition kConditions_47[] = {
+    {"algo.entropy_coef", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_48[] = {
     {"algo.gae_masked", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_31[] = {
+constexpr OptionCondition kConditions_49[] = {
     {"algo.gamma", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -255,7 +365,7 @@ constexpr OptionCondition kConditions_31[] = {
     {"algo.kl.spread", OptionCondition::kIs,
      "sample", "", ""},
 };
-constexpr OptionCondition kConditions_32[] = {
+constexpr OptionCondition kConditions_50[] = {
     {"algo.gdpo_weights", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -263,121 +373,145 @@ constexpr OptionCondition kConditions_32[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_33[] = {
+constexpr OptionCondition kConditions_51[] = {
     {"algo.gspo_gradient", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "gspo", "", ""},
 };
-constexpr OptionCondition kConditions_34[] = {
+constexpr OptionCondition kConditions_52[] = {
     {"algo.kl.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_35[] = {
+constexpr OptionCondition kConditions_53[] = {
     {"algo.kl.controller", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_36[] = {
+constexpr OptionCondition kConditions_54[] = {
     {"algo.kl.estimator", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_37[] = {
+constexpr OptionCondition kConditions_55[] = {
     {"algo.kl.horizon", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_38[] = {
+constexpr OptionCondition kConditions_56[] = {
     {"algo.kl.ratio", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "loss", "", ""},
 };
-constexpr OptionCondition kConditions_39[] = {
+constexpr OptionCondition kConditions_57[] = {
     {"algo.kl.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.ratio", OptionCondition::kIsNot,
      "gradient", "", ""},
 };
-constexpr OptionCondition kConditions_40[] = {
+constexpr OptionCondition kConditions_58[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_41[] = {
+constexpr OptionCondition kConditions_59[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_42[] = {
+constexpr OptionCondition kConditions_60[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_43[] = {
+constexpr OptionCondition kConditions_61[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_44[] = {
+constexpr OptionCondition kConditions_62[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "reward", "", ""},
 };
-constexpr OptionCondition kConditions_45[] = {
+constexpr OptionCondition kConditions_63[] = {
     {"algo.kl.target", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_46[] = {
+constexpr OptionCondition kConditions_64[] = {
     {"algo.kl.value_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_47[] = {
+constexpr OptionCondition kConditions_65[] = {
     {"algo.kl.where", OptionCondition::kIs,
      "reward", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_48[] = {
+constexpr OptionCondition kConditions_66[] = {
+    {"algo.kl.where", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_67[] = {
     {"algo.kl_cov_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_49[] = {
+constexpr OptionCondition kConditions_68[] = {
     {"algo.lambda", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_50[] = {
+constexpr OptionCondition kConditions_69[] = {
     {"algo.loss_agg", OptionCondition::kIs,
      "seq_mean_token_sum_norm", "", ""},
     {"algo.loss_scale_factor", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_51[] = {
+constexpr OptionCondition kConditions_70[] = {
+    {"algo.loss_agg", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_71[] = {
     {"algo.loss_scale_factor", OptionCondition::kChanged,
      "", "", ""},
     {"algo.loss_agg", OptionCondition::kIsNot,
      "seq_mean_token_sum_norm", "", ""},
 };
-constexpr OptionCondition kConditions_52[] = {
+constexpr OptionCondition kConditions_72[] = {
+    {"algo.policy_loss", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_73[] = {
+    {"algo.ratio_cap", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_74[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -387,55 +521,61 @@ constexpr OptionCondition kConditions_52[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dppo_kl", "", ""},
 };
-constexpr OptionCondition kConditions_53[] = {
+constexpr OptionCondition kConditions_75[] = {
+    {"algo.ratio_log_clamp", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_76[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gmpo", "", ""},
 };
-constexpr OptionCondition kConditions_54[] = {
+constexpr OptionCondition kConditions_77[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gpg", "", ""},
 };
-constexpr OptionCondition kConditions_55[] = {
+constexpr OptionCondition kConditions_78[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_56[] = {
+constexpr OptionCondition kConditions_79[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_57[] = {
+constexpr OptionCondition kConditions_80[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_58[] = {
+constexpr OptionCondition kConditions_81[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_59[] = {
+constexpr OptionCondition kConditions_82[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_60[] = {
+constexpr OptionCondition kConditions_83[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_61[] = {
+constexpr OptionCondition kConditions_84[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.clip_low", OptionCondition::kIs,
@@ -443,327 +583,397 @@ constexpr OptionCondition kConditions_61[] = {
     {"algo.reward.clip_high", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_62[] = {
+constexpr OptionCondition kConditions_85[] = {
+    {"algo.reward.clip_high", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_86[] = {
+    {"algo.reward.clip_low", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_87[] = {
     {"algo.reward.clip_low", OptionCondition::kAbove,
      "", "algo.reward.clip_high", ""},
 };
-constexpr OptionCondition kConditions_63[] = {
+constexpr OptionCondition kConditions_88[] = {
+    {"algo.reward.normalize", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_89[] = {
+    {"algo.reward.overlong_buffer", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_90[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_64[] = {
+constexpr OptionCondition kConditions_91[] = {
     {"algo.reward.overlong_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.overlong_buffer", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_65[] = {
+constexpr OptionCondition kConditions_92[] = {
+    {"algo.reward.truncation_penalty", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_93[] = {
     {"algo.sapo_tau_neg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_66[] = {
+constexpr OptionCondition kConditions_94[] = {
     {"algo.sapo_tau_pos", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_67[] = {
+constexpr OptionCondition kConditions_95[] = {
     {"algo.value_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_68[] = {
+constexpr OptionCondition kConditions_96[] = {
+    {"algo.whiten", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_97[] = {
     {"checkpoint.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_69[] = {
+constexpr OptionCondition kConditions_98[] = {
     {"checkpoint.keep_last", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_70[] = {
+constexpr OptionCondition kConditions_99[] = {
     {"checkpoint.resume", OptionCondition::kIs,
      "auto", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_71[] = {
+constexpr OptionCondition kConditions_100[] = {
     {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_72[] = {
+constexpr OptionCondition kConditions_101[] = {
     {"critic.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_73[] = {
+constexpr OptionCondition kConditions_102[] = {
     {"critic.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_74[] = {
+constexpr OptionCondition kConditions_103[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_75[] = {
+constexpr OptionCondition kConditions_104[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_76[] = {
+constexpr OptionCondition kConditions_105[] = {
     {"critic.optimizer.grad_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_77[] = {
+constexpr OptionCondition kConditions_106[] = {
     {"critic.optimizer.lr", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_78[] = {
+constexpr OptionCondition kConditions_107[] = {
     {"critic.optimizer.weight_decay", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_79[] = {
+constexpr OptionCondition kConditions_108[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_80[] = {
+constexpr OptionCondition kConditions_109[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_81[] = {
+constexpr OptionCondition kConditions_110[] = {
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
     {"engine.max_model_len", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_82[] = {
+constexpr OptionCondition kConditions_111[] = {
     {"engine.graph_batch_sizes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_83[] = {
+constexpr OptionCondition kConditions_112[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_84[] = {
+constexpr OptionCondition kConditions_113[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kChanged,
      "", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_85[] = {
+constexpr OptionCondition kConditions_114[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_86[] = {
+constexpr OptionCondition kConditions_115[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_87[] = {
+constexpr OptionCondition kConditions_116[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_88[] = {
+constexpr OptionCondition kConditions_117[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_89[] = {
+constexpr OptionCondition kConditions_118[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_90[] = {
+constexpr OptionCondition kConditions_119[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_91[] = {
+constexpr OptionCondition kConditions_120[] = {
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_92[] = {
+constexpr OptionCondition kConditions_121[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_93[] = {
+constexpr OptionCondition kConditions_122[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_94[] = {
+constexpr OptionCondition kConditions_123[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_95[] = {
+constexpr OptionCondition kConditions_124[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_96[] = {
+constexpr OptionCondition kConditions_125[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_97[] = {
+constexpr OptionCondition kConditions_126[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_98[] = {
+constexpr OptionCondition kConditions_127[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_99[] = {
+constexpr OptionCondition kConditions_128[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_100[] = {
+constexpr OptionCondition kConditions_129[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_101[] = {
+constexpr OptionCondition kConditions_130[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_102[] = {
+constexpr OptionCondition kConditions_131[] = {
     {"model.critic_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_103[] = {
+constexpr OptionCondition kConditions_132[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_104[] = {
+constexpr OptionCondition kConditions_133[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_105[] = {
+constexpr OptionCondition kConditions_134[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_106[] = {
+constexpr OptionCondition kConditions_135[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_107[] = {
+constexpr OptionCondition kConditions_136[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_108[] = {
+constexpr OptionCondition kConditions_137[] = {
+    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_138[] = {
+    {"pipeline.filter", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_139[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_109[] = {
+constexpr OptionCondition kConditions_140[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_110[] = {
+constexpr OptionCondition kConditions_141[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_111[] = {
+constexpr OptionCondition kConditions_142[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_112[] = {
+constexpr OptionCondition kConditions_143[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_113[] = {
+constexpr OptionCondition kConditions_144[] = {
+    {"pipeline.overlong_filter", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_145[] = {
+    {"pipeline.repetition_filter", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_146[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_114[] = {
+constexpr OptionCondition kConditions_147[] = {
+    {"pipeline.samples_per_prompt", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_148[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_115[] = {
+constexpr OptionCondition kConditions_149[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_116[] = {
+constexpr OptionCondition kConditions_150[] = {
     {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_117[] = {
+constexpr OptionCondition kConditions_151[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -779,19 +989,19 @@ constexpr OptionCondition kConditions_117[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_118[] = {
+constexpr OptionCondition kConditions_152[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_119[] = {
+constexpr OptionCondition kConditions_153[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_120[] = {
+constexpr OptionCondition kConditions_154[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -807,101 +1017,129 @@ constexpr OptionCondition kConditions_120[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_121[] = {
+constexpr OptionCondition kConditions_155[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "rl", "", ""},
 };
-constexpr OptionCondition kConditions_122[] = {
+constexpr OptionCondition kConditions_156[] = {
+    {"engine.max_model_len", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"sampling.max_new_tokens", OptionCondition::kAtLeast,
+     "", "engine.max_model_len", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"eval.path", OptionCondition::kIsNot,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_157[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_123[] = {
+constexpr OptionCondition kConditions_158[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_124[] = {
+constexpr OptionCondition kConditions_159[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_125[] = {
+constexpr OptionCondition kConditions_160[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_126[] = {
+constexpr OptionCondition kConditions_161[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_127[] = {
+constexpr OptionCondition kConditions_162[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_128[] = {
+constexpr OptionCondition kConditions_163[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_129[] = {
+constexpr OptionCondition kConditions_164[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_130[] = {
+constexpr OptionCondition kConditions_165[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_131[] = {
+constexpr OptionCondition kConditions_166[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_132[] = {
+constexpr OptionCondition kConditions_167[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_133[] = {
+constexpr OptionCondition kConditions_168[] = {
+    {"trainer.global_batch_size", OptionCondition::kAbove,
+     "", "pipeline.prompts_per_step", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_169[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
+    {"algo.objective", OptionCondition::kIs,
+     "rl", "", ""},
 };
-constexpr OptionCondition kConditions_134[] = {
+constexpr OptionCondition kConditions_170[] = {
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_135[] = {
+constexpr OptionCondition kConditions_171[] = {
     {"trainer.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_136[] = {
+constexpr OptionCondition kConditions_172[] = {
+    {"trainer.num_minibatches", OptionCondition::kAbove,
+     "", "pipeline.prompts_per_step", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_173[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
+    {"algo.objective", OptionCondition::kIs,
+     "rl", "", ""},
 };
-constexpr OptionCondition kConditions_137[] = {
+constexpr OptionCondition kConditions_174[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.global_batch_size", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_138[] = {
+constexpr OptionCondition kConditions_175[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -917,13 +1155,13 @@ constexpr OptionCondition kConditions_138[] = {
     {"reference.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_139[] = {
+constexpr OptionCondition kConditions_176[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_140[] = {
+constexpr OptionCondition kConditions_177[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -931,7 +1169,7 @@ constexpr OptionCondition kConditions_140[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_141[] = {
+constexpr OptionCondition kConditions_178[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -946,399 +1184,497 @@ constexpr OptionRule kRules[] = {
      "{algo.adv_norm_std}"},
     {"algo.adv_ddof", "algo.advantage", kConditions_1, 4,
      "algo.adv_ddof = {algo.adv_ddof} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.adv_eps", "algo.adv_norm_std", kConditions_2, 2,
+    {"algo.adv_ddof", "algo.objective", kConditions_2, 2,
+     "algo.adv_ddof = {algo.adv_ddof} has no effect while algo.objective is {algo.objective}"},
+    {"algo.adv_eps", "algo.adv_norm_std", kConditions_3, 2,
      "algo.adv_eps = {algo.adv_eps} has no effect while algo.adv_norm_std is {algo.adv_norm_std}"},
-    {"algo.adv_eps", "algo.advantage", kConditions_3, 4,
+    {"algo.adv_eps", "algo.advantage", kConditions_4, 4,
      "algo.adv_eps = {algo.adv_eps} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.adv_norm_std", "algo.advantage", kConditions_4, 4,
+    {"algo.adv_eps", "algo.objective", kConditions_5, 2,
+     "algo.adv_eps = {algo.adv_eps} has no effect while algo.objective is {algo.objective}"},
+    {"algo.adv_norm_std", "algo.advantage", kConditions_6, 4,
      "algo.adv_norm_std = {algo.adv_norm_std} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.adv_singleton", "algo.advantage", kConditions_5, 2,
-     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
-     "{algo.advantage}"},
-    {"algo.adv_singleton", "algo.advantage", kConditions_6, 2,
-     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
-     "{algo.advantage}"},
-    {"algo.adv_singleton", "algo.advantage", kConditions_7, 2,
-     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
-     "{algo.advantage}"},
+    {"algo.adv_norm_std", "algo.objective", kConditions_7, 2,
+     "algo.adv_norm_std = {algo.adv_norm_std} has no effect while algo.objective is "
+     "{algo.objective}"},
     {"algo.adv_singleton", "algo.advantage", kConditions_8, 2,
      "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.adv_std_scope", "algo.adv_norm_std", kConditions_9, 2,
+    {"algo.adv_singleton", "algo.advantage", kConditions_9, 2,
+     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
+     "{algo.advantage}"},
+    {"algo.adv_singleton", "algo.advantage", kConditions_10, 2,
+     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
+     "{algo.advantage}"},
+    {"algo.adv_singleton", "algo.advantage", kConditions_11, 2,
+     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
+     "{algo.advantage}"},
+    {"algo.adv_singleton", "algo.objective", kConditions_12, 2,
+     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.adv_std_scope", "algo.adv_norm_std", kConditions_13, 2,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.adv_norm_std is "
      "{algo.adv_norm_std}"},
-    {"algo.adv_std_scope", "algo.advantage", kConditions_10, 4,
+    {"algo.adv_std_scope", "algo.advantage", kConditions_14, 4,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.advantage", "algo.gdpo_weights", kConditions_11, 2,
+    {"algo.adv_std_scope", "algo.objective", kConditions_15, 2,
+     "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.advantage", "algo.gdpo_weights", kConditions_16, 2,
      "algo.advantage = gdpo needs the weights of its kinds of reward, but algo.gdpo_weights is "
      "empty"},
-    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_12, 5,
+    {"algo.advantage", "algo.objective", kConditions_17, 2,
+     "algo.advantage = {algo.advantage} has no effect while algo.objective is {algo.objective}"},
+    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_18, 6,
      "algo.advantage = {algo.advantage} compares the samples of a prompt, but "
      "pipeline.samples_per_prompt is 1: there is nothing to compare with"},
-    {"algo.clip_cov_high", "algo.policy_loss", kConditions_13, 2,
+    {"algo.clip_cov_high", "algo.policy_loss", kConditions_19, 2,
      "algo.clip_cov_high = {algo.clip_cov_high} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.clip_cov_low", "algo.clip_cov_high", kConditions_14, 1,
+    {"algo.clip_cov_low", "algo.clip_cov_high", kConditions_20, 1,
      "algo.clip_cov_low is {algo.clip_cov_low} and leaves no covariance below "
      "algo.clip_cov_high, which is {algo.clip_cov_high}"},
-    {"algo.clip_cov_low", "algo.policy_loss", kConditions_15, 2,
+    {"algo.clip_cov_low", "algo.policy_loss", kConditions_21, 2,
      "algo.clip_cov_low = {algo.clip_cov_low} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.clip_high", "algo.policy_loss", kConditions_16, 8,
+    {"algo.clip_high", "algo.objective", kConditions_22, 2,
+     "algo.clip_high = {algo.clip_high} has no effect while algo.objective is {algo.objective}"},
+    {"algo.clip_high", "algo.policy_loss", kConditions_23, 8,
      "algo.clip_high = {algo.clip_high} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.clip_low", "algo.policy_loss", kConditions_17, 8,
+    {"algo.clip_low", "algo.objective", kConditions_24, 2,
+     "algo.clip_low = {algo.clip_low} has no effect while algo.objective is {algo.objective}"},
+    {"algo.clip_low", "algo.policy_loss", kConditions_25, 8,
      "algo.clip_low = {algo.clip_low} has no effect while algo.policy_loss is {algo.policy_loss}"},
-    {"algo.correction.batch_normalize", "algo.correction.is", kConditions_18, 2,
+    {"algo.correction.batch_normalize", "algo.correction.is", kConditions_26, 2,
      "algo.correction.batch_normalize = {algo.correction.batch_normalize} has no effect while "
      "algo.correction.is is {algo.correction.is}"},
-    {"algo.correction.high", "algo.correction.is", kConditions_19, 2,
+    {"algo.correction.decoupled", "algo.objective", kConditions_27, 2,
+     "algo.correction.decoupled = {algo.correction.decoupled} has no effect while algo.objective "
+     "is {algo.objective}"},
+    {"algo.correction.high", "algo.correction.is", kConditions_28, 2,
      "algo.correction.high = {algo.correction.high} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.is", "algo.correction.decoupled", kConditions_20, 5,
+    {"algo.correction.is", "algo.correction.decoupled", kConditions_29, 5,
      "algo.correction.is = {algo.correction.is} would count the mismatch twice: without "
      "algo.correction.decoupled the ratio of algo.policy_loss = {algo.policy_loss} is against "
      "the sampler already"},
-    {"algo.correction.log_clamp", "algo.correction.is", kConditions_21, 2,
+    {"algo.correction.log_clamp", "algo.correction.is", kConditions_30, 2,
      "algo.correction.log_clamp = {algo.correction.log_clamp} has no effect while "
      "algo.correction.is is {algo.correction.is}"},
-    {"algo.correction.low", "algo.correction.high", kConditions_22, 1,
+    {"algo.correction.low", "algo.correction.high", kConditions_31, 1,
      "algo.correction.low is {algo.correction.low} but algo.correction.high is "
      "{algo.correction.high}"},
-    {"algo.correction.low", "algo.correction.is", kConditions_23, 2,
+    {"algo.correction.low", "algo.correction.is", kConditions_32, 2,
      "algo.correction.low = {algo.correction.low} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.mode", "algo.correction.is", kConditions_24, 2,
+    {"algo.correction.mode", "algo.correction.is", kConditions_33, 2,
      "algo.correction.mode = {algo.correction.mode} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.rs_bounds", "algo.correction.rs", kConditions_25, 2,
+    {"algo.correction.opsm_delta", "algo.objective", kConditions_34, 2,
+     "algo.correction.opsm_delta = {algo.correction.opsm_delta} has no effect while "
+     "algo.objective is {algo.objective}"},
+    {"algo.correction.rs", "algo.objective", kConditions_35, 2,
+     "algo.correction.rs = {algo.correction.rs} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.correction.rs_bounds", "algo.correction.rs", kConditions_36, 2,
      "algo.correction.rs_bounds = {algo.correction.rs_bounds} has no effect while "
      "algo.correction.rs is {algo.correction.rs}"},
-    {"algo.cov_ratio", "algo.policy_loss", kConditions_26, 3,
+    {"algo.cov_ratio", "algo.policy_loss", kConditions_37, 3,
      "algo.cov_ratio = {algo.cov_ratio} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.critic_warmup_steps", "algo.advantage", kConditions_27, 2,
+    {"algo.critic_warmup_steps", "algo.advantage", kConditions_38, 2,
      "algo.critic_warmup_steps = {algo.critic_warmup_steps} has no effect while algo.advantage "
      "is {algo.advantage}"},
-    {"algo.dro_beta", "algo.policy_loss", kConditions_28, 2,
+    {"algo.dpo.beta", "algo.objective", kConditions_39, 2,
+     "algo.dpo.beta = {algo.dpo.beta} has no effect while algo.objective is {algo.objective}"},
+    {"algo.dpo.ipo", "algo.objective", kConditions_40, 2,
+     "algo.dpo.ipo = {algo.dpo.ipo} has no effect while algo.objective is {algo.objective}"},
+    {"algo.dpo.label_smoothing", "algo.dpo.ipo", kConditions_41, 2,
+     "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.dpo.ipo is "
+     "{algo.dpo.ipo}"},
+    {"algo.dpo.label_smoothing", "algo.objective", kConditions_42, 2,
+     "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.objective "
+     "is {algo.objective}"},
+    {"algo.dpo.nll_coef", "algo.objective", kConditions_43, 2,
+     "algo.dpo.nll_coef = {algo.dpo.nll_coef} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.dro_beta", "algo.policy_loss", kConditions_44, 2,
      "algo.dro_beta = {algo.dro_beta} has no effect while algo.policy_loss is {algo.policy_loss}"},
-    {"algo.dual_clip", "algo.policy_loss", kConditions_29, 3,
+    {"algo.dual_clip", "algo.objective", kConditions_45, 2,
+     "algo.dual_clip = {algo.dual_clip} has no effect while algo.objective is {algo.objective}"},
+    {"algo.dual_clip", "algo.policy_loss", kConditions_46, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.gae_masked", "algo.advantage", kConditions_30, 2,
+    {"algo.entropy_coef", "algo.objective", kConditions_47, 2,
+     "algo.entropy_coef = {algo.entropy_coef} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.gae_masked", "algo.advantage", kConditions_48, 2,
      "algo.gae_masked = {algo.gae_masked} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gamma", "algo.advantage", kConditions_31, 4,
+    {"algo.gamma", "algo.advantage", kConditions_49, 4,
      "algo.gamma = {algo.gamma} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gdpo_weights", "algo.advantage", kConditions_32, 3,
+    {"algo.gdpo_weights", "algo.advantage", kConditions_50, 3,
      "algo.gdpo_weights = {algo.gdpo_weights} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.gspo_gradient", "algo.policy_loss", kConditions_33, 2,
+    {"algo.gspo_gradient", "algo.policy_loss", kConditions_51, 2,
      "algo.gspo_gradient = {algo.gspo_gradient} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.kl.coef", "algo.kl.where", kConditions_34, 2,
+    {"algo.kl.coef", "algo.kl.where", kConditions_52, 2,
      "algo.kl.coef = {algo.kl.coef} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.controller", "algo.kl.where", kConditions_35, 2,
+    {"algo.kl.controller", "algo.kl.where", kConditions_53, 2,
      "algo.kl.controller = {algo.kl.controller} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.estimator", "algo.kl.where", kConditions_36, 2,
+    {"algo.kl.estimator", "algo.kl.where", kConditions_54, 2,
      "algo.kl.estimator = {algo.kl.estimator} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.horizon", "algo.kl.controller", kConditions_37, 2,
+    {"algo.kl.horizon", "algo.kl.controller", kConditions_55, 2,
      "algo.kl.horizon = {algo.kl.horizon} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.ratio", "algo.kl.where", kConditions_38, 2,
+    {"algo.kl.ratio", "algo.kl.where", kConditions_56, 2,
      "algo.kl.ratio = {algo.kl.ratio} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.ratio_cap", "algo.kl.ratio", kConditions_39, 2,
+    {"algo.kl.ratio_cap", "algo.kl.ratio", kConditions_57, 2,
      "algo.kl.ratio_cap = {algo.kl.ratio_cap} has no effect while algo.kl.ratio is "
      "{algo.kl.ratio}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_40, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_58, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_41, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_59, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_42, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_60, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_43, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_61, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.kl.where", kConditions_44, 2,
+    {"algo.kl.spread", "algo.kl.where", kConditions_62, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.target", "algo.kl.controller", kConditions_45, 2,
+    {"algo.kl.target", "algo.kl.controller", kConditions_63, 2,
      "algo.kl.target = {algo.kl.target} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.value_clamp", "algo.kl.where", kConditions_46, 2,
+    {"algo.kl.value_clamp", "algo.kl.where", kConditions_64, 2,
      "algo.kl.value_clamp = {algo.kl.value_clamp} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.where", "algo.advantage", kConditions_47, 2,
+    {"algo.kl.where", "algo.advantage", kConditions_65, 2,
      "algo.kl.where = reward changes the one reward of a sample, but algo.advantage = gdpo reads "
      "its parts"},
-    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_48, 2,
+    {"algo.kl.where", "algo.objective", kConditions_66, 2,
+     "algo.kl.where = {algo.kl.where} has no effect while algo.objective is {algo.objective}"},
+    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_67, 2,
      "algo.kl_cov_coef = {algo.kl_cov_coef} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.lambda", "algo.advantage", kConditions_49, 2,
+    {"algo.lambda", "algo.advantage", kConditions_68, 2,
      "algo.lambda = {algo.lambda} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_50, 2,
+    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_69, 2,
      "algo.loss_agg = seq_mean_token_sum_norm divides by algo.loss_scale_factor, which is 0"},
-    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_51, 2,
+    {"algo.loss_agg", "algo.objective", kConditions_70, 2,
+     "algo.loss_agg = {algo.loss_agg} has no effect while algo.objective is {algo.objective}"},
+    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_71, 2,
      "algo.loss_scale_factor = {algo.loss_scale_factor} has no effect while algo.loss_agg is "
      "{algo.loss_agg}"},
-    {"algo.ratio_cap", "algo.policy_loss", kConditions_52, 4,
+    {"algo.policy_loss", "algo.objective", kConditions_72, 2,
+     "algo.policy_loss = {algo.policy_loss} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.ratio_cap", "algo.objective", kConditions_73, 2,
+     "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.objective is {algo.objective}"},
+    {"algo.ratio_cap", "algo.policy_loss", kConditions_74, 4,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_53, 2,
+    {"algo.ratio_log_clamp", "algo.objective", kConditions_75, 2,
+     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_76, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_54, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_77, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_55, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_78, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_56, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_79, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_57, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_80, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= gae has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_58, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_81, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= reinforce_pp has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_59, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_82, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= remax has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_60, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_83, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
      "= custom the host's function does it"},
-    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_61, 3,
+    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_84, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "
      "{algo.reward.clip_low}"},
-    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_62, 1,
+    {"algo.reward.clip_high", "algo.objective", kConditions_85, 2,
+     "algo.reward.clip_high = {algo.reward.clip_high} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.reward.clip_low", "algo.objective", kConditions_86, 2,
+     "algo.reward.clip_low = {algo.reward.clip_low} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_87, 1,
      "algo.reward.clip_low is {algo.reward.clip_low} but algo.reward.clip_high is "
      "{algo.reward.clip_high}"},
-    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_63, 1,
+    {"algo.reward.normalize", "algo.objective", kConditions_88, 2,
+     "algo.reward.normalize = {algo.reward.normalize} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.reward.overlong_buffer", "algo.objective", kConditions_89, 2,
+     "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
+     "algo.objective is {algo.objective}"},
+    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_90, 1,
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but an answer has at most "
      "sampling.max_new_tokens = {sampling.max_new_tokens}"},
-    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_64, 2,
+    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_91, 2,
      "algo.reward.overlong_penalty = {algo.reward.overlong_penalty} has no effect while "
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer}"},
-    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_65, 2,
+    {"algo.reward.truncation_penalty", "algo.objective", kConditions_92, 2,
+     "algo.reward.truncation_penalty = {algo.reward.truncation_penalty} has no effect while "
+     "algo.objective is {algo.objective}"},
+    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_93, 2,
      "algo.sapo_tau_neg = {algo.sapo_tau_neg} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_66, 2,
+    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_94, 2,
      "algo.sapo_tau_pos = {algo.sapo_tau_pos} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.value_clip", "algo.advantage", kConditions_67, 2,
+    {"algo.value_clip", "algo.advantage", kConditions_95, 2,
      "algo.value_clip = {algo.value_clip} has no effect while algo.advantage is {algo.advantage}"},
-    {"checkpoint.every_steps", "checkpoint.dir", kConditions_68, 2,
+    {"algo.whiten", "algo.objective", kConditions_96, 2,
+     "algo.whiten = {algo.whiten} has no effect while algo.objective is {algo.objective}"},
+    {"checkpoint.every_steps", "checkpoint.dir", kConditions_97, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.keep_last", "checkpoint.dir", kConditions_69, 2,
+    {"checkpoint.keep_last", "checkpoint.dir", kConditions_98, 2,
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.resume", "checkpoint.dir", kConditions_70, 2,
+    {"checkpoint.resume", "checkpoint.dir", kConditions_99, 2,
      "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
-    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_71, 2,
+    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_100, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
      "effect while algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "algo.advantage", kConditions_72, 2,
+    {"critic.max_tokens_per_device", "algo.advantage", kConditions_101, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_73, 2,
+    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_102, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.micro_batch_size", "algo.advantage", kConditions_74, 2,
+    {"critic.micro_batch_size", "algo.advantage", kConditions_103, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_75, 2,
+    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_104, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_76, 2,
+    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_105, 2,
      "critic.optimizer.grad_clip = {critic.optimizer.grad_clip} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.optimizer.lr", "algo.advantage", kConditions_77, 2,
+    {"critic.optimizer.lr", "algo.advantage", kConditions_106, 2,
      "critic.optimizer.lr = {critic.optimizer.lr} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_78, 2,
+    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_107, 2,
      "critic.optimizer.weight_decay = {critic.optimizer.weight_decay} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"data.shuffle_seed", "data.path", kConditions_79, 2,
+    {"data.shuffle_seed", "data.path", kConditions_108, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.shuffle", kConditions_80, 2,
+    {"data.shuffle_seed", "data.shuffle", kConditions_109, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_81, 2,
+    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_110, 2,
      "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.graph_batch_sizes", "runtime.device", kConditions_82, 2,
+    {"engine.graph_batch_sizes", "runtime.device", kConditions_111, 2,
      "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
      "is {runtime.device}"},
-    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_83, 2,
+    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_112, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
      "what it keeps"},
-    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_84, 2,
+    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_113, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_85, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_114, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_86, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_115, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_87, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_116, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_88, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_117, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_89, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_118, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_90, 2,
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_119, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"engine.tensor_parallel_size", "runtime.device", kConditions_91, 2,
+    {"engine.tensor_parallel_size", "runtime.device", kConditions_120, 2,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
      "one device; engine.num_engines makes replicas"},
-    {"eval.every_steps", "eval.path", kConditions_92, 2,
+    {"eval.every_steps", "eval.path", kConditions_121, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_93, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_122, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_94, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_123, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_95, 2,
+    {"eval.max_prompts", "eval.path", kConditions_124, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_96, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_125, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_97, 2,
+    {"eval.temperature", "eval.path", kConditions_126, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_98, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_127, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_99, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_128, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_100, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_129, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_101, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_130, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.critic_path", "algo.advantage", kConditions_102, 2,
+    {"model.critic_path", "algo.advantage", kConditions_131, 2,
      "model.critic_path = {model.critic_path} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"model.reference_path", "algo.kl.where", kConditions_103, 2,
+    {"model.reference_path", "algo.kl.where", kConditions_132, 3,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_104, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_133, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_105, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_134, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_106, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_135, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_107, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_136, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_108, 2,
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_137, 2,
+     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
+     "algo.objective is {algo.objective}"},
+    {"pipeline.filter", "algo.objective", kConditions_138, 2,
+     "pipeline.filter = {pipeline.filter} has no effect while algo.objective is {algo.objective}"},
+    {"pipeline.filter_high", "pipeline.filter", kConditions_139, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_109, 2,
+    {"pipeline.filter_low", "pipeline.filter", kConditions_140, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_110, 1,
+    {"pipeline.filter_low", "pipeline.filter_high", kConditions_141, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_111, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_142, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_112, 2,
+    {"pipeline.filter_spread", "pipeline.filter", kConditions_143, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_113, 2,
+    {"pipeline.overlong_filter", "algo.objective", kConditions_144, 2,
+     "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
+     "is {algo.objective}"},
+    {"pipeline.repetition_filter", "algo.objective", kConditions_145, 2,
+     "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
+     "algo.objective is {algo.objective}"},
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_146, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_114, 2,
+    {"pipeline.samples_per_prompt", "algo.objective", kConditions_147, 2,
+     "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "
+     "algo.objective is {algo.objective}"},
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_148, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_115, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_149, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_116, 2,
+    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_150, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_117, 7,
+    {"runtime.experiment", "checkpoint.dir", kConditions_151, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_118, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_152, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_119, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_153, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_120, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_154, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_121, 2,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_155, 3,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_122, 1,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_156, 4,
+     "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
+     "engine.max_model_len is {engine.max_model_len}"},
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_157, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_123, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_158, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_124, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_159, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_125, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_160, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_126, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_161, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_127, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_162, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_128, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_163, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_129, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_164, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_130, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_165, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.balance", "trainer.dynamic_batching", kConditions_131, 2,
+    {"trainer.balance", "trainer.dynamic_batching", kConditions_166, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
      "{trainer.dynamic_batching}"},
-    {"trainer.balance", "trainer.sequence_packing", kConditions_132, 2,
+    {"trainer.balance", "trainer.sequence_packing", kConditions_167, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_133, 1,
+    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_168, 2,
+     "trainer.global_batch_size is {trainer.global_batch_size} but a step has the answers of "
+     "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_169, 2,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_134, 2,
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_170, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_135, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_171, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_136, 1,
+    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_172, 2,
+     "trainer.num_minibatches is {trainer.num_minibatches} but a step has the answers of "
+     "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_173, 2,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_137, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_174, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_138, 7,
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_175, 7,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_139, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_176, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_140, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_177, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching false its sequences are counted"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_141, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_178, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };

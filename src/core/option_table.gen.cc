@@ -148,6 +148,17 @@ constexpr OptionChoice kChoices_algo_loss_agg[] = {
      "Mean over the samples of the sum over their tokens divided by algo.loss_scale_factor "
      "(arXiv 2503.20783)."},
 };
+constexpr OptionChoice kChoices_algo_objective[] = {
+    {"rl",
+     "A policy loss over advantages of the rewards of drawn answers: algo.advantage, "
+     "algo.policy_loss."},
+    {"sft",
+     "-log-prob of the tokens of given answers. A row of data.path has a response beside its "
+     "prompt."},
+    {"dpo",
+     "A preference of a chosen answer over a rejected one (arXiv 2305.18290): algo.dpo.*. A row "
+     "of data.path has both beside its prompt."},
+};
 constexpr OptionChoice kChoices_algo_policy_loss[] = {
     {"ppo_clip",
      "max(-A r, -A clip(r)) with the ratio r clipped to 1 - algo.clip_low .. 1 + algo.clip_high "
@@ -470,6 +481,36 @@ constexpr OptionInfo kOptions[] = {
      "optimizer stay.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl trainer.critic_warmup, OpenRLHF critic.freezing_steps"},
+    {"algo.dpo.beta", OptionType::kF64, "0.1",
+     {.present = true, .inclusive = false, .f64 = 0.0},
+     {.present = true, .inclusive = true, .f64 = 1000.0},
+     false, false, nullptr, 0, "",
+     "Weight of the log-ratios to the reference in the preference loss.",
+     "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
+     "OpenRLHF beta, TRL beta"},
+    {"algo.dpo.ipo", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "(D - 1 / (2 algo.dpo.beta))^2 in place of the logistic loss, D the difference of the "
+     "log-ratios of the whole answers (arXiv 2310.12036).",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "OpenRLHF ipo; TRL loss_type ipo takes means over tokens"},
+    {"algo.dpo.label_smoothing", OptionType::kF64, "0.0",
+     {.present = true, .inclusive = true, .f64 = 0.0},
+     {.present = true, .inclusive = true, .f64 = 0.5},
+     false, false, nullptr, 0, "",
+     "Probability that a preference is the wrong way round (cDPO). At 0.5 nothing is learnt.",
+     "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
+     "OpenRLHF label_smoothing, TRL label_smoothing"},
+    {"algo.dpo.nll_coef", OptionType::kF64, "0.0",
+     {.present = true, .inclusive = true, .f64 = 0.0},
+     {.present = true, .inclusive = true, .f64 = 1000.0},
+     false, false, nullptr, 0, "",
+     "Weight of -log-prob of the chosen answer, divided by its tokens, beside the preference "
+     "loss (arXiv 2404.19733).",
+     "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
+     "OpenRLHF nll_loss_coef, TRL rpo_alpha"},
     {"algo.dro_beta", OptionType::kF64, "0.1",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
@@ -628,6 +669,16 @@ constexpr OptionInfo kOptions[] = {
      "answer. verl takes the width of the padded batch when none is given.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
      "verl loss_scale_factor"},
+    {"algo.objective", OptionType::kEnum, "rl",
+     {},
+     {},
+     false, false, kChoices_algo_objective, 3, "",
+     "What training minimises. With sft and dpo nothing is drawn but for evaluations and nothing "
+     "is scored: a step trains on the answers of pipeline.prompts_per_step rows. A trainer of "
+     "the host's own takes samples without log-probs then; for dpo the two of an ordinal are a "
+     "pair, slot 0 chosen and slot 1 rejected, and trainer.global_batch_size counts pairs.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "OpenRLHF train_sft, train_dpo"},
     {"algo.policy_loss", OptionType::kEnum, "ppo_clip",
      {},
      {},
@@ -1133,7 +1184,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "Model of the KL reference. Empty takes the policy as it was when the run began.",
+     "Model of the reference of a KL term and of algo.objective = dpo. Empty takes the policy as "
+     "it was when the run began.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "librl"},
     {"optimizer.beta1", OptionType::kF64, "0.9",
@@ -1559,9 +1611,10 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 4294967296},
      false, false, nullptr, 0, "samples",
      "Samples of one optimizer step, over all devices. A batch is cut into as few minibatches as "
-     "hold at most so many, of equal size as nearly as can be. In a pipeline "
-     "pipeline.prompts_per_step times pipeline.samples_per_prompt must be a multiple of it. 0 "
-     "leaves the cut to trainer.num_minibatches.",
+     "hold at most so many, of equal size as nearly as can be. In a pipeline the samples of a "
+     "step, pipeline.prompts_per_step times pipeline.samples_per_prompt, must be a multiple of "
+     "it. With algo.objective = dpo pairs are counted. 0 leaves the cut to "
+     "trainer.num_minibatches.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "OpenRLHF train.batch_size, verl ppo_mini_batch_size (in prompts)"},
     {"trainer.logprob_chunk_tokens", OptionType::kI64, "256",

@@ -33,7 +33,9 @@ struct Sample {
 
   std::vector<int32_t> ids;  // prompt, then generated tokens
   int32_t prompt_tokens = 0;
-  std::vector<float> logprobs;          // full temperature softmax: what ratios use (contract N2)
+  // Full temperature softmax: what ratios use (contract N2). With logprobs_sampled empty for a
+  // sample that came from elsewhere without them.
+  std::vector<float> logprobs;
   std::vector<float> logprobs_sampled;  // of the distribution really drawn from
   std::vector<uint64_t> versions;       // weight version that produced each token
   std::vector<uint8_t> loss_mask;       // 1 where the token carries loss

@@ -79,8 +79,10 @@ void check_tokens(const Sample& s, const Blame& blame) {
   for (size_t i = 0; i < s.ids.size(); ++i) {
     if (s.ids[i] < 0) blame.fail(s, "ids", str("holds ", s.ids[i], " at index ", i));
   }
-  check_length(s, "logprobs", s.logprobs, blame);
-  check_length(s, "logprobs_sampled", s.logprobs_sampled, blame);
+  if (!s.logprobs.empty() || !s.logprobs_sampled.empty()) {
+    check_length(s, "logprobs", s.logprobs, blame);
+    check_length(s, "logprobs_sampled", s.logprobs_sampled, blame);
+  }
   check_length(s, "versions", s.versions, blame);
   check_length(s, "loss_mask", s.loss_mask, blame);
   check_finite(s, "logprobs", s.logprobs, blame);

@@ -103,7 +103,31 @@ KlBounds kl_bounds_from(const OptionSet& options) {
   return b;
 }
 
+namespace {
+
+DpoParams dpo_from(const OptionSet& options) {
+  DpoParams p;
+  p.beta = options.get_f64("algo.dpo.beta");
+  p.label_smoothing = options.get_f64("algo.dpo.label_smoothing");
+  p.ipo = options.get_bool("algo.dpo.ipo");
+  p.nll_coef = options.get_f64("algo.dpo.nll_coef");
+  return p;
+}
+
+}  // namespace
+
+Objective objective_of(const OptionSet& options) {
+  return parse_objective(options.get_string("algo.objective"));
+}
+
+bool uses_reference(const OptionSet& options) {
+  return options.get_string("algo.kl.where") != "none" ||
+         objective_of(options) == Objective::kDpo;
+}
+
 void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
+  t.objective = objective_of(options);
+  t.dpo = dpo_from(options);
   t.policy_loss = policy_loss_from(options);
   t.clip_cov.ratio = options.get_f64("algo.cov_ratio");
   t.clip_cov.low = options.get_f64("algo.clip_cov_low");

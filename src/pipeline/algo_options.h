@@ -7,7 +7,10 @@
 
 namespace rl {
 
-// Policy loss, aggregation, corrections, entropy bonus and KL term.
+Objective objective_of(const OptionSet& options);
+// Log-probs of a frozen reference are read.
+bool uses_reference(const OptionSet& options);
+// Objective, policy loss, aggregation, corrections, entropy bonus and KL term.
 void fill_algorithm(const OptionSet& options, TrainerOptions& trainer);
 // Clamp and importance correction of the KL.
 KlBounds kl_bounds_from(const OptionSet& options);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/run_options.h"
 
 namespace rl {
@@ -46,14 +47,16 @@ void check_padding(const OptionSet& options, const BatchRules& batch, int64_t lo
 }
 
 void check_global_size(const OptionSet& options, const BatchRules& batch, Violations& v) {
-  const int64_t samples =
-      options.get_i64("pipeline.prompts_per_step") * options.get_i64("pipeline.samples_per_prompt");
+  const int64_t samples = trained_units(options);
   if (batch.global_batch_size == 0 || samples % batch.global_batch_size == 0) return;
-  v.add(conflict("trainer.global_batch_size", "pipeline.samples_per_prompt",
+  const bool draws = is_rl(objective_of(options));
+  v.add(conflict("trainer.global_batch_size",
+                 draws ? "pipeline.samples_per_prompt" : "pipeline.prompts_per_step",
                  str("trainer.global_batch_size is ", batch.global_batch_size,
-                     " but the samples of a step, pipeline.prompts_per_step times "
-                     "pipeline.samples_per_prompt = ",
-                     samples, ", are no multiple of it"))
+                     draws ? " but the samples of a step, pipeline.prompts_per_step times "
+                             "pipeline.samples_per_prompt = "
+                           : " but the answers of a step, of pipeline.prompts_per_step = ",
+                     samples, draws ? ", are no multiple of it" : " rows, are no multiple of it"))
             .with_expected(str("a divisor of ", samples)));
 }
 

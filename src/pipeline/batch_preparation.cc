@@ -22,6 +22,7 @@ void BatchPreparation::set_options(const OptionSet& options, Trainer& trainer) {
 // A coefficient that was set anew is where the controller goes on from.
 void BatchPreparation::read(const OptionSet& options) {
   const double coef = options.get_f64("algo.kl.coef");
+  objective_ = objective_of(options);
   options_ = advantage_options_from(options);
   controller_ = kl_controller_from(options);
   greedy_slot_ = static_cast<uint32_t>(options.get_i64("pipeline.samples_per_prompt"));
@@ -50,6 +51,7 @@ void BatchPreparation::give_coef(Trainer& trainer) const {
 void BatchPreparation::finish(const PreparedBatch& batch, TrainMetrics& measured,
                               Trainer& trainer) {
   measured.reference_ns += batch.reference_ns;
+  batch.completed.count(measured);
   if (controller_.kind == KlControl::kFixed || measured.optimizer_steps == 0) return;
   const double kl = kl_in_loss_ ? measured.kl : batch.penalty_kl;
   coef_ = next_kl_coef(controller_, coef_, kl, static_cast<int64_t>(batch.train.size()));
@@ -144,15 +146,17 @@ BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr
 
 PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers& workers) const {
   check_samples(all.samples, workers.trainer);
+  if (!is_rl(objective_)) return prepare_answers(all.samples);
+  PreparedBatch out;
+  out.completed = complete_logprobs(all.samples, workers.trainer, workers.clock);
   Split split;
-  std::span<const SamplePtr> samples = all.samples;
+  std::span<const SamplePtr> samples = out.completed.samples;
   std::span<const double> scores = all.scores;
   if (options_.estimator.kind == Advantage::kRemax) {
-    split = split_greedy(all.samples, all.scores);
+    split = split_greedy(samples, all.scores);
     samples = split.samples;
     scores = split.scores;
   }
-  PreparedBatch out;
   ScoredBatch batch{samples, scores};
   if (samples.size() == all.samples.size()) batch.parts = all.parts;
   batch.greedy = split.greedy;
@@ -193,17 +197,26 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   return out;
 }
 
-PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> samples,
+PreparedBatch BatchPreparation::prepare_answers(std::span<const SamplePtr> samples) const {
+  PreparedBatch out;
+  for (const SamplePtr& s : samples) out.train.push_back({s.get(), 0, {}, {}});
+  out.metrics = length_metrics(samples);
+  return out;
+}
+
+PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
                                               std::span<const double> scores,
                                               std::span<const double> advantages,
-                                              const Trainer& trainer) const {
-  check_samples(samples, trainer);
+                                              const Workers& workers) const {
+  check_samples(all, workers.trainer);
   if (options_.estimator.kind == Advantage::kGae) {
     throw Error(Code::kFailedPrecondition,
                 "algo.advantage = gae trains a critic on returns, which given advantages have not")
         .with_key("algo.advantage");
   }
   PreparedBatch out;
+  out.completed = complete_logprobs(all, workers.trainer, workers.clock);
+  const std::span<const SamplePtr> samples = out.completed.samples;
   BatchAdvantages a;
   a.rewards.assign(scores.begin(), scores.end());
   a.per_sample.assign(advantages.begin(), advantages.end());

@@ -9,6 +9,7 @@
 
 #include "core/options.h"
 #include "pipeline/batch_advantages.h"
+#include "pipeline/missing_logprobs.h"
 #include "profile/metrics.h"
 #include "train/critic.h"
 #include "train/trainer.h"
@@ -29,6 +30,7 @@ struct PreparedBatch {
   double penalty_kl = 0;
   int64_t reference_ns = 0;  // log-probs of the reference
 
+  CompletedBatch completed;                // storage of train, and what it took
   std::vector<float> token_advantages;     // storage of train
   std::vector<std::vector<float>> values;  // storage of critic
   std::vector<float> returns;
@@ -49,12 +51,13 @@ class BatchPreparation {
   };
   // With remax the sample of slot pipeline.samples_per_prompt is the
   // greedy answer of its group. It computes, on the trainer's workspace, when the reward pays for
-  // the KL, and the values of a critic.
+  // the KL or log-probs are missing, and the values of a critic. Given answers have no scores and
+  // stay as they are.
   PreparedBatch prepare(const ScoredSamples& all, const Workers& workers) const;
   // The same with advantages of the host, one per sample. Error(kFailedPrecondition) with gae: a
   // critic learns from returns.
   PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,
-                              std::span<const double> advantages, const Trainer& trainer) const;
+                              std::span<const double> advantages, const Workers& workers) const;
   // After the step: completes what it measured; the adaptive controller moves the coefficient, and
   // the trainer takes it.
   void finish(const PreparedBatch& batch, TrainMetrics& measured, Trainer& trainer);
@@ -66,10 +69,12 @@ class BatchPreparation {
 
  private:
   struct Split;
+  PreparedBatch prepare_answers(std::span<const SamplePtr> samples) const;
   Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
   void read(const OptionSet& options);
   void give_coef(Trainer& trainer) const;
 
+  Objective objective_ = Objective::kRl;
   AdvantageOptions options_;
   KlControllerParams controller_;
   uint32_t greedy_slot_ = 0;

@@ -1,5 +1,5 @@
 // The experience buffer as the host drives it: samples drawn here or elsewhere gather to groups of
-// pipeline.samples_per_prompt, with remax of one more, and go to files and back. Thread-safe.
+// pipeline.samples_per_prompt, with remax of one more, given answers alone or in pairs, and go to files and back. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,6 +9,7 @@
 #include "buffer/buffer_file.h"
 #include "buffer/experience_buffer.h"
 #include "core/options.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/loaded_model.h"
 #include "pipeline/run_options.h"
 
@@ -17,7 +18,7 @@ namespace rl {
 class BufferPart {
  public:
   BufferPart(const OptionSet& options, int64_t capacity)
-      : buffer_(attempts_per_prompt(options), capacity),
+      : buffer_(attempts_per_prompt(options), capacity, is_rl(objective_of(options))),
         options_identity_(options.identity()),
         options_(options.dump(true)),
         compression_level_(static_cast<int>(options.get_i64("buffer.compression_level"))) {}

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/signals.h"
 #include "core/violations.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/planner.h"
 
@@ -166,7 +167,8 @@ bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
   PromptLimits limits;
   {
     const std::lock_guard lock(p.mutex);
-    limits = {p.options.get_i64("sampling.max_new_tokens"), p.plan.max_model_len};
+    limits = {p.options.get_i64("sampling.max_new_tokens"), p.plan.max_model_len,
+              objective_of(p.options)};
   }
   Prompt prompt = make_prompt(row, *p.model, limits, location);
   {
@@ -293,7 +295,7 @@ void Pipeline::set_options(const OptionSet& options) {
   }
   violations.throw_any();
   const Planner planner(options, p.model->config(), PlanUse::kPipeline);
-  if (planner.min_blocks() > p.plan.engine.num_blocks) {
+  if (planner.has_engine() && planner.min_blocks() > p.plan.engine.num_blocks) {
     throw Error(Code::kResourceExhausted,
                 str("a group of these options may need ", planner.min_blocks(),
                     " KV blocks; the plan has ", p.plan.engine.num_blocks))

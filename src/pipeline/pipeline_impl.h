@@ -1,8 +1,8 @@
 // The inside of a pipeline. Who touches what:
 // - `shared` fields: any thread, under mutex.
 // - `loop` fields: the library thread while it runs, else the caller that owns the pipeline.
-// A step goes drawing -> generating -> scoring -> training -> publishing; evaluations and
-// checkpoints stand between steps. advance() does the work of one state and names the next.
+// A step goes drawing -> generating -> scoring -> training -> publishing, on given answers drawing
+// -> training -> publishing; evaluations and checkpoints stand between steps. advance() does the work of one state and names the next.
 #pragma once
 #include <condition_variable>
 #include <map>
@@ -51,6 +51,8 @@ struct Pipeline::Impl {
   PipelineState draw();
   bool take_prompts(int64_t count, bool all, std::vector<Prompt>& prompts, bool& ended);
   void submit_groups(const std::vector<Prompt>& drawn);
+  bool draws() const;  // answers come from the engine, not from the rows
+  PipelineState take_answers(const std::vector<Prompt>& drawn);
   PipelineState generate();
   void step_engine();
   PipelineState wait_for_scores();
@@ -69,6 +71,7 @@ struct Pipeline::Impl {
   void push_dropped();
   void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   MetricList step_metrics();
+  void set_rollout(MetricList& m) const;
   void wait_for_change(std::unique_lock<std::mutex>& lock, std::optional<int64_t> deadline_ns);
 
   // Filters (pipeline_filter.cc).
@@ -98,7 +101,7 @@ struct Pipeline::Impl {
   MemoryPlan plan;
   std::unique_ptr<Model> reference;
   Arena phase;
-  std::unique_ptr<EngineSet> engine;
+  std::unique_ptr<EngineSet> engine;  // null: nothing is ever drawn
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<CriticRole> critic;  // null but with gae
   std::unique_ptr<Prefault> prefault;

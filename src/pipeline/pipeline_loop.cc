@@ -3,6 +3,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/engine_metrics.h"
 #include "pipeline/pipeline_impl.h"
 
@@ -147,8 +148,10 @@ PipelineState Pipeline::Impl::draw() {
   }
   times = {};
   times.begin = now();
-  engine->restart_peak();
-  stats_before = engine->stats();
+  if (engine != nullptr) {
+    engine->restart_peak();
+    stats_before = engine->stats();
+  }
   drawn_in_step = 0;
   filter_counts = {};
   std::vector<Prompt> drawn;
@@ -156,6 +159,7 @@ PipelineState Pipeline::Impl::draw() {
   if (!take_prompts(settings.get_i64("pipeline.prompts_per_step"), true, drawn, feed_ended)) {
     return feed_ended ? PipelineState::kDone : PipelineState::kDrawing;
   }
+  if (!draws()) return take_answers(drawn);
   submit_groups(drawn);
   times.drawn = now();
   return PipelineState::kGenerating;
@@ -165,7 +169,8 @@ PipelineState Pipeline::Impl::draw() {
 // none; ended when it never will.
 bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& out,
                                   bool& ended_feed) {
-  const PromptLimits limits{settings.get_i64("sampling.max_new_tokens"), plan.max_model_len};
+  const PromptLimits limits{settings.get_i64("sampling.max_new_tokens"), plan.max_model_len,
+                            objective_of(settings)};
   if (data != nullptr) {
     const uint64_t first = cursor + drawn_in_step;
     for (int64_t i = 0; i < count; ++i) {
@@ -317,10 +322,12 @@ PipelineState Pipeline::Impl::wait_for_scores() {
 }
 
 PipelineState Pipeline::Impl::abandon() {
-  engine->abort_all();
   std::vector<SamplePtr> train, eval;
-  for (SamplePtr& s : engine->take_finished()) {
-    (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
+  if (engine != nullptr) {
+    engine->abort_all();
+    for (SamplePtr& s : engine->take_finished()) {
+      (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
+    }
   }
   {
     const std::lock_guard lock(mutex);

@@ -77,9 +77,11 @@ void Pipeline::Impl::make_workers() {
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), phase.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
   critic = CriticRole::make(*model, options, plan, phase.data());
-  engine = std::make_unique<EngineSet>(
-      model->model(), plan.engine, plan.engine_memory(phase.data()),
-      model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
+  if (plan.num_engines > 0) {
+    engine = std::make_unique<EngineSet>(
+        model->model(), plan.engine, plan.engine_memory(phase.data()),
+        model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
+  }
   // Rollout comes first: what only training writes gets its pages meanwhile.
   std::vector<std::span<std::byte>> memory = trainer->memory();
   if (critic != nullptr) {

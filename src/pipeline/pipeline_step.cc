@@ -30,16 +30,17 @@ PipelineState Pipeline::Impl::train() {
   batch_applied = false;
   if (!batch.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
-    engine->forget_kv();  // activations take its place, also when the weights stay as they are
+    // Activations take its place, also when the weights stay as they are.
+    if (engine != nullptr) engine->forget_kv();
     prepared = preparation.prepare({lists.samples, lists.scores, lists.parts}, workers);
     measured = update(prepared);
   } else {
     prepared = preparation.prepare({}, workers);
   }
-  records->keep_extremes(batch);
+  if (draws()) records->keep_extremes(batch);
   trained = std::move(prepared.metrics);
   trained.append(train_metrics(measured));
-  trained.append(request_metrics(lists.samples));
+  if (draws()) trained.append(request_metrics(lists.samples));
   times.trained = now();
   runtime.tracer().span({"publish", TraceLane::kPublication, times.trained - measured.publish_ns,
                          times.trained, "version", static_cast<int64_t>(model->version())});
@@ -139,6 +140,17 @@ void set_times_per_token(MetricList& m, double generated, double all) {
 
 }  // namespace
 
+void Pipeline::Impl::set_rollout(MetricList& m) const {
+  const EngineStats s = engine->stats();
+  const double prefill = static_cast<double>(s.prefill_tokens - stats_before.prefill_tokens);
+  const double decode = static_cast<double>(s.decode_tokens - stats_before.decode_tokens);
+  m.set("rollout/prefill_tokens", prefill);
+  m.set("rollout/decode_tokens", decode);
+  m.append(rollout_metrics(stats_before, s));
+  m.set("timing_s/gen", seconds(times.generated - times.drawn));
+  m.set("timing_s/reward", seconds(times.scored - times.generated));
+}
+
 MetricList Pipeline::Impl::step_metrics() {
   MetricList m;
   m.set(kStepMetric, static_cast<double>(boundary.step));
@@ -146,17 +158,9 @@ MetricList Pipeline::Impl::step_metrics() {
   m.set("training/epoch", data != nullptr ? static_cast<double>(data->epoch_of(last)) : 0.0);
   m.set("training/weight_version", static_cast<double>(model->version()));
   m.append(trained);
-  m.append(filter_metrics());
+  if (draws()) m.append(filter_metrics());
   set_ledger(m, boundary.ledger);
-  const EngineStats s = engine->stats();
-  const double prefill = static_cast<double>(s.prefill_tokens - stats_before.prefill_tokens);
-  const double decode = static_cast<double>(s.decode_tokens - stats_before.decode_tokens);
-  m.set("rollout/prefill_tokens", prefill);
-  m.set("rollout/decode_tokens", decode);
-  m.append(rollout_metrics(stats_before, s));
-  const int64_t gen = times.generated - times.drawn;
-  m.set("timing_s/gen", seconds(gen));
-  m.set("timing_s/reward", seconds(times.scored - times.generated));
+  if (draws()) set_rollout(m);
   m.set("timing_s/train", seconds(times.trained - times.scored));
   m.set("timing_s/step", seconds(now() - times.begin));
   const double generated =
@@ -167,7 +171,7 @@ MetricList Pipeline::Impl::step_metrics() {
   m.set("perf/total_num_tokens", prompts + generated);
   m.set("perf/time_per_step", seconds(now() - times.begin));
   m.set("perf/throughput", rate(prompts + generated, now() - times.begin));
-  m.set("perf/rollout_tokens_per_s", rate(generated, gen));
+  if (draws()) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
   m.set("perf/train_tokens_per_s",
         rate(trained.get("training/tokens").value_or(0), times.trained - times.scored));
   return m;

@@ -249,7 +249,7 @@ uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
 
 std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& config,
                                    PlanUse use) {
-  const bool engine = use == PlanUse::kGenerate || use == PlanUse::kPipeline;
+  const bool engine = draws_samples(options, use);
   const bool trainer = use == PlanUse::kTrain || use == PlanUse::kPipeline;
   Violations v;
   if (use == PlanUse::kPipeline && options.get_string("engine.scheduling_policy") != "fcfs") {

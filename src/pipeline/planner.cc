@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "model/model.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/run_options.h"
 #include "pipeline/runtime.h"
 
@@ -27,7 +28,8 @@ int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kToke
 // Samples of one prompt that may run together.
 int64_t samples_at_once(const OptionSet& options, PlanUse use) {
   if (use != PlanUse::kPipeline) return 1;
-  const int64_t most = std::max(options.get_i64("pipeline.samples_per_prompt"),
+  const bool draws = is_rl(objective_of(options));
+  const int64_t most = std::max(draws ? options.get_i64("pipeline.samples_per_prompt") : 1,
                                 options.get_i64("eval.samples_per_prompt"));
   return std::min(most, options.get_i64("engine.max_num_seqs"));
 }
@@ -104,8 +106,15 @@ void Planner::add_critic() {
 bool Planner::has_critic() const { return has_trainer() && rl::has_critic(options_); }
 
 bool Planner::has_reference() const {
-  return has_trainer() && options_.get_string("algo.kl.where") != "none";
+  return has_trainer() && uses_reference(options_);
 }
+
+bool draws_samples(const OptionSet& options, PlanUse use) {
+  if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate;
+  return is_rl(objective_of(options)) || !options.get_string("eval.path").empty();
+}
+
+bool Planner::has_engine() const { return draws_samples(options_, use_); }
 
 uint64_t Planner::baseline_bytes() const {
   const uint64_t models = uint64_t{1} + has_reference() + has_critic();
@@ -163,11 +172,11 @@ int64_t Planner::min_tokens() const {
 int64_t Planner::max_tokens() const {
   if (fixed_tokens_ != 0) return fixed_tokens_;
   if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMostTokens);
-  const CheckedI64 samples = CheckedI64(options_.get_i64("pipeline.prompts_per_step")) *
-                             CheckedI64(options_.get_i64("pipeline.samples_per_prompt"));
-  const int64_t per_minibatch = ceil_div(samples.get(), batch_.minibatches(samples.get()));
+  const int64_t units = trained_units(options_);
+  const CheckedI64 per_minibatch = CheckedI64(ceil_div(units, batch_.minibatches(units))) *
+                                   CheckedI64(samples_together(objective_of(options_)));
   const int64_t longest = batch_.padded(max_model_len_);
-  const int64_t whole = (CheckedI64(per_minibatch) * CheckedI64(longest)).get();
+  const int64_t whole = (per_minibatch * CheckedI64(longest)).get();
   return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
 }
 

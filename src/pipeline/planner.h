@@ -12,12 +12,15 @@ namespace rl {
 // KV blocks that engine.swap_space_bytes holds.
 int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
 
+// Whether there is an engine; a run on given answers has one for evaluations only.
+bool draws_samples(const OptionSet& options, PlanUse use);
+
 class Planner {
  public:
   // threads 0: those of the options.
   Planner(const OptionSet& options, const ModelConfig& config, PlanUse use, int threads = 0);
 
-  bool has_engine() const { return use_ == PlanUse::kGenerate || use_ == PlanUse::kPipeline; }
+  bool has_engine() const;
   bool has_trainer() const { return use_ == PlanUse::kTrain || use_ == PlanUse::kPipeline; }
   bool has_reference() const;
   bool has_critic() const;

@@ -1,7 +1,12 @@
 // Parsing is apart from encoding, so that rows can be checked without a model.
 #include "pipeline/prompt_row.h"
 
+#include <algorithm>
+#include <iterator>
+#include <span>
+
 #include "core/error.h"
+#include "pipeline/answer_text.h"
 #include "pipeline/jsonl_index.h"
 #include "text/strict_json.h"
 
@@ -35,25 +40,49 @@ const std::string& text_of(const json& value, const std::string& location,
   return value.get_ref<const std::string&>();
 }
 
-void parse_ids(const json& value, const std::string& location, PromptRow& row) {
-  row.kind = PromptRow::Kind::kIds;
-  if (!value.is_array() || value.empty()) fail(location, "/ids is not a list of token ids");
+std::vector<int64_t> parse_ids(const json& value, const std::string& location,
+                               const std::string& pointer) {
+  if (!value.is_array() || value.empty()) {
+    fail(location, str(pointer, " is not a list of token ids"));
+  }
+  std::vector<int64_t> ids;
   for (size_t i = 0; i < value.size(); ++i) {
     // Negative numbers are integers too; values above int64 are not.
     const json& id = value[i];
     if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT32_MAX)) {
-      fail(location, str("/ids/", i, " is no token id"));
+      fail(location, str(pointer, "/", i, " is no token id"));
     }
-    row.ids.push_back(id.get<int64_t>());
+    ids.push_back(id.get<int64_t>());
   }
+  return ids;
+}
+
+constexpr const char* kAnswerFields[] = {"response", "chosen", "rejected"};
+
+bool take_answer(const std::string& key, const json& value, const std::string& location,
+                 PromptRow& row) {
+  if (std::ranges::find(kAnswerFields, std::string_view(key)) == std::end(kAnswerFields))
+    return false;
+  RowAnswer& answer = row.answers.emplace_back();
+  answer.field = key;
+  answer.is_text = value.is_string();
+  if (answer.is_text) {
+    answer.text = value.get<std::string>();
+  } else if (value.is_array()) {
+    answer.ids = parse_ids(value, location, "/" + key);
+  } else {
+    fail(location,
+         str("/", key, " is ", value.type_name(), ", expected a string or a list of ids"));
+  }
+  return true;
 }
 
 std::vector<int32_t> check_ids(const std::vector<int64_t>& ids, int64_t vocab,
-                               const std::string& location) {
+                               const std::string& location, const std::string& pointer) {
   std::vector<int32_t> out;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= vocab) {
-      throw Error(Code::kOutOfRange, str(location, ": /ids/", i, " is ", ids[i],
+      throw Error(Code::kOutOfRange, str(location, ": ", pointer, "/", i, " is ", ids[i],
                                          ", outside the vocabulary of ", vocab, " ids"))
           .with_location(location)
           .with_expected(str("0..", vocab - 1));
@@ -63,26 +92,87 @@ std::vector<int32_t> check_ids(const std::vector<int64_t>& ids, int64_t vocab,
   return out;
 }
 
-std::vector<int32_t> take_encoded(EncodeResult&& encoded, const std::string& location) {
+std::vector<int32_t> take_encoded(EncodeResult&& encoded, const std::string& location,
+                                  const std::string& field) {
   if (encoded.num_unmapped_bytes != 0) {
-    fail(location,
-         str("the tokenizer has no token for ", encoded.num_unmapped_bytes, " bytes of the text"));
+    fail(location, str("the tokenizer has no token for ", encoded.num_unmapped_bytes,
+                       " bytes of the text of ", field));
   }
   return std::move(encoded.ids);
 }
 
-std::vector<int32_t> encode_row(const PromptRow& row, const LoadedModel& model,
-                                const std::string& location) {
-  if (row.kind == PromptRow::Kind::kIds) return check_ids(row.ids, model.config().vocab, location);
+// What goes wrong in `work` is told with the place of the row.
+template <typename Work>
+auto located(const std::string& location, const Work& work) {
   try {
-    if (row.kind == PromptRow::Kind::kMessages) {
-      return take_encoded(model.encode_chat(row.chat, true), location);
-    }
-    return take_encoded(model.encode(row.text, {.add_special = true}), location);
+    return work();
   } catch (const Error& e) {
     if (e.location == location) throw;
     throw Error(e.code, location + ": " + e.message).with_location(location).with_cause(e);
   }
+}
+
+std::vector<int32_t> encode_row(const PromptRow& row, const LoadedModel& model,
+                                const std::string& location) {
+  if (row.kind == PromptRow::Kind::kIds) {
+    return check_ids(row.ids, model.config().vocab, location, "/ids");
+  }
+  return located(location, [&] {
+    if (row.kind == PromptRow::Kind::kMessages) {
+      return take_encoded(model.encode_chat(row.chat, true), location, "/messages");
+    }
+    return take_encoded(model.encode(row.text, {.add_special = true}), location, "/prompt");
+  });
+}
+
+std::vector<int32_t> encode_answer(const PromptRow& row, const RowAnswer& answer,
+                                   const LoadedModel& model, const std::string& location) {
+  const std::string field = "/" + answer.field;
+  if (!answer.is_text) return check_ids(answer.ids, model.config().vocab, location, field);
+  return located(location, [&] {
+    if (row.kind == PromptRow::Kind::kMessages) {
+      return take_encoded(encode_turn(model, row.chat, answer.text, field), location, field);
+    }
+    return take_encoded(encode_ended(model, answer.text), location, field);
+  });
+}
+
+std::span<const char* const> fields_of(Objective objective) {
+  const std::span<const char* const> all = kAnswerFields;
+  if (objective == Objective::kSft) return all.first(1);
+  return objective == Objective::kDpo ? all.subspan(1) : all.first(0);
+}
+
+// The answers in the order that the objective names them.
+std::vector<const RowAnswer*> answers_of(const PromptRow& row, Objective objective,
+                                         const std::string& location) {
+  const auto fields = fields_of(objective);
+  std::vector<const RowAnswer*> out;
+  for (const char* field : fields) {
+    const auto found = std::ranges::find(row.answers, field, &RowAnswer::field);
+    if (found == row.answers.end()) {
+      fail(location, str("/", field, " is missing: algo.objective = ", objective_name(objective),
+                         " trains on it"));
+    }
+    out.push_back(&*found);
+  }
+  for (const RowAnswer& a : row.answers) {
+    if (std::ranges::find(out, &a) != out.end()) continue;
+    fail(location, str("/", a.field, " is not read with algo.objective = ",
+                       objective_name(objective), fields.empty() ? " or by an evaluation" : ""));
+  }
+  return out;
+}
+
+void check_length(const Prompt& p, const PromptLimits& limits, const std::string& location,
+                  int64_t more, const std::string& what) {
+  const auto tokens = static_cast<int64_t>(p.ids.size());
+  if (tokens <= limits.max_model_len - more) return;
+  throw Error(Code::kOutOfRange, str(location, ": a prompt of ", tokens, " tokens and ", more, what,
+                                     " exceed engine.max_model_len ", limits.max_model_len))
+      .with_key("engine.max_model_len")
+      .with_expected(str("at least ", tokens + more))
+      .with_location(location);
 }
 
 }  // namespace
@@ -105,16 +195,19 @@ PromptRow parse_prompt_row(std::string_view text, const std::string& location) {
       has_chat = true;
       continue;
     }
+    if (take_answer(key, value, location, row)) continue;
     ++kinds;
     if (key == "prompt") {
       row.kind = PromptRow::Kind::kText;
       row.text = text_of(value, location, "/prompt");
     } else if (key == "ids") {
-      parse_ids(value, location, row);
+      row.kind = PromptRow::Kind::kIds;
+      row.ids = parse_ids(value, location, "/ids");
     } else {
       fail(location, str("unknown key \"", key,
                          "\"; a row has messages, prompt or ids, and tag; with messages also "
-                         "tools, chat_template_kwargs and chat_template"));
+                         "tools, chat_template_kwargs and chat_template; answers that are given "
+                         "are response, or chosen and rejected"));
     }
   }
   if (kinds != 1 || has_chat != object.contains("messages")) {
@@ -130,15 +223,12 @@ Prompt make_prompt(const PromptRow& row, const LoadedModel& model, const PromptL
   p.tag = row.tag;
   if (p.ids.empty()) fail(location, "the prompt has no tokens");
   if (row.kind == PromptRow::Kind::kMessages) p.stop_ids = model.chat_stop_ids();
-  const auto tokens = static_cast<int64_t>(p.ids.size());
-  if (tokens > limits.max_model_len - limits.max_new_tokens) {
-    throw Error(Code::kOutOfRange,
-                str(location, ": a prompt of ", tokens, " tokens and ", limits.max_new_tokens,
-                    " new tokens exceed engine.max_model_len ", limits.max_model_len))
-        .with_key("engine.max_model_len")
-        .with_expected(str("at least ", tokens + limits.max_new_tokens))
-        .with_location(location);
+  for (const RowAnswer* answer : answers_of(row, limits.objective, location)) {
+    p.answers.push_back(encode_answer(row, *answer, model, location));
+    check_length(p, limits, location, static_cast<int64_t>(p.answers.back().size()),
+                 str(" tokens of /", answer->field));
   }
+  if (p.answers.empty()) check_length(p, limits, location, limits.max_new_tokens, " new tokens");
   return p;
 }
 

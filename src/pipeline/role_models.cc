@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "pipeline/algo_options.h"
 
 namespace rl {
 namespace {
@@ -55,7 +56,7 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
 }  // namespace
 
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options) {
-  if (options.get_string("algo.kl.where") == "none") return nullptr;
+  if (!uses_reference(options)) return nullptr;
   return load(policy, options, kReference);
 }
 

@@ -1,5 +1,6 @@
-// The models of a run beside the policy: the frozen reference of the KL term, and the critic.
-// Invariant: they have the policy's shape, so that the plan follows from its header alone.
+// The models of a run beside the policy: the frozen reference of a KL term or of preferences, and
+// the critic. Invariant: they have the policy's shape, so that the plan follows from its header
+// alone.
 #pragma once
 #include <memory>
 
@@ -8,8 +9,8 @@
 
 namespace rl {
 
-// Null without a KL term. Reads model.reference_path, or the policy's own file: the policy as it
-// was when the run began, also after a resume. The caller holds the compute lease.
+// Null where nothing refers to it. Reads model.reference_path, or the policy's own file: the policy
+// as it was when the run began, also after a resume. The caller holds the compute lease.
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options);
 
 // model.critic_path, or the policy's own file, with a scalar head. The caller holds the compute

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "algo/schedule.h"
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/violations.h"
 #include "pipeline/algo_options.h"
@@ -312,8 +313,16 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
 }
 
 int64_t attempts_per_prompt(const OptionSet& options) {
+  const Objective objective = objective_of(options);
+  if (!is_rl(objective)) return samples_together(objective);
   return options.get_i64("pipeline.samples_per_prompt") +
          (options.get_string("algo.advantage") == "remax" ? 1 : 0);
+}
+
+int64_t trained_units(const OptionSet& options) {
+  const CheckedI64 prompts(options.get_i64("pipeline.prompts_per_step"));
+  if (!is_rl(objective_of(options))) return prompts.get();
+  return (prompts * CheckedI64(options.get_i64("pipeline.samples_per_prompt"))).get();
 }
 
 std::string output_root(const OptionSet& options) {

@@ -30,8 +30,11 @@ bool has_critic(const OptionSet& options);
 // max_tokens is that of the policy.
 CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
                                   int64_t max_sequence);
-// pipeline.samples_per_prompt, and with remax one more: the greedy answer.
+// Samples of a group: pipeline.samples_per_prompt, and with remax one more, the greedy answer; of
+// given answers one, or a pair.
 int64_t attempts_per_prompt(const OptionSet& options);
+// What trainer.global_batch_size counts in a step of a pipeline: samples, or pairs.
+int64_t trained_units(const OptionSet& options);
 // Everything that a run would refuse later, in a step: what the records themselves check, stops
 // that the model or its tokenizer does not know, and an experiment that is no name. Errors name the
 // key.

@@ -33,6 +33,18 @@ std::vector<double> at_loss_tokens(std::span<const uint8_t> mask, std::span<cons
 
 }  // namespace
 
+MetricList length_metrics(std::span<const SamplePtr> samples) {
+  MetricList out;
+  std::vector<double> prompts, answers;
+  for (const SamplePtr& s : samples) {
+    prompts.push_back(s->prompt_tokens);
+    answers.push_back(static_cast<double>(s->generated()));
+  }
+  set_spread(out, "prompt_length", prompts);
+  set_spread(out, "response_length", answers);
+  return out;
+}
+
 MetricList batch_metrics(const BatchFigures& batch) {
   const BatchAdvantages& a = batch.advantages;
   MetricList out;
@@ -40,15 +52,9 @@ MetricList batch_metrics(const BatchFigures& batch) {
   set_spread(out, "critic/rewards", a.rewards);
   set_spread(out, "critic/advantages", at_loss_tokens(a.mask, a.advantages));
   set_spread(out, "critic/returns", at_loss_tokens(a.mask, a.returns));
-  std::vector<double> prompts, answers;
+  out.append(length_metrics(batch.samples));
   double cut = 0;
-  for (const SamplePtr& s : batch.samples) {
-    prompts.push_back(s->prompt_tokens);
-    answers.push_back(static_cast<double>(s->generated()));
-    cut += s->finish == FinishReason::kLength;
-  }
-  set_spread(out, "prompt_length", prompts);
-  set_spread(out, "response_length", answers);
+  for (const SamplePtr& s : batch.samples) cut += s->finish == FinishReason::kLength;
   const double count = static_cast<double>(std::max<size_t>(1, batch.samples.size()));
   out.set("response_length/clip_ratio", cut / count);
   out.set("pipeline/samples_masked/overlong", static_cast<double>(a.masked_overlong));

@@ -16,6 +16,9 @@ namespace rl {
 // prefix/mean, prefix/max, prefix/min; zeros for no values.
 void set_spread(MetricList& metrics, std::string_view prefix, std::span<const double> values);
 
+// prompt_length and response_length.
+MetricList length_metrics(std::span<const SamplePtr> samples);
+
 struct BatchFigures {
   std::span<const SamplePtr> samples;
   std::span<const double> scores;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/batch_preparation.h"
 #include "pipeline/critic_role.h"
 #include "pipeline/role_models.h"
@@ -15,9 +16,11 @@
 namespace rl {
 
 struct TrainerPart::Impl {
-  explicit Impl(const OptionSet& options) : preparation(options) {}
+  explicit Impl(const OptionSet& options)
+      : preparation(options), objective(objective_of(options)) {}
 
   BatchPreparation preparation;
+  const Objective objective;
   CustomAdvantage advantage;
   std::unique_ptr<Model> reference;
   Arena workspace;
@@ -76,7 +79,7 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
   std::vector<std::vector<double>> parts;
   for (const size_t i : batch_order(samples)) {
     const Sample& s = *samples[i];
-    if (!s.scored) {
+    if (!s.scored && is_rl(impl_->objective)) {
       throw Error(Code::kFailedPrecondition, str("sample ", s.id, " of the batch is not scored"));
     }
     batch.push_back(samples[i]);
@@ -94,6 +97,12 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
 MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
                                              std::span<const double> advantages) {
   check_samples(samples);
+  if (!is_rl(impl_->objective)) {
+    throw Error(Code::kConflict, str("advantages are given, but algo.objective = ",
+                                     objective_name(impl_->objective), " reads none"))
+        .with_key("advantages")
+        .with_other_key("algo.objective");
+  }
   if (samples.size() != advantages.size()) {
     throw Error(Code::kInvalidArgument,
                 str(advantages.size(), " advantages for ", samples.size(), " samples"))
@@ -106,8 +115,11 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
     ordered.push_back(advantages[i]);
     scores.push_back(samples[i]->reward);
   }
-  return train_prepared(
-      [&] { return impl_->preparation.prepare_given(batch, scores, ordered, *impl_->trainer); });
+  return train_prepared([&] {
+    return impl_->preparation.prepare_given(
+        batch, scores, ordered,
+        {*impl_->trainer, impl_->reference.get(), model_->runtime().clock()});
+  });
 }
 
 void TrainerPart::set_custom_advantage(CustomAdvantage advantage) {

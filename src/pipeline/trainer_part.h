@@ -25,7 +25,7 @@ class TrainerPart {
   // One training step over scored samples. With one compute copy it publishes: when an optimizer
   // step was applied, the model's version is one higher. With two publish() does that. Samples of
   // one ordinal are a group; the batch is ordered by (ordinal, slot), whatever order they came in.
-  // Error(kFailedPrecondition) names a sample that is not scored.
+  // Error(kFailedPrecondition) names a sample that is not scored; given answers need no score.
   MetricList step(std::span<const SamplePtr> samples);
   // The same with advantages of the host, one per sample in the order given.
   MetricList step_with_advantages(std::span<const SamplePtr> samples,

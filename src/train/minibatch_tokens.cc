@@ -9,12 +9,15 @@
 
 namespace rl {
 bool is_minibatch_loss(const TrainerOptions& o) {
+  if (!is_rl(o.objective)) return o.objective == Objective::kDpo;
   return is_sequence_loss(o.policy_loss.kind) || needs_selection(o.policy_loss.kind) ||
          o.policy_loss.kind == PolicyLoss::kCustom;
 }
 
 bool needs_current_logprobs(const TrainerOptions& o) {
-  return is_minibatch_loss(o) || o.correction.opsm_delta > 0 ||
+  if (is_minibatch_loss(o)) return true;
+  if (!is_rl(o.objective)) return false;
+  return o.correction.opsm_delta > 0 ||
          (o.correction.reads_mismatch() && !o.correction.decoupled);
 }
 
@@ -24,20 +27,22 @@ void MinibatchTokens::begin(int32_t first_item) {
   sample_advantages_.clear();
   offsets_.assign(1, 0);
   lengths_.clear();
-  for (auto* v : {&rollout_, &old_, &current_, &advantage_}) v->clear();
+  for (auto* v : {&rollout_, &old_, &current_, &reference_, &advantage_}) v->clear();
   mask_.clear();
 }
 
 void MinibatchTokens::add(const Source& s) {
   const auto count = static_cast<size_t>(s.sample->generated());
-  RL_CHECK(s.old_logprobs.size() == count);
+  const bool has_old = !s.old_logprobs.empty();
+  RL_CHECK(s.old_logprobs.size() == count || !has_old);
   samples_.push_back(s.sample);
   lengths_.push_back(static_cast<int32_t>(count));
   double sum = 0, tokens = 0;
   for (size_t g = 0; g < count; ++g) {
     const bool carries = s.carries_loss && s.sample->loss_mask[g] != 0;
-    rollout_.push_back(s.sample->logprobs[g]);
-    old_.push_back(s.old_logprobs[g]);
+    rollout_.push_back(has_old ? s.sample->logprobs[g] : 0);
+    old_.push_back(has_old ? s.old_logprobs[g] : 0);
+    reference_.push_back(s.ref_logprobs.empty() ? 0 : s.ref_logprobs[g]);
     advantage_.push_back(s.token_advantages.empty() ? static_cast<float>(s.advantage)
                                                     : s.token_advantages[g]);
     mask_.push_back(carries);
@@ -112,6 +117,7 @@ PolicyLossInput MinibatchTokens::input(size_t first, size_t count,
 }
 
 PolicyLossSums MinibatchTokens::compute(const TrainerOptions& options, int64_t optimizer_step) {
+  if (options.objective == Objective::kDpo) return compute_pairs(options.dpo);
   selected_.clear();
   if (needs_selection(options.policy_loss.kind)) select(options, optimizer_step);
   gradient_.assign(mask_.size(), 0.0);
@@ -206,8 +212,23 @@ void MinibatchTokens::select_clip_cov(const TrainerOptions& options, int64_t opt
   for (size_t i = 0; i < tokens.size(); ++i) selected_[tokens[i]] = chosen[i];
 }
 
+PairTokens MinibatchTokens::pairs() const { return {lengths_, mask_, current_, reference_}; }
+
+PolicyLossSums MinibatchTokens::compute_pairs(const DpoParams& params) {
+  gradient_.assign(mask_.size(), 0.0);
+  preference_ = pair_losses(params, pairs(), gradient_);
+  PolicyLossSums sums;
+  sums.loss = preference_.mean(preference_.loss);
+  sums.num_tokens = std::count(mask_.begin(), mask_.end(), 1);
+  return sums;
+}
+
 void MinibatchTokens::find_non_finite(const TrainerOptions& options,
                                       std::vector<int32_t>& items) const {
+  if (options.objective == Objective::kDpo) {
+    find_non_finite_pairs(options.dpo, pairs(), first_item_, items);
+    return;
+  }
   if (options.policy_loss.kind == PolicyLoss::kCustom) return find_non_finite_gradients(items);
   std::vector<double> gradient;
   for (size_t i = 0; i < lengths_.size(); ++i) {

@@ -11,6 +11,7 @@
 
 #include "algo/algo_arrays.h"
 #include "data/sample.h"
+#include "train/pair_losses.h"
 #include "train/train_metrics.h"
 #include "train/trainer_options.h"
 
@@ -27,8 +28,9 @@ class MinibatchTokens {
     const Sample* sample;
     double advantage;                         // of every token
     std::span<const float> token_advantages;  // or one per token
-    std::span<const float> old_logprobs;      // what the ratio refers to
+    std::span<const float> old_logprobs;      // what the ratio refers to; empty: nothing does
     bool carries_loss;                        // false: all of it is masked
+    std::span<const float> ref_logprobs = {};  // read by dpo
   };
 
   // Forgets everything; items are numbered from first_item on.
@@ -45,6 +47,8 @@ class MinibatchTokens {
   PolicyLossSums compute(const TrainerOptions& options, int64_t optimizer_step);
   // The same by a function of the host.
   PolicyLossSums compute(const CustomLoss& loss);
+  // Of the last compute() with dpo.
+  const PreferenceSums& preference() const { return preference_; }
   // Items whose own part of that loss is not finite; of a host's loss those whose gradients are not,
   // or all.
   void find_non_finite(const TrainerOptions& options, std::vector<int32_t>& items) const;
@@ -65,6 +69,8 @@ class MinibatchTokens {
   AlgoArrays arrays();
   void find_non_finite_gradients(std::vector<int32_t>& items) const;
   PolicyLossInput input(size_t first, size_t count, std::span<const int32_t> lengths) const;
+  PairTokens pairs() const;
+  PolicyLossSums compute_pairs(const DpoParams& params);
   void select(const TrainerOptions& options, int64_t optimizer_step);
   void select_clip_cov(const TrainerOptions& options, int64_t optimizer_step,
                        std::span<const size_t> tokens, std::span<const double> covariance);
@@ -76,10 +82,11 @@ class MinibatchTokens {
   std::vector<size_t> offsets_;            // one more than items
   std::vector<int32_t> lengths_;           // generated tokens
   std::vector<uint64_t> ordinals_, ids_;   // of samples, as a host's loss sees them
-  std::vector<float> rollout_, old_, current_, advantage_;
+  std::vector<float> rollout_, old_, current_, reference_, advantage_;
   std::vector<uint8_t> mask_, keep_, selected_;
   std::vector<double> weight_, gradient_;
   std::vector<double> correction_;  // empty: all 1
+  PreferenceSums preference_;
 };
 
 }  // namespace rl

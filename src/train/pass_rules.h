@@ -22,13 +22,16 @@ PackRules forward_rules(const StepOptions& options, const Model& model, ForwardO
 bool trains_before(const Sample& a, const Sample& b);
 
 // Calls visit(items) for every minibatch of every epoch, in order; items are in training order.
+// Each `together` neighbours, of which there are a whole number, count as one and stay together.
 template <typename Visit>
 void for_each_minibatch(const StepOptions& options, std::span<const PackItem> items,
-                        const Visit& visit) {
-  const auto count = static_cast<int64_t>(items.size()), parts = options.batch.minibatches(count);
+                        const Visit& visit, int64_t together = 1) {
+  const int64_t count = static_cast<int64_t>(items.size()) / together;
+  const int64_t parts = options.batch.minibatches(count);
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (int64_t part = 0; part < parts; ++part) {
-      const int64_t first = count * part / parts, end = count * (part + 1) / parts;
+      const int64_t first = together * (count * part / parts);
+      const int64_t end = together * (count * (part + 1) / parts);
       visit(items.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
     }
   }

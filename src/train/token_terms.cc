@@ -57,6 +57,10 @@ TokenSums TokenTerms::sum(const TrainerOptions& o, size_t first, size_t count,
   TokenSums s;
   if (is_minibatch_loss(o)) {
     std::ranges::copy(part(policy_gradient_), gradient.begin());
+  } else if (o.objective == Objective::kSft) {
+    const PolicyLossParams plain{.kind = PolicyLoss::kNone};
+    s.set_policy(policy_loss(
+        plain, {part(logprob_), part(old_logprob_), part(advantage_), part(weight_)}, gradient));
   } else {
     s.set_policy(policy_loss(
         o.policy_loss,

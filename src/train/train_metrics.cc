@@ -50,17 +50,33 @@ double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 using Visit = FunctionRef<void(const char* name, double value)>;
 
-void visit_losses(const TrainMetrics& m, Visit visit) {
-  visit("actor/loss", m.loss);
+void visit_policy(const TrainMetrics& m, Visit visit) {
   visit("actor/pg_loss", m.pg_loss);
   visit("actor/pg_clipfrac", m.clip_fraction);
   visit("actor/pg_clipfrac_lower", m.dual_clip_fraction);
   visit("actor/ppo_kl", m.ppo_kl);
   visit("actor/ppo_kl_k3", m.ppo_kl_k3);
   visit("actor/ratio_max", m.ratio_max);
-  visit("actor/entropy", m.entropy);
   visit("actor/kl", m.kl);
   visit("actor/kl_loss", m.kl_loss);
+}
+
+// Names of TRL, but for those of whole answers.
+void visit_preference(const PreferenceSums& p, Visit visit) {
+  visit("rewards/chosen", p.mean(p.reward_chosen));
+  visit("rewards/rejected", p.mean(p.reward_rejected));
+  visit("rewards/margins", p.mean(p.reward_chosen - p.reward_rejected));
+  visit("rewards/accuracies", p.mean(static_cast<double>(p.right)));
+  visit("logps/chosen", p.mean(p.logprob_chosen));
+  visit("logps/rejected", p.mean(p.logprob_rejected));
+  visit("nll_loss", p.mean(p.nll));
+}
+
+void visit_losses(const TrainMetrics& m, Visit visit) {
+  visit("actor/loss", m.loss);
+  if (is_rl(m.objective)) visit_policy(m, visit);
+  if (m.objective == Objective::kDpo) visit_preference(m.preference, visit);
+  visit("actor/entropy", m.entropy);
   visit("actor/grad_norm", m.grad_norm);
   visit("actor/lr", m.lr);
 }
@@ -86,6 +102,7 @@ void visit_counts(const TrainMetrics& m, Visit visit) {
   count("training/optimizer_steps", m.optimizer_steps);
   count("training/skipped_steps", m.skipped_steps);
   count("training/old_log_prob_samples", m.proximal_samples);
+  count("training/foreign_samples", m.foreign_samples);
   count("training/non_finite_samples", static_cast<int64_t>(m.non_finite_samples.size()));
 }
 

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "algo/correction.h"
+#include "algo/objective.h"
 #include "core/executor.h"
+#include "train/pair_losses.h"
 
 namespace rl {
 
@@ -33,6 +35,7 @@ struct ProbabilityPairs {
 };
 
 struct TrainMetrics {
+  Objective objective = Objective::kRl;  // decides which of these have a name
   // Mean over the minibatches that gave finite values.
   double loss = 0;       // all terms
   double pg_loss = 0;    // policy term
@@ -54,6 +57,8 @@ struct TrainMetrics {
   int64_t logprob_compared_tokens = 0;
   ProbabilityPairs probabilities;  // of the first minibatch
 
+  PreferenceSums preference;  // of dpo, over the minibatches that gave finite values
+
   CorrectionReport corrections;
   bool has_corrections = false;  // algo.correction.* is in use
 
@@ -73,6 +78,7 @@ struct TrainMetrics {
   int64_t proximal_ns = 0;   // of the policy when the step began, where the stored ones are not it
   int64_t current_ns = 0;    // of the current policy, before the gradients of a minibatch loss
   int64_t proximal_samples = 0;
+  int64_t foreign_samples = 0;  // of them, those that came without log-probs
   int64_t rows_not_scored = 0;  // forwards of the proximal policy that the stored log-probs save
   int64_t total_ns = 0;
 };

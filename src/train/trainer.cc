@@ -105,6 +105,15 @@ void Trainer::logprobs(const Model& model, std::span<const Sample* const> sample
   impl_->logprobs(model, samples, out);
 }
 
+void Trainer::logprobs(std::span<const Sample* const> samples,
+                       std::span<const std::span<float>> out) {
+  logprobs(impl_->model, samples, out);
+}
+
+uint64_t Trainer::trained_version() const {
+  return impl_->model.version() + (impl_->learner.unpublished() ? 1 : 0);
+}
+
 const TrainerOptions& Trainer::options() const { return impl_->options; }
 
 std::vector<std::span<std::byte>> Trainer::memory() const { return impl_->learner.memory(); }

@@ -88,6 +88,11 @@ class Trainer {
   void logprobs(const Model& model, std::span<const Sample* const> samples,
                 std::span<const std::span<float>> out);
 
+  // The same of the trained weights, whether they are published or not.
+  void logprobs(std::span<const Sample* const> samples, std::span<const std::span<float>> out);
+  // The version that the trained weights have, or will have once published.
+  uint64_t trained_version() const;
+
   const TrainerOptions& options() const;
   // What the trainer reserved and first writes in step(): gradients, moments, packed backward
   // forms.

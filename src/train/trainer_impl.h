@@ -17,6 +17,7 @@ namespace rl {
 // Sums over the minibatches of a step, and the means they become.
 struct StepSums {
   TokenSums tokens;
+  PreferenceSums preference;
   CorrectionReport corrections;
   ProbabilityPairs probabilities;
   int64_t finite_losses = 0, finite_norms = 0;
@@ -36,6 +37,7 @@ struct Trainer::Impl {
 
   void require_custom_loss() const;
   void check(std::span<const TrainSample> samples) const;
+  void require_logprobs(std::span<const TrainSample> samples) const;
   ForwardOf forward_of(const Model& which) const {
     return &which == reference ? ForwardOf::kReference : ForwardOf::kOwn;
   }
@@ -45,6 +47,7 @@ struct Trainer::Impl {
   void score_current(std::span<const PackItem> items, TrainMetrics& metrics);
   bool drawn_by_these_weights(const PackItem& item) const;
   void minibatch(std::span<const PackItem> items, bool fresh, TrainMetrics& metrics);
+  MinibatchTokens::Source source_of(const PackItem& item) const;
   int64_t gather(std::span<const PackItem> items, TrainMetrics& metrics);
   void minibatch_loss();
   void prepare(TrainMetrics& metrics);  // packs what is stale, clears the gradients

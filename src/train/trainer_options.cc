@@ -32,6 +32,7 @@ void check_correction(const TrainerOptions& o) {
 
 void validate(const TrainerOptions& o) {
   validate(static_cast<const StepOptions&>(o));
+  validate(o.dpo);
   validate(o.policy_loss);
   validate(o.clip_cov);
   check_correction(o);

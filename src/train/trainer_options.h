@@ -7,7 +7,9 @@
 #include "algo/correction.h"
 #include "algo/covariance.h"
 #include "algo/kl.h"
+#include "algo/objective.h"
 #include "algo/policy_loss.h"
+#include "algo/preference.h"
 #include "core/arena.h"
 #include "core/dtype.h"
 #include "model/model_config.h"
@@ -32,6 +34,8 @@ struct CorrectionOptions {
 };
 
 struct TrainerOptions : StepOptions {
+  Objective objective = Objective::kRl;  // others read neither policy_loss nor correction
+  DpoParams dpo;
   PolicyLossParams policy_loss;
   ClipCovParams clip_cov;  // its ratio is kl_cov's as well
   uint64_t seed = 0;       // runtime.seed: of the draws of clip_cov
@@ -41,6 +45,8 @@ struct TrainerOptions : StepOptions {
   KlEstimator kl_estimator;  // algo.kl.estimator
   KlBounds kl_bounds;        // algo.kl.value_clamp, ratio, ratio_cap
   double kl_coef = 0;        // algo.kl.coef; 0 with kl_in_loss only measures
+
+  bool needs_reference() const { return kl_in_loss || objective == Objective::kDpo; }
 };
 
 // Throws Error(kOutOfRange) naming the option, its range and the value.

@@ -31,32 +31,9 @@ void StepSums::finish(TrainMetrics& m) const {
   m.ppo_kl_k3 = mean(tokens.k3, tokens.tokens);
   m.kl = mean(tokens.kl, tokens.tokens);
   m.ratio_max = tokens.ratio_max;
+  m.preference = preference;
   m.corrections = corrections;
   m.probabilities = probabilities;
-}
-
-void Trainer::Impl::check(std::span<const TrainSample> samples) const {
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const TrainSample& s = samples[i];
-    if (s.sample == nullptr)
-      throw Error(Code::kInvalidArgument, str("sample ", i, " of the step is null"));
-    check_trainable(*s.sample, training_limits(options, model));
-    check_sequence(*s.sample, forward_limits(options, model, ForwardOf::kOwn));
-    if (!s.token_advantages.empty())
-      check_token_array(*s.sample, "token_advantages", s.token_advantages.size());
-    if (!s.ref_logprobs.empty())
-      check_token_array(*s.sample, "ref_logprobs", s.ref_logprobs.size());
-    if (!options.kl_in_loss || !s.ref_logprobs.empty()) continue;
-    if (reference != nullptr) {
-      check_sequence(*s.sample, forward_limits(options, *reference, ForwardOf::kReference));
-    } else if (s.sample->generated() > 0) {
-      throw Error(Code::kFailedPrecondition,
-                  str("sample ", s.sample->id,
-                      " has no reference log-probs, and the trainer has no "
-                      "reference model, but algo.kl.where is loss"))
-          .with_key("model.reference_path");
-    }
-  }
 }
 
 void Trainer::Impl::order(std::span<const TrainSample> samples) {
@@ -77,18 +54,21 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   learner.require_whole();
   require_custom_loss();
   check(samples);
+  require_logprobs(samples);
   TrainMetrics metrics;
+  metrics.objective = options.objective;
   metrics.samples = static_cast<int64_t>(samples.size());
   const int64_t start_ns = place.clock->now_ns();
   order(samples);
-  if (options.kl_in_loss) score_reference(metrics);
+  if (options.needs_reference()) score_reference(metrics);
   score_proximal(metrics);
   sums = {};
-  for_each_minibatch(options, items, [&](std::span<const PackItem> some) {
+  const auto one = [&](std::span<const PackItem> some) {
     minibatch(some, !learner.unpublished() && metrics.minibatches == 0, metrics);
-  });
+  };
+  for_each_minibatch(options, items, one, samples_together(options.objective));
   sums.finish(metrics);
-  metrics.has_corrections = options.correction.active();
+  metrics.has_corrections = is_rl(options.objective) && options.correction.active();
   metrics.total_ns = place.clock->now_ns() - start_ns;
   return metrics;
 }
@@ -137,7 +117,7 @@ void Trainer::Impl::prepare(TrainMetrics& metrics) {
 
 bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
   const Sample& s = *item.sample;
-  if (learner.unpublished()) return false;
+  if (learner.unpublished() || lacks_logprobs(s)) return false;
   for (size_t g = 0; g < s.versions.size(); ++g) {
     const bool same = s.versions[g] == model.version() && !s.has_mixed_kv(static_cast<int64_t>(g));
     if (s.loss_mask[g] != 0 && !same) return false;
@@ -149,6 +129,7 @@ bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
 // the ones that a forward would give (N2).
 void Trainer::Impl::score_proximal(TrainMetrics& metrics) {
   proximal_logprobs.assign(ordered.size(), {});
+  if (!is_rl(options.objective)) return;
   std::vector<const Sample*> asked;
   std::vector<std::span<float>> out;
   for (const PackItem& item : items) {
@@ -184,16 +165,32 @@ void Trainer::Impl::score_current(std::span<const PackItem> some, TrainMetrics& 
   logprobs(model, asked, out);
 }
 
+MinibatchTokens::Source Trainer::Impl::source_of(const PackItem& item) const {
+  const auto index = static_cast<size_t>(item.index);
+  const TrainSample& s = *ordered[index];
+  MinibatchTokens::Source source{item.sample, 1, {}, {}, s.carries_loss};
+  if (is_rl(options.objective)) {
+    const std::vector<float>& proximal = proximal_logprobs[index];
+    source.advantage = s.advantage;
+    source.token_advantages = s.token_advantages;
+    source.old_logprobs = proximal.empty() ? item.sample->logprobs : proximal;
+  }
+  if (options.objective == Objective::kDpo) source.ref_logprobs = reference_logprobs[index];
+  return source;
+}
+
 // Masks, corrections and weights of a minibatch; returns how many of its tokens carry loss.
 int64_t Trainer::Impl::gather(std::span<const PackItem> some, TrainMetrics& metrics) {
   minibatch_tokens.begin(some.empty() ? 0 : some.front().index);
   for (const PackItem& item : some) {
-    const TrainSample& s = *ordered[item.index];
-    const std::vector<float>& proximal = proximal_logprobs[static_cast<size_t>(item.index)];
-    minibatch_tokens.add({item.sample, s.advantage, s.token_advantages,
-                          proximal.empty() ? item.sample->logprobs : proximal, s.carries_loss});
+    minibatch_tokens.add(source_of(item));
   }
   if (needs_current_logprobs(options)) score_current(some, metrics);
+  if (!is_rl(options.objective)) {
+    const bool by_option = options.objective == Objective::kSft;
+    return minibatch_tokens.set_weights(by_option ? options.loss_agg : LossAgg::kTokenMean,
+                                        options.loss_scale_factor);
+  }
   sums.corrections.add(minibatch_tokens.correct(options.correction));
   return minibatch_tokens.set_weights(options.loss_agg, options.loss_scale_factor);
 }
@@ -240,15 +237,17 @@ void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
 
 HeadGradient Trainer::Impl::chunk_loss(const HeadChunk& chunk) {
   terms.clear();
-  const bool given = is_minibatch_loss(options);
+  const bool given = is_minibatch_loss(options), has_ratio = is_rl(options.objective);
   for (size_t i = 0; i < chunk.wanted.size(); ++i) {
     const WantedRow& w = chunk.wanted[i];
     const size_t t = minibatch_tokens.index(w.item, w.generated);
     const float reference_logprob =
         options.kl_in_loss ? reference_logprobs[w.item][w.generated] : 0.0f;
-    terms.push({w.item, chunk.logprobs[i], minibatch_tokens.old_logprob(t), reference_logprob,
-                chunk.entropies[i], minibatch_tokens.advantage(t), minibatch_tokens.weight(t),
-                minibatch_tokens.correction(t), given ? minibatch_tokens.gradient(t) : 0});
+    const float old_logprob = has_ratio ? minibatch_tokens.old_logprob(t) : chunk.logprobs[i];
+    terms.push({w.item, chunk.logprobs[i], old_logprob, reference_logprob, chunk.entropies[i],
+                minibatch_tokens.advantage(t), minibatch_tokens.weight(t),
+                has_ratio ? minibatch_tokens.correction(t) : 1,
+                given ? minibatch_tokens.gradient(t) : 0});
   }
   const TokenSums chunk_sums = terms.compute(options);
   if (!std::isfinite(chunk_sums.loss)) terms.find_non_finite(options, non_finite);
@@ -260,6 +259,7 @@ void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metri
   for (size_t i = 0; i < chunk.wanted.size(); ++i) {
     const WantedRow& w = chunk.wanted[i];
     const Sample& s = *ordered[w.item]->sample;
+    if (s.logprobs.empty()) continue;
     sums.probabilities.add(s.logprobs[w.generated], chunk.logprobs[i]);
     if (s.versions[w.generated] != model.version() || s.has_mixed_kv(w.generated)) continue;
     ++metrics.logprob_compared_tokens;
@@ -274,6 +274,7 @@ void Trainer::Impl::optimize(TrainMetrics& metrics) {
   const bool finite_loss = std::isfinite(minibatch_sums.loss);
   if (finite_loss) {
     sums.tokens.add(minibatch_sums);
+    if (options.objective == Objective::kDpo) sums.preference.add(minibatch_tokens.preference());
     ++sums.finite_losses;
   }
   const Learner::Outcome outcome = learner.update(options, finite_loss);

@@ -90,6 +90,73 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   EXPECT_EQ(batch, nullptr);
 }
 
+// Two samples of one prompt, as a host has them that knows nothing but their tokens.
+void put_bare_samples(rl_buffer* buffer, uint32_t scored) {
+  static const int32_t ids[] = {1, 2, 3, 4, 5};
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    rl_sample_view sample;
+    rl_sample_view_init(&sample, sizeof sample);
+    sample.sample_id = 100 + slot;
+    sample.ordinal = 9;
+    sample.slot = slot;
+    sample.ids = ids;
+    sample.num_ids = 5 - slot;
+    sample.num_prompt = 3;
+    sample.scored = scored;
+    sample.reward = scored * slot;
+    EXPECT_RL_OK(rl_buffer_put(buffer, &sample, &err));
+  }
+}
+
+double metric_of(const rl_event* event, const char* name) {
+  double value = -1;
+  EXPECT_RL_OK(rl_event_metric_named(event, name, RL_NUL_TERMINATED, &value, &err));
+  return value;
+}
+
+TEST(AbiParts, SamplesWithoutLogprobsTrainAtARatioOfOne) {
+  Host host;
+  put_bare_samples(host.buffer, 1);
+  rl_batch* batch = nullptr;
+  EXPECT_RL_OK(rl_buffer_take(host.buffer, 1, &batch, &err));
+  EXPECT_EQ(sample_of(batch, 0).logprobs, nullptr);
+  rl_event* step = nullptr;
+  EXPECT_RL_OK(rl_trainer_step(host.trainer, batch, nullptr, 0, &step, &err));
+  EXPECT_EQ(metric_of(step, "actor/ratio_max"), 1);
+  EXPECT_EQ(metric_of(step, "training/foreign_samples"), 2);
+  rl_event_release(step);
+  rl_batch_release(batch);
+}
+
+TEST(AbiParts, PairsOfAHostAreTrainedOnWithoutScores) {
+  Host host;
+  rl_options* options = nullptr;
+  EXPECT_RL_OK(rl_options_clone(host.options, &options, &err));
+  EXPECT_RL_OK(
+      rl_options_unset(options, "pipeline.samples_per_prompt", RL_NUL_TERMINATED, &err));
+  set(options, "algo.objective", "dpo");
+  rl_trainer* trainer = nullptr;
+  rl_buffer* buffer = nullptr;
+  EXPECT_RL_OK(rl_trainer_create(host.model, options, &trainer, &err));
+  EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
+  put_bare_samples(buffer, 0);
+  rl_batch* batch = nullptr;
+  EXPECT_RL_OK(rl_buffer_take(buffer, 1, &batch, &err));
+  rl_event* step = nullptr;
+  EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &step, &err));
+  rl_event_release(step);
+  EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &step, &err));
+  EXPECT_EQ(metric_of(step, "training/optimizer_steps"), 1);
+  EXPECT_LE(metric_of(step, "rewards/accuracies"), 1);
+  rl_event_release(step);
+  const double advantages[] = {1, -1};
+  EXPECT_EQ(rl_trainer_step(trainer, batch, advantages, 2, &step, nullptr), RL_CONFLICT);
+  rl_batch_release(batch);
+  rl_buffer_destroy(buffer);
+  rl_trainer_destroy(trainer);
+  rl_options_destroy(options);
+}
+
 TEST(AbiParts, BadForeignSamplesNameTheField) {
   Host host;
   const int32_t ids[] = {1, 2};
@@ -112,7 +179,10 @@ TEST(AbiParts, BadForeignSamplesNameTheField) {
   refuse("sample.ids", RL_INVALID_ARGUMENT, [](auto& s) { s.ids = nullptr; });
   refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = 2; });
   refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = 0; });
-  refuse("sample.logprobs", RL_INVALID_ARGUMENT, [](auto& s) { s.logprobs = nullptr; });
+  refuse("sample.logprobs", RL_INVALID_ARGUMENT, [&](auto& s) {
+    s.logprobs = nullptr;
+    s.logprobs_sampled = &logprob;
+  });
   refuse("sample.temperature", RL_OUT_OF_RANGE, [](auto& s) { s.temperature = 0; });
   refuse("sample.scored", RL_INVALID_ARGUMENT, [](auto& s) { s.scored = 2; });
   refuse("sample.purpose", RL_INVALID_ARGUMENT, [](auto& s) { s.purpose = RL_PURPOSE_EVAL; });

@@ -88,6 +88,7 @@ const std::map<std::string, Change>& changes() {
       with(passes, {"algo.kl.where=loss", "algo.kl.coef=0.5"});
   const std::vector<const char*> mean_filter = {"pipeline.filter=mean",
                                                 "pipeline.filter_max_rounds=1"};
+  const std::vector<const char*> pairs = {"algo.objective=dpo"};
   const std::vector<const char*> sampler_weights =
       with(passes, {"algo.policy_loss=none", "algo.correction.is=token"});
   static const auto* const kChanges = new std::map<std::string, Change>{
@@ -109,6 +110,9 @@ const std::map<std::string, Change>& changes() {
       {"algo.correction.low", {"1.5", sampler_weights}},
       {"algo.correction.opsm_delta", {"1e-4", passes}},
       {"algo.cov_ratio", {"0.5", with(passes, {"algo.policy_loss=kl_cov"})}},
+      {"algo.dpo.beta", {"1", pairs}},
+      {"algo.dpo.label_smoothing", {"0.4", pairs}},
+      {"algo.dpo.nll_coef", {"1", pairs}},
       {"algo.dro_beta", {"5", with(passes, {"algo.policy_loss=dro"})}},
       {"algo.dual_clip", {"1.001", passes}},
       {"algo.entropy_coef", {"0.5"}},
@@ -201,7 +205,30 @@ OptionSet base_options(const Change& change, const TempDir& dir) {
       o.set_assignment(text);
     }
   }
+  if (o.get_string("algo.objective") == "dpo") {
+    o.set_text("data.path", "");
+    o.set_text("pipeline.samples_per_prompt", "8");
+  }
   return o;
+}
+
+// Feeds two steps of pairs; the change comes between them.
+void feed_pairs(Rig& rig, const OptionSet& base, const std::pair<std::string, std::string>& change,
+                bool unchanged) {
+  const auto feed = [&rig] {
+    for (const char* ids : {"3", "4", "5", "6"}) {
+      rig.pipeline().feed_line(str("{\"ids\": [1, ", ids, "], \"chosen\": [", ids,
+                                   ", 9], \"rejected\": [8, 7, ", ids, "]}"));
+    }
+  };
+  feed();
+  rig.on_step = [=](Pipeline& p, const StepEvent& event) {
+    if (event.step != 1) return;
+    OptionSet next = base;
+    if (!unchanged) next.set_text(change.first, change.second);
+    p.set_options(next);
+    feed();
+  };
 }
 
 // Runs the base; with a key, its value changes while the samples of the first step are scored.
@@ -210,6 +237,8 @@ Seen run(const std::string& key, const Change& change, bool changed) {
   const OptionSet base = base_options(change, dir);
   Rig rig(base);
   bool done = !changed;
+  if (base.get_string("algo.objective") == "dpo")
+    feed_pairs(rig, base, {key, change.assignment}, done);
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
     if (!done) {
       done = true;
@@ -357,8 +386,7 @@ TEST(OptionEffects, CreatingReportsEverythingAtOnce) {
             with({"engine.block_size", "trainer.max_tokens_per_device"}));
   const auto runtime = std::make_shared<Runtime>(good);
   const Error of_model = refusal([&] { LoadedModel::open(runtime, bad, PlanUse::kPipeline); });
-  EXPECT_EQ(keys_with(of_model, Code::kConflict),
-            with({"trainer.max_tokens_per_device"}));
+  EXPECT_EQ(keys_with(of_model, Code::kConflict), with({"trainer.max_tokens_per_device"}));
 }
 
 TEST(OptionEffects, RelativeOutputsGoToTheDirectoryOfTheExperiment) {

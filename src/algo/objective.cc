@@ -1,0 +1,22 @@
+// The table of names.
+#include "algo/objective.h"
+
+#include "algo/choice.h"
+
+namespace rl {
+namespace {
+
+constexpr std::array<Choice<Objective>, 3> kObjectives{{
+    {Objective::kRl, "rl"},
+    {Objective::kSft, "sft"},
+    {Objective::kDpo, "dpo"},
+}};
+
+}  // namespace
+
+std::string_view objective_name(Objective v) { return choice_name(kObjectives, v); }
+Objective parse_objective(std::string_view text) {
+  return parse_choice("algo.objective", kObjectives, text);
+}
+
+}  // namespace rl

@@ -1,0 +1,55 @@
+// What a training step demands of its samples before anything runs: limits by the options, one
+// check after another. The checks of single fields are in sample_check.cc.
+#include <algorithm>
+
+#include "core/error.h"
+#include "train/pass_rules.h"
+#include "train/trainer_impl.h"
+
+namespace rl {
+namespace {
+
+std::vector<const Sample*> samples_of(std::span<const TrainSample> samples) {
+  std::vector<const Sample*> out;
+  for (const TrainSample& s : samples) out.push_back(s.sample);
+  return out;
+}
+
+}  // namespace
+
+void Trainer::Impl::check(std::span<const TrainSample> samples) const {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const TrainSample& s = samples[i];
+    if (s.sample == nullptr)
+      throw Error(Code::kInvalidArgument, str("sample ", i, " of the step is null"));
+    check_trainable(*s.sample, training_limits(options, model));
+    check_sequence(*s.sample, forward_limits(options, model, ForwardOf::kOwn));
+    if (!s.token_advantages.empty())
+      check_token_array(*s.sample, "token_advantages", s.token_advantages.size());
+    if (!s.ref_logprobs.empty())
+      check_token_array(*s.sample, "ref_logprobs", s.ref_logprobs.size());
+    if (!options.needs_reference() || !s.ref_logprobs.empty()) continue;
+    if (reference != nullptr) {
+      check_sequence(*s.sample, forward_limits(options, *reference, ForwardOf::kReference));
+    } else if (s.sample->generated() > 0) {
+      throw Error(Code::kFailedPrecondition,
+                  str("sample ", s.sample->id,
+                      " has no reference log-probs, and the trainer has no reference model, but ",
+                      options.kl_in_loss ? "algo.kl.where is loss" : "algo.objective is dpo"))
+          .with_key("model.reference_path");
+    }
+  }
+  if (options.objective == Objective::kDpo) check_pairs(samples_of(samples));
+}
+
+// Without them there is no ratio; sft and dpo have none.
+void Trainer::Impl::require_logprobs(std::span<const TrainSample> samples) const {
+  if (!is_rl(options.objective)) return;
+  for (const TrainSample& s : samples) {
+    if (!lacks_logprobs(*s.sample)) continue;
+    throw Error(Code::kFailedPrecondition, str(sample_name(*s.sample), " has no log-probs"))
+        .with_key("logprobs");
+  }
+}
+
+}  // namespace rl

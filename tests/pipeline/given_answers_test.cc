@@ -1,0 +1,352 @@
+// Runs on given answers: what a row of sft and dpo may say and how it becomes tokens, and that such
+// a run lowers its loss, draws nothing, keeps its books, resumes and replays to the same bits.
+#include <cmath>
+#include <filesystem>
+
+#include "core/arena.h"
+#include "pipeline/prompt_row.h"
+#include "pipeline/trainer_part.h"
+#include "replay_rig.h"
+#include "run_rig.h"
+#include "support/expect_error.h"
+#include "tokenized_model.h"
+
+namespace rl {
+namespace {
+
+using testing::Replay;
+using testing::Rig;
+using testing::RunLog;
+using testing::tiny_options;
+using testing::write_lines;
+
+std::string ids_text(int first, int count) {
+  std::string out = "[";
+  for (int i = 0; i < count; ++i) out += str(i > 0 ? ", " : "", (first + 7 * i) % 256);
+  return out + "]";
+}
+
+// Twelve rows of ids: answers of 3 to 8 tokens.
+std::vector<std::string> answer_rows(const std::string& objective) {
+  std::vector<std::string> rows;
+  for (int i = 0; i < 12; ++i) {
+    std::string row = str("{\"ids\": ", ids_text(i, 2 + i % 4), ", \"tag\": \"", i, "\"");
+    if (objective == "sft") row += str(", \"response\": ", ids_text(50 + i, 3 + i % 6));
+    if (objective == "dpo") {
+      row += str(", \"chosen\": ", ids_text(50 + i, 3 + i % 6));
+      row += str(", \"rejected\": ", ids_text(150 + i, 8 - i % 6));
+    }
+    rows.push_back(row + "}");
+  }
+  return rows;
+}
+
+OptionSet answer_options(const TempDir& dir, const std::string& objective) {
+  OptionSet o = tiny_options(dir);
+  o.set_text("pipeline.samples_per_prompt", "8");
+  o.set_text("algo.objective", objective);
+  o.set_text("pipeline.total_steps", "6");
+  o.set_f64("optimizer.lr", 1e-3);
+  write_lines(dir.file("data.jsonl"), answer_rows(objective));
+  return o;
+}
+
+class GivenAnswers : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Objectives, GivenAnswers, ::testing::Values("sft", "dpo"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(GivenAnswers, LowerTheirLossWithoutDrawingAnything) {
+  const TempDir dir;
+  const OptionSet o = answer_options(dir, GetParam());
+  const bool pairs = std::string(GetParam()) == "dpo";
+  Rig rig(o);
+  const RunLog log = rig.start_and_play();
+  EXPECT_TRUE(log.samples.empty());
+  ASSERT_EQ(log.steps.size(), 6u);
+  const std::vector<double> loss = log.series("actor/loss");
+  EXPECT_LT(loss.back(), 0.97 * loss.front());
+  if (pairs) {
+    EXPECT_NEAR(loss.front(), std::log(2.0), 1e-12);  // the policy is its reference yet
+    EXPECT_EQ(log.series("rewards/accuracies").back(), 1);
+    EXPECT_GT(log.series("rewards/margins").back(), 0);
+  }
+  for (const char* name : {"critic/score/mean", "rollout/decode_tokens", "timing_s/gen",
+                           "pipeline/filter_rounds", "actor/ppo_kl"}) {
+    EXPECT_FALSE(log.steps.back().get(name)) << name;
+  }
+  const LedgerCounts c = rig.pipeline().status().ledger;
+  EXPECT_EQ(c.prompts_trained, 24);
+  EXPECT_EQ(c.attempts_trained, pairs ? 48 : 24);
+  EXPECT_EQ(c.dropped() + c.discarded() + c.attempts_in_flight, 0);
+  EXPECT_GT(log.series("prompt_length/mean").front(), 0);
+  EXPECT_EQ(log.series("training/epoch").back(), 1);
+}
+
+TEST_P(GivenAnswers, AreBitForBitTheSameAgainAlsoAfterAResume) {
+  const TempDir dir;
+  OptionSet o = answer_options(dir, GetParam());
+  Rig whole(o);
+  const RunLog all = whole.start_and_play();
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  o.set_i64("checkpoint.every_steps", 2);
+  o.set_i64("pipeline.total_steps", 4);
+  Rig(o).start_and_play();
+  o.set_text("pipeline.total_steps", "6");
+  o.set_string("checkpoint.resume", dir.file("checkpoints") + "/step_000002");
+  o.set_i64("runtime.threads", 2);
+  Rig resumed(o);
+  const RunLog rest = resumed.start_and_play();
+  ASSERT_EQ(rest.steps.size(), 4u);
+  EXPECT_EQ(rest.steps.back().without_times().to_json(),
+            all.steps.back().without_times().to_json());
+  EXPECT_EQ(resumed.model().weight_digest(), whole.model().weight_digest());
+}
+
+TEST_P(GivenAnswers, AreRecordedAndReplayed) {
+  const TempDir dir;
+  OptionSet o = answer_options(dir, GetParam());
+  o.set_string("buffer.record_dir", dir.file("record"));
+  o.set_i64("trainer.global_batch_size", 2);
+  Rig rig(o);
+  const RunLog log = rig.start_and_play();
+  EXPECT_EQ(log.series("training/optimizer_steps"), std::vector<double>(6, 2));
+  Replay replay(o);
+  for (int step = 1; step <= 6; ++step) {
+    replay.step(dir.file(str("record/step_00000", step, ".rlbuf")));
+    EXPECT_EQ(replay.metrics.back().get("actor/loss"), log.steps[step - 1].get("actor/loss"));
+  }
+  EXPECT_EQ(replay.digest(), rig.model().weight_digest());
+}
+
+TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
+  const TempDir dir;
+  OptionSet o = answer_options(dir, GetParam());
+  const auto rollout = [&] {
+    uint64_t bytes = 0;
+    for (const PlanEntry& e : plan_memory(o, real_fs(), PlanUse::kPipeline).parts) {
+      bytes += e.phase == "rollout" ? e.bytes : 0;
+    }
+    return bytes;
+  };
+  EXPECT_EQ(rollout(), 0u);
+  {
+    const Rig rig(o);
+    EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
+  }
+  write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  o.set_i64("eval.every_steps", 3);
+  EXPECT_GT(rollout(), 0u);
+  Rig rig(o);
+  EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
+  const RunLog log = rig.start_and_play();
+  ASSERT_EQ(log.evals.size(), 2u);
+  EXPECT_EQ(log.evals[0]->num_scored, 3);
+  for (const SamplePtr& s : log.samples) EXPECT_EQ(s->purpose, Purpose::kEval);
+  EXPECT_EQ(log.steps.size(), 6u);
+}
+
+TEST_P(GivenAnswers, MayBeFedByTheHost) {
+  const TempDir dir;
+  OptionSet o = answer_options(dir, GetParam());
+  o.set_string("data.path", "");
+  Rig rig(o);
+  const std::vector<std::string> rows = answer_rows(GetParam());
+  for (size_t i = 0; i < 8; ++i) ASSERT_TRUE(rig.pipeline().feed_line(rows[i]));
+  const Error e = expect_error(Code::kDataLoss, [&] {
+    rig.pipeline().feed_ids({1, 2, 3}, "no answer");
+  });
+  EXPECT_TRUE(contains(e.message, "feed:9: /"));
+  rig.pipeline().end_feed();
+  EXPECT_EQ(rig.start_and_play().steps.size(), 2u);
+}
+
+TEST_P(GivenAnswers, OfAWrongRowEndTheRunWithItsPlace) {
+  const TempDir dir;
+  OptionSet o = answer_options(dir, GetParam());
+  o.set_bool("data.shuffle", false);
+  std::vector<std::string> rows = answer_rows(GetParam());
+  rows[2] = R"({"ids": [1, 2]})";
+  write_lines(dir.file("data.jsonl"), rows);
+  Rig rig(o);
+  rig.pipeline().start();
+  const Error e = expect_error(Code::kDataLoss, [&] {
+    while (rig.pipeline().next(10 * testing::kSecond).status == Code::kOk) continue;
+  });
+  EXPECT_EQ(e.location, dir.file("data.jsonl") + ":3");
+  EXPECT_TRUE(contains(e.message, str("is missing: algo.objective = ", GetParam())));
+}
+
+// A trainer of the host's own on the samples that a run of the same rows would make.
+TEST_P(GivenAnswers, AreTakenByTheHostsTrainerWithoutLogprobsAndScores) {
+  const TempDir dir;
+  const OptionSet o = answer_options(dir, GetParam());
+  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
+  TrainerPart trainer(model, o);
+  std::vector<SamplePtr> batch;
+  for (const int i : {3, 2, 1, 0}) {
+    auto s = std::make_shared<Sample>();
+    s->id = static_cast<uint64_t>(i) + 1;
+    s->ordinal = static_cast<uint64_t>(i / 2);
+    s->slot = static_cast<uint32_t>(i % 2);
+    s->ids = {5, 6, 7, 20 + i, 30 + 3 * i, 9};
+    s->prompt_tokens = 3;
+    s->versions.assign(3, kUnknownVersion);
+    s->loss_mask.assign(3, 1);
+    batch.push_back(s);
+  }
+  const double first = trainer.step(batch).get("actor/loss").value();
+  EXPECT_LT(trainer.step(batch).get("actor/loss").value(), first);
+  const std::vector<double> advantages(4, 1.0);
+  const Error e =
+      expect_error(Code::kConflict, [&] { trainer.step_with_advantages(batch, advantages); });
+  EXPECT_EQ(e.other_key, "algo.objective");
+  if (std::string(GetParam()) == "sft") return;
+  batch.pop_back();
+  EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { trainer.step(batch); }).key,
+            "algo.objective");
+}
+
+TEST(GivenAnswerRows, SayWhatIsWrongWithThem) {
+  const TempDir dir;
+  const OptionSet o = tiny_options(dir);
+  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel);
+  const auto refused = [&](Objective objective, Code code, const std::string& row,
+                           const std::string& what) {
+    const Error e = expect_error(code, [&] {
+      make_prompt(parse_prompt_row(row, "f:3"), *model, {8, 12, objective}, "f:3");
+    });
+    EXPECT_EQ(e.location, "f:3") << row;
+    EXPECT_TRUE(contains(e.message, what));
+  };
+  const auto sft = Objective::kSft, dpo = Objective::kDpo, rl = Objective::kRl;
+  const Code bad = Code::kDataLoss, range = Code::kOutOfRange;
+  refused(sft, bad, R"({"ids": [1]})", "/response is missing");
+  refused(sft, bad, R"({"ids": [1], "response": [2], "chosen": [3]})", "/chosen is not read");
+  refused(sft, bad, R"({"ids": [1], "response": []})", "/response is not a list");
+  refused(sft, bad, R"({"ids": [1], "response": [2, "x"]})", "/response/1 is no token id");
+  refused(sft, bad, R"({"ids": [1], "response": 5})", "/response is number");
+  refused(sft, range, R"({"ids": [1], "response": [2, 256]})", "/response/1 is 256");
+  refused(sft, range, R"({"ids": [1, 2, 3, 4, 5], "response": [1, 2, 3, 4, 5, 6, 7, 8]})",
+          "a prompt of 5 tokens and 8 tokens of /response exceed engine.max_model_len 12");
+  refused(sft, Code::kFailedPrecondition, R"({"ids": [1], "response": "x"})", "tokenizer");
+  refused(sft, bad, R"({"response": [1]})", "exactly one of");
+  refused(dpo, bad, R"({"ids": [1], "chosen": [2]})", "/rejected is missing");
+  refused(dpo, bad, R"({"ids": [1], "rejected": [2]})", "/chosen is missing");
+  refused(dpo, bad, R"({"ids": [1], "chosen": [2], "rejected": [3], "response": [4]})",
+          "/response is not read with algo.objective = dpo");
+  refused(rl, bad, R"({"ids": [1], "response": [2]})",
+          "/response is not read with algo.objective = rl or by an evaluation");
+  const Prompt pair =
+      make_prompt(parse_prompt_row(R"({"rejected": [3], "ids": [1], "chosen": [2, 4]})", "f:3"),
+                  *model, {8, 12, dpo}, "f:3");
+  EXPECT_EQ(pair.answers, (std::vector<std::vector<int32_t>>{{2, 4}, {3}}));
+}
+
+std::shared_ptr<LoadedModel> chat_model(const TempDir& dir, const std::string& chat_template) {
+  OptionSet o = tiny_options(dir);
+  o.set_string("model.path", std::string(RL_FIXTURES) + "/gguf/tiny_llama_half.gguf");
+  o.set_string("model.chat_template_path", dir.file("chat.jinja"));
+  std::ofstream(dir.file("chat.jinja")) << chat_template;
+  return LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel);
+}
+
+Prompt sft_prompt(const LoadedModel& model, const std::string& row) {
+  return make_prompt(parse_prompt_row(row, "f:3"), model, {8, 256, Objective::kSft}, "f:3");
+}
+
+constexpr const char* kChat = R"("messages": [{"role": "user", "content": "hi"}])";
+
+TEST(GivenAnswerRows, AChatHasTheAssistantsTurnWithItsEndTokenAndNothingBehindIt) {
+  const TempDir dir;
+  const auto model = chat_model(
+      dir,
+      "{% for m in messages %}{{ bos_token }}{{ m.role }}:{{ m.content }}{{ eos_token }}\n"
+      "{% endfor %}{% if add_generation_prompt %}{{ bos_token }}assistant:{% endif %}");
+  const Prompt p = sft_prompt(*model, str("{", kChat, ", \"response\": \"h\\u00e9llo\"}"));
+  const Prompt asked =
+      make_prompt(parse_prompt_row(str("{", kChat, "}"), "f:3"), *model, {8, 256}, "f:3");
+  EXPECT_EQ(p.ids, asked.ids);  // what a rollout would answer
+  std::vector<int32_t> expected = model->encode("h\xc3\xa9llo", {}).ids;
+  expected.push_back(model->tokenizer().eos_id().value());
+  ASSERT_EQ(p.answers.size(), 1u);
+  EXPECT_EQ(p.answers[0], expected);
+  // A special token that an answer spells stays text.
+  const std::string eos(model->tokenizer().token_bytes(expected.back()));
+  const auto spelled =
+      sft_prompt(*model, str("{", kChat, ", \"response\": \"a", eos, "b\"}")).answers[0];
+  EXPECT_EQ(std::ranges::count(spelled, expected.back()), 1);
+  EXPECT_EQ(spelled.back(), expected.back());
+  // Ids are taken as they are.
+  EXPECT_EQ(sft_prompt(*model, str("{", kChat, ", \"response\": [5, 6]}")).answers[0],
+            (std::vector<int32_t>{5, 6}));
+}
+
+TEST(GivenAnswerRows, APlainTextEndsWithTheModelsEndToken) {
+  const TempDir dir;
+  const auto model = chat_model(dir, "{{ messages[0].content }}");
+  const auto answer = sft_prompt(*model, R"({"prompt": "one", "response": " two"})").answers[0];
+  std::vector<int32_t> expected = model->encode(" two", {}).ids;
+  expected.push_back(model->tokenizer().eos_id().value());
+  EXPECT_EQ(answer, expected);
+}
+
+TEST(GivenAnswerRows, ATemplateThatDoesNotContinueThePromptIsNamed) {
+  const TempDir dir;
+  const auto refused = [&](const std::string& chat_template) {
+    const auto model = chat_model(dir, chat_template);
+    const Error e = expect_error(Code::kIncompatible, [&] {
+      sft_prompt(*model, str("{", kChat, ", \"response\": \"x\"}"));
+    });
+    EXPECT_EQ(e.location, "f:3");
+    return e.message;
+  };
+  EXPECT_TRUE(contains(refused("{{ messages | length }}{{ messages[0].content }}"), "otherwise"));
+  EXPECT_TRUE(contains(refused("{% for m in messages %}{{ m.content }}{% endfor %}"),
+                       "no token behind /response that ends a turn"));
+}
+
+// Samples of another library: ids without log-probs.
+TEST(ForeignSamples, AreForwardedOnceSoThatTheirRatioIsOne) {
+  for (const std::string assignment : {"algo.policy_loss=ppo_clip", "algo.policy_loss=gspo",
+                                       "algo.kl.where=reward", "algo.correction.decoupled=true"}) {
+    SCOPED_TRACE(assignment);
+    const TempDir dir;
+    OptionSet o = tiny_options(dir);
+    o.set_assignment(assignment);
+    const auto run = [&](bool with_logprobs) {
+      const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
+      TrainerPart trainer(model, o);
+      MetricList metrics;
+      for (int step = 0; step < 2; ++step) {
+        std::vector<SamplePtr> batch;
+        for (int32_t i = 0; i < 8; ++i) {
+          auto s = std::make_shared<Sample>();
+          s->id = static_cast<uint64_t>(i) + 1;
+          s->ordinal = static_cast<uint64_t>(i / 4);
+          s->slot = static_cast<uint32_t>(i % 4);
+          s->ids = {4, 5 + i / 4, 60 + 9 * i, 61 + i, 7};
+          s->prompt_tokens = 2;
+          if (with_logprobs) s->logprobs = trainer.logprobs(s->ids, 2, 1.0f);
+          if (with_logprobs) s->logprobs_sampled = s->logprobs;
+          s->versions.assign(3, with_logprobs ? model->version() : kUnknownVersion);
+          s->loss_mask.assign(3, 1);
+          s->reward = i % 3;
+          s->scored = true;
+          batch.push_back(s);
+        }
+        metrics = trainer.step(batch);
+        EXPECT_EQ(metrics.get("actor/ratio_max"), 1.0);
+        EXPECT_EQ(metrics.get("training/foreign_samples"), with_logprobs ? 0.0 : 8.0);
+        EXPECT_EQ(metrics.get("training/old_log_prob_samples"), with_logprobs ? 0.0 : 8.0);
+        EXPECT_EQ(metrics.get("timing_s/current_log_prob"), 0.0);
+        for (const SamplePtr& s : batch) EXPECT_EQ(s->logprobs.empty(), !with_logprobs);
+      }
+      return model->weight_digest();
+    };
+    EXPECT_EQ(run(false), run(true));
+  }
+}
+
+}  // namespace
+}  // namespace rl
