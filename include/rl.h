@@ -531,7 +531,8 @@ enum {
 typedef struct rl_plan_item {
   size_t struct_size;
   const char* name;  /* owner: the plan */
-  const char* phase; /* when the bytes are in use: "always", "rollout", "train", "critic"; owner: the plan */
+  const char* phase; /* when the bytes are in use: "always", "rollout", "train", "critic" or
+                        "reward"; owner: the plan */
   uint64_t bytes;
   int32_t kind; /* RL_PLAN_ARENA or RL_PLAN_PART */
   int32_t reserved;
@@ -949,8 +950,9 @@ RL_API rl_status rl_pipeline_interrupt(rl_pipeline* pipeline, rl_error** err);
 RL_API rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, rl_error** err);
 
 /* Rewards a sample, in any order, until its deadline. Refused and counted: RL_NOT_FOUND (no such
- * sample), RL_DUPLICATE (scored before), RL_LATE (its group was dropped), RL_NON_FINITE. Thread:
- * any. */
+ * sample), RL_DUPLICATE (scored before), RL_LATE (its group was dropped), RL_NON_FINITE. With
+ * model.reward_path no sample waits for the host: this, rl_pipeline_score_parts,
+ * rl_pipeline_score_many and rl_pipeline_fail are RL_FAILED_PRECONDITION. Thread: any. */
 RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, double reward,
                                    rl_error** err);
 
@@ -1399,7 +1401,8 @@ RL_API void rl_trainer_destroy(rl_trainer* trainer);
 /* One training step: trainer.epochs passes of trainer.num_minibatches optimizer steps over the
  * batch, ordered by (ordinal, slot). advantages may be NULL: they follow from the rewards as
  * algo.advantage says, samples of one ordinal being a group. Else it has num_advantages =
- * rl_batch_count entries, one per sample in the batch's order. *out is an event of RL_EVENT_STEP
+ * rl_batch_count entries, one per sample in the batch's order; with algo.advantage = gae, whose
+ * critic learns from rewards, that is RL_FAILED_PRECONDITION. *out is an event of RL_EVENT_STEP
  * with the step's metrics. With model.compute_copies 1 the step publishes, and is RL_BUSY while
  * requests of the model run; with 2 rl_trainer_publish does. Thread: any. */
 RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch,

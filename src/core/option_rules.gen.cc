@@ -866,106 +866,124 @@ constexpr OptionCondition kConditions_132[] = {
      "dpo", "", ""},
 };
 constexpr OptionCondition kConditions_133[] = {
-    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
+    {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "gae", "", ""},
+    {"algo.gdpo_weights", OptionCondition::kIsNot,
+     "", "", ""},
 };
 constexpr OptionCondition kConditions_134[] = {
-    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
+    {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "reinforce_pp", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
 };
 constexpr OptionCondition kConditions_135[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
-     "remax", "", ""},
+     "gae", "", ""},
 };
 constexpr OptionCondition kConditions_136[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
-     "custom", "", ""},
+     "reinforce_pp", "", ""},
 };
 constexpr OptionCondition kConditions_137[] = {
+    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "remax", "", ""},
+};
+constexpr OptionCondition kConditions_138[] = {
+    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "custom", "", ""},
+};
+constexpr OptionCondition kConditions_139[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_138[] = {
+constexpr OptionCondition kConditions_140[] = {
     {"pipeline.filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_139[] = {
+constexpr OptionCondition kConditions_141[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_140[] = {
+constexpr OptionCondition kConditions_142[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_141[] = {
+constexpr OptionCondition kConditions_143[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_142[] = {
+constexpr OptionCondition kConditions_144[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_143[] = {
+constexpr OptionCondition kConditions_145[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_144[] = {
+constexpr OptionCondition kConditions_146[] = {
     {"pipeline.overlong_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_145[] = {
+constexpr OptionCondition kConditions_147[] = {
     {"pipeline.repetition_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_146[] = {
+constexpr OptionCondition kConditions_148[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_147[] = {
+constexpr OptionCondition kConditions_149[] = {
+    {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
+     "", "", ""},
+    {"model.reward_path", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_150[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_148[] = {
+constexpr OptionCondition kConditions_151[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_149[] = {
+constexpr OptionCondition kConditions_152[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_150[] = {
+constexpr OptionCondition kConditions_153[] = {
     {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -973,7 +991,13 @@ constexpr OptionCondition kConditions_150[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_151[] = {
+constexpr OptionCondition kConditions_154[] = {
+    {"reward.forward_max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"model.reward_path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_155[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -989,19 +1013,19 @@ constexpr OptionCondition kConditions_151[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_152[] = {
+constexpr OptionCondition kConditions_156[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_153[] = {
+constexpr OptionCondition kConditions_157[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_154[] = {
+constexpr OptionCondition kConditions_158[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1017,7 +1041,7 @@ constexpr OptionCondition kConditions_154[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_155[] = {
+constexpr OptionCondition kConditions_159[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1025,7 +1049,7 @@ constexpr OptionCondition kConditions_155[] = {
     {"algo.objective", OptionCondition::kIs,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_156[] = {
+constexpr OptionCondition kConditions_160[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1035,111 +1059,111 @@ constexpr OptionCondition kConditions_156[] = {
     {"eval.path", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_157[] = {
+constexpr OptionCondition kConditions_161[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_158[] = {
+constexpr OptionCondition kConditions_162[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_159[] = {
+constexpr OptionCondition kConditions_163[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_160[] = {
+constexpr OptionCondition kConditions_164[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_161[] = {
+constexpr OptionCondition kConditions_165[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_162[] = {
+constexpr OptionCondition kConditions_166[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_163[] = {
+constexpr OptionCondition kConditions_167[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_164[] = {
+constexpr OptionCondition kConditions_168[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_165[] = {
+constexpr OptionCondition kConditions_169[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_166[] = {
-    {"trainer.balance", OptionCondition::kChanged,
-     "", "", ""},
-    {"trainer.dynamic_batching", OptionCondition::kIs,
-     "false", "", ""},
-};
-constexpr OptionCondition kConditions_167[] = {
-    {"trainer.balance", OptionCondition::kChanged,
-     "", "", ""},
-    {"trainer.sequence_packing", OptionCondition::kIs,
-     "false", "", ""},
-};
-constexpr OptionCondition kConditions_168[] = {
-    {"trainer.global_batch_size", OptionCondition::kAbove,
-     "", "pipeline.prompts_per_step", ""},
-    {"algo.objective", OptionCondition::kIsNot,
-     "rl", "", ""},
-};
-constexpr OptionCondition kConditions_169[] = {
-    {"trainer.global_batch_size", OptionCondition::kAbove,
-     "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
-    {"algo.objective", OptionCondition::kIs,
-     "rl", "", ""},
-};
 constexpr OptionCondition kConditions_170[] = {
-    {"trainer.max_tokens_per_device", OptionCondition::kChanged,
+    {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
 constexpr OptionCondition kConditions_171[] = {
-    {"trainer.micro_batch_size", OptionCondition::kChanged,
+    {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
-    {"trainer.dynamic_batching", OptionCondition::kIs,
-     "true", "", ""},
+    {"trainer.sequence_packing", OptionCondition::kIs,
+     "false", "", ""},
 };
 constexpr OptionCondition kConditions_172[] = {
-    {"trainer.num_minibatches", OptionCondition::kAbove,
+    {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
 constexpr OptionCondition kConditions_173[] = {
-    {"trainer.num_minibatches", OptionCondition::kAbove,
+    {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIs,
      "rl", "", ""},
 };
 constexpr OptionCondition kConditions_174[] = {
+    {"trainer.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_175[] = {
+    {"trainer.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_176[] = {
+    {"trainer.num_minibatches", OptionCondition::kAbove,
+     "", "pipeline.prompts_per_step", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_177[] = {
+    {"trainer.num_minibatches", OptionCondition::kAbove,
+     "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
+    {"algo.objective", OptionCondition::kIs,
+     "rl", "", ""},
+};
+constexpr OptionCondition kConditions_178[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.global_batch_size", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_175[] = {
+constexpr OptionCondition kConditions_179[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -1154,14 +1178,16 @@ constexpr OptionCondition kConditions_175[] = {
      "0", "", ""},
     {"reference.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
+    {"reward.forward_max_tokens_per_device", OptionCondition::kIs,
+     "0", "", ""},
 };
-constexpr OptionCondition kConditions_176[] = {
+constexpr OptionCondition kConditions_180[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_177[] = {
+constexpr OptionCondition kConditions_181[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -1169,7 +1195,7 @@ constexpr OptionCondition kConditions_177[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_178[] = {
+constexpr OptionCondition kConditions_182[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -1542,139 +1568,151 @@ constexpr OptionRule kRules[] = {
     {"model.reference_path", "algo.kl.where", kConditions_132, 3,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_133, 2,
-     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
-     "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_134, 2,
-     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
-     "algo.advantage is {algo.advantage}"},
+    {"model.reward_path", "algo.gdpo_weights", kConditions_133, 2,
+     "algo.gdpo_weights asks for kinds of reward, but the model of model.reward_path gives one "
+     "number"},
+    {"model.reward_path", "algo.objective", kConditions_134, 2,
+     "model.reward_path = {model.reward_path} has no effect while algo.objective is "
+     "{algo.objective}"},
     {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_135, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
     {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_136, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_137, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_137, 2,
+     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_138, 2,
+     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_139, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.filter", "algo.objective", kConditions_138, 2,
+    {"pipeline.filter", "algo.objective", kConditions_140, 2,
      "pipeline.filter = {pipeline.filter} has no effect while algo.objective is {algo.objective}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_139, 2,
+    {"pipeline.filter_high", "pipeline.filter", kConditions_141, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_140, 2,
+    {"pipeline.filter_low", "pipeline.filter", kConditions_142, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_141, 1,
+    {"pipeline.filter_low", "pipeline.filter_high", kConditions_143, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_142, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_144, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_143, 2,
+    {"pipeline.filter_spread", "pipeline.filter", kConditions_145, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.overlong_filter", "algo.objective", kConditions_144, 2,
+    {"pipeline.overlong_filter", "algo.objective", kConditions_146, 2,
      "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"pipeline.repetition_filter", "algo.objective", kConditions_145, 2,
+    {"pipeline.repetition_filter", "algo.objective", kConditions_147, 2,
      "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_146, 2,
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_148, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"pipeline.samples_per_prompt", "algo.objective", kConditions_147, 2,
+    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_149, 2,
+     "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
+     "model.reward_path is {model.reward_path}"},
+    {"pipeline.samples_per_prompt", "algo.objective", kConditions_150, 2,
      "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_148, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_151, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_149, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_152, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_150, 3,
+    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_153, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_151, 7,
+    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_154, 2,
+     "reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} has no "
+     "effect while model.reward_path is {model.reward_path}"},
+    {"runtime.experiment", "checkpoint.dir", kConditions_155, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_152, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_156, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_153, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_157, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_154, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_158, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_155, 3,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_159, 3,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_156, 4,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_160, 4,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_157, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_161, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_158, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_162, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_159, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_163, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_160, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_164, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_161, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_165, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_162, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_166, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_163, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_167, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_164, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_168, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_165, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_169, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.balance", "trainer.dynamic_batching", kConditions_166, 2,
+    {"trainer.balance", "trainer.dynamic_batching", kConditions_170, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
      "{trainer.dynamic_batching}"},
-    {"trainer.balance", "trainer.sequence_packing", kConditions_167, 2,
+    {"trainer.balance", "trainer.sequence_packing", kConditions_171, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_168, 2,
+    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_172, 2,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_169, 2,
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_173, 2,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_170, 2,
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_174, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_171, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_175, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_172, 2,
+    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_176, 2,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_173, 2,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_177, 2,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_174, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_178, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_175, 7,
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_179, 8,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_176, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_180, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_177, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_181, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching false its sequences are counted"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_178, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_182, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };

@@ -1188,6 +1188,16 @@ constexpr OptionInfo kOptions[] = {
      "it was when the run began.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "librl"},
+    {"model.reward_path", OptionType::kString, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Model that scores the samples of a pipeline in the host's place, of the policy's shape and "
+     "vocabulary: one for sequence or token classification with one label. The score of a sample "
+     "is the value at its last token. No sample becomes a score event then, and a score of the "
+     "host is refused. Empty leaves scores to the host.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl reward.reward_model.model_path, OpenRLHF reward.model_name_or_path"},
     {"optimizer.beta1", OptionType::kF64, "0.9",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},
@@ -1372,6 +1382,14 @@ constexpr OptionInfo kOptions[] = {
      "trainer.logprob_max_tokens_per_device.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "verl ref.log_prob_max_token_len_per_gpu"},
+    {"reward.forward_max_tokens_per_device", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 16777216},
+     false, false, nullptr, 0, "tokens",
+     "Token budget of a micro-batch of the reward model. 0 takes twice the rows of a training "
+     "micro-batch of the policy.",
+     "0.1.0", OptionWhen::kCreate, false, false, "",
+     "verl reward_model.forward_max_token_len_per_gpu"},
     {"runtime.device", OptionType::kEnum, "cpu",
      {},
      {},
@@ -1664,8 +1682,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, kChoices_trainer_oversize, 2, "",
      "What becomes of a sample above trainer.max_tokens_per_device, trainer.seq_len, "
-     "trainer.logprob_max_tokens_per_device, or a budget of critic.* or reference.*. Samples are "
-     "never cut.",
+     "trainer.logprob_max_tokens_per_device, or a budget of critic.*, reference.* or reward.*. "
+     "Samples are never cut.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "OpenRLHF (alone), verl (assertion), Telescope (cut)"},
     {"trainer.pad_to_multiple_of", OptionType::kI64, "1",

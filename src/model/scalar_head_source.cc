@@ -21,6 +21,7 @@ class ScalarHeadSource final : public WeightSource {
   }
 
   const ModelConfig& config() const override { return config_; }
+  bool has_scalar_head() const override { return false; }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   int64_t find(std::string_view name) const override {
     const auto it = std::ranges::find(tensors_, name, &TensorInfo::name);
@@ -31,11 +32,14 @@ class ScalarHeadSource final : public WeightSource {
       throw Error(Code::kInvalidArgument, str("tensor index ", index, " of ", tensors_.size()));
     }
     const TensorInfo& t = tensors_[static_cast<size_t>(index)];
-    if (t.name == kScalarHeadName) {
-      std::ranges::fill(out, 0.0f);
-    } else {
-      inner_->read(inner_->find(t.name), first_row, out);
+    if (t.name != kScalarHeadName) return inner_->read(inner_->find(t.name), first_row, out);
+    if (first_row != 0 || static_cast<int64_t>(out.size()) != t.cols()) {
+      throw Error(Code::kInvalidArgument,
+                  str("tensor ", t.name, " has one row of ", t.cols(), " elements, asked for ",
+                      out.size(), " from row ", first_row))
+          .with_key(t.name);
     }
+    std::ranges::fill(out, 0.0f);
   }
   std::optional<TokenizerParts> tokenizer_parts() const override {
     return inner_->tokenizer_parts();

@@ -21,6 +21,8 @@ class WeightSource {
  public:
   virtual ~WeightSource();
   virtual const ModelConfig& config() const = 0;
+  // Whether the file itself holds a scalar head.
+  virtual bool has_scalar_head() const { return config().scalar_head; }
   // Exactly expected_tensors(config()), in that order, with stored_type filled in. A tied head is
   // not listed.
   virtual const std::vector<TensorInfo>& tensors() const = 0;

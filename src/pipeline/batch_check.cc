@@ -14,18 +14,21 @@ Error conflict(const char* key, const char* other, std::string message) {
   return Error(Code::kConflict, std::move(message)).with_key(key).with_other_key(other);
 }
 
-// Unless samples above a budget go alone, a budget that is set holds the longest.
-void check_budget(const OptionSet& options, const char* key, int64_t longest, Violations& v) {
-  const int64_t budget = options.get_i64(key);
-  if (budget == 0 || budget >= longest - 1) return;
+// Unless samples above a budget go alone, a budget that is set holds the longest, whose last token
+// is mostly no row.
+void check_budget(const OptionSet& options, const char* key, int64_t longest, Violations& v,
+                  bool last_row = false) {
+  const int64_t budget = options.get_i64(key), least = last_row ? longest : longest - 1;
+  if (budget == 0 || budget >= least) return;
   v.add(conflict(key, "engine.max_model_len",
                  str(key, " is ", budget, " but a sample may have engine.max_model_len = ", longest,
                      " tokens and trainer.oversize is error"))
-            .with_expected(str("0, or at least ", longest - 1)));
+            .with_expected(str("0, or at least ", least)));
 }
 
 // The budgets of roles that this run has.
 void check_roles(const OptionSet& options, int64_t longest, Violations& v) {
+  check_budget(options, "reward.forward_max_tokens_per_device", longest, v, true);
   if (has_critic(options)) {
     check_budget(options, "critic.max_tokens_per_device", longest, v);
     check_budget(options, "critic.forward_max_tokens_per_device", longest, v);

@@ -109,6 +109,7 @@ int Pipeline::event_fd() const { return impl_->queue->fd(); }
 const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->queue; }
 
 void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> parts) {
+  impl_->refuse_scores();
   {
     const std::lock_guard lock(impl_->mutex);
     const bool is_eval = impl_->eval_board.owns(sample_id);
@@ -137,6 +138,7 @@ void Pipeline::score_many(std::span<const Score> scores) {
 }
 
 void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
+  impl_->refuse_scores();
   {
     const std::lock_guard lock(impl_->mutex);
     ScoreBoard& board = impl_->eval_board.owns(sample_id) ? impl_->eval_board : impl_->board;

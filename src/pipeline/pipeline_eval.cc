@@ -19,6 +19,7 @@ PipelineState Pipeline::Impl::evaluate() {
     push_dropped();
     return PipelineState::kEvaluating;
   }
+  if (reward != nullptr) ask_reward_model(eval_board);
   bool decided;
   {
     std::unique_lock lock(mutex);

@@ -16,6 +16,7 @@
 #include "pipeline/critic_role.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/prompt_source.h"
+#include "pipeline/reward_role.h"
 #include "pipeline/run_options.h"
 #include "pipeline/run_records.h"
 #include "pipeline/run_state.h"
@@ -68,6 +69,9 @@ struct Pipeline::Impl {
   void submit_group(const Prompt& prompt, uint64_t ordinal);
   void submit_greedy(Request request);
   void deliver(ScoreBoard& to);
+  void ask_host(const SamplePtr& sample);
+  void ask_reward_model(ScoreBoard& of);
+  void refuse_scores() const;
   void push_dropped();
   void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   MetricList step_metrics();
@@ -104,6 +108,7 @@ struct Pipeline::Impl {
   std::unique_ptr<EngineSet> engine;  // null: nothing is ever drawn
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<CriticRole> critic;  // null but with gae
+  std::unique_ptr<RewardRole> reward;  // null: the host scores
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty

@@ -77,6 +77,7 @@ void Pipeline::Impl::make_workers() {
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), phase.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
   critic = CriticRole::make(*model, options, plan, phase.data());
+  reward = RewardRole::make(*model, options, plan, phase.data());
   if (plan.num_engines > 0) {
     engine = std::make_unique<EngineSet>(
         model->model(), plan.engine, plan.engine_memory(phase.data()),

@@ -36,6 +36,7 @@ PipelineState Pipeline::Impl::train() {
     measured = update(prepared);
   } else {
     prepared = preparation.prepare({}, workers);
+    if (critic != nullptr) critic->step(prepared);
   }
   if (draws()) records->keep_extremes(batch);
   trained = std::move(prepared.metrics);

@@ -77,6 +77,7 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
   const auto half = [&](const char* key) { return std::to_string(o.get_i64(key) / 2); };
   return {{"trainer.max_tokens_per_device", "0"},
           {"trainer.logprob_chunk_tokens", "64"},
+          {"critic.max_tokens_per_device", std::to_string(p.min_tokens())},
           {"model.dtype", "bf16"},
           {"model.compute_copies", "1"},
           {"engine.num_engines", "1"},
@@ -225,6 +226,9 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
   if (!p.has_trainer()) return;
   for (const auto& piece : p.train_sizes(plan.max_tokens).workspace_pieces) {
     plan.parts.push_back({piece.name, "train", piece.bytes});
+  }
+  if (p.has_reward_model()) {
+    plan.parts.push_back({"reward model", "reward", p.reward_workspace(plan.max_tokens)});
   }
   if (!p.has_critic()) return;
   for (const auto& piece : p.critic_sizes(plan.max_tokens).workspace_pieces) {

@@ -27,7 +27,8 @@ enum class PlanUse : int32_t {
 
 struct PlanEntry {
   std::string name;   // of the arena, or of a part of one
-  std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train" or "critic"
+  std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train", "critic" or
+                      // "reward"
   uint64_t bytes = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "pipeline/algo_options.h"
 #include "pipeline/run_options.h"
 #include "pipeline/runtime.h"
+#include "train/reward_model.h"
 
 namespace rl {
 namespace {
@@ -91,6 +92,13 @@ void Planner::add_training() {
   add("optimizer states", sizes.optimizer);
   add("packed weights, backward", sizes.packed_backward);
   if (has_critic()) add_critic();
+  if (has_reward_model()) add_reward_model();
+}
+
+void Planner::add_reward_model() {
+  const ModelConfig config = with_scalar_head(config_);
+  add("master weights", Model::master_bytes(config));
+  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
 }
 
 void Planner::add_critic() {
@@ -105,6 +113,11 @@ void Planner::add_critic() {
 
 bool Planner::has_critic() const { return has_trainer() && rl::has_critic(options_); }
 
+// A host of its own loop scores.
+bool Planner::has_reward_model() const {
+  return use_ == PlanUse::kPipeline && rl::has_reward_model(options_);
+}
+
 bool Planner::has_reference() const {
   return has_trainer() && uses_reference(options_);
 }
@@ -117,7 +130,7 @@ bool draws_samples(const OptionSet& options, PlanUse use) {
 bool Planner::has_engine() const { return draws_samples(options_, use_); }
 
 uint64_t Planner::baseline_bytes() const {
-  const uint64_t models = uint64_t{1} + has_reference() + has_critic();
+  const uint64_t models = uint64_t{1} + has_reference() + has_critic() + has_reward_model();
   const uint64_t rope = static_cast<uint64_t>(max_model_len_) * config_.num_ropes() * config_.head_dim * sizeof(float);
   return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + models * rope;
 }
@@ -158,11 +171,19 @@ TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
                       critic_options_from(options_, max_tokens, max_model_len_), threads_);
 }
 
-// Policy and critic train one after the other, on the same bytes.
+uint64_t Planner::reward_workspace(int64_t max_tokens) const {
+  return RewardModel::workspace_bytes(
+      {with_scalar_head(config_), kv_, threads_},
+      reward_options_from(options_, max_tokens, max_model_len_));
+}
+
+// Policy, critic and reward model compute one after the other, on the same bytes.
 uint64_t Planner::train_bytes(int64_t max_tokens) const {
   if (!has_trainer()) return 0;
-  const uint64_t policy = train_sizes(max_tokens).workspace;
-  return has_critic() ? std::max(policy, critic_sizes(max_tokens).workspace) : policy;
+  uint64_t most = train_sizes(max_tokens).workspace;
+  if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
+  if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
+  return most;
 }
 
 int64_t Planner::min_tokens() const {

@@ -24,6 +24,7 @@ class Planner {
   bool has_trainer() const { return use_ == PlanUse::kTrain || use_ == PlanUse::kPipeline; }
   bool has_reference() const;
   bool has_critic() const;
+  bool has_reward_model() const;
 
   uint64_t baseline_bytes() const;
   // Arenas that live all the time, in the order in which a run makes them.
@@ -40,7 +41,9 @@ class Planner {
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
-  TrainerSizes critic_sizes(int64_t max_tokens) const;  // max_tokens of the policy
+  // max_tokens is that of the policy.
+  TrainerSizes critic_sizes(int64_t max_tokens) const;
+  uint64_t reward_workspace(int64_t max_tokens) const;
 
   int64_t min_tokens() const;  // one longest sample
   int64_t max_tokens() const;  // more gains nothing
@@ -64,6 +67,7 @@ class Planner {
   void add_second_copy();
   void add_training();
   void add_critic();
+  void add_reward_model();
   int64_t group_blocks() const;
 
   const OptionSet& options_;

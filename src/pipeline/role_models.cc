@@ -13,9 +13,11 @@ struct Role {
   const char* name;
   const char* key;  // of the path
   ModelHead head;
+  bool own_head = false;  // a head that begins with zeros will not do
 };
 constexpr Role kReference = {"reference model", "model.reference_path", ModelHead::kLogits};
 constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar};
+constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true};
 
 // All that bytes depend on.
 auto sizes(const ModelConfig& c) {
@@ -40,11 +42,22 @@ void require_shape(const ModelConfig& policy, const ModelConfig& given, const Ro
       .with_location(path);
 }
 
+// A head of zeros would give every sample the same score.
+void require_own_head(const WeightSource& source, const Role& role) {
+  if (!role.own_head || source.has_scalar_head()) return;
+  throw Error(Code::kUnsupported, str("the ", role.name, " ", source.path(),
+                                      " is a language model, without a head that scores"))
+      .with_key(role.key)
+      .with_expected("a model for sequence or token classification with one label")
+      .with_location(source.path());
+}
+
 std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options, const Role& role) {
   const std::string& given = options.get_string(role.key);
   Runtime& runtime = policy.runtime();
   const std::string& path = given.empty() ? policy.path() : given;
   const auto source = open_weight_source(runtime.fs(), path, role.head);
+  require_own_head(*source, role);
   require_shape(policy.config(), source->config(), role, path);
   ModelOptions model;
   model.max_positions = policy.model().max_positions();
@@ -58,6 +71,10 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options) {
   if (!uses_reference(options)) return nullptr;
   return load(policy, options, kReference);
+}
+
+std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options) {
+  return load(policy, options, kReward);
 }
 
 std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options) {

@@ -1,6 +1,6 @@
-// The models of a run beside the policy: the frozen reference of a KL term or of preferences, and
-// the critic. Invariant: they have the policy's shape, so that the plan follows from its header
-// alone.
+// The models of a run beside the policy: the frozen reference of a KL term or of preferences, the
+// critic, and the model that scores. Invariant: they have the policy's shape, so that the plan
+// follows from its header alone.
 #pragma once
 #include <memory>
 
@@ -16,5 +16,9 @@ std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet
 // model.critic_path, or the policy's own file, with a scalar head. The caller holds the compute
 // lease.
 std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options);
+
+// model.reward_path, whose own head must be scalar: Error(kUnsupported) for a language model. The
+// caller holds the compute lease.
+std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options);
 
 }  // namespace rl

@@ -229,6 +229,24 @@ TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens
   return t;
 }
 
+bool has_reward_model(const OptionSet& options) {
+  return !options.get_string("model.reward_path").empty();
+}
+
+// The last token of a sample is a row as well.
+StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens,
+                                int64_t max_sequence) {
+  StepOptions s;
+  s.keys.forward_max_tokens = "reward.forward_max_tokens_per_device";
+  fill_step(options, s);
+  s.max_tokens = max_tokens;
+  s.max_sequence = max_sequence + 1;
+  s.batch.forward_max_tokens = options.get_i64("reward.forward_max_tokens_per_device");
+  s.batch.reference_max_tokens = 0;
+  validate(s);
+  return s;
+}
+
 bool has_critic(const OptionSet& options) { return options.get_string("algo.advantage") == "gae"; }
 
 // Padding shapes the micro-batches of the policy; the critic's end where their sequences do.

@@ -30,6 +30,9 @@ bool has_critic(const OptionSet& options);
 // max_tokens is that of the policy.
 CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
                                   int64_t max_sequence);
+bool has_reward_model(const OptionSet& options);
+// max_tokens is that of the policy.
+StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence);
 // Samples of a group: pipeline.samples_per_prompt, and with remax one more, the greedy answer; of
 // given answers one, or a pair.
 int64_t attempts_per_prompt(const OptionSet& options);

@@ -148,6 +148,16 @@ void ScoreBoard::fail(uint64_t sample_id, std::string_view reason, int64_t now_n
        str("sample ", sample_id, " has no reward: ", why));
 }
 
+std::vector<SamplePtr> ScoreBoard::waiting() const {
+  std::vector<SamplePtr> samples;
+  for (const auto& [ordinal, g] : groups_) {
+    for (const Slot& s : g.slots) {
+      if (s.waiting) samples.push_back(s.sample);
+    }
+  }
+  return samples;
+}
+
 void ScoreBoard::expire(int64_t now_ns) {
   std::vector<std::pair<uint64_t, uint64_t>> late;  // ordinal, sample
   for (const auto& [ordinal, g] : groups_) {

@@ -49,6 +49,8 @@ class ScoreBoard {
   void expire(int64_t now_ns);
   std::optional<int64_t> next_deadline() const;
   int64_t unscored() const { return unscored_; }
+  // The samples that wait for a score, by (ordinal, slot).
+  std::vector<SamplePtr> waiting() const;
   // True when every open group is whole, that is all scored.
   bool decided() const;
 

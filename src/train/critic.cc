@@ -40,6 +40,7 @@ void for_each_metric(const CriticMetrics& m,
   visit("critic/micro_batches", static_cast<double>(m.micro_batches));
   visit("critic/optimizer_steps", static_cast<double>(m.optimizer_steps));
   visit("critic/skipped_steps", static_cast<double>(m.skipped_steps));
+  visit("critic/non_finite_samples", static_cast<double>(m.non_finite_samples.size()));
   visit("timing_s/update_critic", static_cast<double>(m.total_ns) * 1e-9);
 }
 

@@ -63,15 +63,22 @@ void MicroBatch::add_padding(int64_t rows, int64_t longest) {
   }
 }
 
+int32_t MicroBatch::row_of(const Sample& s, int32_t position, int32_t trunk) const {
+  const SequenceRows& from =
+      trunk >= 0 && position < s.prompt_tokens ? sequences_[trunk] : sequences_.back();
+  return from.first_row + position - from.first_position;
+}
+
 void MicroBatch::add_wanted(const PackItem& item, int32_t trunk, WantedTokens which) {
   const Sample& s = *item.sample;
   const float inv_temperature = inverse_temperature(s.temperature);
+  if (which == WantedTokens::kLast) {
+    const int32_t row = row_of(s, item.rows - 1, trunk);
+    return wanted_.push_back({row, item.index, 0, s.ids.back(), inv_temperature});
+  }
   for (int32_t g = 0; s.prompt_tokens + g <= item.rows; ++g) {
     if (!wants(s, g, which)) continue;
-    const int32_t position = s.prompt_tokens + g - 1;
-    const SequenceRows& from =
-        trunk >= 0 && position < s.prompt_tokens ? sequences_[trunk] : sequences_.back();
-    wanted_.push_back({from.first_row + position - from.first_position, item.index, g,
+    wanted_.push_back({row_of(s, s.prompt_tokens + g - 1, trunk), item.index, g,
                        s.ids[s.prompt_tokens + g], inv_temperature});
   }
 }

@@ -12,7 +12,8 @@
 
 namespace rl {
 
-// A wanted token: the row that predicts it, and where it is in its sample.
+// A wanted token: the row that predicts it, and where it is in its sample. Of kLast: the last row,
+// which predicts nothing.
 struct WantedRow {
   int32_t row;
   int32_t item;       // index of its PackItem
@@ -39,6 +40,8 @@ class MicroBatch {
   void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk);
   void add_padding(int64_t rows, int64_t longest);
   void add_wanted(const PackItem& item, int32_t trunk, WantedTokens which);
+  // The row of a position of the sample whose sequence came last.
+  int32_t row_of(const Sample& sample, int32_t position, int32_t trunk) const;
 
   int64_t block_size_ = 0;
   int32_t next_block_ = 0;

@@ -143,6 +143,11 @@ MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules)
 
 PackItem make_pack_item(const Sample& sample, int32_t index, WantedTokens which) {
   PackItem item{&sample, index, 0, 0};
+  if (which == WantedTokens::kLast) {
+    item.rows = static_cast<int32_t>(sample.ids.size());
+    item.wanted = 1;
+    return item;
+  }
   for (int64_t g = 0; g < sample.generated(); ++g) {
     if (!wants(sample, g, which)) continue;
     item.rows = static_cast<int32_t>(sample.prompt_tokens + g);

@@ -1,5 +1,6 @@
 // Which sequences go into one micro-batch, by shape alone. A sequence is the part of a sample up to
-// its last wanted token: row t predicts ids[t + 1], so the last wanted token is a target only.
+// its last wanted token: row t predicts ids[t + 1], so the last wanted token is a target only. All
+// of a sample is one where its last row is wanted.
 //
 // Neighbours with the same prompt are a run. With shared_prefix the prompt's rows and whole KV
 // blocks are counted once for those of them that are in one micro-batch, and a run that fits one is
@@ -14,7 +15,9 @@
 
 namespace rl {
 
-enum class WantedTokens : uint8_t { kLoss, kGenerated };  // loss_mask 1, or every generated token
+// loss_mask 1; every generated token; or the row of the last token, for what is said of a sample.
+enum class WantedTokens : uint8_t { kLoss, kGenerated, kLast };
+// Not of kLast, which wants no token.
 inline bool wants(const Sample& s, int64_t generated, WantedTokens which) {
   return which == WantedTokens::kGenerated || s.loss_mask[generated] != 0;
 }

@@ -11,6 +11,7 @@
 #include "pipeline/trainer_part.h"
 #include "replay_rig.h"
 #include "run_rig.h"
+#include "scored_model.h"
 #include "support/expect_error.h"
 
 namespace rl {
@@ -20,6 +21,7 @@ using testing::fixture_model;
 using testing::Replay;
 using testing::Rig;
 using testing::RunLog;
+using testing::scored_model;
 using testing::tiny_options;
 using Texts = std::vector<std::string>;
 
@@ -30,19 +32,6 @@ OptionSet gae_options(const TempDir& dir, const Texts& texts = {}) {
   }
   for (const std::string& text : texts) o.set_assignment(text);
   return o;
-}
-
-// A directory of the llama fixture with a scalar head other than zero.
-std::string scored_model(const TempDir& dir, const char* name = "llama") {
-  const auto executor = make_thread_executor(1);
-  Matmul matmul(*executor, Dtype::kF32);
-  const auto source = open_weight_source(real_fs(), fixture_model(name), ModelHead::kScalar);
-  Model model(*source, matmul, {});
-  float* head = model.master() + model.layout().head();
-  for (int64_t c = 0; c < model.config().hidden; ++c) head[c] = 0.1f * static_cast<float>(c % 5);
-  const std::string path = dir.file(str("scored_", name));
-  model.save(real_fs(), path, save_options_for(real_fs(), *source, Dtype::kF32));
-  return path;
 }
 
 TEST(CriticRole, LearnsTheReturnsBesideThePolicy) {
@@ -79,6 +68,15 @@ TEST(CriticRole, OneSampleOfAPromptIsEnough) {
   const uint64_t start = rig.model().weight_digest();
   rig.start_and_play();
   EXPECT_NE(rig.model().weight_digest(), start);
+}
+
+TEST(CriticRole, AStepWithoutGroupsStillTellsOfTheCritic) {
+  const TempDir dir;
+  Rig rig(gae_options(dir, {"pipeline.filter=spread", "pipeline.filter_spread=10",
+                            "pipeline.filter_max_rounds=1", "pipeline.total_steps=1"}));
+  const RunLog log = rig.start_and_play();
+  EXPECT_EQ(log.series("critic/optimizer_steps"), std::vector<double>{0});
+  EXPECT_EQ(log.series("critic/vf_explained_var"), std::vector<double>{0});
 }
 
 TEST(CriticRole, ThePolicyWaitsForTheFirstSteps) {
