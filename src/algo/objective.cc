@@ -6,10 +6,11 @@
 namespace rl {
 namespace {
 
-constexpr std::array<Choice<Objective>, 3> kObjectives{{
+constexpr std::array<Choice<Objective>, 4> kObjectives{{
     {Objective::kRl, "rl"},
     {Objective::kSft, "sft"},
     {Objective::kDpo, "dpo"},
+    {Objective::kDistill, "distill"},
 }};
 
 }  // namespace

@@ -158,6 +158,9 @@ constexpr OptionChoice kChoices_algo_objective[] = {
     {"dpo",
      "A preference of a chosen answer over a rejected one (arXiv 2305.18290): algo.dpo.*. A row "
      "of data.path has both beside its prompt."},
+    {"distill",
+     "As rl, with a teacher: algo.distill.coef times the log-ratio of the policy to "
+     "model.teacher_path is taken off every token's advantage (on-policy distillation)."},
 };
 constexpr OptionChoice kChoices_algo_policy_loss[] = {
     {"ppo_clip",
@@ -481,6 +484,15 @@ constexpr OptionInfo kOptions[] = {
      "optimizer stay.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl trainer.critic_warmup, OpenRLHF critic.freezing_steps"},
+    {"algo.distill.coef", OptionType::kF64, "1.0",
+     {.present = true, .inclusive = true, .f64 = 0.0},
+     {.present = true, .inclusive = true, .f64 = 1000.0},
+     false, false, nullptr, 0, "",
+     "A_t -= algo.distill.coef (log p_t - log q_t) at every trained token, p the policy that "
+     "drew it and q the teacher, after whitening: the gradient of their reverse KL, estimated "
+     "from the drawn tokens. With equal rewards nothing else is learnt.",
+     "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
+     "slime opd_kl_coef"},
     {"algo.dpo.beta", OptionType::kF64, "0.1",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
@@ -672,7 +684,7 @@ constexpr OptionInfo kOptions[] = {
     {"algo.objective", OptionType::kEnum, "rl",
      {},
      {},
-     false, false, kChoices_algo_objective, 3, "",
+     false, false, kChoices_algo_objective, 4, "",
      "What training minimises. With sft and dpo nothing is drawn but for evaluations and nothing "
      "is scored: a step trains on the answers of pipeline.prompts_per_step rows. A trainer of "
      "the host's own takes samples without log-probs then; for dpo the two of an ordinal are a "
@@ -1198,6 +1210,14 @@ constexpr OptionInfo kOptions[] = {
      "host is refused. Empty leaves scores to the host.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl reward.reward_model.model_path, OpenRLHF reward.model_name_or_path"},
+    {"model.teacher_path", OptionType::kString, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Model of the teacher of algo.objective = distill. It has the policy's vocabulary; its "
+     "shape may be another.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "librl"},
     {"optimizer.beta1", OptionType::kF64, "0.9",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},

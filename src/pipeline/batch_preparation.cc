@@ -23,6 +23,7 @@ void BatchPreparation::set_options(const OptionSet& options, Trainer& trainer) {
 void BatchPreparation::read(const OptionSet& options) {
   const double coef = options.get_f64("algo.kl.coef");
   objective_ = objective_of(options);
+  distill_coef_ = options.get_f64("algo.distill.coef");
   options_ = advantage_options_from(options);
   controller_ = kl_controller_from(options);
   greedy_slot_ = static_cast<uint32_t>(options.get_i64("pipeline.samples_per_prompt"));
@@ -113,6 +114,15 @@ void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
 
 }  // namespace
 
+namespace {
+
+void set_lesson(const TeacherRole::Lesson& lesson, MetricList& metrics) {
+  metrics.set("actor/distill_kl", lesson.kl);
+  metrics.set("timing_s/teacher", static_cast<double>(lesson.ns) * 1e-9);
+}
+
+}  // namespace
+
 struct BatchPreparation::Split {
   std::vector<SamplePtr> samples;
   std::vector<double> scores;
@@ -170,7 +180,8 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   if (workers.critic != nullptr) out.values = values_of(samples, *workers.critic);
   batch.values = out.values;
   const int64_t valued = workers.clock.now_ns();
-  const BatchAdvantages a = batch_advantages(options_, batch);
+  BatchAdvantages a = batch_advantages(options_, batch);
+  const TeacherRole::Lesson lesson = teach(samples, workers, a);
   out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
   size_t at = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -192,9 +203,16 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
     out.metrics.set("actor/reward_kl_penalty_coeff", coef_);
     out.reference_ns = scored - start;
   }
+  if (workers.teacher != nullptr) set_lesson(lesson, out.metrics);
   if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
   out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - valued) * 1e-9);
   return out;
+}
+
+TeacherRole::Lesson BatchPreparation::teach(std::span<const SamplePtr> samples,
+                                            const Workers& workers, BatchAdvantages& a) const {
+  if (workers.teacher == nullptr) return {};
+  return workers.teacher->teach(samples, distill_coef_, a);
 }
 
 PreparedBatch BatchPreparation::prepare_answers(std::span<const SamplePtr> samples) const {
@@ -229,7 +247,18 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
     }
   }
   a.returns = a.advantages;
+  const TeacherRole::Lesson lesson = teach(samples, workers, a);
+  if (a.varies) {
+    out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
+    size_t at = 0;
+    for (TrainSample& s : out.train) {
+      const auto count = static_cast<size_t>(s.sample->generated());
+      s.token_advantages = std::span(out.token_advantages).subspan(at, count);
+      at += count;
+    }
+  }
   out.metrics = batch_metrics({samples, scores, a});
+  if (workers.teacher != nullptr) set_lesson(lesson, out.metrics);
   if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
   return out;
 }

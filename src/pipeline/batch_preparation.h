@@ -10,6 +10,7 @@
 #include "core/options.h"
 #include "pipeline/batch_advantages.h"
 #include "pipeline/missing_logprobs.h"
+#include "pipeline/teacher_role.h"
 #include "profile/metrics.h"
 #include "train/critic.h"
 #include "train/trainer.h"
@@ -48,6 +49,7 @@ class BatchPreparation {
     const Clock& clock;
     const CustomAdvantage* advantage = nullptr;  // the host's, where algo.advantage = custom
     Critic* critic = nullptr;                    // where algo.advantage = gae
+    TeacherRole* teacher = nullptr;              // where algo.objective = distill
   };
   // With remax the sample of slot pipeline.samples_per_prompt is the
   // greedy answer of its group. It computes, on the trainer's workspace, when the reward pays for
@@ -69,6 +71,8 @@ class BatchPreparation {
 
  private:
   struct Split;
+  TeacherRole::Lesson teach(std::span<const SamplePtr> samples, const Workers& workers,
+                            BatchAdvantages& a) const;
   PreparedBatch prepare_answers(std::span<const SamplePtr> samples) const;
   Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
   void read(const OptionSet& options);
@@ -80,6 +84,7 @@ class BatchPreparation {
   uint32_t greedy_slot_ = 0;
   bool kl_in_loss_ = false;
   double option_coef_ = 0, coef_ = 0;
+  double distill_coef_ = 0;
 };
 
 }  // namespace rl

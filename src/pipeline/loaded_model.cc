@@ -53,7 +53,8 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
                                                const OptionSet& options, PlanUse use) {
   const std::string& path = options.get_string("model.path");
   const auto source = checked_source(*runtime, options, use);
-  MemoryPlan plan = plan_memory(options, source->config(), use);
+  const PlanModels models = plan_models(options, source->config(), runtime->fs());
+  MemoryPlan plan = plan_memory(options, models, use);
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel);
   loaded->runtime_ = runtime;  // a copy: the lease ends after a model that could not be loaded

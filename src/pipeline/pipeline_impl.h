@@ -22,6 +22,7 @@
 #include "pipeline/run_state.h"
 #include "pipeline/score_board.h"
 #include "pipeline/step_recorder.h"
+#include "pipeline/teacher_role.h"
 #include "profile/trace_recorder.h"
 
 namespace rl {
@@ -109,6 +110,7 @@ struct Pipeline::Impl {
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<CriticRole> critic;  // null but with gae
   std::unique_ptr<RewardRole> reward;  // null: the host scores
+  std::unique_ptr<TeacherRole> teacher;  // null but with distill
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty

@@ -29,7 +29,8 @@ constexpr PlanUse kUse = PlanUse::kPipeline;
 Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given)
     : model(std::move(loaded)),
       runtime(model->runtime()),
-      plan(plan_memory(checked(*model, given), model->config(), kUse)),
+      plan(plan_memory(checked(*model, given), plan_models(given, model->config(), runtime.fs()),
+                       kUse)),
       options(given),
       board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.get_i64("eval.samples_per_prompt"), kFirstEvalSampleId),
@@ -78,6 +79,7 @@ void Pipeline::Impl::make_workers() {
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
   critic = CriticRole::make(*model, options, plan, phase.data());
   reward = RewardRole::make(*model, options, plan, phase.data());
+  teacher = TeacherRole::make(*model, options, plan, phase.data());
   if (plan.num_engines > 0) {
     engine = std::make_unique<EngineSet>(
         model->model(), plan.engine, plan.engine_memory(phase.data()),

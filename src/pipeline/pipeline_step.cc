@@ -26,7 +26,7 @@ PipelineState Pipeline::Impl::train() {
   TrainMetrics measured;
   PreparedBatch prepared;
   const BatchPreparation::Workers workers{*trainer, reference.get(), runtime.clock(),
-                                          &custom_advantage, trained_critic()};
+                                          &custom_advantage, trained_critic(), teacher.get()};
   batch_applied = false;
   if (!batch.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);

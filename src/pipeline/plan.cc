@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/violations.h"
 #include "model/weight_source.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/batch_check.h"
 #include "pipeline/planner.h"
 #include "pipeline/run_options.h"
@@ -63,10 +64,10 @@ void check_engine(const OptionSet& options, const ModelConfig& config, int64_t l
             .with_expected(str("1..", kMostBlocks, " blocks")));
 }
 
-void throw_violations(const OptionSet& options, const ModelConfig& config, PlanUse use) {
+void throw_violations(const OptionSet& options, const PlanModels& models, PlanUse use) {
   Violations violations;
   violations.add(options.validate_all());
-  violations.add(plan_violations(options, config, use));
+  violations.add(plan_violations(options, models.policy, use));
   violations.throw_any();
 }
 
@@ -89,15 +90,15 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
           {"algo.kl.where", "none"}};
 }
 
-std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& config, PlanUse use) {
-  const Planner now(options, config, use);
+std::vector<PlanKnob> find_knobs(const OptionSet& options, const PlanModels& models, PlanUse use) {
+  const Planner now(options, models, use);
   std::vector<PlanKnob> knobs;
   for (const auto& [key, value] : knob_candidates(options, now)) {
     try {
       OptionSet turned = options;
       turned.set_text(key, value);
-      throw_violations(turned, config, use);
-      const Planner then(turned, config, use);
+      throw_violations(turned, models, use);
+      const Planner then(turned, models, use);
       if (then.min_total() >= now.min_total()) continue;
       knobs.push_back({key, value, now.min_total() - then.min_total()});
     } catch (const Error&) {
@@ -107,9 +108,9 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
   return knobs;
 }
 
-[[noreturn]] void refuse(const OptionSet& options, const ModelConfig& config, PlanUse use,
+[[noreturn]] void refuse(const OptionSet& options, const PlanModels& models, PlanUse use,
                          uint64_t needed) {
-  const Planner p(options, config, use);
+  const Planner p(options, models, use);
   const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
   const char* phase = std::max(train, rollout) == 0 ? "start-up"
                       : train >= rollout            ? "train"
@@ -118,7 +119,7 @@ std::vector<PlanKnob> find_knobs(const OptionSet& options, const ModelConfig& co
                          " held all the time, ", std::max(train, rollout), " of workspace, ",
                          p.baseline_bytes(), " outside arenas) but ", budget_text(options));
   std::string turn;
-  for (const PlanKnob& k : find_knobs(options, config, use)) {
+  for (const PlanKnob& k : find_knobs(options, models, use)) {
     turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
   }
   if (!turn.empty()) text += "; to fit: " + turn;
@@ -136,12 +137,12 @@ uint64_t share_of(const OptionSet& options, uint64_t budget) {
 }
 
 // Fewer engines would fit: their number is what is wrong.
-void check_engines(const OptionSet& options, const ModelConfig& config, PlanUse use,
+void check_engines(const OptionSet& options, const PlanModels& models, PlanUse use,
                    uint64_t budget) {
-  const Planner all(options, config, use);
+  const Planner all(options, models, use);
   int64_t fitting = all.has_engine() ? all.num_engines() : 0;
   OptionSet fewer = options;
-  while (fitting > 0 && Planner(fewer, config, use).min_total() > budget) {
+  while (fitting > 0 && Planner(fewer, models, use).min_total() > budget) {
     if (--fitting > 0) fewer.set_i64("engine.num_engines", fitting);
   }
   if (fitting == 0 || fitting == all.num_engines()) return;
@@ -156,13 +157,13 @@ void check_engines(const OptionSet& options, const ModelConfig& config, PlanUse 
 }
 
 // The budget holds the run, and engine.memory_fraction of it weights and one longest sequence.
-void check_budget(const OptionSet& options, const ModelConfig& config, PlanUse use,
+void check_budget(const OptionSet& options, const PlanModels& models, PlanUse use,
                   uint64_t budget) {
-  const Planner p(options, config, use);
+  const Planner p(options, models, use);
   if (budget == 0) return;
   if (p.min_total() > budget) {
-    check_engines(options, config, use, budget);
-    refuse(options, config, use, p.min_total());
+    check_engines(options, models, use, budget);
+    refuse(options, models, use, p.min_total());
   }
   const uint64_t most = share_of(options, budget), needed = p.min_shared();
   if (!p.has_engine() || needed <= most) return;
@@ -177,9 +178,9 @@ void check_budget(const OptionSet& options, const ModelConfig& config, PlanUse u
 }
 
 // The largest multiple of 64 rows that fits; sizes grow with the rows.
-int64_t choose_tokens(const OptionSet& options, const ModelConfig& config, PlanUse use,
+int64_t choose_tokens(const OptionSet& options, const PlanModels& models, PlanUse use,
                       uint64_t budget) {
-  const Planner p(options, config, use, kPlanThreads);
+  const Planner p(options, models, use, kPlanThreads);
   const int64_t least = p.min_tokens();
   if (budget == 0) return p.max_tokens();
   const uint64_t taken = p.always_bytes() + p.baseline_bytes();
@@ -229,6 +230,9 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
   }
   if (p.has_reward_model()) {
     plan.parts.push_back({"reward model", "reward", p.reward_workspace(plan.max_tokens)});
+  }
+  if (p.has_teacher()) {
+    plan.parts.push_back({"log-probs", "teacher", p.teacher_bytes(plan.max_tokens)});
   }
   if (!p.has_critic()) return;
   for (const auto& piece : p.critic_sizes(plan.max_tokens).workspace_pieces) {
@@ -285,20 +289,28 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
   return v.errors();
 }
 
-MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, PlanUse use) {
-  throw_violations(options, config, use);
-  const Planner p(options, config, use);
+PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs) {
+  PlanModels models(policy);
+  if (objective_of(options) != Objective::kDistill) return models;
+  const std::string& path = options.get_string("model.teacher_path");
+  if (!path.empty()) models.teacher = open_weight_source(fs, path)->config();
+  return models;
+}
+
+MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use) {
+  throw_violations(options, models, use);
+  const Planner p(options, models, use);
   MemoryPlan plan;
   plan.budget_bytes = options.get_u64("runtime.memory_budget_bytes");
   const uint64_t budget = usable_budget(options);
-  check_budget(options, config, use, budget);
+  check_budget(options, models, use, budget);
   plan.compute = p.compute();
   plan.threads = p.threads();
   plan.max_model_len = p.max_model_len();
   plan.arenas = p.always();
   plan.baseline_bytes = p.baseline_bytes();
   if (p.has_trainer()) {
-    plan.max_tokens = choose_tokens(options, config, use, budget);
+    plan.max_tokens = choose_tokens(options, models, use, budget);
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
   }
   if (p.has_engine()) {
@@ -312,8 +324,8 @@ MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, Plan
   describe_phase(p, plan, use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
   plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
-  if (budget != 0 && plan.total_bytes > budget) refuse(options, config, use, plan.total_bytes);
-  plan.knobs = find_knobs(options, config, use);
+  if (budget != 0 && plan.total_bytes > budget) refuse(options, models, use, plan.total_bytes);
+  plan.knobs = find_knobs(options, models, use);
   return plan;
 }
 
@@ -323,7 +335,8 @@ MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use) {
     throw Error(Code::kFailedPrecondition, "model.path is empty: no model to plan for")
         .with_key("model.path");
   }
-  return plan_memory(options, open_weight_source(fs, path)->config(), use);
+  const auto source = open_weight_source(fs, path);
+  return plan_memory(options, plan_models(options, source->config(), fs), use);
 }
 
 std::string render_plan(const MemoryPlan& plan) {

@@ -6,6 +6,7 @@
 // it follows from options that are part of a run's identity and never from the thread count.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ enum class PlanUse : int32_t {
   kTrain = 3,     // and a trainer of its own
   kPipeline = 4,  // engine and trainer that share the phase workspace
 };
+
+// Headers of the models that a plan has to know.
+struct PlanModels {
+  PlanModels(const ModelConfig& policy) : policy(policy) {}
+  ModelConfig policy;
+  std::optional<ModelConfig> teacher = {};  // with algo.objective = distill
+};
+// With that of the teacher that options name, whose header is read.
+PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs);
 
 struct PlanEntry {
   std::string name;   // of the arena, or of a part of one
@@ -70,7 +80,7 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
 // A pure function. All violations, those of the registry too, are one error. A budget too small for
 // the least possible plan is Error(kResourceExhausted) naming the phase that needs most, bytes
 // needed, budget, and the knobs with the bytes each saves.
-MemoryPlan plan_memory(const OptionSet& options, const ModelConfig& config, PlanUse use);
+MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use);
 // The same from the header of model.path; nothing of the weights is read.
 MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use);
 

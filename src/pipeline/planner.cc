@@ -9,6 +9,7 @@
 #include "pipeline/run_options.h"
 #include "pipeline/runtime.h"
 #include "train/reward_model.h"
+#include "train/teacher.h"
 
 namespace rl {
 namespace {
@@ -49,25 +50,26 @@ int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv) {
   return static_cast<int64_t>(options.get_u64("engine.swap_space_bytes") / kv.block_bytes());
 }
 
-Planner::Planner(const OptionSet& options, const ModelConfig& config, PlanUse use, int threads)
+Planner::Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads)
     : options_(options),
-      config_(config),
+      config_(models.policy),
+      teacher_(models.teacher),
       use_(use),
       compute_(compute_dtype_of(options)),
       threads_(threads != 0 ? threads : thread_count_of(options)),
-      max_model_len_(effective_model_len(options, config.max_position)),
+      max_model_len_(effective_model_len(options, config_.max_position)),
       max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
                                options.get_i64("eval.max_new_tokens"))),
       samples_(samples_at_once(options, use)),
       fixed_tokens_(fixed_tokens_of(options, max_model_len_)),
       num_engines_(options.get_i64("engine.num_engines")),
       batch_(batch_rules_from(options)),
-      kv_(kv_shape(config, compute_, kv_format_of(options))),
+      kv_(kv_shape(config_, compute_, kv_format_of(options))),
       engine_(engine_options_from(options, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(options, kv_);
   add("matmul workspace", Matmul::workspace_bytes(threads_));
-  add("master weights", Model::master_bytes(config));
-  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+  add("master weights", Model::master_bytes(config_));
+  add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
   if (options.get_i64("model.compute_copies") > 1) add_second_copy();
   for (size_t i = 1; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
@@ -93,6 +95,12 @@ void Planner::add_training() {
   add("packed weights, backward", sizes.packed_backward);
   if (has_critic()) add_critic();
   if (has_reward_model()) add_reward_model();
+  if (has_teacher()) add_teacher();
+}
+
+void Planner::add_teacher() {
+  add("master weights", Model::master_bytes(*teacher_));
+  add("packed weights, forward", Model::packed_forward_bytes(*teacher_, compute_));
 }
 
 void Planner::add_reward_model() {
@@ -131,8 +139,11 @@ bool Planner::has_engine() const { return draws_samples(options_, use_); }
 
 uint64_t Planner::baseline_bytes() const {
   const uint64_t models = uint64_t{1} + has_reference() + has_critic() + has_reward_model();
-  const uint64_t rope = static_cast<uint64_t>(max_model_len_) * config_.num_ropes() * config_.head_dim * sizeof(float);
-  return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + models * rope;
+  const auto rope_of = [&](const ModelConfig& c) {
+    return static_cast<uint64_t>(max_model_len_) * c.num_ropes() * c.head_dim * sizeof(float);
+  };
+  const uint64_t ropes = models * rope_of(config_) + (has_teacher() ? rope_of(*teacher_) : 0);
+  return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + ropes;
 }
 
 uint64_t Planner::always_bytes() const {
@@ -177,13 +188,20 @@ uint64_t Planner::reward_workspace(int64_t max_tokens) const {
       reward_options_from(options_, max_tokens, max_model_len_));
 }
 
-// Policy, critic and reward model compute one after the other, on the same bytes.
+uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
+  if (!has_teacher()) return 0;
+  return Teacher::workspace_bytes(
+      {*teacher_, kv_shape(*teacher_, compute_, kv_format_of(options_)), threads_},
+      trainer_options_from(options_, max_tokens, max_model_len_));
+}
+
+// Policy, critic, reward model and teacher compute one after the other, on the same bytes.
 uint64_t Planner::train_bytes(int64_t max_tokens) const {
   if (!has_trainer()) return 0;
   uint64_t most = train_sizes(max_tokens).workspace;
   if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
   if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
-  return most;
+  return std::max(most, teacher_bytes(max_tokens));
 }
 
 int64_t Planner::min_tokens() const {

@@ -18,13 +18,14 @@ bool draws_samples(const OptionSet& options, PlanUse use);
 class Planner {
  public:
   // threads 0: those of the options.
-  Planner(const OptionSet& options, const ModelConfig& config, PlanUse use, int threads = 0);
+  Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads = 0);
 
   bool has_engine() const;
   bool has_trainer() const { return use_ == PlanUse::kTrain || use_ == PlanUse::kPipeline; }
   bool has_reference() const;
   bool has_critic() const;
   bool has_reward_model() const;
+  bool has_teacher() const { return has_trainer() && teacher_.has_value(); }
 
   uint64_t baseline_bytes() const;
   // Arenas that live all the time, in the order in which a run makes them.
@@ -44,6 +45,7 @@ class Planner {
   // max_tokens is that of the policy.
   TrainerSizes critic_sizes(int64_t max_tokens) const;
   uint64_t reward_workspace(int64_t max_tokens) const;
+  uint64_t teacher_bytes(int64_t max_tokens) const;  // of its forwards, 0 without one
 
   int64_t min_tokens() const;  // one longest sample
   int64_t max_tokens() const;  // more gains nothing
@@ -67,11 +69,13 @@ class Planner {
   void add_second_copy();
   void add_training();
   void add_critic();
+  void add_teacher();
   void add_reward_model();
   int64_t group_blocks() const;
 
   const OptionSet& options_;
-  const ModelConfig& config_;
+  const ModelConfig config_;
+  const std::optional<ModelConfig> teacher_;
   PlanUse use_;
   Dtype compute_;
   int threads_;

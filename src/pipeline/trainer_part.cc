@@ -12,6 +12,7 @@
 #include "pipeline/role_models.h"
 #include "pipeline/run_options.h"
 #include "pipeline/step_metrics.h"
+#include "pipeline/teacher_role.h"
 
 namespace rl {
 
@@ -25,7 +26,8 @@ struct TrainerPart::Impl {
   std::unique_ptr<Model> reference;
   Arena workspace;
   std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CriticRole> critic;  // null but with gae
+  std::unique_ptr<CriticRole> critic;    // null but with gae
+  std::unique_ptr<TeacherRole> teacher;  // null but with distill
   uint64_t steps = 0;                  // done
 
   Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
@@ -35,7 +37,8 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
     : model_(std::move(model)), impl_(std::make_unique<Impl>(options)) {
   Runtime& runtime = model_->runtime();
   check_for_use(*model_, options, PlanUse::kTrain);
-  const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kTrain);
+  const PlanModels models = plan_models(options, model_->config(), runtime.fs());
+  const MemoryPlan plan = plan_memory(options, models, PlanUse::kTrain);
   const uint64_t held = model_->model().arena_bytes() + plan.bytes_of("matmul workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
@@ -46,6 +49,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
   impl_->critic = CriticRole::make(*model_, options, plan, impl_->workspace.data());
+  impl_->teacher = TeacherRole::make(*model_, options, plan, impl_->workspace.data());
 }
 
 TrainerPart::~TrainerPart() = default;
@@ -90,7 +94,7 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
     return impl_->preparation.prepare({batch, scores, parts},
                                       {*impl_->trainer, impl_->reference.get(),
                                        model_->runtime().clock(), &impl_->advantage,
-                                       impl_->trained_critic()});
+                                       impl_->trained_critic(), impl_->teacher.get()});
   });
 }
 
@@ -118,7 +122,8 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
   return train_prepared([&] {
     return impl_->preparation.prepare_given(
         batch, scores, ordered,
-        {*impl_->trainer, impl_->reference.get(), model_->runtime().clock()});
+        {*impl_->trainer, impl_->reference.get(), model_->runtime().clock(), nullptr, nullptr,
+         impl_->teacher.get()});
   });
 }
 

@@ -110,6 +110,7 @@ const std::map<std::string, Change>& changes() {
       {"algo.correction.low", {"1.5", sampler_weights}},
       {"algo.correction.opsm_delta", {"1e-4", passes}},
       {"algo.cov_ratio", {"0.5", with(passes, {"algo.policy_loss=kl_cov"})}},
+      {"algo.distill.coef", {"9", {"algo.objective=distill", "model.teacher_path=TEACHER"}}},
       {"algo.dpo.beta", {"1", pairs}},
       {"algo.dpo.label_smoothing", {"0.4", pairs}},
       {"algo.dpo.nll_coef", {"1", pairs}},
@@ -199,6 +200,8 @@ OptionSet base_options(const Change& change, const TempDir& dir) {
       o.set_string("checkpoint.dir", dir.file("checkpoints"));
     } else if (text == "metrics.jsonl=METRICS") {
       o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
+    } else if (text == "model.teacher_path=TEACHER") {
+      o.set_string("model.teacher_path", testing::fixture_model("qwen2"));
     } else if (text == "model.path=TOKENIZED") {
       o.set_string("model.path", testing::with_small_tokenizer(dir));
     } else {

@@ -1,4 +1,4 @@
-// The objectives on given answers lower their losses on the real model. The figures stand in
+// The objectives beside rl lower their losses on the real model. The figures stand in
 // docs/algorithms.md.
 #include <cstdlib>
 #include <iostream>
@@ -23,7 +23,8 @@ class SmolLm2Objectives : public ::testing::Test {
   }
 
   // Each step trains on the same eight rows; the answers are made from both summands and the sum.
-  RunLog run(const std::function<std::string(int a, int b)>& answers) {
+  RunLog run(const std::function<std::string(int a, int b)>& answers,
+             const std::string& save_to = "") {
     std::vector<std::string> rows;
     for (int i = 0; i < 8; ++i) {
       const int a = 3 + i, b = 11 - i;
@@ -31,7 +32,11 @@ class SmolLm2Objectives : public ::testing::Test {
                          b, "?\"}], ", answers(a, b), "}"));
     }
     write_lines(dir_.file("data.jsonl"), rows);
-    return Rig(options_, true).start_and_play();
+    Rig rig(options_, true);
+    rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, 1); };
+    RunLog log = rig.start_and_play();
+    if (!save_to.empty()) rig.model().save(save_to, Dtype::kBf16, false);
+    return log;
   }
   static void print(const RunLog& log, const char* name) {
     std::cout << name;
@@ -62,6 +67,29 @@ TEST_F(SmolLm2Objectives, DpoLowersItsLossAndTellsThePairsApart) {
   const std::vector<double> loss = log.series("actor/loss");
   for (size_t i = 1; i < loss.size(); ++i) EXPECT_LT(loss[i], loss[i - 1]);
   EXPECT_EQ(log.series("rewards/accuracies").back(), 1);
+}
+
+// The teacher is the model after the run of sft above; every answer has the same score.
+TEST_F(SmolLm2Objectives, DistillationNearsItsTeacher) {
+  if (std::getenv("RL_LONG") == nullptr) GTEST_SKIP() << "RL_LONG is not set";
+  const OptionSet base = options_;
+  options_.set_assignment("algo.objective=sft");
+  const auto answers = [](int a, int b) {
+    return str("\"response\": \"Adding ", b, " to ", a, " gives ", a + b, ".\"");
+  };
+  run(answers, dir_.file("teacher"));
+  options_ = base;
+  for (const char* text :
+       {"algo.objective=distill", "algo.policy_loss=none", "sampling.max_new_tokens=16",
+        "pipeline.samples_per_prompt=4", "pipeline.total_steps=5"}) {
+    options_.set_assignment(text);
+  }
+  options_.set_string("model.teacher_path", dir_.file("teacher"));
+  const RunLog log = run([](int, int) { return std::string("\"tag\": \"\""); });
+  print(log, "actor/distill_kl");
+  const std::vector<double> kl = log.series("actor/distill_kl");
+  EXPECT_GT(kl.front(), 0);
+  EXPECT_LT(kl.back(), 0.7 * kl.front());
 }
 
 }  // namespace

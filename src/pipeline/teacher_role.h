@@ -1,0 +1,45 @@
+// The teacher of a run (algo.objective = distill): its model, and what it adds to advantages. One
+// owner; not thread-safe.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/options.h"
+#include "pipeline/batch_advantages.h"
+#include "pipeline/loaded_model.h"
+#include "train/teacher.h"
+
+namespace rl {
+
+// The header of model.teacher_path; nothing unless algo.objective is distill.
+std::optional<ModelConfig> teacher_config(const OptionSet& options, FileSystem& fs);
+
+class TeacherRole {
+ public:
+  // Null unless algo.objective is distill. workspace: plan.train_workspace_bytes, shared with the
+  // trainer. The caller holds the compute lease. Error(kIncompatible) for a teacher of another
+  // vocabulary or of too few positions.
+  static std::unique_ptr<TeacherRole> make(const LoadedModel& policy, const OptionSet& options,
+                                           const MemoryPlan& plan, std::byte* workspace);
+
+  // What the teacher says of a batch.
+  struct Lesson {
+    double kl = 0;  // mean over loss tokens of log p - log q: the reverse KL by its estimator k1
+    int64_t ns = 0;
+  };
+  // advantage_t -= coef (log p_t - log q_t) at every loss token, with the stored log-probs as the
+  // student's. Error naming a sample that the teacher cannot take.
+  Lesson teach(std::span<const SamplePtr> samples, double coef, BatchAdvantages& advantages);
+
+ private:
+  TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model, const OptionSet& options,
+              const MemoryPlan& plan, std::byte* workspace);
+
+  const Clock& clock_;
+  std::unique_ptr<Model> model_;
+  Teacher teacher_;
+};
+
+}  // namespace rl
