@@ -242,12 +242,22 @@ constexpr OptionCondition kConditions_27[] = {
      "distill", "", ""},
 };
 constexpr OptionCondition kConditions_28[] = {
+    {"algo.correction.denominator", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.correction.rs", OptionCondition::kIs,
+     "", "", ""},
+    {"algo.correction.veto", OptionCondition::kIs,
+     "0", "", ""},
+    {"algo.correction.opsm_delta", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_29[] = {
     {"algo.correction.high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_29[] = {
+constexpr OptionCondition kConditions_30[] = {
     {"algo.correction.is", OptionCondition::kIsNot,
      "none", "", ""},
     {"algo.correction.decoupled", OptionCondition::kIs,
@@ -259,29 +269,29 @@ constexpr OptionCondition kConditions_29[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_30[] = {
+constexpr OptionCondition kConditions_31[] = {
     {"algo.correction.log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_31[] = {
+constexpr OptionCondition kConditions_32[] = {
     {"algo.correction.low", OptionCondition::kAbove,
      "", "algo.correction.high", ""},
 };
-constexpr OptionCondition kConditions_32[] = {
+constexpr OptionCondition kConditions_33[] = {
     {"algo.correction.low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_33[] = {
+constexpr OptionCondition kConditions_34[] = {
     {"algo.correction.mode", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_34[] = {
+constexpr OptionCondition kConditions_35[] = {
     {"algo.correction.opsm_delta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -289,7 +299,7 @@ constexpr OptionCondition kConditions_34[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_35[] = {
+constexpr OptionCondition kConditions_36[] = {
     {"algo.correction.rs", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -297,13 +307,13 @@ constexpr OptionCondition kConditions_35[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_36[] = {
+constexpr OptionCondition kConditions_37[] = {
     {"algo.correction.rs_bounds", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.rs", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_37[] = {
+constexpr OptionCondition kConditions_38[] = {
     {"algo.cov_ratio", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -311,55 +321,55 @@ constexpr OptionCondition kConditions_37[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_38[] = {
+constexpr OptionCondition kConditions_39[] = {
     {"algo.critic_warmup_steps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_39[] = {
+constexpr OptionCondition kConditions_40[] = {
     {"algo.distill.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_40[] = {
+constexpr OptionCondition kConditions_41[] = {
     {"algo.dpo.beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_41[] = {
+constexpr OptionCondition kConditions_42[] = {
     {"algo.dpo.ipo", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_42[] = {
+constexpr OptionCondition kConditions_43[] = {
     {"algo.dpo.label_smoothing", OptionCondition::kChanged,
      "", "", ""},
     {"algo.dpo.ipo", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_43[] = {
+constexpr OptionCondition kConditions_44[] = {
     {"algo.dpo.label_smoothing", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_44[] = {
+constexpr OptionCondition kConditions_45[] = {
     {"algo.dpo.nll_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_45[] = {
+constexpr OptionCondition kConditions_46[] = {
     {"algo.dro_beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dro", "", ""},
 };
-constexpr OptionCondition kConditions_46[] = {
+constexpr OptionCondition kConditions_47[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -367,7 +377,7 @@ constexpr OptionCondition kConditions_46[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_47[] = {
+constexpr OptionCondition kConditions_48[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -375,7 +385,7 @@ constexpr OptionCondition kConditions_47[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_48[] = {
+constexpr OptionCondition kConditions_49[] = {
     {"algo.entropy_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -383,13 +393,13 @@ constexpr OptionCondition kConditions_48[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_49[] = {
+constexpr OptionCondition kConditions_50[] = {
     {"algo.gae_masked", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_50[] = {
+constexpr OptionCondition kConditions_51[] = {
     {"algo.gamma", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -399,7 +409,7 @@ constexpr OptionCondition kConditions_50[] = {
     {"algo.kl.spread", OptionCondition::kIs,
      "sample", "", ""},
 };
-constexpr OptionCondition kConditions_51[] = {
+constexpr OptionCondition kConditions_52[] = {
     {"algo.gdpo_weights", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -407,97 +417,97 @@ constexpr OptionCondition kConditions_51[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_52[] = {
+constexpr OptionCondition kConditions_53[] = {
     {"algo.gspo_gradient", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "gspo", "", ""},
 };
-constexpr OptionCondition kConditions_53[] = {
+constexpr OptionCondition kConditions_54[] = {
     {"algo.kl.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_54[] = {
+constexpr OptionCondition kConditions_55[] = {
     {"algo.kl.controller", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_55[] = {
+constexpr OptionCondition kConditions_56[] = {
     {"algo.kl.estimator", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_56[] = {
+constexpr OptionCondition kConditions_57[] = {
     {"algo.kl.horizon", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_57[] = {
+constexpr OptionCondition kConditions_58[] = {
     {"algo.kl.ratio", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "loss", "", ""},
 };
-constexpr OptionCondition kConditions_58[] = {
+constexpr OptionCondition kConditions_59[] = {
     {"algo.kl.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.ratio", OptionCondition::kIsNot,
      "gradient", "", ""},
 };
-constexpr OptionCondition kConditions_59[] = {
+constexpr OptionCondition kConditions_60[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_60[] = {
+constexpr OptionCondition kConditions_61[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_61[] = {
+constexpr OptionCondition kConditions_62[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_62[] = {
+constexpr OptionCondition kConditions_63[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_63[] = {
+constexpr OptionCondition kConditions_64[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "reward", "", ""},
 };
-constexpr OptionCondition kConditions_64[] = {
+constexpr OptionCondition kConditions_65[] = {
     {"algo.kl.target", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_65[] = {
+constexpr OptionCondition kConditions_66[] = {
     {"algo.kl.value_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_66[] = {
+constexpr OptionCondition kConditions_67[] = {
     {"algo.kl.where", OptionCondition::kIs,
      "reward", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_67[] = {
+constexpr OptionCondition kConditions_68[] = {
     {"algo.kl.where", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -505,52 +515,44 @@ constexpr OptionCondition kConditions_67[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_68[] = {
+constexpr OptionCondition kConditions_69[] = {
     {"algo.kl_cov_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_69[] = {
+constexpr OptionCondition kConditions_70[] = {
     {"algo.lambda", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_70[] = {
+constexpr OptionCondition kConditions_71[] = {
     {"algo.loss_agg", OptionCondition::kIs,
      "seq_mean_token_sum_norm", "", ""},
     {"algo.loss_scale_factor", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_71[] = {
+constexpr OptionCondition kConditions_72[] = {
     {"algo.loss_agg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_72[] = {
+constexpr OptionCondition kConditions_73[] = {
     {"algo.loss_scale_factor", OptionCondition::kChanged,
      "", "", ""},
     {"algo.loss_agg", OptionCondition::kIsNot,
      "seq_mean_token_sum_norm", "", ""},
 };
-constexpr OptionCondition kConditions_73[] = {
+constexpr OptionCondition kConditions_74[] = {
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
     {"model.teacher_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_74[] = {
-    {"algo.policy_loss", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.objective", OptionCondition::kIsNot,
-     "rl", "", ""},
-    {"algo.objective", OptionCondition::kIsNot,
-     "distill", "", ""},
-};
 constexpr OptionCondition kConditions_75[] = {
-    {"algo.ratio_cap", OptionCondition::kChanged,
+    {"algo.policy_loss", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
@@ -560,6 +562,14 @@ constexpr OptionCondition kConditions_75[] = {
 constexpr OptionCondition kConditions_76[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_77[] = {
+    {"algo.ratio_cap", OptionCondition::kChanged,
+     "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "ppo_clip", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -567,7 +577,7 @@ constexpr OptionCondition kConditions_76[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dppo_kl", "", ""},
 };
-constexpr OptionCondition kConditions_77[] = {
+constexpr OptionCondition kConditions_78[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -575,55 +585,55 @@ constexpr OptionCondition kConditions_77[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_78[] = {
+constexpr OptionCondition kConditions_79[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gmpo", "", ""},
 };
-constexpr OptionCondition kConditions_79[] = {
+constexpr OptionCondition kConditions_80[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gpg", "", ""},
 };
-constexpr OptionCondition kConditions_80[] = {
+constexpr OptionCondition kConditions_81[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_81[] = {
+constexpr OptionCondition kConditions_82[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_82[] = {
+constexpr OptionCondition kConditions_83[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_83[] = {
+constexpr OptionCondition kConditions_84[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_84[] = {
+constexpr OptionCondition kConditions_85[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_85[] = {
+constexpr OptionCondition kConditions_86[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_86[] = {
+constexpr OptionCondition kConditions_87[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.clip_low", OptionCondition::kIs,
@@ -631,7 +641,7 @@ constexpr OptionCondition kConditions_86[] = {
     {"algo.reward.clip_high", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_87[] = {
+constexpr OptionCondition kConditions_88[] = {
     {"algo.reward.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -639,7 +649,7 @@ constexpr OptionCondition kConditions_87[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_88[] = {
+constexpr OptionCondition kConditions_89[] = {
     {"algo.reward.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -647,11 +657,11 @@ constexpr OptionCondition kConditions_88[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_89[] = {
+constexpr OptionCondition kConditions_90[] = {
     {"algo.reward.clip_low", OptionCondition::kAbove,
      "", "algo.reward.clip_high", ""},
 };
-constexpr OptionCondition kConditions_90[] = {
+constexpr OptionCondition kConditions_91[] = {
     {"algo.reward.normalize", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -659,7 +669,7 @@ constexpr OptionCondition kConditions_90[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_91[] = {
+constexpr OptionCondition kConditions_92[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -667,17 +677,17 @@ constexpr OptionCondition kConditions_91[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_92[] = {
+constexpr OptionCondition kConditions_93[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_93[] = {
+constexpr OptionCondition kConditions_94[] = {
     {"algo.reward.overlong_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.overlong_buffer", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_94[] = {
+constexpr OptionCondition kConditions_95[] = {
     {"algo.reward.truncation_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -685,25 +695,25 @@ constexpr OptionCondition kConditions_94[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_95[] = {
+constexpr OptionCondition kConditions_96[] = {
     {"algo.sapo_tau_neg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_96[] = {
+constexpr OptionCondition kConditions_97[] = {
     {"algo.sapo_tau_pos", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_97[] = {
+constexpr OptionCondition kConditions_98[] = {
     {"algo.value_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_98[] = {
+constexpr OptionCondition kConditions_99[] = {
     {"algo.whiten", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -711,32 +721,26 @@ constexpr OptionCondition kConditions_98[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_99[] = {
+constexpr OptionCondition kConditions_100[] = {
     {"checkpoint.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_100[] = {
+constexpr OptionCondition kConditions_101[] = {
     {"checkpoint.keep_last", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_101[] = {
+constexpr OptionCondition kConditions_102[] = {
     {"checkpoint.resume", OptionCondition::kIs,
      "auto", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_102[] = {
-    {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "gae", "", ""},
-};
 constexpr OptionCondition kConditions_103[] = {
-    {"critic.max_tokens_per_device", OptionCondition::kChanged,
+    {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
@@ -744,180 +748,186 @@ constexpr OptionCondition kConditions_103[] = {
 constexpr OptionCondition kConditions_104[] = {
     {"critic.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_105[] = {
+    {"critic.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_105[] = {
+constexpr OptionCondition kConditions_106[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_106[] = {
+constexpr OptionCondition kConditions_107[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_107[] = {
+constexpr OptionCondition kConditions_108[] = {
     {"critic.optimizer.grad_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_108[] = {
+constexpr OptionCondition kConditions_109[] = {
     {"critic.optimizer.lr", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_109[] = {
+constexpr OptionCondition kConditions_110[] = {
     {"critic.optimizer.weight_decay", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_110[] = {
+constexpr OptionCondition kConditions_111[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_111[] = {
+constexpr OptionCondition kConditions_112[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_112[] = {
+constexpr OptionCondition kConditions_113[] = {
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
     {"engine.max_model_len", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_113[] = {
+constexpr OptionCondition kConditions_114[] = {
     {"engine.graph_batch_sizes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_114[] = {
+constexpr OptionCondition kConditions_115[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_115[] = {
+constexpr OptionCondition kConditions_116[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kChanged,
      "", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_116[] = {
+constexpr OptionCondition kConditions_117[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_117[] = {
+constexpr OptionCondition kConditions_118[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_118[] = {
+constexpr OptionCondition kConditions_119[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_119[] = {
+constexpr OptionCondition kConditions_120[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_120[] = {
+constexpr OptionCondition kConditions_121[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_121[] = {
+constexpr OptionCondition kConditions_122[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_122[] = {
+constexpr OptionCondition kConditions_123[] = {
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_123[] = {
+constexpr OptionCondition kConditions_124[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_124[] = {
+constexpr OptionCondition kConditions_125[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_125[] = {
+constexpr OptionCondition kConditions_126[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_126[] = {
+constexpr OptionCondition kConditions_127[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_127[] = {
+constexpr OptionCondition kConditions_128[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_128[] = {
+constexpr OptionCondition kConditions_129[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_129[] = {
+constexpr OptionCondition kConditions_130[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_130[] = {
+constexpr OptionCondition kConditions_131[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_131[] = {
+constexpr OptionCondition kConditions_132[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_132[] = {
+constexpr OptionCondition kConditions_133[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_133[] = {
+constexpr OptionCondition kConditions_134[] = {
     {"model.critic_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_134[] = {
+constexpr OptionCondition kConditions_135[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -925,49 +935,49 @@ constexpr OptionCondition kConditions_134[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_135[] = {
+constexpr OptionCondition kConditions_136[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.gdpo_weights", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_136[] = {
+constexpr OptionCondition kConditions_137[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_137[] = {
+constexpr OptionCondition kConditions_138[] = {
     {"model.teacher_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_138[] = {
+constexpr OptionCondition kConditions_139[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_139[] = {
+constexpr OptionCondition kConditions_140[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_140[] = {
+constexpr OptionCondition kConditions_141[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_141[] = {
+constexpr OptionCondition kConditions_142[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_142[] = {
+constexpr OptionCondition kConditions_143[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -975,13 +985,13 @@ constexpr OptionCondition kConditions_142[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_143[] = {
+constexpr OptionCondition kConditions_144[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kIs,
      "true", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_144[] = {
+constexpr OptionCondition kConditions_145[] = {
     {"pipeline.filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -989,35 +999,35 @@ constexpr OptionCondition kConditions_144[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_145[] = {
+constexpr OptionCondition kConditions_146[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_146[] = {
+constexpr OptionCondition kConditions_147[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_147[] = {
+constexpr OptionCondition kConditions_148[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_148[] = {
+constexpr OptionCondition kConditions_149[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_149[] = {
+constexpr OptionCondition kConditions_150[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_150[] = {
+constexpr OptionCondition kConditions_151[] = {
     {"pipeline.overlong_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1025,7 +1035,7 @@ constexpr OptionCondition kConditions_150[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_151[] = {
+constexpr OptionCondition kConditions_152[] = {
     {"pipeline.repetition_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1033,19 +1043,19 @@ constexpr OptionCondition kConditions_151[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_152[] = {
+constexpr OptionCondition kConditions_153[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_153[] = {
+constexpr OptionCondition kConditions_154[] = {
     {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
      "", "", ""},
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_154[] = {
+constexpr OptionCondition kConditions_155[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1053,19 +1063,19 @@ constexpr OptionCondition kConditions_154[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_155[] = {
+constexpr OptionCondition kConditions_156[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_156[] = {
+constexpr OptionCondition kConditions_157[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_157[] = {
+constexpr OptionCondition kConditions_158[] = {
     {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -1073,13 +1083,13 @@ constexpr OptionCondition kConditions_157[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_158[] = {
+constexpr OptionCondition kConditions_159[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"model.reward_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_159[] = {
+constexpr OptionCondition kConditions_160[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1095,19 +1105,19 @@ constexpr OptionCondition kConditions_159[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_160[] = {
+constexpr OptionCondition kConditions_161[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_161[] = {
+constexpr OptionCondition kConditions_162[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_162[] = {
+constexpr OptionCondition kConditions_163[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1123,7 +1133,7 @@ constexpr OptionCondition kConditions_162[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_163[] = {
+constexpr OptionCondition kConditions_164[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1133,7 +1143,7 @@ constexpr OptionCondition kConditions_163[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_164[] = {
+constexpr OptionCondition kConditions_165[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1145,69 +1155,69 @@ constexpr OptionCondition kConditions_164[] = {
     {"eval.path", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_165[] = {
+constexpr OptionCondition kConditions_166[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_166[] = {
+constexpr OptionCondition kConditions_167[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_167[] = {
+constexpr OptionCondition kConditions_168[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_168[] = {
+constexpr OptionCondition kConditions_169[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_169[] = {
+constexpr OptionCondition kConditions_170[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_170[] = {
+constexpr OptionCondition kConditions_171[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_171[] = {
+constexpr OptionCondition kConditions_172[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_172[] = {
+constexpr OptionCondition kConditions_173[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_173[] = {
+constexpr OptionCondition kConditions_174[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_174[] = {
+constexpr OptionCondition kConditions_175[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_175[] = {
+constexpr OptionCondition kConditions_176[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_176[] = {
+constexpr OptionCondition kConditions_177[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1215,7 +1225,7 @@ constexpr OptionCondition kConditions_176[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_177[] = {
+constexpr OptionCondition kConditions_178[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1223,19 +1233,19 @@ constexpr OptionCondition kConditions_177[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_178[] = {
+constexpr OptionCondition kConditions_179[] = {
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_179[] = {
+constexpr OptionCondition kConditions_180[] = {
     {"trainer.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_180[] = {
+constexpr OptionCondition kConditions_181[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1243,7 +1253,7 @@ constexpr OptionCondition kConditions_180[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_181[] = {
+constexpr OptionCondition kConditions_182[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1251,13 +1261,13 @@ constexpr OptionCondition kConditions_181[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_182[] = {
+constexpr OptionCondition kConditions_183[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.global_batch_size", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_183[] = {
+constexpr OptionCondition kConditions_184[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -1275,13 +1285,13 @@ constexpr OptionCondition kConditions_183[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_184[] = {
+constexpr OptionCondition kConditions_185[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_185[] = {
+constexpr OptionCondition kConditions_186[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -1289,7 +1299,7 @@ constexpr OptionCondition kConditions_185[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_186[] = {
+constexpr OptionCondition kConditions_187[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -1374,141 +1384,141 @@ constexpr OptionRule kRules[] = {
     {"algo.correction.decoupled", "algo.objective", kConditions_27, 3,
      "algo.correction.decoupled = {algo.correction.decoupled} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"algo.correction.high", "algo.correction.is", kConditions_28, 2,
+    {"algo.correction.denominator", "algo.correction.rs", kConditions_28, 4,
+     "algo.correction.denominator = {algo.correction.denominator} has no effect while "
+     "algo.correction.rs is {algo.correction.rs}"},
+    {"algo.correction.high", "algo.correction.is", kConditions_29, 2,
      "algo.correction.high = {algo.correction.high} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.is", "algo.correction.decoupled", kConditions_29, 5,
+    {"algo.correction.is", "algo.correction.decoupled", kConditions_30, 5,
      "algo.correction.is = {algo.correction.is} would count the mismatch twice: without "
      "algo.correction.decoupled the ratio of algo.policy_loss = {algo.policy_loss} is against "
      "the sampler already"},
-    {"algo.correction.log_clamp", "algo.correction.is", kConditions_30, 2,
+    {"algo.correction.log_clamp", "algo.correction.is", kConditions_31, 2,
      "algo.correction.log_clamp = {algo.correction.log_clamp} has no effect while "
      "algo.correction.is is {algo.correction.is}"},
-    {"algo.correction.low", "algo.correction.high", kConditions_31, 1,
+    {"algo.correction.low", "algo.correction.high", kConditions_32, 1,
      "algo.correction.low is {algo.correction.low} but algo.correction.high is "
      "{algo.correction.high}"},
-    {"algo.correction.low", "algo.correction.is", kConditions_32, 2,
+    {"algo.correction.low", "algo.correction.is", kConditions_33, 2,
      "algo.correction.low = {algo.correction.low} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.mode", "algo.correction.is", kConditions_33, 2,
+    {"algo.correction.mode", "algo.correction.is", kConditions_34, 2,
      "algo.correction.mode = {algo.correction.mode} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.opsm_delta", "algo.objective", kConditions_34, 3,
+    {"algo.correction.opsm_delta", "algo.objective", kConditions_35, 3,
      "algo.correction.opsm_delta = {algo.correction.opsm_delta} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.correction.rs", "algo.objective", kConditions_35, 3,
+    {"algo.correction.rs", "algo.objective", kConditions_36, 3,
      "algo.correction.rs = {algo.correction.rs} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.correction.rs_bounds", "algo.correction.rs", kConditions_36, 2,
+    {"algo.correction.rs_bounds", "algo.correction.rs", kConditions_37, 2,
      "algo.correction.rs_bounds = {algo.correction.rs_bounds} has no effect while "
      "algo.correction.rs is {algo.correction.rs}"},
-    {"algo.cov_ratio", "algo.policy_loss", kConditions_37, 3,
+    {"algo.cov_ratio", "algo.policy_loss", kConditions_38, 3,
      "algo.cov_ratio = {algo.cov_ratio} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.critic_warmup_steps", "algo.advantage", kConditions_38, 2,
+    {"algo.critic_warmup_steps", "algo.advantage", kConditions_39, 2,
      "algo.critic_warmup_steps = {algo.critic_warmup_steps} has no effect while algo.advantage "
      "is {algo.advantage}"},
-    {"algo.distill.coef", "algo.objective", kConditions_39, 2,
+    {"algo.distill.coef", "algo.objective", kConditions_40, 2,
      "algo.distill.coef = {algo.distill.coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.dpo.beta", "algo.objective", kConditions_40, 2,
+    {"algo.dpo.beta", "algo.objective", kConditions_41, 2,
      "algo.dpo.beta = {algo.dpo.beta} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dpo.ipo", "algo.objective", kConditions_41, 2,
+    {"algo.dpo.ipo", "algo.objective", kConditions_42, 2,
      "algo.dpo.ipo = {algo.dpo.ipo} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dpo.label_smoothing", "algo.dpo.ipo", kConditions_42, 2,
+    {"algo.dpo.label_smoothing", "algo.dpo.ipo", kConditions_43, 2,
      "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.dpo.ipo is "
      "{algo.dpo.ipo}"},
-    {"algo.dpo.label_smoothing", "algo.objective", kConditions_43, 2,
+    {"algo.dpo.label_smoothing", "algo.objective", kConditions_44, 2,
      "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"algo.dpo.nll_coef", "algo.objective", kConditions_44, 2,
+    {"algo.dpo.nll_coef", "algo.objective", kConditions_45, 2,
      "algo.dpo.nll_coef = {algo.dpo.nll_coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.dro_beta", "algo.policy_loss", kConditions_45, 2,
+    {"algo.dro_beta", "algo.policy_loss", kConditions_46, 2,
      "algo.dro_beta = {algo.dro_beta} has no effect while algo.policy_loss is {algo.policy_loss}"},
-    {"algo.dual_clip", "algo.objective", kConditions_46, 3,
+    {"algo.dual_clip", "algo.objective", kConditions_47, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dual_clip", "algo.policy_loss", kConditions_47, 3,
+    {"algo.dual_clip", "algo.policy_loss", kConditions_48, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.entropy_coef", "algo.objective", kConditions_48, 3,
+    {"algo.entropy_coef", "algo.objective", kConditions_49, 3,
      "algo.entropy_coef = {algo.entropy_coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.gae_masked", "algo.advantage", kConditions_49, 2,
+    {"algo.gae_masked", "algo.advantage", kConditions_50, 2,
      "algo.gae_masked = {algo.gae_masked} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gamma", "algo.advantage", kConditions_50, 4,
+    {"algo.gamma", "algo.advantage", kConditions_51, 4,
      "algo.gamma = {algo.gamma} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gdpo_weights", "algo.advantage", kConditions_51, 3,
+    {"algo.gdpo_weights", "algo.advantage", kConditions_52, 3,
      "algo.gdpo_weights = {algo.gdpo_weights} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.gspo_gradient", "algo.policy_loss", kConditions_52, 2,
+    {"algo.gspo_gradient", "algo.policy_loss", kConditions_53, 2,
      "algo.gspo_gradient = {algo.gspo_gradient} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.kl.coef", "algo.kl.where", kConditions_53, 2,
+    {"algo.kl.coef", "algo.kl.where", kConditions_54, 2,
      "algo.kl.coef = {algo.kl.coef} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.controller", "algo.kl.where", kConditions_54, 2,
+    {"algo.kl.controller", "algo.kl.where", kConditions_55, 2,
      "algo.kl.controller = {algo.kl.controller} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.estimator", "algo.kl.where", kConditions_55, 2,
+    {"algo.kl.estimator", "algo.kl.where", kConditions_56, 2,
      "algo.kl.estimator = {algo.kl.estimator} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.horizon", "algo.kl.controller", kConditions_56, 2,
+    {"algo.kl.horizon", "algo.kl.controller", kConditions_57, 2,
      "algo.kl.horizon = {algo.kl.horizon} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.ratio", "algo.kl.where", kConditions_57, 2,
+    {"algo.kl.ratio", "algo.kl.where", kConditions_58, 2,
      "algo.kl.ratio = {algo.kl.ratio} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.ratio_cap", "algo.kl.ratio", kConditions_58, 2,
+    {"algo.kl.ratio_cap", "algo.kl.ratio", kConditions_59, 2,
      "algo.kl.ratio_cap = {algo.kl.ratio_cap} has no effect while algo.kl.ratio is "
      "{algo.kl.ratio}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_59, 2,
-     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
     {"algo.kl.spread", "algo.advantage", kConditions_60, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
     {"algo.kl.spread", "algo.advantage", kConditions_61, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
     {"algo.kl.spread", "algo.advantage", kConditions_62, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.kl.where", kConditions_63, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_63, 2,
+     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
+    {"algo.kl.spread", "algo.kl.where", kConditions_64, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.target", "algo.kl.controller", kConditions_64, 2,
+    {"algo.kl.target", "algo.kl.controller", kConditions_65, 2,
      "algo.kl.target = {algo.kl.target} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.value_clamp", "algo.kl.where", kConditions_65, 2,
+    {"algo.kl.value_clamp", "algo.kl.where", kConditions_66, 2,
      "algo.kl.value_clamp = {algo.kl.value_clamp} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.where", "algo.advantage", kConditions_66, 2,
+    {"algo.kl.where", "algo.advantage", kConditions_67, 2,
      "algo.kl.where = reward changes the one reward of a sample, but algo.advantage = gdpo reads "
      "its parts"},
-    {"algo.kl.where", "algo.objective", kConditions_67, 3,
+    {"algo.kl.where", "algo.objective", kConditions_68, 3,
      "algo.kl.where = {algo.kl.where} has no effect while algo.objective is {algo.objective}"},
-    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_68, 2,
+    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_69, 2,
      "algo.kl_cov_coef = {algo.kl_cov_coef} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.lambda", "algo.advantage", kConditions_69, 2,
+    {"algo.lambda", "algo.advantage", kConditions_70, 2,
      "algo.lambda = {algo.lambda} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_70, 2,
+    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_71, 2,
      "algo.loss_agg = seq_mean_token_sum_norm divides by algo.loss_scale_factor, which is 0"},
-    {"algo.loss_agg", "algo.objective", kConditions_71, 2,
+    {"algo.loss_agg", "algo.objective", kConditions_72, 2,
      "algo.loss_agg = {algo.loss_agg} has no effect while algo.objective is {algo.objective}"},
-    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_72, 2,
+    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_73, 2,
      "algo.loss_scale_factor = {algo.loss_scale_factor} has no effect while algo.loss_agg is "
      "{algo.loss_agg}"},
-    {"algo.objective", "model.teacher_path", kConditions_73, 2,
+    {"algo.objective", "model.teacher_path", kConditions_74, 2,
      "algo.objective = distill needs model.teacher_path, which is empty"},
-    {"algo.policy_loss", "algo.objective", kConditions_74, 3,
+    {"algo.policy_loss", "algo.objective", kConditions_75, 3,
      "algo.policy_loss = {algo.policy_loss} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_cap", "algo.objective", kConditions_75, 3,
+    {"algo.ratio_cap", "algo.objective", kConditions_76, 3,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.objective is {algo.objective}"},
-    {"algo.ratio_cap", "algo.policy_loss", kConditions_76, 4,
+    {"algo.ratio_cap", "algo.policy_loss", kConditions_77, 4,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.objective", kConditions_77, 3,
+    {"algo.ratio_log_clamp", "algo.objective", kConditions_78, 3,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_78, 2,
-     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
-     "{algo.policy_loss}"},
     {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_79, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
@@ -1518,167 +1528,167 @@ constexpr OptionRule kRules[] = {
     {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_81, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_82, 2,
-     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= gae has not"},
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_82, 2,
+     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
+     "{algo.policy_loss}"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_83, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= reinforce_pp has not"},
+     "= gae has not"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_84, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= remax has not"},
+     "= reinforce_pp has not"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_85, 2,
+     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
+     "= remax has not"},
+    {"algo.reward.clip_at", "algo.advantage", kConditions_86, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
      "= custom the host's function does it"},
-    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_86, 3,
+    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_87, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "
      "{algo.reward.clip_low}"},
-    {"algo.reward.clip_high", "algo.objective", kConditions_87, 3,
+    {"algo.reward.clip_high", "algo.objective", kConditions_88, 3,
      "algo.reward.clip_high = {algo.reward.clip_high} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.objective", kConditions_88, 3,
+    {"algo.reward.clip_low", "algo.objective", kConditions_89, 3,
      "algo.reward.clip_low = {algo.reward.clip_low} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_89, 1,
+    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_90, 1,
      "algo.reward.clip_low is {algo.reward.clip_low} but algo.reward.clip_high is "
      "{algo.reward.clip_high}"},
-    {"algo.reward.normalize", "algo.objective", kConditions_90, 3,
+    {"algo.reward.normalize", "algo.objective", kConditions_91, 3,
      "algo.reward.normalize = {algo.reward.normalize} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.overlong_buffer", "algo.objective", kConditions_91, 3,
+    {"algo.reward.overlong_buffer", "algo.objective", kConditions_92, 3,
      "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_92, 1,
+    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_93, 1,
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but an answer has at most "
      "sampling.max_new_tokens = {sampling.max_new_tokens}"},
-    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_93, 2,
+    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_94, 2,
      "algo.reward.overlong_penalty = {algo.reward.overlong_penalty} has no effect while "
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer}"},
-    {"algo.reward.truncation_penalty", "algo.objective", kConditions_94, 3,
+    {"algo.reward.truncation_penalty", "algo.objective", kConditions_95, 3,
      "algo.reward.truncation_penalty = {algo.reward.truncation_penalty} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_95, 2,
+    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_96, 2,
      "algo.sapo_tau_neg = {algo.sapo_tau_neg} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_96, 2,
+    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_97, 2,
      "algo.sapo_tau_pos = {algo.sapo_tau_pos} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.value_clip", "algo.advantage", kConditions_97, 2,
+    {"algo.value_clip", "algo.advantage", kConditions_98, 2,
      "algo.value_clip = {algo.value_clip} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.whiten", "algo.objective", kConditions_98, 3,
+    {"algo.whiten", "algo.objective", kConditions_99, 3,
      "algo.whiten = {algo.whiten} has no effect while algo.objective is {algo.objective}"},
-    {"checkpoint.every_steps", "checkpoint.dir", kConditions_99, 2,
+    {"checkpoint.every_steps", "checkpoint.dir", kConditions_100, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.keep_last", "checkpoint.dir", kConditions_100, 2,
+    {"checkpoint.keep_last", "checkpoint.dir", kConditions_101, 2,
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.resume", "checkpoint.dir", kConditions_101, 2,
+    {"checkpoint.resume", "checkpoint.dir", kConditions_102, 2,
      "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
-    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_102, 2,
+    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_103, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
      "effect while algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "algo.advantage", kConditions_103, 2,
+    {"critic.max_tokens_per_device", "algo.advantage", kConditions_104, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_104, 2,
+    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_105, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.micro_batch_size", "algo.advantage", kConditions_105, 2,
+    {"critic.micro_batch_size", "algo.advantage", kConditions_106, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_106, 2,
+    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_107, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_107, 2,
+    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_108, 2,
      "critic.optimizer.grad_clip = {critic.optimizer.grad_clip} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.optimizer.lr", "algo.advantage", kConditions_108, 2,
+    {"critic.optimizer.lr", "algo.advantage", kConditions_109, 2,
      "critic.optimizer.lr = {critic.optimizer.lr} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_109, 2,
+    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_110, 2,
      "critic.optimizer.weight_decay = {critic.optimizer.weight_decay} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"data.shuffle_seed", "data.path", kConditions_110, 2,
+    {"data.shuffle_seed", "data.path", kConditions_111, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.shuffle", kConditions_111, 2,
+    {"data.shuffle_seed", "data.shuffle", kConditions_112, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_112, 2,
+    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_113, 2,
      "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.graph_batch_sizes", "runtime.device", kConditions_113, 2,
+    {"engine.graph_batch_sizes", "runtime.device", kConditions_114, 2,
      "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
      "is {runtime.device}"},
-    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_114, 2,
+    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_115, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
      "what it keeps"},
-    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_115, 2,
+    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_116, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_116, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_117, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_117, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_118, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_118, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_119, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_119, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_120, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_120, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_121, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_121, 2,
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_122, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"engine.tensor_parallel_size", "runtime.device", kConditions_122, 2,
+    {"engine.tensor_parallel_size", "runtime.device", kConditions_123, 2,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
      "one device; engine.num_engines makes replicas"},
-    {"eval.every_steps", "eval.path", kConditions_123, 2,
+    {"eval.every_steps", "eval.path", kConditions_124, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_124, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_125, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_125, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_126, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_126, 2,
+    {"eval.max_prompts", "eval.path", kConditions_127, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_127, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_128, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_128, 2,
+    {"eval.temperature", "eval.path", kConditions_129, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_129, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_130, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_130, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_131, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_131, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_132, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_132, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_133, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.critic_path", "algo.advantage", kConditions_133, 2,
+    {"model.critic_path", "algo.advantage", kConditions_134, 2,
      "model.critic_path = {model.critic_path} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"model.reference_path", "algo.kl.where", kConditions_134, 3,
+    {"model.reference_path", "algo.kl.where", kConditions_135, 3,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"model.reward_path", "algo.gdpo_weights", kConditions_135, 2,
+    {"model.reward_path", "algo.gdpo_weights", kConditions_136, 2,
      "algo.gdpo_weights asks for kinds of reward, but the model of model.reward_path gives one "
      "number"},
-    {"model.reward_path", "algo.objective", kConditions_136, 2,
+    {"model.reward_path", "algo.objective", kConditions_137, 2,
      "model.reward_path = {model.reward_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"model.teacher_path", "algo.objective", kConditions_137, 2,
+    {"model.teacher_path", "algo.objective", kConditions_138, 2,
      "model.teacher_path = {model.teacher_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_138, 2,
-     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
-     "algo.advantage is {algo.advantage}"},
     {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_139, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
@@ -1688,136 +1698,139 @@ constexpr OptionRule kRules[] = {
     {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_141, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_142, 3,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_142, 2,
+     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_143, 3,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_143, 2,
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_144, 2,
      "pipeline.discard_zero_advantage drops groups of equal rewards, but with algo.objective = "
      "distill their tokens have advantages by the teacher"},
-    {"pipeline.filter", "algo.objective", kConditions_144, 3,
+    {"pipeline.filter", "algo.objective", kConditions_145, 3,
      "pipeline.filter = {pipeline.filter} has no effect while algo.objective is {algo.objective}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_145, 2,
+    {"pipeline.filter_high", "pipeline.filter", kConditions_146, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_146, 2,
+    {"pipeline.filter_low", "pipeline.filter", kConditions_147, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_147, 1,
+    {"pipeline.filter_low", "pipeline.filter_high", kConditions_148, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_148, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_149, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_149, 2,
+    {"pipeline.filter_spread", "pipeline.filter", kConditions_150, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.overlong_filter", "algo.objective", kConditions_150, 3,
+    {"pipeline.overlong_filter", "algo.objective", kConditions_151, 3,
      "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"pipeline.repetition_filter", "algo.objective", kConditions_151, 3,
+    {"pipeline.repetition_filter", "algo.objective", kConditions_152, 3,
      "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_152, 2,
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_153, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_153, 2,
+    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_154, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "model.reward_path is {model.reward_path}"},
-    {"pipeline.samples_per_prompt", "algo.objective", kConditions_154, 3,
+    {"pipeline.samples_per_prompt", "algo.objective", kConditions_155, 3,
      "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_155, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_156, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_156, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_157, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_157, 3,
+    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_158, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
-    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_158, 2,
+    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_159, 2,
      "reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} has no "
      "effect while model.reward_path is {model.reward_path}"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_159, 7,
+    {"runtime.experiment", "checkpoint.dir", kConditions_160, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_160, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_161, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_161, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_162, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_162, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_163, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_163, 4,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_164, 4,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_164, 5,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_165, 5,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_165, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_166, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_166, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_167, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_167, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_168, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_168, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_169, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_169, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_170, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_170, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_171, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_171, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_172, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_172, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_173, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_173, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_174, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.balance", "trainer.dynamic_batching", kConditions_174, 2,
+    {"trainer.balance", "trainer.dynamic_batching", kConditions_175, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
      "{trainer.dynamic_batching}"},
-    {"trainer.balance", "trainer.sequence_packing", kConditions_175, 2,
+    {"trainer.balance", "trainer.sequence_packing", kConditions_176, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_176, 3,
+    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_177, 3,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_177, 3,
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_178, 3,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_178, 2,
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_179, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_179, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_180, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_180, 3,
+    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_181, 3,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_181, 3,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_182, 3,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_182, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_183, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_183, 8,
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_184, 8,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_184, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_185, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_185, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_186, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching false its sequences are counted"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_186, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_187, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };

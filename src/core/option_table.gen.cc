@@ -51,6 +51,13 @@ constexpr OptionChoice kChoices_algo_advantage[] = {
      "A function of the host, given by rl_pipeline_set_advantage or rl_trainer_set_advantage; it "
      "sees rewards after shaping and the KL."},
 };
+constexpr OptionChoice kChoices_algo_correction_denominator[] = {
+    {"kept",
+     "Means are over the tokens, and samples, that carry loss after all rejections."},
+    {"all",
+     "Rejected tokens and samples stay in the denominators, as in verl 0.9: rejections make the "
+     "step smaller."},
+};
 constexpr OptionChoice kChoices_algo_correction_is[] = {
     {"none",
      "No correction."},
@@ -394,6 +401,14 @@ constexpr OptionInfo kOptions[] = {
      "more. Without it ratios are taken against the sampler.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl bypass_mode (false)"},
+    {"algo.correction.denominator", OptionType::kEnum, "kept",
+     {},
+     {},
+     false, false, kChoices_algo_correction_denominator, 2, "",
+     "What algo.loss_agg divides by where algo.correction.rs, veto or opsm_delta take tokens out "
+     "of the loss.",
+     "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
+     "verl apply_rejection_mask"},
     {"algo.correction.high", OptionType::kF64, "2.0",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000000.0},

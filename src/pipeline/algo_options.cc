@@ -75,6 +75,7 @@ CorrectionOptions correction_from(const OptionSet& options) {
   c.batch_normalize = options.get_bool("algo.correction.batch_normalize");
   c.weights.log_clamp = options.get_f64("algo.correction.log_clamp");
   c.veto = options.get_f64("algo.correction.veto");
+  c.counts_rejected = options.get_string("algo.correction.denominator") == "all";
   c.opsm_delta = options.get_f64("algo.correction.opsm_delta");
   c.decoupled = options.get_bool("algo.correction.decoupled");
   const std::vector<std::string>& names = options.get_string_list("algo.correction.rs");

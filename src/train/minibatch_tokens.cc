@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/rng.h"
@@ -62,7 +63,9 @@ std::span<float> MinibatchTokens::current(int32_t item) {
 CorrectionReport MinibatchTokens::correct(const CorrectionOptions& options) {
   CorrectionReport report;
   correction_.clear();
+  counted_.clear();
   if (!options.active()) return report;
+  if (options.counts_rejected) counted_ = mask_;
   correction_.assign(mask_.size(), 1.0);
   keep_.resize(mask_.size());
   const MismatchInput in{{lengths_, mask_}, options.decoupled ? old_ : current_, rollout_};
@@ -91,9 +94,10 @@ void MinibatchTokens::reject_off_policy(double delta, CorrectionReport& report) 
 
 int64_t MinibatchTokens::set_weights(LossAgg agg, double scale_factor) {
   LossDenominators denominators{.scale_factor = scale_factor};
+  const std::vector<uint8_t>& counted = counted_.empty() ? mask_ : counted_;
   std::vector<int64_t> loss_tokens(lengths_.size());
   for (size_t i = 0; i < lengths_.size(); ++i) {
-    for (size_t t = offsets_[i]; t < offsets_[i + 1]; ++t) loss_tokens[i] += mask_[t];
+    for (size_t t = offsets_[i]; t < offsets_[i + 1]; ++t) loss_tokens[i] += counted[t];
     denominators.num_tokens += static_cast<double>(loss_tokens[i]);
     denominators.num_sequences += loss_tokens[i] > 0;
   }
@@ -103,7 +107,7 @@ int64_t MinibatchTokens::set_weights(LossAgg agg, double scale_factor) {
     const double weight = token_weight(agg, denominators, loss_tokens[i]);
     for (size_t t = offsets_[i]; t < offsets_[i + 1]; ++t) weight_[t] = mask_[t] != 0 ? weight : 0;
   }
-  return static_cast<int64_t>(denominators.num_tokens);
+  return std::reduce(mask_.begin(), mask_.end(), int64_t{0});
 }
 
 PolicyLossInput MinibatchTokens::input(size_t first, size_t count,

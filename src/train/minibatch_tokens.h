@@ -41,7 +41,8 @@ class MinibatchTokens {
 
   // Weights of the mismatch, then rejections, which take tokens out of the mask.
   CorrectionReport correct(const CorrectionOptions& options);
-  // Denominators from the mask, and from them the weight of each token. Returns the loss tokens.
+  // Denominators from the mask, before rejections where correct() was told so, and from them the
+  // weight of each token. Returns the tokens that carry loss.
   int64_t set_weights(LossAgg agg, double scale_factor);
   // The loss and gradients of a minibatch loss; draws are those of this optimizer step.
   PolicyLossSums compute(const TrainerOptions& options, int64_t optimizer_step);
@@ -84,6 +85,7 @@ class MinibatchTokens {
   std::vector<uint64_t> ordinals_, ids_;   // of samples, as a host's loss sees them
   std::vector<float> rollout_, old_, current_, reference_, advantage_;
   std::vector<uint8_t> mask_, keep_, selected_;
+  std::vector<uint8_t> counted_;  // of the denominators; empty: mask_
   std::vector<double> weight_, gradient_;
   std::vector<double> correction_;  // empty: all 1
   PreferenceSums preference_;

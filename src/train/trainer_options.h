@@ -25,6 +25,7 @@ struct CorrectionOptions {
   std::vector<Rejection> rejections;
   double veto = 0;         // 0: off
   double opsm_delta = 0;   // 0: off
+  bool counts_rejected = false;  // rejected tokens stay in the denominators
   bool decoupled = false;  // ratios are against the policy as it was when the step began
 
   bool reads_mismatch() const {

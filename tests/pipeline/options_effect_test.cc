@@ -104,6 +104,7 @@ const std::map<std::string, Change>& changes() {
       {"algo.clip_high", {"0", passes}},
       {"algo.clip_low", {"0", passes}},
       {"algo.correction.batch_normalize", {"true", sampler_weights}},
+      {"algo.correction.denominator", {"all", with(passes, {"algo.correction.opsm_delta=1e-4"})}},
       {"algo.correction.high", {"0.5", sampler_weights}},
       {"algo.correction.log_clamp", {"1e-5", sampler_weights}},
       {"algo.correction.veto", {"0.99999", passes}},

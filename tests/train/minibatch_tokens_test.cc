@@ -188,6 +188,21 @@ TEST(Corrections, OffPolicyMaskingTakesBadSamplesThatThePolicyLeft) {
   EXPECT_EQ(shifted_step(with_correction(c), -0.5f).corrections.opsm.num_touched, 0.0);
 }
 
+// Half of the samples go; a mean over all of them is half the mean over those that stay.
+TEST(Corrections, RejectedTokensMayStayInTheDenominators) {
+  CorrectionOptions c;
+  c.opsm_delta = 0.25;
+  const TrainMetrics kept = shifted_step(with_correction(c), -0.5f);
+  c.counts_rejected = true;
+  const TrainMetrics all = shifted_step(with_correction(c), -0.5f);
+  ASSERT_EQ(kept.corrections.opsm.num_rejected, all.corrections.opsm.num_rejected);
+  const double stay = 1 - kept.corrections.opsm.num_rejected / kept.corrections.opsm.num_tokens;
+  EXPECT_GT(stay, 0);
+  EXPECT_LT(stay, 1);
+  EXPECT_NEAR(all.pg_loss, kept.pg_loss * stay, 1e-9 * std::abs(kept.pg_loss));
+  EXPECT_NEAR(all.ppo_kl, kept.ppo_kl, 1e-12) << "metrics are of the tokens that carry loss";
+}
+
 TEST(Corrections, BatchMomentsAreOfTheOptimizerStep) {
   CorrectionOptions c = decoupled(CorrectionLevel::kToken);
   c.batch_normalize = true;
