@@ -282,7 +282,8 @@ TEST(OptionsJson, WhatIsNoSuchDocumentIsRefusedWithItsPlace) {
 
 TEST(OptionsFlatbuffer, WhatIsNoSuchDocumentIsRefused) {
   const std::string good = options_to_flatbuffer(all_changed(), true, kVersion);
-  for (size_t size = 0; size < good.size(); size += size < 64 ? 1 : 97) {
+  // A cut into the padding at the end would leave everything there.
+  for (size_t size = 0; size + 8 <= good.size(); size += size < 64 ? 1 : 97) {
     expect_error(Code::kDataLoss, [&] { read_flatbuffer(good.substr(0, size)); });
   }
   std::string other = good;
