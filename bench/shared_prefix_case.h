@@ -7,6 +7,7 @@
 
 #include "bench/bench_model.h"
 #include "train/micro_batch_pass.h"
+#include "train/trainer_options.h"
 
 namespace rl::bench {
 
