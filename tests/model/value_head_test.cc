@@ -86,7 +86,13 @@ TEST(ValueHead, ValuesOfEveryRowMatchTheGolden) {
   }
 }
 
-class ValueHeadOracle : public ::testing::TestWithParam<Dtype> {};
+class ValueHeadOracle : public ::testing::TestWithParam<Dtype> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot())
+      GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+};
 
 TEST_P(ValueHeadOracle, ForwardAndBackwardMatchDoublePrecision) {
   ScalarModel m("llama", GetParam(), 2);
