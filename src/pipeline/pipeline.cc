@@ -44,19 +44,20 @@ void name_lanes(const Tracer& tracer, int64_t num_engines) {
 
 }  // namespace
 
+// The function that was there before ends with the parameter, after the locks: it may call back.
 void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard control(impl_->control_mutex);
   const std::lock_guard lock(impl_->mutex);
   refuse_second_start(impl_->started || impl_->ended, impl_->state);
-  impl_->custom_advantage = std::move(advantage);
+  impl_->custom_advantage.swap(advantage);
 }
 
 void Pipeline::set_custom_loss(CustomLoss loss) {
   const std::lock_guard control(impl_->control_mutex);
   const std::lock_guard lock(impl_->mutex);
   refuse_second_start(impl_->started || impl_->ended, impl_->state);
-  impl_->has_custom_loss = loss != nullptr;
-  impl_->trainer->set_custom_loss(std::move(loss));
+  impl_->custom_loss.swap(loss);
+  impl_->trainer->set_custom_loss(impl_->custom_loss);
 }
 
 void Pipeline::start() {

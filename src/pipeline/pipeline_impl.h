@@ -147,7 +147,7 @@ struct Pipeline::Impl {
   OptionSet settings;  // of this step
   BatchPreparation preparation;
   CustomAdvantage custom_advantage;
-  bool has_custom_loss = false;
+  CustomLoss custom_loss;  // the trainer's, so that it ends here
   bool checkpoint_due = false;
   bool lineage_begins = false;  // resumed by name: later checkpoints are still to be set aside
   bool eval_open = false;

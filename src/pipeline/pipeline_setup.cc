@@ -103,7 +103,7 @@ void Pipeline::Impl::require_custom_algorithms() const {
         .with_key(key);
   };
   require("algo.advantage", custom_advantage != nullptr, "advantage");
-  require("algo.policy_loss", has_custom_loss, "loss");
+  require("algo.policy_loss", custom_loss != nullptr, "loss");
 }
 
 void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {

@@ -23,6 +23,7 @@ struct TrainerPart::Impl {
   BatchPreparation preparation;
   const Objective objective;
   CustomAdvantage advantage;
+  CustomLoss loss;  // the trainer's, so that it ends here
   std::unique_ptr<Model> reference;
   Arena workspace;
   std::unique_ptr<Trainer> trainer;
@@ -127,14 +128,16 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
   });
 }
 
+// The function that was there before ends with the parameter, after the lock: it may call back.
 void TrainerPart::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard lock(mutex_);
-  impl_->advantage = std::move(advantage);
+  impl_->advantage.swap(advantage);
 }
 
 void TrainerPart::set_custom_loss(CustomLoss loss) {
   const std::lock_guard lock(mutex_);
-  impl_->trainer->set_custom_loss(std::move(loss));
+  impl_->loss.swap(loss);
+  impl_->trainer->set_custom_loss(impl_->loss);
 }
 
 MetricList TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {

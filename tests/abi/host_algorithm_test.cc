@@ -184,6 +184,35 @@ TEST(AbiCustomAlgorithm, ALossThatFailsSkipsItsOptimizerStep) {
   EXPECT_NE(custom.digest(), before);
 }
 
+struct Ending {
+  rl_trainer* trainer = nullptr;
+  rl_pipeline* pipeline = nullptr;
+  int ended = 0;
+};
+void call_at_end(void* user_data) {
+  Ending& ending = *static_cast<Ending*>(user_data);
+  ++ending.ended;
+  uint64_t version = 0;
+  EXPECT_RL_OK(rl_trainer_publish(ending.trainer, &version, &err));
+  rl_pipeline_stats stats;
+  rl_pipeline_stats_init(&stats, sizeof stats);
+  EXPECT_RL_OK(rl_pipeline_get_stats(ending.pipeline, &stats, &err));
+}
+
+TEST(AbiCustomAlgorithm, WhatEndsAFunctionMayCallTheObjectThatHadIt) {
+  Host host;
+  Ending ending{host.trainer, host.pipeline};
+  EXPECT_RL_OK(rl_trainer_set_advantage(host.trainer, centred, &ending, call_at_end, &err));
+  EXPECT_RL_OK(rl_trainer_set_loss(host.trainer, reinforce, &ending, call_at_end, &err));
+  EXPECT_RL_OK(rl_pipeline_set_advantage(host.pipeline, centred, &ending, call_at_end, &err));
+  EXPECT_RL_OK(rl_pipeline_set_loss(host.pipeline, reinforce, &ending, call_at_end, &err));
+  EXPECT_RL_OK(rl_trainer_set_advantage(host.trainer, nullptr, nullptr, nullptr, &err));
+  EXPECT_RL_OK(rl_trainer_set_loss(host.trainer, nullptr, nullptr, nullptr, &err));
+  EXPECT_RL_OK(rl_pipeline_set_advantage(host.pipeline, nullptr, nullptr, nullptr, &err));
+  EXPECT_RL_OK(rl_pipeline_set_loss(host.pipeline, nullptr, nullptr, nullptr, &err));
+  EXPECT_EQ(ending.ended, 4);
+}
+
 struct Inside {
   rl_model* model = nullptr;
   rl_status version = RL_OK, algorithm = RL_INTERNAL;
