@@ -815,9 +815,9 @@ RL_API rl_status rl_event_get_view(const rl_event* event, rl_event_view* view, r
 RL_API rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl_error** err);
 
 /* Metric `index` of the event, counted from 0; RL_OUT_OF_RANGE beyond num_metrics. Owner of the
- * name: the event. Names under "timing_s/" (seconds) and "perf/" vary from run to run, all others
- * do not. A step has "critic/rewards/mean", "actor/loss", "actor/grad_norm", "actor/entropy"
- * (nats), "training/logprob_max_abs_diff" (nats, 0 while trainer and engine agree),
+ * name: the event. Names under "timing_s/" (seconds), "timing_per_token_ms/" and "perf/" vary from
+ * run to run, all others do not. A step has "critic/rewards/mean", "actor/loss", "actor/grad_norm",
+ * "actor/entropy" (nats), "training/logprob_max_abs_diff" (nats, 0 while trainer and engine agree),
  * "timing_s/step", "perf/rollout_tokens_per_s", "perf/train_tokens_per_s" and more, an evaluation
  * "eval/rewards/mean" and "timing_s/eval".
  *

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Runs 4_grpo on a tiny model and looks at everything it leaves behind.
+"""Runs 4_grpo of any language on a tiny model and looks at everything it leaves behind.
 
 usage: run_grpo.py run|interrupt|arguments PROGRAM MODEL DIRECTORY
+       run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE    both give the same metrics and weights for one seed
 """
 import json
 import os
 import pathlib
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +18,8 @@ import xml.etree.ElementTree
 KEYS = {"steps", "step_s_median", "first_step_end_s", "eval_before_s", "accuracy_before", "accuracy_after",
         "reward_first", "reward_last", "rollout_tokens_per_s", "train_tokens_per_s", "logprob_max_abs_diff",
         "peak_rss_bytes", "planned_bytes", "weight_digest", "wall_s", "seed", "threads"}
+MEASURED = {"step_s_median", "first_step_end_s", "eval_before_s", "rollout_tokens_per_s", "train_tokens_per_s",
+            "peak_rss_bytes", "wall_s"}
 SMALL = ["pipeline.prompts_per_step=2", "pipeline.samples_per_prompt=4", "sampling.max_new_tokens=8",
          "eval.max_new_tokens=4", "runtime.seed=7", "optimizer.lr=1e-3"]
 
@@ -35,10 +39,14 @@ class Demo:
                 "--out", self.directory / out, *settings, *more]
 
     def run(self, out, steps, *more):
+        return json.loads((self.whole(out, steps, *more)[0] / "summary.json").read_text())
+
+    def whole(self, out, steps, *more):
+        """The directory and the standard output of a run to its end."""
         done = subprocess.run(self.command(out, steps, *more), capture_output=True, text=True, timeout=120)
         expect(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
         expect("\r" not in done.stdout, "a file gets no progress bar")
-        return json.loads((self.directory / out / "summary.json").read_text())
+        return self.directory / out, done.stdout
 
 
 def rows(count):
@@ -124,6 +132,34 @@ def interrupt(demo):
     expect(resumed["weight_digest"] == whole["weight_digest"], "a resumed run differs from an uninterrupted one")
 
 
+def same(demo, reference):
+    """What a run leaves and prints does not depend on the host's language, times and rates apart."""
+    out, shown = demo.whole("here", 3)
+    summary = json.loads((out / "summary.json").read_text())
+    demo.program = reference
+    reference_out, reference_shown = demo.whole("reference", 3)
+    reference_summary = json.loads((reference_out / "summary.json").read_text())
+    for key in sorted(KEYS):
+        if key not in MEASURED:
+            expect(summary[key] == reference_summary[key], f"{key}: {summary[key]}, not {reference_summary[key]}")
+    for name in ("metrics.jsonl", "evals.jsonl"):
+        expect(steady(out / name) == steady(reference_out / name), f"{name} differs from that of {reference}")
+    expect(words(shown) == words(reference_shown), f"printed {shown!r}, not {reference_shown!r}")
+
+
+def steady(path):
+    """The metrics of a file that do not vary from run to run."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = [{k: v for k, v in line.items() if not k.startswith(("timing_", "perf/"))} for line in lines]
+    expect(len(found) >= 2 and all(len(line) >= 2 for line in found), f"{path} has no metrics to compare")
+    return found
+
+
+def words(shown):
+    """What a run printed, without times and rates."""
+    return re.sub(r"[0-9.]+ (s|tokens/s)\b", r"# \1", shown).splitlines()
+
+
 def arguments(demo):
     def fails(status, text, command):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -143,6 +179,7 @@ def arguments(demo):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 5 or sys.argv[1] not in ("run", "interrupt", "arguments"):
+    counts = {"run": 5, "interrupt": 5, "arguments": 5, "same": 6}
+    if len(sys.argv) != counts.get(sys.argv[1] if len(sys.argv) > 1 else ""):
         sys.exit(__doc__)
-    globals()[sys.argv[1]](Demo(*sys.argv[2:]))
+    globals()[sys.argv[1]](Demo(*sys.argv[2:5]), *sys.argv[5:])
