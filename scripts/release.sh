@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds in Release and packs what cmake --install installs: out/release/rl-VERSION-linux-MACHINE.tar.gz with its SHA-256
+# beside it, whose path is the only line on stdout. It unpacks anywhere. Files have the time of the commit, or that of
+# SOURCE_DATE_EPOCH. With --debian the packages librlN and librl-dev are built there too; that needs dpkg-dev.
+#
+#   scripts/release.sh [--debian]
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+case ${1:-} in
+  "" | --debian) ;;
+  *) die "unknown argument $1; the only choice is --debian" ;;
+esac
+
+readonly out=out/release
+
+scripts/setup.sh
+build_preset release rl rl_static
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+python3 tools/release_tarball.py build/release "$out" "$SOURCE_DATE_EPOCH"
+
+[[ ${1:-} == --debian ]] || exit 0
+# A build of its own, in the directories of Debian.
+work=$(mktemp -d "$PWD/$out/debian.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/rl"
+git archive HEAD | tar -x -C "$work/rl"
+cp -r packaging/debian "$work/rl/debian"
+say "building the packages (log in $out/debian.log)"
+(cd "$work/rl" && dpkg-buildpackage -b -us -uc -d "-j$(jobs_of_machine)") >"$out/debian.log" 2>&1 ||
+  { tail -n 30 "$out/debian.log" >&2; die "dpkg-buildpackage failed"; }
+mv "$work"/*.deb "$out"
+ls "$out"/*.deb

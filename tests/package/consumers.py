@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Builds the installed examples of one language against a librl that was installed and then moved, and runs them: each
+checks its own result, and run_grpo.py looks at what 4_grpo leaves.
+
+usage: consumers.py make|cmake|static|python BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
+       consumers.py same OUT_DIRECTORY...     runs of 4_grpo in these directories had the same metrics and weights
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+FOUR = ["1_hello", "2_generate", "3_train_step", "4_grpo"]
+SKIPPED = 77
+
+
+class Host:
+    def __init__(self, build, source, out):
+        self.source, self.out = pathlib.Path(source).resolve(), pathlib.Path(out).resolve()
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir(parents=True)
+        run("cmake", "--install", build, "--prefix", self.out / "installed")
+        self.prefix = (self.out / "installed").rename(self.out / "moved")
+        self.pkgconfig = next(self.prefix.rglob("rl.pc")).parent
+        self.env = {**os.environ, "PKG_CONFIG_PATH": str(self.pkgconfig)}
+        self.env.pop("LD_LIBRARY_PATH", None)
+
+    def examples(self, language):
+        """A copy of the installed examples, to build in."""
+        return pathlib.Path(shutil.copytree(next(self.prefix.rglob("examples")) / language, self.out / language))
+
+    def needs(self, program):
+        if shutil.which(program) is None:
+            print(f"skipped: {program} is not installed")
+            sys.exit(SKIPPED)
+
+
+def run(*command, **more):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          **more)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def make(host):
+    host.needs("pkg-config")
+    directory = host.examples("c")
+    run("make", "-C", directory, "CC=cc -Werror", env=host.env)
+    return directory
+
+
+def cmake(host, *settings):
+    run("cmake", "-S", host.examples("c"), "-B", host.out / "build", f"-DCMAKE_PREFIX_PATH={host.prefix}",
+        "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror", *settings, env=host.env)
+    run("cmake", "--build", host.out / "build", env=host.env)
+    return host.out / "build"
+
+
+def static(host):
+    directory = cmake(host, "-DRL_STATIC=ON")
+    for name in FOUR:
+        needed = run("readelf", "-d", directory / name)
+        if "librl" in needed or "libdnnl" not in needed:
+            sys.exit(f"{name} is not linked with librl.a and shared libraries for the rest:\n{needed}")
+    return directory
+
+
+def python(host):
+    host.env["LD_LIBRARY_PATH"] = str(libdir_of(host))
+    return {"4_grpo": host.examples("python") / "4_grpo.py"}
+
+
+def libdir_of(host):
+    return next(host.prefix.rglob("librl.so")).parent
+
+
+def run_programs(host, programs):
+    """Those that a language has; programs is their directory or a path for each."""
+    paths = programs if isinstance(programs, dict) else {name: programs / name for name in FOUR}
+    fixtures = host.source / "tests/fixtures"
+    tiny = fixtures / "gguf/tiny_llama_half.gguf"
+    arguments = {"1_hello": [], "2_generate": [tiny, "2 + 3?"], "3_train_step": [fixtures / "models/llama"]}
+    for name, path in paths.items():
+        if name in arguments:
+            run(path, *arguments[name], env=host.env)
+        else:
+            run(sys.executable, host.source / "tests/examples/run_grpo.py", "run", path, tiny, host.out / "grpo",
+                env=host.env)
+        print(f"{name}: passed")
+
+
+def result_of(out):
+    """What a run of one seed always gives: its digest of the weights and the metrics that are no times or rates."""
+    one = pathlib.Path(out) / "grpo/one"
+    lines = [json.loads(line) for line in (one / "metrics.jsonl").read_text().splitlines()]
+    steps = [{k: v for k, v in line.items() if not re.match(r"timing_|perf/", k)} for line in lines]
+    return json.loads((one / "summary.json").read_text())["weight_digest"], steps
+
+
+def same(*outs):
+    for out in outs:
+        if not (pathlib.Path(out) / "grpo").is_dir():
+            print(f"skipped: nothing was run in {out}")
+    outs = [out for out in outs if (pathlib.Path(out) / "grpo").is_dir()]
+    if len(outs) < 2:
+        sys.exit("there are no two runs to compare")
+    results = [result_of(out) for out in outs]
+    for out, result in zip(outs[1:], results[1:]):
+        if result != results[0]:
+            sys.exit(f"{out} has other metrics or weights than {outs[0]}: {result[0]} and {results[0][0]}")
+    print(f"{len(outs)} runs, weights {results[0][0]}, {len(results[0][1])} steps of {len(results[0][1][0])} metrics")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 and sys.argv[1] == "same":
+        same(*sys.argv[2:])
+    elif len(sys.argv) == 5 and sys.argv[1] in ("make", "cmake", "static", "python"):
+        target = Host(*sys.argv[2:])
+        run_programs(target, globals()[sys.argv[1]](target))
+    else:
+        sys.exit(__doc__)
