@@ -1,4 +1,4 @@
-# Installation, by component: runtime (librl.so.N), development (header, librl.so, librl.a, rl.pc, a CMake package, the
+# Installation, by component: runtime (librl.so.N), development (header, librl.so, librl.a, rl.pc, a CMake package,
 # schemas of documents) and documentation (licences, examples). rl.pc and the package find their prefix from their own
 # place, so an installed tree may be moved as a whole.
 include(GNUInstallDirs)
@@ -6,7 +6,8 @@ include(CMakePackageConfigHelpers)
 
 foreach(dir CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_DATADIR CMAKE_INSTALL_DOCDIR)
   if(IS_ABSOLUTE "${${dir}}")
-    message(FATAL_ERROR "${dir} is ${${dir}}; it must be relative to the prefix, so that the installed tree can be moved")
+    message(FATAL_ERROR
+      "${dir} is ${${dir}}; it must be relative to the prefix, so that the installed tree can be moved")
   endif()
 endforeach()
 

@@ -237,7 +237,7 @@ RL_API void rl_error_release(rl_error* error);
 /* ---- options ---- */
 
 /* Configuration happens through options alone: a set holds one value for each option that the
- * library knows, "engine. block_size" and so on; docs/options.md lists them and rl_option_at
+ * library knows, "engine.block_size" and so on; docs/options.md lists them and rl_option_at
  * enumerates them. Setters check key, type and range at once: an unknown key is RL_UNKNOWN_OPTION
  * with the nearest keys, a value of another type RL_WRONG_TYPE, one outside the range
  * RL_OUT_OF_RANGE with the range. Objects copy the set they are created with. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes librl.a: all of librl as one object, of which only the functions of rl.h can be linked to. A version script means
-nothing to an archive, so the other names are made local here: a host may have its own copies of what librl is made of,
-other versions too, and neither sees the other's.
+"""Makes librl.a: all of librl as one object, of which only the functions of rl.h can be linked to. A version script
+means nothing to an archive, so the other names are made local here: a host may have its own copies of what librl is
+made of, other versions too, and neither sees the other's.
 
 usage: static_archive.py COMPILER OBJCOPY AR OUT FILE...    FILE: objects, which are roots, and archives
 """
