@@ -16,9 +16,9 @@ enum { NUM_ANSWERS = 4 };
 
 static rl_error* err; /* of the last call */
 
-static void check(rl_status status) {
-  if (status == RL_OK) return;
-  fprintf(stderr, "%s: %s\n", rl_status_name(status), rl_error_text(err, RL_ERROR_SUMMARY, NULL));
+static void check(rl_status st) {
+  if (st == RL_OK) return;
+  fprintf(stderr, "%s\n", err ? rl_error_text(err, RL_ERROR_SUMMARY, NULL) : rl_status_name(st));
   exit(1);
 }
 

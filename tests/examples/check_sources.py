@@ -1,38 +1,57 @@
 #!/usr/bin/env python3
-"""The examples have the sections in one order, stay short, and use rl.h and the system alone.
+"""The examples of each language have the sections in one order, stay short, and use librl and the system alone.
 
-usage: check_sources.py DIRECTORY
+usage: check_sources.py DIRECTORY    with the languages' folders
 """
 import pathlib
 import re
 import sys
 
-LIMITS = {"1_hello.c": 150, "2_generate.c": 150, "3_train_step.c": 150, "4_grpo.c": 300}
+PROGRAMS = ["1_hello", "2_generate", "3_train_step", "4_grpo"]
 SECTIONS = ["errors", "pieces", "events", "summary", "main"]
 PARTS = ["Options and objects", "Work", "Check", "End"]
 
 
-def problems_of(path):
+class Language:
+    """Where the programs are, what their lines of structure look like, and how many lines are too many."""
+
+    def __init__(self, path, section, part, foreign, limits):
+        self.path, self.section, self.part, self.foreign = path, section, part, foreign
+        self.limits = dict(zip(PROGRAMS, limits))
+
+
+LANGUAGES = {
+    "C": Language("c/{}.c", r"^/\* ---- (.*) ---- \*/$", r"^  /\* (.*?)[.:].*\*/$", r'^#include "(?!rl\.h")(.*)"',
+                  (150, 150, 150, 300)),
+    "Rust": Language("rust/programs/{}.rs", r"^// ---- (.*) ----$", r"^    // (?!SAFETY)(.*?)[.:].*$",
+                     r"^(?:use|extern crate) (?!std::|rl::)(.*);$", (150, 150, 150, 350)),
+}
+
+
+def problems_of(path, language, limit):
     text = path.read_text(encoding="utf-8")
     lines = text.count("\n")
-    if lines >= LIMITS[path.name]:
-        yield f"{path.name} has {lines} lines; fewer than {LIMITS[path.name]} are allowed"
-    sections = re.findall(r"^/\* ---- (.*) ---- \*/$", text, re.M)
+    if lines >= limit:
+        yield f"{path} has {lines} lines; fewer than {limit} are allowed"
+    sections = re.findall(language.section, text, re.M)
     if sections != [s for s in SECTIONS if s in sections] or not {"errors", "pieces", "main"} <= set(sections):
-        yield f"{path.name}: sections {sections} are not in the order {SECTIONS}"
-    parts = re.findall(r"^  /\* (.*?)[.:].*\*/$", text.split("/* ---- main ---- */")[1], re.M)
+        yield f"{path}: sections {sections} are not in the order {SECTIONS}"
+    parts = re.findall(language.part, re.split(language.section, text, flags=re.M)[-1], re.M)
     if parts != [p for p in PARTS if p in parts] or not {"Work", "Check", "End"} <= set(parts):
-        yield f"{path.name}: parts of main {parts} are not in the order {PARTS}"
-    quoted = re.findall(r'^#include "(.*)"', text, re.M)
-    if quoted != ["rl.h"]:
-        yield f"{path.name} includes {quoted}"
+        yield f"{path}: parts of main {parts} are not in the order {PARTS}"
+    foreign = re.findall(language.foreign, text, re.M)
+    if foreign:
+        yield f"{path} uses {foreign}"
 
 
 def main(directory):
-    paths = sorted(pathlib.Path(directory).glob("*.c"))
-    found = [p for path in paths for p in problems_of(path)]
-    if [p.name for p in paths] != sorted(LIMITS):
-        found.append(f"the examples are {[p.name for p in paths]}")
+    found = []
+    for name, language in LANGUAGES.items():
+        paths = {program: pathlib.Path(directory, language.path.format(program)) for program in PROGRAMS}
+        found += [p for program, path in paths.items() for p in problems_of(path, language, language.limits[program])]
+        there = set(pathlib.Path(directory).glob(language.path.format("*")))
+        if there != set(paths.values()):
+            found.append(f"the programs in {name} are {sorted(map(str, there))}")
     for problem in found:
         print(problem, file=sys.stderr)
     return 1 if found else 0

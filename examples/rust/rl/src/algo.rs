@@ -1,0 +1,184 @@
+//! What a training step does with samples, on arrays of the host, without a model.
+use crate::options::handle_or_null;
+use crate::text::{optional, same_length, slice};
+use crate::{sys, Options, Result};
+
+/// The loss of a minibatch, as in `rl.h`.
+pub type AlgoLoss = sys::rl_algo_loss;
+
+/// Tokens of packed sequences. Arrays that are left out are empty; `rl.h` says which are needed
+/// when. Per-token arrays have the tokens of all sequences one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AlgoTokens<'a> {
+    /// Of each sequence; their sum is the number of tokens.
+    pub lengths: &'a [i32],
+    /// Equal for the sequences of one prompt.
+    pub groups: &'a [u64],
+    pub mask: &'a [u8],
+    /// Per sequence.
+    pub truncated: &'a [u8],
+    pub logprobs: &'a [f32],
+    pub old_logprobs: &'a [f32],
+    pub rollout_logprobs: &'a [f32],
+    pub ref_logprobs: &'a [f32],
+    pub advantages: &'a [f32],
+    /// Per sequence, as all that follow.
+    pub rewards: &'a [f64],
+    pub baselines: &'a [f64],
+    pub sample_ids: &'a [u64],
+    /// Those of sequence 0 first.
+    pub reward_parts: &'a [f64],
+    pub num_reward_parts: usize,
+}
+
+/// A policy loss and its derivative in the log-prob of each token.
+#[derive(Clone, Debug)]
+pub struct PolicyLoss {
+    pub loss: AlgoLoss,
+    pub gradient: Vec<f64>,
+}
+
+/// Factors of the token losses, and which tokens carry loss after all rejections.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Corrections {
+    pub weights: Vec<f64>,
+    pub keep: Vec<u8>,
+}
+
+/// The KL of each token and its derivative in the log-prob.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kl {
+    pub values: Vec<f64>,
+    pub gradient: Vec<f64>,
+}
+
+impl<'a> AlgoTokens<'a> {
+    /// The sum of the lengths; lengths below 0, which the library refuses, count as 0.
+    pub fn num_tokens(&self) -> usize {
+        self.lengths.iter().map(|n| usize::try_from(*n).unwrap_or(0)).sum()
+    }
+
+    /// # Safety
+    /// The arrays of `raw` live and stay for `'a`.
+    pub(crate) unsafe fn from_raw(raw: &sys::rl_algo_tokens) -> AlgoTokens<'a> {
+        let (sequences, tokens) = (raw.num_sequences, raw.num_tokens);
+        AlgoTokens {
+            lengths: slice(raw.lengths, sequences),
+            groups: slice(raw.groups, sequences),
+            mask: slice(raw.mask, tokens),
+            truncated: slice(raw.truncated, sequences),
+            logprobs: slice(raw.logprobs, tokens),
+            old_logprobs: slice(raw.old_logprobs, tokens),
+            rollout_logprobs: slice(raw.rollout_logprobs, tokens),
+            ref_logprobs: slice(raw.ref_logprobs, tokens),
+            advantages: slice(raw.advantages, tokens),
+            rewards: slice(raw.rewards, sequences),
+            baselines: slice(raw.baselines, sequences),
+            sample_ids: slice(raw.sample_ids, sequences),
+            reward_parts: slice(raw.reward_parts, sequences * raw.num_reward_parts),
+            num_reward_parts: raw.num_reward_parts,
+        }
+    }
+
+    /// The struct that the library takes, whose pointers are these arrays. Lengths are checked
+    /// here, since the library cannot see them.
+    fn to_raw(&self) -> Result<sys::rl_algo_tokens> {
+        let (sequences, tokens) = (self.lengths.len(), self.num_tokens());
+        same_length("tokens.groups", self.groups.len(), sequences)?;
+        same_length("tokens.mask", self.mask.len(), tokens)?;
+        same_length("tokens.truncated", self.truncated.len(), sequences)?;
+        same_length("tokens.logprobs", self.logprobs.len(), tokens)?;
+        same_length("tokens.old_logprobs", self.old_logprobs.len(), tokens)?;
+        same_length("tokens.rollout_logprobs", self.rollout_logprobs.len(), tokens)?;
+        same_length("tokens.ref_logprobs", self.ref_logprobs.len(), tokens)?;
+        same_length("tokens.advantages", self.advantages.len(), tokens)?;
+        same_length("tokens.rewards", self.rewards.len(), sequences)?;
+        same_length("tokens.baselines", self.baselines.len(), sequences)?;
+        same_length("tokens.sample_ids", self.sample_ids.len(), sequences)?;
+        let parts = sequences.saturating_mul(self.num_reward_parts);
+        same_length("tokens.reward_parts", self.reward_parts.len(), parts)?;
+        // SAFETY: the function writes the struct that it is given.
+        let mut raw = unsafe { initial!(rl_algo_tokens, rl_algo_tokens_init) };
+        raw.lengths = optional(self.lengths);
+        raw.num_sequences = sequences;
+        raw.num_tokens = tokens;
+        raw.groups = optional(self.groups);
+        raw.mask = optional(self.mask);
+        raw.truncated = optional(self.truncated);
+        raw.logprobs = optional(self.logprobs);
+        raw.old_logprobs = optional(self.old_logprobs);
+        raw.rollout_logprobs = optional(self.rollout_logprobs);
+        raw.ref_logprobs = optional(self.ref_logprobs);
+        raw.advantages = optional(self.advantages);
+        raw.rewards = optional(self.rewards);
+        raw.baselines = optional(self.baselines);
+        raw.sample_ids = optional(self.sample_ids);
+        raw.reward_parts = optional(self.reward_parts);
+        raw.num_reward_parts = self.num_reward_parts;
+        Ok(raw)
+    }
+}
+
+/// Advantages of every token from the rewards, by `algo.advantage`.
+pub fn advantages<'a>(
+    options: impl Into<Option<&'a Options>>,
+    tokens: &AlgoTokens<'_>,
+) -> Result<Vec<f64>> {
+    let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
+    let mut out = vec![0.0; raw.num_tokens];
+    // SAFETY: `out` has num_tokens entries.
+    unsafe { call!(rl_algo_advantages(options, &raw, out.as_mut_ptr(), out.len())) }?;
+    Ok(out)
+}
+
+/// The loss by `algo.policy_loss`.
+pub fn policy_loss<'a>(
+    options: impl Into<Option<&'a Options>>,
+    tokens: &AlgoTokens<'_>,
+) -> Result<PolicyLoss> {
+    let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
+    let mut gradient = vec![0.0; raw.num_tokens];
+    let (data, len) = (gradient.as_mut_ptr(), gradient.len());
+    // SAFETY: `gradient` has num_tokens entries.
+    let loss = unsafe {
+        struct_of!(rl_algo_loss, rl_algo_loss_init, rl_algo_policy_loss(options, &raw, data, len))
+    }?;
+    Ok(PolicyLoss { loss, gradient })
+}
+
+/// Factors of the token losses by `algo.correction.*`.
+pub fn corrections<'a>(
+    options: impl Into<Option<&'a Options>>,
+    tokens: &AlgoTokens<'_>,
+) -> Result<Corrections> {
+    let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
+    let count = raw.num_tokens;
+    let (mut weights, mut keep) = (vec![0.0; count], vec![0; count]);
+    let (factors, kept) = (weights.as_mut_ptr(), keep.as_mut_ptr());
+    // SAFETY: both arrays have num_tokens entries.
+    unsafe { call!(rl_algo_corrections(options, &raw, factors, count, kept, count)) }?;
+    Ok(Corrections { weights, keep })
+}
+
+/// The weight of each token under `algo.loss_agg`.
+pub fn weights<'a>(
+    options: impl Into<Option<&'a Options>>,
+    tokens: &AlgoTokens<'_>,
+) -> Result<Vec<f64>> {
+    let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
+    let mut out = vec![0.0; raw.num_tokens];
+    // SAFETY: `out` has num_tokens entries.
+    unsafe { call!(rl_algo_weights(options, &raw, out.as_mut_ptr(), out.len())) }?;
+    Ok(out)
+}
+
+/// The KL of each token by `algo.kl.estimator`.
+pub fn kl<'a>(options: impl Into<Option<&'a Options>>, tokens: &AlgoTokens<'_>) -> Result<Kl> {
+    let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
+    let count = raw.num_tokens;
+    let (mut values, mut gradient) = (vec![0.0; count], vec![0.0; count]);
+    let (data, slopes) = (values.as_mut_ptr(), gradient.as_mut_ptr());
+    // SAFETY: both arrays have num_tokens entries.
+    unsafe { call!(rl_algo_kl(options, &raw, data, count, slopes, count)) }?;
+    Ok(Kl { values, gradient })
+}

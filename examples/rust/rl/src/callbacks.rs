@@ -1,0 +1,109 @@
+//! Functions of the host that the library calls. Each lives in a box that the library hands back
+//! and ends through `drop_box`, exactly once. A panic stops at the border: the call fails, and the
+//! function is not called again.
+use crate::text::slice;
+use crate::{sys, AlgoTokens, LogLevel};
+use std::os::raw::{c_char, c_void};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Mutex;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine<'a> {
+    pub level: LogLevel,
+    /// The part of the library that speaks, such as "engine".
+    pub component: &'a str,
+    pub message: &'a str,
+}
+
+/// The host's function as user_data. The lock is never waited for: the library calls a function on
+/// one thread at a time, and a function that its own call re-enters, or that has panicked, fails.
+pub fn boxed<F>(function: F) -> *mut c_void {
+    Box::into_raw(Box::new(Mutex::new(function))).cast()
+}
+
+/// Ends what [`boxed`] made.
+pub unsafe extern "C" fn drop_box<F>(user_data: *mut c_void) {
+    guarded(|| {
+        drop(Box::from_raw(user_data.cast::<Mutex<F>>()));
+        Some(())
+    });
+}
+
+/// Runs `work` and keeps its panic; None for that.
+pub fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        std::mem::forget(payload); // its drop could panic again
+        None
+    })
+}
+
+/// Calls the function in `user_data`; None when it could not be called or panicked.
+unsafe fn with<F, T>(user_data: *mut c_void, work: impl FnOnce(&mut F) -> Option<T>) -> Option<T> {
+    let function = &*user_data.cast::<Mutex<F>>();
+    guarded(|| function.try_lock().ok().and_then(|mut f| work(&mut f)))
+}
+
+pub unsafe extern "C" fn on_log<F: FnMut(LogLine<'_>) + Send>(
+    user_data: *mut c_void,
+    level: i32,
+    component: *const c_char,
+    component_len: usize,
+    message: *const c_char,
+    message_len: usize,
+) {
+    with(user_data, |f: &mut F| {
+        let component = String::from_utf8_lossy(slice(component.cast(), component_len));
+        let message = String::from_utf8_lossy(slice(message.cast(), message_len));
+        let level = LogLevel::from_raw(level);
+        f(LogLine { level, component: &component, message: &message });
+        Some(())
+    });
+}
+
+pub unsafe extern "C" fn on_advantage<F>(
+    user_data: *mut c_void,
+    tokens: *const sys::rl_algo_tokens,
+    advantages: *mut f64,
+) -> i32
+where
+    F: FnMut(&AlgoTokens<'_>, &mut [f64]) -> bool + Send,
+{
+    let done = with(user_data, |f: &mut F| {
+        let tokens = AlgoTokens::from_raw(&*tokens);
+        Some(f(&tokens, slice_mut(advantages, tokens.num_tokens())))
+    });
+    i32::from(done != Some(true))
+}
+
+pub unsafe extern "C" fn on_loss<F>(
+    user_data: *mut c_void,
+    tokens: *const sys::rl_algo_tokens,
+    weights: *const f64,
+    loss: *mut f64,
+    gradient: *mut f64,
+) -> i32
+where
+    F: FnMut(&AlgoTokens<'_>, &[f64], &mut [f64]) -> Option<f64> + Send,
+{
+    let done = with(user_data, |f: &mut F| {
+        let tokens = AlgoTokens::from_raw(&*tokens);
+        let count = tokens.num_tokens();
+        f(&tokens, slice(weights, count), slice_mut(gradient, count))
+    });
+    match done {
+        Some(value) => {
+            *loss = value;
+            0
+        }
+        None => 1,
+    }
+}
+
+/// As [`slice`], for an array that the host fills.
+unsafe fn slice_mut<'a, T>(data: *mut T, len: usize) -> &'a mut [T] {
+    if data.is_null() || len == 0 {
+        return &mut [];
+    }
+    std::slice::from_raw_parts_mut(data, len)
+}

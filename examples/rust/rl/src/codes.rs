@@ -1,0 +1,203 @@
+//! The numbers of `rl.h` as enums. A library newer than this package may know more of them: these
+//! are `Other`.
+use crate::sys;
+
+macro_rules! codes {
+    ($(#[$doc:meta])* $name:ident { $($case:ident = $value:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($case,)*
+            Other(i32),
+        }
+
+        impl $name {
+            pub fn from_raw(raw: i32) -> Self {
+                match raw {
+                    $(sys::$value => Self::$case,)*
+                    other => Self::Other(other),
+                }
+            }
+
+            pub fn raw(self) -> i32 {
+                match self {
+                    $(Self::$case => sys::$value,)*
+                    Self::Other(other) => other,
+                }
+            }
+        }
+    };
+}
+
+codes!(
+    /// What a call came to. Treat `Other` as a failure.
+    Status {
+        Ok = RL_OK,
+        Timeout = RL_TIMEOUT,
+        Done = RL_DONE,
+        Interrupted = RL_INTERRUPTED,
+        InvalidArgument = RL_INVALID_ARGUMENT,
+        OutOfRange = RL_OUT_OF_RANGE,
+        NotFound = RL_NOT_FOUND,
+        AlreadyExists = RL_ALREADY_EXISTS,
+        FailedPrecondition = RL_FAILED_PRECONDITION,
+        ResourceExhausted = RL_RESOURCE_EXHAUSTED,
+        OutOfMemory = RL_OUT_OF_MEMORY,
+        Unsupported = RL_UNSUPPORTED,
+        Busy = RL_BUSY,
+        Cancelled = RL_CANCELLED,
+        Internal = RL_INTERNAL,
+        DataLoss = RL_DATA_LOSS,
+        Io = RL_IO,
+        StaleHandle = RL_STALE_HANDLE,
+        WrongHandle = RL_WRONG_HANDLE,
+        WrongThread = RL_WRONG_THREAD,
+        Incompatible = RL_INCOMPATIBLE,
+        Forked = RL_FORKED,
+        UnknownOption = RL_UNKNOWN_OPTION,
+        WrongType = RL_WRONG_TYPE,
+        NotInBuild = RL_NOT_IN_BUILD,
+        NotChangeable = RL_NOT_CHANGEABLE,
+        Conflict = RL_CONFLICT,
+        Late = RL_LATE,
+        Duplicate = RL_DUPLICATE,
+        NonFinite = RL_NON_FINITE,
+    }
+);
+
+impl Status {
+    /// The name in `rl.h`, such as "RL_OUT_OF_RANGE".
+    pub fn name(self) -> &'static str {
+        // SAFETY: the name is the library's, which is never unloaded.
+        unsafe { crate::text::terminated(sys::rl_status_name(self.raw())) }
+    }
+}
+
+codes!(
+    /// The type of an option.
+    OptionType {
+        Bool = RL_OPTION_BOOL,
+        I64 = RL_OPTION_I64,
+        U64 = RL_OPTION_U64,
+        F64 = RL_OPTION_F64,
+        String = RL_OPTION_STRING,
+        Enum = RL_OPTION_ENUM,
+        DurationNs = RL_OPTION_DURATION_NS,
+        Bytes = RL_OPTION_BYTES,
+        StringList = RL_OPTION_STRING_LIST,
+        I64List = RL_OPTION_I64_LIST,
+    }
+);
+
+codes!(
+    /// When an option may change.
+    When {
+        Create = RL_WHEN_CREATE,
+        BetweenSteps = RL_WHEN_BETWEEN_STEPS,
+        AnyTime = RL_WHEN_ANY_TIME,
+    }
+);
+
+codes!(
+    /// The level of a line of the log.
+    LogLevel {
+        Error = RL_LOG_ERROR,
+        Warn = RL_LOG_WARN,
+        Info = RL_LOG_INFO,
+        Debug = RL_LOG_DEBUG,
+    }
+);
+
+codes!(
+    /// What a model's memory is for.
+    Use {
+        Model = RL_USE_MODEL,
+        Generate = RL_USE_GENERATE,
+        Train = RL_USE_TRAIN,
+        Pipeline = RL_USE_PIPELINE,
+    }
+);
+
+codes!(
+    /// An element type.
+    Dtype {
+        F32 = RL_DTYPE_F32,
+        Bf16 = RL_DTYPE_BF16,
+    }
+);
+
+codes!(
+    /// What a plan's item is.
+    PlanKind {
+        Arena = RL_PLAN_ARENA,
+        Part = RL_PLAN_PART,
+    }
+);
+
+codes!(
+    /// What a sample is for.
+    Purpose {
+        Train = RL_PURPOSE_TRAIN,
+        Eval = RL_PURPOSE_EVAL,
+    }
+);
+
+codes!(
+    /// Why generation ended.
+    Finish {
+        None = RL_FINISH_NONE,
+        StopToken = RL_FINISH_STOP_TOKEN,
+        StopString = RL_FINISH_STOP_STRING,
+        Length = RL_FINISH_LENGTH,
+        Aborted = RL_FINISH_ABORTED,
+    }
+);
+
+codes!(
+    /// What an event tells.
+    EventKind {
+        Score = RL_EVENT_SCORE,
+        Step = RL_EVENT_STEP,
+        Eval = RL_EVENT_EVAL,
+        Checkpoint = RL_EVENT_CHECKPOINT,
+        GroupDropped = RL_EVENT_GROUP_DROPPED,
+        EngineStats = RL_EVENT_ENGINE_STATS,
+    }
+);
+
+codes!(
+    /// Why a group was dropped.
+    DropReason {
+        None = RL_DROP_NONE,
+        Stale = RL_DROP_STALE,
+        Aborted = RL_DROP_ABORTED,
+        RewardError = RL_DROP_REWARD_ERROR,
+        RewardTimeout = RL_DROP_REWARD_TIMEOUT,
+        NonFinite = RL_DROP_NON_FINITE,
+        Filtered = RL_DROP_FILTERED,
+        Overlong = RL_DROP_OVERLONG,
+        Poisoned = RL_DROP_POISONED,
+        Rollback = RL_DROP_ROLLBACK,
+        Cancelled = RL_DROP_CANCELLED,
+        Shutdown = RL_DROP_SHUTDOWN,
+    }
+);
+
+codes!(
+    /// Where a pipeline stands.
+    State {
+        Idle = RL_STATE_IDLE,
+        Drawing = RL_STATE_DRAWING,
+        Generating = RL_STATE_GENERATING,
+        Scoring = RL_STATE_SCORING,
+        Training = RL_STATE_TRAINING,
+        Publishing = RL_STATE_PUBLISHING,
+        Evaluating = RL_STATE_EVALUATING,
+        Checkpointing = RL_STATE_CHECKPOINTING,
+        Paused = RL_STATE_PAUSED,
+        Stopping = RL_STATE_STOPPING,
+        Done = RL_STATE_DONE,
+        Failed = RL_STATE_FAILED,
+    }
+);

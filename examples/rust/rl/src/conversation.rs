@@ -1,0 +1,58 @@
+//! A sample whose tokens come in turn from the model and from an environment.
+use crate::options::handle_or_null;
+use crate::{sys, Batch, Engine, Options, Result};
+
+handle!(
+    /// Several turns on an engine, which [`Engine::run`] computes.
+    Conversation,
+    rl_conversation,
+    rl_conversation_destroy
+);
+
+/// Where a conversation stands, as in `rl.h`.
+pub type ConversationInfo = sys::rl_conversation_info;
+
+impl Conversation {
+    pub fn new(engine: &Engine, prompt: &[i32]) -> Result<Self> {
+        let (ids, count) = (prompt.as_ptr(), prompt.len());
+        // SAFETY: the ids live during the call and are copied.
+        unsafe { object_of!(Self, rl_conversation_create(engine.as_ptr(), ids, count)) }
+    }
+
+    /// Another conversation of the group, with the tokens so far.
+    pub fn fork(&self) -> Result<Self> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Self, rl_conversation_fork(self.as_ptr())) }
+    }
+
+    /// Adds tokens of the environment.
+    pub fn append(&self, ids: &[i32]) -> Result<()> {
+        // SAFETY: the ids live during the call and are copied.
+        unsafe { call!(rl_conversation_append(self.as_ptr(), ids.as_ptr(), ids.len())) }
+    }
+
+    /// Queues a turn of the model; without `sampling` by that of the engine.
+    pub fn generate(&self, sampling: Option<&Options>, priority: i64) -> Result<()> {
+        let sampling = handle_or_null(sampling);
+        // SAFETY: the options are copied.
+        unsafe { call!(rl_conversation_generate(self.as_ptr(), sampling, priority)) }
+    }
+
+    pub fn info(&self) -> Result<ConversationInfo> {
+        let this = self.as_ptr();
+        // SAFETY: the handle is this object's.
+        unsafe {
+            struct_of!(
+                rl_conversation_info,
+                rl_conversation_info_init,
+                rl_conversation_get_info(this)
+            )
+        }
+    }
+
+    /// A copy of the sample so far, as a batch of one.
+    pub fn sample(&self) -> Result<Batch> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Batch, rl_conversation_sample(self.as_ptr())) }
+    }
+}

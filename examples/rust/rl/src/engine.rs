@@ -1,0 +1,163 @@
+//! The engine draws samples on the caller's thread: submit requests, run, take what finished.
+use crate::error::outcome;
+use crate::options::handle_or_null;
+use crate::text::{optional, timeout_ns};
+use crate::{sys, Batch, Model, Options, Outcome, Result, Sample};
+use std::ptr;
+use std::time::Duration;
+
+handle!(
+    /// Dropping it ends all its requests.
+    Engine,
+    rl_engine,
+    rl_engine_destroy
+);
+
+/// What an engine holds and counts, as in `rl.h`.
+pub type EngineStats = sys::rl_engine_stats;
+
+/// Samples to draw.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Token ids; empty with `resume`.
+    pub prompt: &'a [i32],
+    pub num_samples: u64,
+    /// `sampling.*` of this request; None: those of the engine.
+    pub sampling: Option<&'a Options>,
+    pub priority: i64,
+    /// The sample to go on from.
+    pub resume: Option<&'a Sample<'a>>,
+}
+
+impl<'a> Request<'a> {
+    pub fn new(prompt: &'a [i32]) -> Self {
+        Self { prompt, num_samples: 1, sampling: None, priority: 0, resume: None }
+    }
+
+    pub fn resume(sample: &'a Sample<'a>) -> Self {
+        Self { resume: Some(sample), ..Self::new(&[]) }
+    }
+}
+
+impl Engine {
+    pub fn new<'a>(model: &Model, options: impl Into<Option<&'a Options>>) -> Result<Self> {
+        let options = handle_or_null(options.into());
+        // SAFETY: the handles live during the call, and the library keeps the model alive.
+        unsafe { object_of!(Self, rl_engine_create(model.as_ptr(), options)) }
+    }
+
+    /// Queues a request; the sample_id of its first sample.
+    pub fn submit(&self, request: &Request<'_>) -> Result<u64> {
+        let resume = request.resume.map(Sample::to_raw).transpose()?;
+        // SAFETY: the request's arrays live during the call and are copied.
+        unsafe {
+            let mut raw = initial!(rl_request, rl_request_init);
+            raw.prompt = optional(request.prompt);
+            raw.num_prompt = request.prompt.len();
+            raw.num_samples = request.num_samples;
+            raw.sampling = handle_or_null(request.sampling);
+            raw.priority = request.priority;
+            raw.resume = resume.as_ref().map_or(ptr::null(), |view| view as *const _);
+            value_of!(0, rl_engine_submit(self.as_ptr(), &raw))
+        }
+    }
+
+    /// Computes one forward; done when there is nothing to do.
+    pub fn step(&self) -> Result<Outcome<()>> {
+        // SAFETY: the handle is this object's.
+        unsafe { status_of!(rl_engine_step(self.as_ptr())) }.map(|s| outcome(s, || ()))
+    }
+
+    /// Steps until nothing is left to do; interrupted when the engine pauses before.
+    pub fn run(&self) -> Result<Outcome<()>> {
+        // SAFETY: the handle is this object's.
+        unsafe { status_of!(rl_engine_run(self.as_ptr())) }.map(|s| outcome(s, || ()))
+    }
+
+    pub fn pause(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_engine_pause(self.as_ptr())) }
+    }
+
+    pub fn resume(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_engine_resume(self.as_ptr())) }
+    }
+
+    /// No sample begins any more; steps until those that have begun are finished.
+    pub fn drain(&self, timeout: Option<Duration>) -> Result<Outcome<()>> {
+        // SAFETY: the handle is this object's.
+        unsafe { status_of!(rl_engine_drain(self.as_ptr(), timeout_ns(timeout))) }
+            .map(|s| outcome(s, || ()))
+    }
+
+    /// The samples that finished since the last call. A timeout when none did but requests are
+    /// running, done when none run.
+    pub fn take(&self) -> Result<Outcome<Batch>> {
+        let mut batch = ptr::null_mut();
+        // SAFETY: the handle is this object's.
+        let status = unsafe { status_of!(rl_engine_take(self.as_ptr(), &mut batch)) }?;
+        Ok(outcome(status, || Batch::from_raw(batch)))
+    }
+
+    /// Ends all requests; their samples can be taken.
+    pub fn abort(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_engine_abort(self.as_ptr())) }
+    }
+
+    /// Ends the request that the sample belongs to.
+    pub fn abort_request(&self, sample_id: u64) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_engine_abort_request(self.as_ptr(), sample_id)) }
+    }
+
+    /// Ends all requests but those that were aborted often enough; the number of samples that go
+    /// on.
+    pub fn interrupt(&self) -> Result<u64> {
+        // SAFETY: the handle is this object's.
+        unsafe { value_of!(0, rl_engine_interrupt(self.as_ptr())) }
+    }
+
+    /// Gives memory back until [`Engine::wake`]: KV pool and workspace at level 1, at 2 the packed
+    /// weights too.
+    pub fn sleep(&self, level: i32) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_engine_sleep(self.as_ptr(), level)) }
+    }
+
+    pub fn wake(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_engine_wake(self.as_ptr())) }
+    }
+
+    /// Of all replicas together, since the engine was made.
+    pub fn stats(&self) -> Result<EngineStats> {
+        let engine = self.as_ptr();
+        // SAFETY: the handle is this object's.
+        unsafe { struct_of!(rl_engine_stats, rl_engine_stats_init, rl_engine_get_stats(engine)) }
+    }
+
+    pub fn replica_stats(&self, index: usize) -> Result<EngineStats> {
+        let engine = self.as_ptr();
+        // SAFETY: the handle is this object's.
+        unsafe {
+            struct_of!(
+                rl_engine_stats,
+                rl_engine_stats_init,
+                rl_engine_get_replica_stats(engine, index)
+            )
+        }
+    }
+
+    /// Of a replica's last interval of `engine.stats_interval_ns`; a timeout before the first one
+    /// ended.
+    pub fn interval(&self, index: usize) -> Result<Outcome<EngineStats>> {
+        // SAFETY: the handle is this object's.
+        unsafe {
+            let mut stats = initial!(rl_engine_stats, rl_engine_stats_init);
+            let status = status_of!(rl_engine_get_interval(self.as_ptr(), index, &mut stats))?;
+            Ok(outcome(status, || stats))
+        }
+    }
+}

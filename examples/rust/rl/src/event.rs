@@ -1,0 +1,114 @@
+//! What a pipeline or trainer tells.
+use crate::text::{counted, terminated};
+use crate::{sys, DropReason, EventKind, Purpose, Result, Sample};
+use std::os::unix::io::{AsRawFd, RawFd};
+use std::ptr;
+
+handle!(
+    /// An event. It may outlive its pipeline.
+    Event,
+    rl_event,
+    rl_event_release
+);
+
+handle!(
+    /// Where a pipeline's events wait. Its descriptor is readable while [`crate::Pipeline::next`]
+    /// has something to say; it is for poll and epoll alone, and ends with the pipeline and every
+    /// queue of it.
+    EventQueue,
+    rl_event_queue,
+    rl_event_queue_release
+);
+
+/// The fields of an event; those that its kind does not use are 0, empty or None.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventView<'a> {
+    pub kind: EventKind,
+    pub reason: DropReason,
+    pub step: u64,
+    pub version: u64,
+    pub ordinal: u64,
+    pub data_row: Option<i64>,
+    pub value: f64,
+    pub count: u64,
+    pub num_metrics: usize,
+    pub text: &'a str,
+    pub purpose: Purpose,
+}
+
+impl Event {
+    pub fn kind(&self) -> EventKind {
+        // SAFETY: the handle is this object's.
+        EventKind::from_raw(unsafe { sys::rl_event_kind(self.as_ptr()) })
+    }
+
+    pub fn view(&self) -> Result<EventView<'_>> {
+        let event = self.as_ptr();
+        // SAFETY: the text is the event's.
+        unsafe {
+            let raw = struct_of!(rl_event_view, rl_event_view_init, rl_event_get_view(event))?;
+            Ok(EventView {
+                kind: EventKind::from_raw(raw.kind),
+                reason: DropReason::from_raw(raw.reason),
+                step: raw.step,
+                version: raw.version,
+                ordinal: raw.ordinal,
+                data_row: Some(raw.data_row).filter(|row| *row >= 0),
+                value: raw.value,
+                count: raw.count,
+                num_metrics: raw.num_metrics,
+                text: counted(raw.text, raw.text_len, "text")?,
+                purpose: Purpose::from_raw(raw.purpose),
+            })
+        }
+    }
+
+    /// The sample of an [`EventKind::Score`].
+    pub fn sample(&self) -> Result<Sample<'_>> {
+        let event = self.as_ptr();
+        // SAFETY: the arrays are the event's.
+        unsafe {
+            let raw = struct_of!(rl_sample_view, rl_sample_view_init, rl_event_sample(event))?;
+            Sample::from_raw(&raw)
+        }
+    }
+
+    /// A metric by name, such as "actor/pg_loss".
+    pub fn metric(&self, name: &str) -> Result<f64> {
+        let (text, len) = (name.as_ptr().cast(), name.len());
+        // SAFETY: the name lives during the call.
+        unsafe { value_of!(0.0, rl_event_metric_named(self.as_ptr(), text, len)) }
+    }
+
+    /// All metrics.
+    pub fn metrics(&self) -> Result<Vec<(&str, f64)>> {
+        let metric = |index| {
+            let (mut name, mut value) = (ptr::null(), 0.0);
+            // SAFETY: the name is the event's.
+            unsafe {
+                call!(rl_event_metric(self.as_ptr(), index, &mut name, &mut value))?;
+                Ok((terminated(name), value))
+            }
+        };
+        (0..self.view()?.num_metrics).map(metric).collect()
+    }
+}
+
+impl EventQueue {
+    /// Events waiting now.
+    pub fn len(&self) -> usize {
+        // SAFETY: the handle is this object's.
+        unsafe { sys::rl_event_queue_size(self.as_ptr()) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl AsRawFd for EventQueue {
+    fn as_raw_fd(&self) -> RawFd {
+        // SAFETY: the handle is this object's.
+        unsafe { sys::rl_event_queue_fd(self.as_ptr()) }
+    }
+}

@@ -1,0 +1,151 @@
+//! Weights, tokenizer and chat format.
+use crate::options::handle_or_null;
+use crate::text::{path_text, terminated, Bytes};
+use crate::{sys, Dtype, Options, Result, Runtime, Use};
+use std::os::raw::c_char;
+use std::path::Path;
+
+handle!(
+    /// A model. It ends with the last object made from it.
+    Model,
+    rl_model,
+    rl_model_destroy
+);
+
+/// Shape and abilities of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelInfo {
+    pub family: &'static str,
+    pub vocab: i64,
+    pub hidden: i64,
+    pub layers: i64,
+    pub heads: i64,
+    pub kv_heads: i64,
+    pub head_dim: i64,
+    pub ffn: i64,
+    pub max_position: i64,
+    pub bos_id: Option<i64>,
+    pub pad_id: Option<i64>,
+    pub dtype: Dtype,
+    pub has_tokenizer: bool,
+    pub tied_head: bool,
+}
+
+impl Model {
+    /// Opens `model.path` of the options, or of those of the runtime.
+    pub fn open<'a>(
+        runtime: &Runtime,
+        options: impl Into<Option<&'a Options>>,
+        usage: Use,
+    ) -> Result<Self> {
+        let options = handle_or_null(options.into());
+        // SAFETY: the handles live during the call, and the library keeps what it needs alive.
+        unsafe { object_of!(Self, rl_model_open(runtime.as_ptr(), options, usage.raw())) }
+    }
+
+    /// Writes a directory that transformers opens; an existing one only with `replace`.
+    pub fn save(&self, dir: impl AsRef<Path>, dtype: Dtype, replace: bool) -> Result<()> {
+        let dir = path_text(dir.as_ref())?;
+        let flags = if replace { sys::RL_SAVE_REPLACE } else { 0 };
+        let (text, len) = (dir.as_ptr().cast(), dir.len());
+        // SAFETY: the path lives during the call.
+        unsafe { call!(rl_model_save(self.as_ptr(), text, len, dtype.raw(), flags)) }
+    }
+
+    /// Text to token ids. Flags: `sys::RL_TEXT_ADD_SPECIAL`, `sys::RL_TEXT_ALLOW_SPECIAL`.
+    pub fn encode(&self, text: &str, flags: u64) -> Result<Vec<i32>> {
+        let (data, len) = (text.as_ptr().cast(), text.len());
+        // SAFETY: the text lives during the call.
+        unsafe { object_of!(Bytes, rl_model_encode(self.as_ptr(), data, len, flags)) }
+            .map(|ids| ids.to_ids())
+    }
+
+    /// Token ids to text. Flags: `sys::RL_TEXT_SKIP_SPECIAL`.
+    pub fn decode(&self, ids: &[i32], flags: u64) -> Result<String> {
+        // SAFETY: the ids live during the call.
+        unsafe { object_of!(Bytes, rl_model_decode(self.as_ptr(), ids.as_ptr(), ids.len(), flags)) }
+            .map(|text| text.to_text())
+    }
+
+    /// A chat of (role, content) to token ids. Flags: `sys::RL_TEXT_GENERATION_PROMPT`.
+    pub fn encode_chat(&self, messages: &[(&str, &str)], flags: u64) -> Result<Vec<i32>> {
+        let roles: Vec<*const c_char> = messages.iter().map(|m| m.0.as_ptr().cast()).collect();
+        let role_lens: Vec<usize> = messages.iter().map(|m| m.0.len()).collect();
+        let texts: Vec<*const c_char> = messages.iter().map(|m| m.1.as_ptr().cast()).collect();
+        let text_lens: Vec<usize> = messages.iter().map(|m| m.1.len()).collect();
+        // SAFETY: the four arrays have an entry for each message and live during the call.
+        let ids = unsafe {
+            object_of!(
+                Bytes,
+                rl_model_encode_chat(
+                    self.as_ptr(),
+                    roles.as_ptr(),
+                    role_lens.as_ptr(),
+                    texts.as_ptr(),
+                    text_lens.as_ptr(),
+                    messages.len(),
+                    flags
+                )
+            )
+        };
+        ids.map(|ids| ids.to_ids())
+    }
+
+    /// The same for a chat as a JSON object.
+    pub fn encode_chat_json(&self, chat: &str, flags: u64) -> Result<Vec<i32>> {
+        let (data, len) = (chat.as_ptr().cast(), chat.len());
+        // SAFETY: the text lives during the call.
+        unsafe { object_of!(Bytes, rl_model_encode_chat_json(self.as_ptr(), data, len, flags)) }
+            .map(|ids| ids.to_ids())
+    }
+
+    /// The text of such a chat.
+    pub fn render_chat(&self, chat: &str, flags: u64) -> Result<String> {
+        let (data, len) = (chat.as_ptr().cast(), chat.len());
+        // SAFETY: the text lives during the call.
+        unsafe { object_of!(Bytes, rl_model_render_chat(self.as_ptr(), data, len, flags)) }
+            .map(|text| text.to_text())
+    }
+
+    pub fn info(&self) -> Result<ModelInfo> {
+        let model = self.as_ptr();
+        // SAFETY: the family's name is the library's.
+        unsafe {
+            let raw = struct_of!(rl_model_info, rl_model_info_init, rl_model_get_info(model))?;
+            Ok(ModelInfo {
+                family: terminated(raw.family),
+                vocab: raw.vocab,
+                hidden: raw.hidden,
+                layers: raw.layers,
+                heads: raw.heads,
+                kv_heads: raw.kv_heads,
+                head_dim: raw.head_dim,
+                ffn: raw.ffn,
+                max_position: raw.max_position,
+                bos_id: Some(raw.bos_id).filter(|id| *id >= 0),
+                pad_id: Some(raw.pad_id).filter(|id| *id >= 0),
+                dtype: Dtype::from_raw(raw.dtype),
+                has_tokenizer: raw.has_tokenizer != 0,
+                tied_head: raw.tied_head != 0,
+            })
+        }
+    }
+
+    /// Ids that end an answer.
+    pub fn eos_ids(&self) -> Result<Vec<i32>> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Bytes, rl_model_eos_ids(self.as_ptr())) }.map(|ids| ids.to_ids())
+    }
+
+    /// The version of the weights: 0 as loaded, one more with each publication.
+    pub fn version(&self) -> Result<u64> {
+        // SAFETY: the handle is this object's.
+        unsafe { value_of!(0, rl_model_version(self.as_ptr())) }
+    }
+
+    /// A digest of all fp32 parameters.
+    pub fn digest(&self) -> Result<u64> {
+        // SAFETY: the handle is this object's.
+        unsafe { value_of!(0, rl_model_digest(self.as_ptr())) }
+    }
+}

@@ -1,0 +1,291 @@
+//! The training loop on a thread of the library, from which the host takes events.
+use crate::callbacks::{boxed, drop_box, guarded, on_advantage, on_loss};
+use crate::error::outcome;
+use crate::options::handle_or_null;
+use crate::text::{path_text, timeout_ns, Bytes};
+use crate::{
+    sys, AlgoTokens, AsyncEvents, Error, Event, EventQueue, Model, Options, Outcome, Plan,
+    Profiler, Result, Status,
+};
+use std::mem::ManuallyDrop;
+use std::ops::ControlFlow;
+use std::os::raw::c_void;
+use std::path::Path;
+use std::ptr;
+use std::time::Duration;
+
+handle!(
+    /// The loop. Dropping it stops the loop and waits for a training step in progress.
+    Pipeline,
+    rl_pipeline,
+    rl_pipeline_destroy
+);
+
+/// The books of a run, as in `rl.h`; [`crate::State::from_raw`] reads `state`.
+pub type PipelineStats = sys::rl_pipeline_stats;
+
+impl Pipeline {
+    /// Nothing runs before [`Pipeline::start`].
+    pub fn new<'a>(model: &Model, options: impl Into<Option<&'a Options>>) -> Result<Self> {
+        let options = handle_or_null(options.into());
+        // SAFETY: the handles live during the call, and the library keeps the model alive.
+        unsafe { object_of!(Self, rl_pipeline_create(model.as_ptr(), options)) }
+    }
+
+    pub fn start(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_start(self.as_ptr())) }
+    }
+
+    /// The next event; without a timeout it waits for ever.
+    pub fn next(&self, timeout: Option<Duration>) -> Result<Outcome<Event>> {
+        let mut event = ptr::null_mut();
+        // SAFETY: the handle is this object's.
+        let status = unsafe {
+            status_of!(rl_pipeline_next(self.as_ptr(), timeout_ns(timeout), &mut event))
+        }?;
+        Ok(outcome(status, || Event::from_raw(event)))
+    }
+
+    /// All events to the end of the loop; waits for each. An interrupt ends it too, and a failure
+    /// is the last item.
+    pub fn events(&self) -> Events<'_> {
+        Events { pipeline: self, ended: false }
+    }
+
+    /// All events as futures, for any executor or [`crate::block_on`].
+    pub fn async_events(&self) -> Result<AsyncEvents<'_>> {
+        AsyncEvents::new(self)
+    }
+
+    /// Waits for the first event and hands it and all behind it to `function`, until it breaks. A
+    /// panic in it ends dispatching as [`Status::Cancelled`].
+    pub fn dispatch<F>(&self, timeout: Option<Duration>, function: F) -> Result<Outcome<()>>
+    where
+        F: FnMut(&Event) -> ControlFlow<()>,
+    {
+        let mut state = Dispatch { function, panicked: false };
+        let user_data: *mut Dispatch<F> = &mut state;
+        let (ns, hand_over) = (timeout_ns(timeout), Some(on_event::<F> as _));
+        // SAFETY: the function is called inside this call alone.
+        let status = unsafe {
+            status_of!(rl_pipeline_dispatch(self.as_ptr(), ns, hand_over, user_data.cast()))
+        };
+        if state.panicked {
+            return Err(Error::of_host(
+                Status::Cancelled,
+                "function",
+                "the event function panicked",
+            ));
+        }
+        status.map(|status| outcome(status, || ()))
+    }
+
+    /// Makes one wait for an event, running or next, end as interrupted.
+    pub fn interrupt(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_interrupt(self.as_ptr())) }
+    }
+
+    pub fn queue(&self) -> Result<EventQueue> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(EventQueue, rl_pipeline_queue(self.as_ptr())) }
+    }
+
+    pub fn score(&self, sample_id: u64, reward: f64) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_score(self.as_ptr(), sample_id, reward)) }
+    }
+
+    /// The same with kinds of reward beside the reward.
+    pub fn score_parts(&self, sample_id: u64, reward: f64, parts: &[f64]) -> Result<()> {
+        let (data, len) = (parts.as_ptr(), parts.len());
+        // SAFETY: the parts live during the call.
+        unsafe { call!(rl_pipeline_score_parts(self.as_ptr(), sample_id, reward, data, len)) }
+    }
+
+    /// Rewards many samples, given as (sample_id, reward). All are tried; the error is the first
+    /// refusal.
+    pub fn score_many(&self, rewards: &[(u64, f64)]) -> Result<()> {
+        let (ids, values): (Vec<u64>, Vec<f64>) = rewards.iter().copied().unzip();
+        let (ids, values, count) = (ids.as_ptr(), values.as_ptr(), rewards.len());
+        // SAFETY: both arrays have `count` entries.
+        unsafe { call!(rl_pipeline_score_many(self.as_ptr(), ids, values, count)) }
+    }
+
+    /// The sample will get no reward: its group is dropped.
+    pub fn fail(&self, sample_id: u64, reason: &str) -> Result<()> {
+        let (text, len) = (reason.as_ptr().cast(), reason.len());
+        // SAFETY: the text lives during the call.
+        unsafe { call!(rl_pipeline_fail(self.as_ptr(), sample_id, text, len)) }
+    }
+
+    /// Adds a row, written as a line of the data file. False when the feed is full.
+    pub fn feed(&self, row: &str) -> Result<bool> {
+        let (text, len) = (row.as_ptr().cast(), row.len());
+        // SAFETY: the row lives during the call.
+        unsafe { status_of!(rl_pipeline_feed(self.as_ptr(), text, len)) }.map(|s| s == Status::Ok)
+    }
+
+    /// Adds a prompt of token ids with a tag. False when the feed is full.
+    pub fn feed_ids(&self, ids: &[i32], tag: &str) -> Result<bool> {
+        let (data, count, text, len) = (ids.as_ptr(), ids.len(), tag.as_ptr().cast(), tag.len());
+        // SAFETY: ids and tag live during the call.
+        unsafe { status_of!(rl_pipeline_feed_ids(self.as_ptr(), data, count, text, len)) }
+            .map(|s| s == Status::Ok)
+    }
+
+    /// Rows that the feed holds at most.
+    pub fn feed_capacity(&self) -> Result<u64> {
+        // SAFETY: the handle is this object's.
+        unsafe { value_of!(0, rl_pipeline_feed_capacity(self.as_ptr())) }
+    }
+
+    /// No more rows.
+    pub fn finish_feed(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_finish_feed(self.as_ptr())) }
+    }
+
+    pub fn pause(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_pause(self.as_ptr())) }
+    }
+
+    pub fn resume(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_resume(self.as_ptr())) }
+    }
+
+    /// Ends the loop. False when it is still ending after the timeout. Events can still be taken.
+    pub fn stop(&self, timeout: Option<Duration>) -> Result<bool> {
+        // SAFETY: the handle is this object's.
+        unsafe { status_of!(rl_pipeline_stop(self.as_ptr(), timeout_ns(timeout))) }
+            .map(|s| s == Status::Ok)
+    }
+
+    /// A checkpoint at the next step boundary and its directory; a timeout when it was not written
+    /// in time.
+    pub fn checkpoint(&self, timeout: Option<Duration>) -> Result<Outcome<String>> {
+        let mut path = ptr::null_mut();
+        let ns = timeout_ns(timeout);
+        // SAFETY: the handle is this object's.
+        let status = unsafe { status_of!(rl_pipeline_checkpoint(self.as_ptr(), ns, &mut path)) }?;
+        Ok(outcome(status, || Bytes::from_raw(path).to_text()))
+    }
+
+    /// Asks for an evaluation of `eval.path` at the next step boundary.
+    pub fn evaluate(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_evaluate(self.as_ptr())) }
+    }
+
+    /// Takes over the values that may change between steps.
+    pub fn set_options(&self, options: &Options) -> Result<()> {
+        // SAFETY: options are copied.
+        unsafe { call!(rl_pipeline_set_options(self.as_ptr(), options.as_ptr())) }
+    }
+
+    pub fn stats(&self) -> Result<PipelineStats> {
+        let pipeline = self.as_ptr();
+        // SAFETY: the handle is this object's.
+        unsafe {
+            struct_of!(rl_pipeline_stats, rl_pipeline_stats_init, rl_pipeline_get_stats(pipeline))
+        }
+    }
+
+    /// The memory plan that the pipeline runs by.
+    pub fn plan(&self) -> Result<Plan> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Plan, rl_pipeline_plan(self.as_ptr())) }
+    }
+
+    /// Whether metrics file and trace were written to their end; for after the loop.
+    pub fn close_result(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_pipeline_close_result(self.as_ptr())) }
+    }
+
+    /// The checkpoint that the run was resumed from; empty for a fresh one.
+    pub fn resumed_from(&self) -> Result<String> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Bytes, rl_pipeline_resumed_from(self.as_ptr())) }
+            .map(|path| path.to_text())
+    }
+
+    /// Advantages by the host, for `algo.advantage = custom`, before the start; called on the
+    /// library's thread. It fills an entry for each token; false or a panic fails the step as
+    /// [`Status::Cancelled`].
+    pub fn set_advantage<F>(&self, function: F) -> Result<()>
+    where
+        F: FnMut(&AlgoTokens<'_>, &mut [f64]) -> bool + Send + 'static,
+    {
+        let (function, user_data) = (Some(on_advantage::<F> as _), boxed(function));
+        let end = Some(drop_box::<F> as _);
+        // SAFETY: F is Send, and the library calls it on one thread at a time and ends it once.
+        unsafe { call!(rl_pipeline_set_advantage(self.as_ptr(), function, user_data, end)) }
+    }
+
+    /// The policy loss by the host, for `algo.policy_loss = custom`, before the start; called on
+    /// the library's thread. It gets the weight of each token, fills the gradient and returns the
+    /// loss; with None or a panic the optimizer step is skipped.
+    pub fn set_loss<F>(&self, function: F) -> Result<()>
+    where
+        F: FnMut(&AlgoTokens<'_>, &[f64], &mut [f64]) -> Option<f64> + Send + 'static,
+    {
+        let (function, user_data) = (Some(on_loss::<F> as _), boxed(function));
+        let end = Some(drop_box::<F> as _);
+        // SAFETY: as for set_advantage.
+        unsafe { call!(rl_pipeline_set_loss(self.as_ptr(), function, user_data, end)) }
+    }
+
+    /// What the pipeline did as one HTML file.
+    pub fn write_report(&self, profiler: Option<&Profiler>, path: impl AsRef<Path>) -> Result<()> {
+        let path = path_text(path.as_ref())?;
+        let (text, len) = (path.as_ptr().cast(), path.len());
+        let profiler = profiler.map_or(ptr::null_mut(), |p| p.as_ptr());
+        // SAFETY: the path lives during the call.
+        unsafe { call!(rl_profiler_write_report(self.as_ptr(), profiler, text, len)) }
+    }
+}
+
+/// Iterator of [`Pipeline::events`].
+#[derive(Debug)]
+pub struct Events<'a> {
+    pipeline: &'a Pipeline,
+    ended: bool,
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<Event>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = self.pipeline.next(None).map(Outcome::ready).transpose();
+        self.ended = !matches!(item, Some(Ok(_)));
+        item
+    }
+}
+
+struct Dispatch<F> {
+    function: F,
+    panicked: bool,
+}
+
+unsafe extern "C" fn on_event<F>(user_data: *mut c_void, event: *const sys::rl_event) -> i32
+where
+    F: FnMut(&Event) -> ControlFlow<()>,
+{
+    let state = &mut *user_data.cast::<Dispatch<F>>();
+    let event = ManuallyDrop::new(Event::from_raw(event as *mut _)); // it ends with the call
+    match guarded(|| Some((state.function)(&event))) {
+        Some(ControlFlow::Continue(())) => 0,
+        Some(ControlFlow::Break(())) => 1,
+        None => {
+            state.panicked = true;
+            1
+        }
+    }
+}

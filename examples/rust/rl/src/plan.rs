@@ -1,0 +1,58 @@
+//! The memory of a run before anything of it is allocated.
+use crate::text::{terminated, Bytes};
+use crate::{sys, Options, PlanKind, Result, Use};
+
+handle!(
+    /// What a run will need, from options and the header of `model.path` alone.
+    Plan,
+    rl_plan,
+    rl_plan_release
+);
+
+/// Totals and the sizes that the plan chose, as in `rl.h`.
+pub type PlanInfo = sys::rl_plan_info;
+
+/// An arena, or a part of the arena that rollout and training share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanItem {
+    pub name: String,
+    pub phase: String,
+    pub bytes: u64,
+    pub kind: PlanKind,
+}
+
+impl Plan {
+    pub fn new(options: &Options, usage: Use) -> Result<Self> {
+        // SAFETY: options are only read.
+        unsafe { object_of!(Self, rl_plan_create(options.as_ptr(), usage.raw())) }
+    }
+
+    pub fn info(&self) -> Result<PlanInfo> {
+        // SAFETY: the handle is this object's.
+        unsafe { struct_of!(rl_plan_info, rl_plan_info_init, rl_plan_get_info(self.as_ptr())) }
+    }
+
+    /// The items, arenas first.
+    pub fn items(&self) -> Result<Vec<PlanItem>> {
+        // SAFETY: texts are copied while the plan lives.
+        unsafe {
+            let plan = self.as_ptr();
+            let item = |i| {
+                let raw = struct_of!(rl_plan_item, rl_plan_item_init, rl_plan_at(plan, i))?;
+                Ok(PlanItem {
+                    name: terminated(raw.name).to_string(),
+                    phase: terminated(raw.phase).to_string(),
+                    bytes: raw.bytes,
+                    kind: PlanKind::from_raw(raw.kind),
+                })
+            };
+            (0..sys::rl_plan_count(plan)).map(item).collect()
+        }
+    }
+
+    /// The plan as a table for people.
+    pub fn text(&self) -> Result<String> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Bytes, rl_plan_text(self.as_ptr())) }.map(|text| text.to_text())
+    }
+}

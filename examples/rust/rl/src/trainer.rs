@@ -1,0 +1,83 @@
+//! Optimizer steps on a model's weights.
+use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
+use crate::options::handle_or_null;
+use crate::{AlgoTokens, Batch, Error, Event, Model, Options, Result, Status};
+use std::ptr;
+
+handle!(
+    /// Trains the model that it was made from.
+    Trainer,
+    rl_trainer,
+    rl_trainer_destroy
+);
+
+impl Trainer {
+    pub fn new<'a>(model: &Model, options: impl Into<Option<&'a Options>>) -> Result<Self> {
+        let options = handle_or_null(options.into());
+        // SAFETY: the handles live during the call, and the library keeps the model alive.
+        unsafe { object_of!(Self, rl_trainer_create(model.as_ptr(), options)) }
+    }
+
+    /// One training step; its event has the metrics. Advantages, one per sample, follow from the
+    /// rewards unless given.
+    pub fn step(&self, batch: &Batch, advantages: Option<&[f64]>) -> Result<Event> {
+        let (data, len) = advantages.map_or((ptr::null(), 0), |a| (a.as_ptr(), a.len()));
+        // SAFETY: batch and advantages live during the call.
+        unsafe { object_of!(Event, rl_trainer_step(self.as_ptr(), batch.as_ptr(), data, len)) }
+    }
+
+    /// Log-probs of `ids[num_prompt..]` under the weights of the last step.
+    pub fn logprobs(&self, ids: &[i32], num_prompt: usize, temperature: f32) -> Result<Vec<f32>> {
+        let count = ids.len().checked_sub(num_prompt).ok_or_else(|| {
+            let text = format!("num_prompt {num_prompt} is beyond the {} ids", ids.len());
+            Error::of_host(Status::OutOfRange, "num_prompt", &text)
+        })?;
+        let mut out = vec![0.0; count];
+        let (data, len) = (ids.as_ptr(), ids.len());
+        // SAFETY: `out` has the number of entries that it is told.
+        unsafe {
+            call!(rl_trainer_logprobs(
+                self.as_ptr(),
+                data,
+                len,
+                num_prompt,
+                temperature,
+                out.as_mut_ptr(),
+                count
+            ))
+        }?;
+        Ok(out)
+    }
+
+    /// Engines read the weights of the last step from now on; their version.
+    pub fn publish(&self) -> Result<u64> {
+        // SAFETY: the handle is this object's.
+        unsafe { value_of!(0, rl_trainer_publish(self.as_ptr())) }
+    }
+
+    /// Advantages by the host, for `algo.advantage = custom`, from the next step on; called by the
+    /// thread that steps. It fills an entry for each token; false or a panic fails the step as
+    /// [`Status::Cancelled`].
+    pub fn set_advantage<F>(&self, function: F) -> Result<()>
+    where
+        F: FnMut(&AlgoTokens<'_>, &mut [f64]) -> bool + Send + 'static,
+    {
+        let (function, user_data) = (Some(on_advantage::<F> as _), boxed(function));
+        let end = Some(drop_box::<F> as _);
+        // SAFETY: F is Send, and the library calls it on one thread at a time and ends it once.
+        unsafe { call!(rl_trainer_set_advantage(self.as_ptr(), function, user_data, end)) }
+    }
+
+    /// The policy loss by the host, for `algo.policy_loss = custom`, from the next step on. It gets
+    /// the weight of each token, fills the gradient and returns the loss; with None or a panic the
+    /// optimizer step is skipped.
+    pub fn set_loss<F>(&self, function: F) -> Result<()>
+    where
+        F: FnMut(&AlgoTokens<'_>, &[f64], &mut [f64]) -> Option<f64> + Send + 'static,
+    {
+        let (function, user_data) = (Some(on_loss::<F> as _), boxed(function));
+        let end = Some(drop_box::<F> as _);
+        // SAFETY: as for set_advantage.
+        unsafe { call!(rl_trainer_set_loss(self.as_ptr(), function, user_data, end)) }
+    }
+}

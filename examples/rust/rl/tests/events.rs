@@ -1,0 +1,121 @@
+//! The same run by the iterator and by futures.
+mod common;
+
+use common::{pipeline, score};
+use std::future::Future;
+use std::os::unix::io::AsRawFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+const STEPS: u64 = 2;
+
+fn by_iterator() -> (u64, f64) {
+    let (model, pipeline) = pipeline(STEPS);
+    pipeline.start().unwrap();
+    let mut rewards = 0.0;
+    for event in pipeline.events() {
+        let event = event.unwrap();
+        match event.kind() {
+            rl::EventKind::Score => score(&pipeline, &event),
+            rl::EventKind::Step => rewards += event.metric("critic/rewards/mean").unwrap(),
+            _ => {}
+        }
+    }
+    pipeline.close_result().unwrap();
+    (model.digest().unwrap(), rewards)
+}
+
+async fn by_futures() -> (u64, f64) {
+    let (model, pipeline) = pipeline(STEPS);
+    pipeline.start().unwrap();
+    let mut rewards = 0.0;
+    let mut events = pipeline.async_events().unwrap();
+    while let Some(event) = events.next().await {
+        let event = event.unwrap();
+        match event.kind() {
+            rl::EventKind::Score => score(&pipeline, &event),
+            rl::EventKind::Step => rewards += event.metric("critic/rewards/mean").unwrap(),
+            _ => {}
+        }
+    }
+    (model.digest().unwrap(), rewards)
+}
+
+#[test]
+fn futures_and_iterator_give_one_run() {
+    let expected = by_iterator();
+    assert_eq!(rl::block_on(by_futures()), expected);
+    assert!(expected.1 > 0.0);
+}
+
+#[test]
+fn step_has_metrics_by_name_and_by_place() {
+    let (_model, pipeline) = pipeline(1);
+    pipeline.start().unwrap();
+    for event in pipeline.events() {
+        let event = event.unwrap();
+        if event.kind() == rl::EventKind::Score {
+            score(&pipeline, &event);
+            let error = event.metric("actor/loss").unwrap_err();
+            assert_eq!(error.status, rl::Status::NotFound);
+        }
+        if event.kind() == rl::EventKind::Step {
+            let metrics = event.metrics().unwrap();
+            assert_eq!(metrics.len(), event.view().unwrap().num_metrics);
+            for (name, value) in metrics {
+                assert_eq!(event.metric(name).unwrap().to_bits(), value.to_bits(), "{name}");
+            }
+            assert_eq!(event.metric("training/logprob_max_abs_diff").unwrap(), 0.0);
+            assert_eq!(event.sample().unwrap_err().status, rl::Status::FailedPrecondition);
+        }
+    }
+}
+
+struct CountWakes(AtomicUsize);
+
+impl Wake for CountWakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn pending_future_is_woken_once_there_is_an_event() {
+    let (_model, pipeline) = pipeline(1);
+    let mut events = pipeline.async_events().unwrap();
+    let wakes = Arc::new(CountWakes(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut next = events.next();
+    assert!(Pin::new(&mut next).poll(&mut Context::from_waker(&waker)).is_pending());
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 0);
+    pipeline.start().unwrap();
+    while wakes.0.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    match Pin::new(&mut next).poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(Some(Ok(event))) => assert_eq!(event.kind(), rl::EventKind::Score),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn events_are_given_up_while_a_future_is_pending() {
+    let (_model, pipeline) = pipeline(1);
+    let mut events = pipeline.async_events().unwrap();
+    let waker = Waker::from(Arc::new(CountWakes(AtomicUsize::new(0))));
+    let mut next = events.next();
+    assert!(Pin::new(&mut next).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(events); // joins the helper thread
+}
+
+#[test]
+fn queue_has_a_descriptor() {
+    let (_model, pipeline) = pipeline(1);
+    let queue = pipeline.queue().unwrap();
+    assert!(queue.as_raw_fd() >= 0);
+    assert!(queue.is_empty());
+}
