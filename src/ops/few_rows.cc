@@ -1,5 +1,7 @@
 // A register tile is up to 6 rows by 4 vectors of 16 columns. Weights go through the first-level cache in pieces of
-// kPiecePairs depth pairs: every row group passes over the piece, and each asks for its share of the next one.
+// kPiecePairs depth pairs: every row group passes over the piece, and each asks for its share of the next one. The
+// same share of what lies kFarBytes behind it is asked for into the second-level cache: the first level cannot keep as
+// many lines under way as memory needs. A single group waits for memory anyway, and far ones would be in its way.
 #include "ops/few_rows.h"
 
 #include <algorithm>
@@ -22,6 +24,7 @@ constexpr int64_t kPairBytes = 4 * kFewRowsColumnBlock;
 constexpr int64_t kLine = 64;
 constexpr int64_t kUnroll = 4;
 constexpr int64_t kAheadPairs = 16;  // of a single row group: the memory's latency
+constexpr int64_t kFarBytes = 64 << 10;
 
 // Some rows against one piece of a column block.
 struct Pass {
@@ -34,7 +37,7 @@ struct Pass {
   float* y;                 // where the chunk's sums go when it ends here, else null
   int64_t y_stride;
   bool add;                 // to what y holds
-  const std::byte* ahead;   // pairs to ask for, so many in each step of kUnroll pairs
+  const std::byte *ahead, *far;  // pairs to ask for, so many in each step of kUnroll pairs; far may be null
   int64_t pairs_per_step;
 };
 
@@ -76,10 +79,13 @@ void run_pass(const Pass& p) {
       sums[r][v] = p.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(at);
     }
   }
-  const std::byte *x = p.x, *weights = p.weights, *ahead = p.ahead;
+  const std::byte *x = p.x, *weights = p.weights, *ahead = p.ahead, *far = p.far;
   for (int64_t step = 0; step < p.pairs / kUnroll; ++step) {
     for (int64_t i = 0; i < p.pairs_per_step; ++i, ahead += kPairBytes) {
       for (int v = 0; v < V; ++v) _mm_prefetch(ahead + v * kLine, _MM_HINT_NTA);
+    }
+    for (int64_t i = 0; far && i < p.pairs_per_step; ++i, far += kPairBytes) {
+      for (int v = 0; v < V; ++v) _mm_prefetch(far + v * kLine, _MM_HINT_T1);
     }
 #pragma GCC unroll 4
     for (int64_t u = 0; u < kUnroll; ++u) add_pair<R, V>(sums, x + 4 * u, p.row_bytes, weights + u * kPairBytes);
@@ -103,15 +109,15 @@ void run_pass(int64_t rows, const Pass& p) {
   }
 }
 
-// One column block against all rows. `follow` is what comes after the block's weights.
+// One column block against all rows. Its product's weights end at `end`; those of the next one follow.
 struct ColumnBlock {
   const FewRowsProduct& product;
   int64_t col0;
-  const std::byte *weights, *end, *follow;
+  const std::byte *weights, *end;
 
-  const std::byte* from_pair(int64_t pair) const {
-    const std::byte* at = weights + pair * kPairBytes;
-    return at < end ? at : follow + (at - end);
+  const std::byte* from_byte(int64_t byte) const {
+    const int64_t beyond = weights + byte - end;
+    return beyond < 0 ? end + beyond : product.next_weights + beyond;
   }
 
   // Pairs first..end of the chunk that starts at chunk_pair.
@@ -120,7 +126,9 @@ struct ColumnBlock {
     const FewRowsProduct& p = product;
     const int64_t groups = (p.rows + kTileRows - 1) / kTileRows;
     const int64_t pairs = last - first, steps = pairs / kUnroll;
-    const std::byte* ahead = from_pair(first + (groups == 1 ? kAheadPairs : pairs));
+    const bool alone = groups == 1;
+    const int64_t next = (first + (alone ? kAheadPairs : pairs)) * kPairBytes;
+    const std::byte *ahead = from_byte(next), *far = alone ? nullptr : from_byte(next + kFarBytes);
     int64_t row = 0, asked = 0;
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
@@ -129,7 +137,7 @@ struct ColumnBlock {
       run_pass<V>(rows, {x, p.depth * 2, weights + first * kPairBytes, pairs,
                          p.scratch + row * kFewRowsColumnBlock, first == chunk_pair,
                          chunk_ends ? p.y + row * p.y_stride + col0 : nullptr, p.y_stride, chunk_pair > 0,
-                         ahead + asked * steps * kPairBytes, share});
+                         ahead + asked * steps * kPairBytes, alone ? far : far + asked * steps * kPairBytes, share});
       row += rows;
       asked += share;
     }
@@ -154,11 +162,10 @@ void few_rows_product(const FewRowsProduct& p) {
   RL_CHECK(p.rows >= 1 && p.rows <= kFewRows && p.depth % 2 == 0 && p.chunk % 2 == 0 && p.cols % kLanes == 0);
   const int64_t bytes = few_rows_block_bytes(p.depth);
   const std::byte* weights = p.weights;
+  const std::byte* end = weights + (p.cols + kFewRowsColumnBlock - 1) / kFewRowsColumnBlock * bytes;
   for (int64_t col0 = 0; col0 < p.cols; col0 += kFewRowsColumnBlock, weights += bytes) {
-    const int64_t left = p.cols - col0;
-    const ColumnBlock block{p, col0, weights, weights + bytes,
-                            left > kFewRowsColumnBlock ? weights + bytes : p.next_weights};
-    switch (std::min(left, kFewRowsColumnBlock) / kLanes) {
+    const ColumnBlock block{p, col0, weights, end};
+    switch (std::min(p.cols - col0, kFewRowsColumnBlock) / kLanes) {
       case 1: block.run<1>(); break;
       case 2: block.run<2>(); break;
       case 3: block.run<3>(); break;
