@@ -71,12 +71,13 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask)
     for (int v = 0; v < NV; ++v) acc[r][v] = hn::LoadU(d, c + r * p.ldc + v * lanes);
   const float* a = p.a + i * p.row_step;
   const B* b = p.b + j;
-  for (int64_t t = 0; t < p.k; ++t) {
+  const int64_t row_step = p.row_step, step = p.step, ldb = p.ldb;  // kept in registers
+  for (int64_t left = p.k; left > 0; --left, a += step, b += ldb) {
     ask.step();
     hn::Vec<decltype(d)> bv[NV];
-    for (int v = 0; v < NV; ++v) bv[v] = load(d, b + t * p.ldb + v * lanes);
+    for (int v = 0; v < NV; ++v) bv[v] = load(d, b + v * lanes);
     for (int r = 0; r < MR; ++r) {
-      const auto av = hn::Set(d, a[r * p.row_step + t * p.step]);
+      const auto av = hn::Set(d, a[r * row_step]);
       for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(av, bv[v], acc[r][v]);
     }
   }
