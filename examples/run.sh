@@ -1,12 +1,12 @@
 #!/bin/sh
 # Builds the example programs of a language against an installed librl and runs all of them on a model.
 #
-#   examples/run.sh c|rust PREFIX [MODEL]
+#   examples/run.sh c|go|rust PREFIX [MODEL]
 #
 # PREFIX is where librl was installed. Without MODEL, a GGUF file or a directory with a tokenizer, a tiny model of the
 # tests is used. Everything is made in a directory that is removed at the end.
 set -eu
-usage="usage: examples/run.sh c|rust PREFIX [MODEL]"
+usage="usage: examples/run.sh c|go|rust PREFIX [MODEL]"
 language=${1:?$usage}
 prefix=$(cd "${2:?$usage}" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,6 +26,13 @@ case $language in
   c)
     make -s -C "$out" -f "$here/c/Makefile" VPATH="$here/c"
     programs=$out
+    ;;
+  go)
+    # The module asks for nothing but Go itself: nothing is fetched.
+    export GOPROXY=off GOFLAGS=-mod=mod GOCACHE="${GOCACHE:-$out/cache}" GOPATH="${GOPATH:-$out/path}"
+    libdir=$(pkg-config --variable=libdir rl)
+    (cd "$here/go" && CGO_LDFLAGS="-Wl,-rpath,$(cd "$libdir" && pwd)" go build -o "$out/bin/" ./cmd/...)
+    programs=$out/bin
     ;;
   rust)
     # The manifest asks for nothing but std: no crate is fetched.

@@ -1,0 +1,349 @@
+// 4_grpo: trains a model by GRPO on questions whose answer is an integer. librl drives the loop,
+// this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
+// Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
+// --resume goes on from the newest one. New here: Pipeline, Events, Event.Sample, Model.Save.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"librl/rl"
+)
+
+const (
+	barWidth  = 30
+	edgeSteps = 5
+	maxSteps  = 10000
+)
+
+const (
+	stepS = iota
+	reward
+	rolloutRate
+	trainRate
+)
+
+var seriesNames = []string{"timing_s/step", "critic/rewards/mean", "perf/rollout_tokens_per_s",
+	"perf/train_tokens_per_s"}
+
+type arguments struct {
+	model, data, eval, out, steps string
+	settings                      []string
+	resume                        bool
+}
+
+type run struct {
+	pipeline                      *rl.Pipeline
+	stopping, onTerminal          bool
+	numEvals                      int
+	start                         time.Time
+	firstStepEndS, evalBeforeS    float64
+	accuracyBefore, accuracyAfter float64
+	logprobDiff                   float64
+	series                        [4][]float64 // of every step of this process
+	step, numAnswers, rewarded    uint64       // steps done; answers of a step; rewards given in it
+}
+
+const usage = "4_grpo --model M --data D [--eval E] --steps N --out DIR " +
+	"[--set KEY=VALUE]... [--resume]"
+
+// ---- errors ----
+
+func check(err error) {
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func refuse(text string) {
+	fmt.Fprintln(os.Stderr, text)
+	os.Exit(2)
+}
+
+// ---- pieces ----
+
+func parse(words []string) (a arguments, good bool) {
+	values := map[string]*string{"--model": &a.model, "--data": &a.data, "--eval": &a.eval,
+		"--out": &a.out, "--steps": &a.steps}
+	for i := 0; i < len(words); i++ {
+		value, known := values[words[i]]
+		switch {
+		case words[i] == "--resume":
+			a.resume = true
+		case i+1 < len(words) && known:
+			i++
+			*value = words[i]
+		case i+1 < len(words) && words[i] == "--set":
+			i++
+			a.settings = append(a.settings, words[i])
+		default:
+			return a, false
+		}
+	}
+	return a, a.model != "" && a.data != "" && a.out != "" && a.steps != ""
+}
+
+// either is a where the condition holds, else b.
+func either(condition bool, a, b string) string {
+	if condition {
+		return a
+	}
+	return b
+}
+
+func configure(options *rl.Options, a arguments) {
+	check(options.Set("model.path", a.model))
+	check(options.Set("data.path", a.data))
+	check(options.Set("eval.path", a.eval))
+	check(options.Set("eval.every_steps", either(a.eval != "", a.steps, "0")))
+	check(options.Set("pipeline.total_steps", a.steps))
+	check(options.Set("checkpoint.dir", filepath.Join(a.out, "checkpoints")))
+	check(options.Set("checkpoint.resume", either(a.resume, "auto", "never")))
+	check(options.Set("metrics.jsonl", filepath.Join(a.out, "metrics.jsonl")))
+	check(options.Set("metrics.eval_jsonl",
+		either(a.eval != "", filepath.Join(a.out, "evals.jsonl"), "")))
+	check(options.Set("metrics.samples", filepath.Join(a.out, "samples.jsonl")))
+	check(options.Set("metrics.tensorboard", "true"))
+	check(options.Set("profiler.timeline.enable", "true"))
+	check(options.Set("profiler.timeline.dir", a.out))
+	for _, setting := range a.settings {
+		check(options.SetAssignment(setting))
+	}
+}
+
+func isTerminal(file *os.File) bool {
+	var settings syscall.Termios
+	_, _, code := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), syscall.TCGETS,
+		uintptr(unsafe.Pointer(&settings)))
+	return code == 0
+}
+
+var integer = regexp.MustCompile(`-?[0-9]+`)
+
+func rewardOf(text, tag string) float64 {
+	found := integer.FindAllString(text, -1)
+	if len(found) == 0 {
+		return 0
+	}
+	last, err := strconv.ParseInt(found[len(found)-1], 10, 64)
+	wanted, _ := strconv.ParseInt(tag, 10, 64)
+	if err != nil || last != wanted {
+		return 0
+	}
+	return 1
+}
+
+// ---- events ----
+
+func onScore(r *run, event *rl.Event) {
+	sample := must(event.Sample())
+	err := r.pipeline.Score(sample.SampleID, rewardOf(sample.Text, sample.Tag))
+	if !r.stopping {
+		check(err) // a step given up takes no more rewards
+	}
+	if sample.Purpose != rl.PurposeTrain || !r.onTerminal {
+		return
+	}
+	r.rewarded++
+	bar := strings.Repeat("#", int(r.rewarded*barWidth/r.numAnswers))
+	fmt.Printf("\rstep %d [%-*s] %d/%d", r.step+1, barWidth, bar, r.rewarded, r.numAnswers)
+}
+
+func onStep(r *run, event *rl.Event, step uint64) {
+	i := len(r.series[stepS])
+	if i == 0 {
+		r.firstStepEndS = time.Since(r.start).Seconds() - r.evalBeforeS
+	}
+	r.step, r.rewarded = step, 0
+	for k, name := range seriesNames {
+		r.series[k] = append(r.series[k], must(event.Metric(name)))
+	}
+	if diff := must(event.Metric("training/logprob_max_abs_diff")); diff > r.logprobDiff {
+		r.logprobDiff = diff
+	}
+	fmt.Printf("step %d  reward %.3f  %.2f s  rollout %.0f tokens/s  train %.0f tokens/s\n", step,
+		r.series[reward][i], r.series[stepS][i], r.series[rolloutRate][i], r.series[trainRate][i])
+}
+
+func onEvent(r *run, event *rl.Event) {
+	view := must(event.View())
+	if view.Kind != rl.EventScore && r.onTerminal {
+		fmt.Print("\r\033[K")
+	}
+	switch view.Kind {
+	case rl.EventScore:
+		onScore(r, event)
+	case rl.EventStep:
+		onStep(r, event, view.Step)
+	}
+	if view.Text != "" {
+		fmt.Println(view.Text) // a checkpoint's path, why a group ended
+	}
+	if view.Kind == rl.EventEval {
+		if r.numEvals++; r.numEvals == 1 {
+			r.evalBeforeS, r.accuracyBefore = must(event.Metric("timing_s/eval")), view.Value
+		} else {
+			r.accuracyAfter = view.Value
+		}
+		fmt.Printf("held-out accuracy %.3f of %d questions\n", view.Value, view.Count)
+	}
+	event.Close()
+}
+
+// Serves the pipeline until it ends. Ctrl-C gives the current step up and writes a checkpoint.
+func serve(r *run) {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	events := r.pipeline.Events(context.Background())
+	for open := true; open; {
+		select {
+		case event, ok := <-events.C:
+			if open = ok; ok {
+				onEvent(r, event)
+			}
+		case <-interrupted:
+			r.stopping = true
+			if err := r.pipeline.Stop(0); !errors.Is(err, rl.ErrTimeout) {
+				check(err)
+			}
+		}
+	}
+	check(events.Err())
+	if r.stopping {
+		path := must(r.pipeline.Checkpoint(-1))
+		fmt.Printf("stopped after step %d: %s\n", r.step, path)
+	}
+}
+
+// ---- summary ----
+
+func median(values []float64) float64 {
+	sorted := append([]float64(nil), values...)
+	sort.Float64s(sorted)
+	if len(sorted) == 0 {
+		return -1
+	}
+	return 0.5 * (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2])
+}
+
+func mean(values []float64) float64 {
+	if len(values) == 0 {
+		return -1
+	}
+	sum := 0.0
+	for _, value := range values {
+		sum += value
+	}
+	return sum / float64(len(values))
+}
+
+func number(key string, value float64) string { // below 0: not known
+	if value < 0 {
+		return fmt.Sprintf("  \"%s\": null,\n", key)
+	}
+	return fmt.Sprintf("  \"%s\": %.12g,\n", key, value)
+}
+
+func writeSummary(r *run, a arguments, plan rl.PlanInfo, digest, seed uint64) {
+	rewards, diff := r.series[reward], r.logprobDiff
+	n, edge := len(rewards), edgeSteps
+	if n < edge {
+		edge = n
+	}
+	if n == 0 {
+		diff = -1
+	}
+	var usage syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	text := "{\n" + number("steps", float64(r.step)) +
+		number("step_s_median", median(r.series[stepS])) +
+		number("first_step_end_s", r.firstStepEndS) +
+		number("eval_before_s", r.evalBeforeS) +
+		number("accuracy_before", r.accuracyBefore) +
+		number("accuracy_after", r.accuracyAfter) +
+		number("reward_first", mean(rewards[:edge])) +
+		number("reward_last", mean(rewards[n-edge:])) +
+		number("rollout_tokens_per_s", median(r.series[rolloutRate])) +
+		number("train_tokens_per_s", median(r.series[trainRate])) +
+		number("logprob_max_abs_diff", diff) +
+		number("peak_rss_bytes", 1024*float64(usage.Maxrss)) +
+		number("planned_bytes", float64(plan.TotalBytes)) +
+		number("wall_s", time.Since(r.start).Seconds()) +
+		number("threads", float64(plan.Threads)) +
+		fmt.Sprintf("  \"weight_digest\": \"%016x\",\n  \"seed\": %d\n}\n", digest, seed)
+	check(os.WriteFile(filepath.Join(a.out, "summary.json"), []byte(text), 0o666))
+}
+
+// ---- main ----
+
+func main() {
+	r := &run{start: time.Now(), firstStepEndS: -1, accuracyBefore: -1, accuracyAfter: -1}
+	a, good := parse(os.Args[1:])
+	if !good {
+		refuse(usage)
+	}
+	r.onTerminal = isTerminal(os.Stdout)
+	check(os.MkdirAll(a.out, 0o777))
+
+	// Options and objects.
+	options := must(rl.NewOptions())
+	configure(options, a)
+	runtime := must(rl.NewRuntime(options))
+	model := must(runtime.Open(options, rl.UsePipeline))
+	r.pipeline = must(model.NewPipeline(options))
+	plan := must(r.pipeline.Plan())
+	info := must(plan.Info())
+	total := must(options.GetUint("pipeline.total_steps"))
+	if total < 1 || total > maxSteps {
+		refuse("4_grpo: --steps is 1 to 10000")
+	}
+	r.step = must(r.pipeline.Stats()).Step
+	r.numAnswers = must(options.GetUint("pipeline.samples_per_prompt")) *
+		must(options.GetUint("pipeline.prompts_per_step"))
+
+	// Work.
+	if a.eval != "" {
+		check(r.pipeline.Evaluate())
+	}
+	check(r.pipeline.Start())
+	serve(r)
+	check(model.Save(filepath.Join(a.out, "model"), rl.DTypeBF16, rl.SaveReplace))
+	digest := must(model.Digest())
+	writeSummary(r, a, info, digest, must(options.GetUint("runtime.seed")))
+	check(r.pipeline.WriteReport(nil, filepath.Join(a.out, "report.html")))
+
+	// Check.
+	good = (r.stopping || r.step == total) && r.logprobDiff == 0
+	if !good {
+		fmt.Fprintln(os.Stderr, "4_grpo: steps are missing or log-probs differ")
+	}
+
+	// End.
+	r.pipeline.Close()
+	plan.Close()
+	model.Close()
+	runtime.Close()
+	options.Close()
+	if !good {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,65 @@
+package rl
+
+/*
+#include "rl.h"
+*/
+import "C"
+
+// ABIVersion is the library's version of the interface: major << 16 | minor.
+func ABIVersion() uint32 { return uint32(C.rl_abi_version()) }
+
+// Version is the library's release.
+func Version() string { return C.GoString(C.rl_version_string()) }
+
+// BuildInfo says how the library was built, as lines "name=value".
+func BuildInfo() (string, error) {
+	var info *C.rl_bytes
+	var record *C.rl_error
+	status := C.rl_build_info(&info, &record)
+	return takenText(info), outcome(status, &record)
+}
+
+// A Feature works in this build on this machine, or there is a reason why not.
+type Feature struct {
+	Name      string
+	Available bool
+	Reason    string
+}
+
+// FindFeature is the feature of a name.
+func FindFeature(name string) (Feature, error) {
+	var available C.uint32_t
+	var reason *C.char
+	var record *C.rl_error
+	start, size := chars(name)
+	status := C.rl_feature(start, size, &available, &reason, &record)
+	if err := outcome(status, &record); err != nil {
+		return Feature{}, err
+	}
+	return Feature{name, available == 1, C.GoString(reason)}, nil
+}
+
+// Features are all of them.
+func Features() ([]Feature, error) {
+	var features []Feature
+	for i := C.size_t(0); ; i++ {
+		name := C.rl_feature_name(i)
+		if name == nil {
+			return features, nil
+		}
+		feature, err := FindFeature(C.GoString(name))
+		if err != nil {
+			return nil, err
+		}
+		features = append(features, feature)
+	}
+}
+
+// Constant is the value of an integer constant of rl.h by its name there.
+func Constant(name string) (int64, error) {
+	var value C.int64_t
+	var record *C.rl_error
+	start, size := chars(name)
+	status := C.rl_constant(start, size, &value, &record)
+	return int64(value), outcome(status, &record)
+}

@@ -1,0 +1,406 @@
+package rl
+
+/*
+#include "rl.h"
+#include "hooks.h"
+*/
+import "C"
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// Pipeline is the training loop on a thread of librl. The host pulls events with Next or from the
+// channel of Events, and scores samples.
+type Pipeline struct {
+	ptr      *C.rl_pipeline
+	failures *failures
+	turn     chan struct{} // one entry, which the one caller of rl_pipeline_next has taken out
+	kept     []*Event      // taken from librl, but not given out; belongs to the turn
+}
+
+func newPipeline(ptr *C.rl_pipeline) *Pipeline {
+	p := &Pipeline{ptr: ptr, failures: &failures{}, turn: make(chan struct{}, 1)}
+	p.turn <- struct{}{}
+	return p
+}
+
+// PipelineStats are the books of a run.
+type PipelineStats struct {
+	State    State
+	Step     uint64 // training steps done
+	Version  uint64 // of the weights
+	Unscored uint64 // score events without an answer
+	// Samples.
+	AttemptsStarted, AttemptsTrained, AttemptsDiscarded, AttemptsInFlight uint64
+	// Tokens.
+	TokensGenerated, TokensTrained, TokensDiscarded, TokensInFlight uint64
+	// Groups.
+	PromptsDrawn, PromptsTrained, PromptsDropped, PromptsOpen uint64
+	// Refused scores.
+	LateScores, DuplicateScores, UnknownScores, NonfiniteScores uint64
+}
+
+// Close stops the loop and ends the handle; it waits for a training step in progress.
+func (p *Pipeline) Close() {
+	if p != nil {
+		C.rl_pipeline_destroy(p.ptr)
+		runtime.KeepAlive(p)
+	}
+}
+
+// call is what most methods do: one function of rl.h without a result.
+func (p *Pipeline) call(f func(record **C.rl_error) C.rl_status, used ...any) error {
+	var record *C.rl_error
+	status := f(&record)
+	runtime.KeepAlive(p)
+	return outcome(status, &record, used...)
+}
+
+// ---- events ----
+
+// Next is the next event, which the caller closes; it waits until ctx is done, and goroutines that
+// ask at once get events in turn. ErrDone: the loop ended and every event was taken.
+// ErrInterrupted: Interrupt. A failure of the loop is returned again and again, once every event
+// was taken. A loss function that failed is reported once, and the loop goes on.
+func (p *Pipeline) Next(ctx context.Context) (*Event, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.turn:
+	}
+	defer func() { p.turn <- struct{}{} }()
+	if err := p.failures.takeLoss(); err != nil {
+		return nil, err
+	}
+	if len(p.kept) > 0 {
+		event := p.kept[0]
+		p.kept = p.kept[1:]
+		return event, nil
+	}
+	return p.waitForEvent(ctx)
+}
+
+// waitForEvent interrupts its wait when ctx is done. When the wait had ended by itself by then, the
+// interrupt is still to come, and is taken here.
+func (p *Pipeline) waitForEvent(ctx context.Context) (*Event, error) {
+	stop := onDone(ctx, func() { C.rl_pipeline_interrupt(p.ptr, nil) })
+	event, err := p.pull(-1)
+	if stop() {
+		if err == ErrInterrupted {
+			return nil, ctx.Err()
+		}
+		p.pull(0)
+	}
+	return event, p.failures.explain(err)
+}
+
+func (p *Pipeline) pull(timeout C.int64_t) (*Event, error) {
+	var out *C.rl_event
+	var record *C.rl_error
+	status := C.rl_pipeline_next(p.ptr, timeout, &out, &record)
+	if err := outcome(status, &record, p); err != nil {
+		return nil, err
+	}
+	return eventOf(out), nil
+}
+
+// keep gives an event back, for a later Next.
+func (p *Pipeline) keep(event *Event) {
+	<-p.turn
+	p.kept = append(p.kept, event)
+	p.turn <- struct{}{}
+}
+
+// Events are delivered on C, which is closed after the last one, by a goroutine of their own. It
+// ends with the loop, with the pipeline or with its context; an event that nobody took by then is
+// kept for Next.
+type Events struct {
+	C   <-chan *Event
+	err error
+}
+
+// Events starts the goroutine. Whoever stops receiving cancels ctx.
+func (p *Pipeline) Events(ctx context.Context) *Events {
+	channel := make(chan *Event)
+	events := &Events{C: channel}
+	go func() {
+		defer close(channel)
+		for {
+			event, err := p.Next(ctx)
+			if err != nil {
+				events.err = err
+				return
+			}
+			select {
+			case channel <- event:
+			case <-ctx.Done():
+				p.keep(event)
+				events.err = ctx.Err()
+				return
+			}
+		}
+	}()
+	return events
+}
+
+// Err is why C was closed: nil when the loop ended and every event was taken. It may be asked for
+// once C is closed.
+func (e *Events) Err() error {
+	if e.err == ErrDone {
+		return nil
+	}
+	return e.err
+}
+
+// Interrupt makes one Next, running or next, return ErrInterrupted.
+func (p *Pipeline) Interrupt() error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_interrupt(p.ptr, record)
+	})
+}
+
+// EventQueue is where the events of a pipeline wait.
+type EventQueue struct{ ptr *C.rl_event_queue }
+
+// Queue is the queue of the pipeline's events, for its descriptor.
+func (p *Pipeline) Queue() (*EventQueue, error) {
+	var out *C.rl_event_queue
+	var record *C.rl_error
+	if err := outcome(C.rl_pipeline_queue(p.ptr, &out, &record), &record, p); err != nil {
+		return nil, err
+	}
+	return backstop(&EventQueue{out}, (*EventQueue).Close), nil
+}
+
+// Close ends the queue's handle.
+func (q *EventQueue) Close() {
+	if q != nil {
+		C.rl_event_queue_release(q.ptr)
+		runtime.KeepAlive(q)
+	}
+}
+
+// FD is a descriptor for poll and epoll; never read or close it.
+func (q *EventQueue) FD() int {
+	fd := C.rl_event_queue_fd(q.ptr)
+	runtime.KeepAlive(q)
+	return int(fd)
+}
+
+// Size is the number of events waiting now.
+func (q *EventQueue) Size() int {
+	size := C.rl_event_queue_size(q.ptr)
+	runtime.KeepAlive(q)
+	return int(size)
+}
+
+// ---- scores ----
+
+// Score rewards a sample, in any order, until its deadline.
+func (p *Pipeline) Score(sampleID uint64, reward float64) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_score(p.ptr, C.uint64_t(sampleID), C.double(reward), record)
+	})
+}
+
+// ScoreParts does it with kinds of reward beside the reward.
+func (p *Pipeline) ScoreParts(sampleID uint64, reward float64, parts []float64) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_score_parts(p.ptr, C.uint64_t(sampleID), C.double(reward),
+			first[C.double](parts), C.size_t(len(parts)), record)
+	})
+}
+
+// ScoreMany rewards many samples. All are tried; the error is the first refusal.
+func (p *Pipeline) ScoreMany(sampleIDs []uint64, rewards []float64) error {
+	if len(sampleIDs) != len(rewards) {
+		return invalid("rewards", "%d entries for %d samples", len(rewards), len(sampleIDs))
+	}
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_score_many(p.ptr, first[C.uint64_t](sampleIDs),
+			first[C.double](rewards), C.size_t(len(rewards)), record)
+	})
+}
+
+// Fail says that the sample will get no reward: its group is dropped.
+func (p *Pipeline) Fail(sampleID uint64, reason string) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		start, size := chars(reason)
+		return C.rl_pipeline_fail(p.ptr, C.uint64_t(sampleID), start, size, record)
+	})
+}
+
+// ---- the feed ----
+
+// Feed adds one row, written as a line of the data file. ErrTimeout: the feed is full.
+func (p *Pipeline) Feed(row string) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		start, size := chars(row)
+		return C.rl_pipeline_feed(p.ptr, start, size, record)
+	})
+}
+
+// FeedIDs adds a prompt of token ids with a tag.
+func (p *Pipeline) FeedIDs(ids []int32, tag string) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		start, size := chars(tag)
+		return C.rl_pipeline_feed_ids(p.ptr, first[C.int32_t](ids), C.size_t(len(ids)), start,
+			size, record)
+	})
+}
+
+// FeedCapacity is the number of rows that the feed holds at most.
+func (p *Pipeline) FeedCapacity() (uint64, error) {
+	var out C.uint64_t
+	err := p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_feed_capacity(p.ptr, &out, record)
+	})
+	return uint64(out), err
+}
+
+// FinishFeed says that no more rows come: the loop ends after the last whole step.
+func (p *Pipeline) FinishFeed() error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_finish_feed(p.ptr, record)
+	})
+}
+
+// ---- the loop ----
+
+// Start starts the loop.
+func (p *Pipeline) Start() error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_start(p.ptr, record)
+	})
+}
+
+// Pause halts the loop before its next forward, wait or update.
+func (p *Pipeline) Pause() error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_pause(p.ptr, record)
+	})
+}
+
+// Resume ends a pause.
+func (p *Pipeline) Resume() error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_resume(p.ptr, record)
+	})
+}
+
+// Stop ends the loop: a step in training is finished, one in rollout or scoring abandoned.
+// ErrTimeout when it is still ending. Events can still be taken.
+func (p *Pipeline) Stop(timeout time.Duration) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_stop(p.ptr, nanoseconds(timeout), record)
+	})
+}
+
+// Checkpoint writes one at the next step boundary, or at once when the loop does not run, and
+// gives its directory. ErrTimeout when it was not written in time; it still will be.
+func (p *Pipeline) Checkpoint(timeout time.Duration) (string, error) {
+	var path *C.rl_bytes
+	err := p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_checkpoint(p.ptr, nanoseconds(timeout), &path, record)
+	})
+	return takenText(path), err
+}
+
+// Evaluate asks for an evaluation of eval.path at the next step boundary.
+func (p *Pipeline) Evaluate() error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_evaluate(p.ptr, record)
+	})
+}
+
+// SetOptions takes over the values that may change while the pipeline runs.
+func (p *Pipeline) SetOptions(options *Options) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_set_options(p.ptr, options.handle(), record)
+	}, options)
+}
+
+// SetAdvantage sets the function for algo.advantage = custom; nil for none. Before Start.
+func (p *Pipeline) SetAdvantage(advantage AdvantageFunc) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_go_pipeline_set_advantage(p.ptr, advantage.hook(p.failures), record)
+	})
+}
+
+// SetLoss sets the function for algo.policy_loss = custom; nil for none. Before Start.
+func (p *Pipeline) SetLoss(loss LossFunc) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_go_pipeline_set_loss(p.ptr, loss.hook(p.failures), record)
+	})
+}
+
+// ---- where the run stands ----
+
+// Stats are the books of the run.
+func (p *Pipeline) Stats() (PipelineStats, error) {
+	var s C.rl_pipeline_stats
+	C.rl_pipeline_stats_init(&s, C.sizeof_rl_pipeline_stats)
+	err := p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_get_stats(p.ptr, &s, record)
+	})
+	return PipelineStats{
+		State:             State(s.state),
+		Step:              uint64(s.step),
+		Version:           uint64(s.version),
+		Unscored:          uint64(s.unscored),
+		AttemptsStarted:   uint64(s.attempts_started),
+		AttemptsTrained:   uint64(s.attempts_trained),
+		AttemptsDiscarded: uint64(s.attempts_discarded),
+		AttemptsInFlight:  uint64(s.attempts_in_flight),
+		TokensGenerated:   uint64(s.tokens_generated),
+		TokensTrained:     uint64(s.tokens_trained),
+		TokensDiscarded:   uint64(s.tokens_discarded),
+		TokensInFlight:    uint64(s.tokens_in_flight),
+		PromptsDrawn:      uint64(s.prompts_drawn),
+		PromptsTrained:    uint64(s.prompts_trained),
+		PromptsDropped:    uint64(s.prompts_dropped),
+		PromptsOpen:       uint64(s.prompts_open),
+		LateScores:        uint64(s.late_scores),
+		DuplicateScores:   uint64(s.duplicate_scores),
+		UnknownScores:     uint64(s.unknown_scores),
+		NonfiniteScores:   uint64(s.nonfinite_scores),
+	}, err
+}
+
+// Plan is the memory plan that the pipeline runs by.
+func (p *Pipeline) Plan() (*Plan, error) {
+	var out *C.rl_plan
+	var record *C.rl_error
+	return planOf(C.rl_pipeline_plan(p.ptr, &out, &record), &out, &record, p)
+}
+
+// CloseResult says whether the metrics file and the trace were written to their end. Ask after
+// ErrDone.
+func (p *Pipeline) CloseResult() error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_close_result(p.ptr, record)
+	})
+}
+
+// ResumedFrom is the checkpoint that the run was resumed from; empty for a fresh one.
+func (p *Pipeline) ResumedFrom() (string, error) {
+	var path *C.rl_bytes
+	err := p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_resumed_from(p.ptr, &path, record)
+	})
+	return takenText(path), err
+}
+
+// WriteReport writes what the pipeline did as one HTML file. profiler may be nil.
+func (p *Pipeline) WriteReport(profiler *Profiler, path string) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		start, size := chars(path)
+		return C.rl_profiler_write_report(p.ptr, profiler.handle(), start, size, record)
+	}, profiler)
+}

@@ -1,0 +1,128 @@
+package rl
+
+/*
+#include "rl.h"
+#include "hooks.h"
+*/
+import "C"
+
+import "runtime"
+
+// Runtime owns the compute threads, the memory budget and the log of all objects made from it.
+type Runtime struct {
+	ptr      *C.rl_runtime
+	failures *failures
+}
+
+// NewRuntime starts the threads; it reads no files.
+func NewRuntime(options *Options) (*Runtime, error) {
+	var out *C.rl_runtime
+	var record *C.rl_error
+	status := C.rl_runtime_create(C.RL_ABI_VERSION, options.handle(), &out, &record)
+	if err := outcome(status, &record, options); err != nil {
+		return nil, err
+	}
+	return backstop(&Runtime{out, &failures{}}, (*Runtime).Close), nil
+}
+
+// Close ends the handle. The runtime itself ends with the last object made from it.
+func (r *Runtime) Close() {
+	if r != nil {
+		C.rl_runtime_destroy(r.ptr)
+		runtime.KeepAlive(r)
+	}
+}
+
+// A LogFunc gets the lines of a log. It is called on any thread, never on two at once, and may
+// call nothing of this package. A panic in it ends at LogError.
+type LogFunc func(level LogLevel, component, message string)
+
+// SetLog sets the one sink of the log; nil silences it, as it is at first. The option
+// runtime.log_level says how much comes.
+func (r *Runtime) SetLog(log LogFunc) error {
+	var record *C.rl_error
+	handle := C.uintptr_t(0)
+	if log != nil {
+		handle = newHook(&hook{log: log, failures: r.failures})
+	}
+	return outcome(C.rl_go_set_log(r.ptr, handle, &record), &record, r)
+}
+
+// LogError is the last panic of a log function, a *PanicError; nil when there was none.
+func (r *Runtime) LogError() error { return r.failures.ofLog() }
+
+// Threads is the number of compute threads, the caller's own counted.
+func (r *Runtime) Threads() (int64, error) {
+	var out C.int64_t
+	var record *C.rl_error
+	status := C.rl_runtime_threads(r.ptr, &out, &record)
+	return int64(out), outcome(status, &record, r)
+}
+
+// ReservedBytes are what all arenas of the process hold now.
+func (r *Runtime) ReservedBytes() (uint64, error) {
+	var out C.uint64_t
+	var record *C.rl_error
+	status := C.rl_runtime_reserved_bytes(r.ptr, &out, &record)
+	return uint64(out), outcome(status, &record, r)
+}
+
+// Open opens model.path of the options, or of the runtime's own when they are nil.
+func (r *Runtime) Open(options *Options, use Use) (*Model, error) {
+	var out *C.rl_model
+	var record *C.rl_error
+	status := C.rl_model_open(r.ptr, options.handle(), C.int32_t(use), &out, &record)
+	if err := outcome(status, &record, r, options); err != nil {
+		return nil, err
+	}
+	return backstop(&Model{out}, (*Model).Close), nil
+}
+
+// A Profiler records what the objects of a runtime do.
+type Profiler struct{ ptr *C.rl_profiler }
+
+// NewProfiler starts recording, in place of the runtime's earlier profiler.
+func (r *Runtime) NewProfiler() (*Profiler, error) {
+	var out *C.rl_profiler
+	var record *C.rl_error
+	if err := outcome(C.rl_profiler_create(r.ptr, &out, &record), &record, r); err != nil {
+		return nil, err
+	}
+	return backstop(&Profiler{out}, (*Profiler).Close), nil
+}
+
+// Close ends recording and frees the record.
+func (p *Profiler) Close() {
+	C.rl_profiler_destroy(p.handle())
+	runtime.KeepAlive(p)
+}
+
+func (p *Profiler) handle() *C.rl_profiler {
+	if p == nil {
+		return nil
+	}
+	return p.ptr
+}
+
+// WriteTrace writes what was recorded so far as a Chrome trace.
+func (p *Profiler) WriteTrace(path string) error {
+	var record *C.rl_error
+	start, size := chars(path)
+	return outcome(C.rl_profiler_write_trace(p.ptr, start, size, &record), &record, p)
+}
+
+// Summary is the time by span name, as lines "name count total_ns longest_ns".
+func (p *Profiler) Summary() (string, error) {
+	var out *C.rl_bytes
+	var record *C.rl_error
+	status := C.rl_profiler_summary(p.ptr, &out, &record)
+	return takenText(out), outcome(status, &record, p)
+}
+
+// Count is the number of spans and counters recorded so far, and of those dropped.
+func (p *Profiler) Count() (records, dropped uint64, err error) {
+	var numRecords, numDropped C.uint64_t
+	var record *C.rl_error
+	status := C.rl_profiler_count(p.ptr, &numRecords, &numDropped, &record)
+	return uint64(numRecords), uint64(numDropped), outcome(status, &record, p)
+}

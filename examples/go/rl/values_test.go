@@ -1,0 +1,222 @@
+package rl
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestOptionsReadBackWhatWasSet(t *testing.T) {
+	o := value[*Options](t)(NewOptions())
+	defer o.Close()
+	ok(t, o.SetBool("metrics.tensorboard", true))
+	ok(t, o.SetInt("runtime.threads", 2))
+	ok(t, o.SetUint("runtime.seed", math.MaxUint64))
+	ok(t, o.SetFloat("optimizer.lr", 0.25))
+	ok(t, o.SetString("data.path", "rows of Zo\u00eb.jsonl"))
+	ok(t, o.SetStrings("sampling.stop", []string{"a,b", "c"}))
+	ok(t, o.SetInts("sampling.stop_token_ids", []int64{3, 1 << 20}))
+	same := func(has, wanted any) {
+		t.Helper()
+		if !reflect.DeepEqual(has, wanted) {
+			t.Errorf("%v instead of %v", has, wanted)
+		}
+	}
+	same(value[bool](t)(o.GetBool("metrics.tensorboard")), true)
+	same(value[int64](t)(o.GetInt("runtime.threads")), int64(2))
+	same(value[uint64](t)(o.GetUint("runtime.seed")), uint64(math.MaxUint64))
+	same(value[float64](t)(o.GetFloat("optimizer.lr")), 0.25)
+	same(value[string](t)(o.GetString("data.path")), "rows of Zo\u00eb.jsonl")
+	same(value[[]string](t)(o.GetStrings("sampling.stop")), []string{"a,b", "c"})
+	same(value[[]int64](t)(o.GetInts("sampling.stop_token_ids")), []int64{3, 1 << 20})
+	same(value[string](t)(o.GetText("sampling.stop_token_ids")), "3,1048576")
+
+	other := value[*Options](t)(NewOptions())
+	defer other.Close()
+	ok(t, other.ImportJSON(value[string](t)(o.ExportJSON(true))))
+	same(value[string](t)(o.Diff(other)), "")
+	same(value[uint64](t)(o.Hash()), value[uint64](t)(other.Hash()))
+	third := value[*Options](t)(NewOptions())
+	defer third.Close()
+	ok(t, third.ImportFlatBuffer(value[[]byte](t)(o.ExportFlatBuffer(true))))
+	same(value[string](t)(o.Diff(third)), "")
+	expect(t, third.ImportFlatBuffer(nil), ErrDataLoss)
+	ok(t, other.Unset("optimizer.lr"))
+	same(value[bool](t)(other.IsDefault("optimizer.lr")), true)
+	same(strings.HasPrefix(value[string](t)(other.Diff(o)), "optimizer.lr="), true)
+	ok(t, o.Freeze())
+	expect(t, o.Set("optimizer.lr", "1"), ErrNotChangeable)
+	same(value[bool](t)(o.IsFrozen()), true)
+	clone := value[*Options](t)(o.Clone())
+	defer clone.Close()
+	ok(t, clone.Set("optimizer.lr", "1"))
+}
+
+func TestAPresetIsItsSettings(t *testing.T) {
+	presets := value[[]Preset](t)(Presets())
+	if len(presets) == 0 {
+		t.Fatal("there are none")
+	}
+	for _, preset := range presets {
+		o := value[*Options](t)(NewOptions())
+		defer o.Close()
+		ok(t, o.ApplyPreset(preset.Name))
+		for _, setting := range preset.Settings {
+			if has := value[string](t)(o.GetText(setting.Key)); has != setting.Value {
+				t.Errorf("%s: %s is %s, not %s", preset.Name, setting.Key, has, setting.Value)
+			}
+		}
+	}
+}
+
+func TestTextsAndIDsOfAModel(t *testing.T) {
+	h := newHost(t, UseModel, "model.path="+fixtures+"gguf/tiny_llama_half.gguf")
+	ids := value[[]int32](t)(h.model.Encode("2 + 3?", 0))
+	if text := value[string](t)(h.model.Decode(ids, 0)); text != "2 + 3?" {
+		t.Errorf("%q", text)
+	}
+	if ids := value[[]int32](t)(h.model.Encode("", 0)); len(ids) != 0 {
+		t.Error(ids)
+	}
+	info := value[ModelInfo](t)(h.model.Info())
+	if info.Family != "llama" || !info.HasTokenizer || info.Vocab <= 0 {
+		t.Errorf("%+v", info)
+	}
+	_, err := h.model.EncodeChat([]Message{{"user", "2?"}}, TextGenerationPrompt)
+	expect(t, err, ErrFailedPrecondition)
+	_, err = h.model.Decode([]int32{int32(info.Vocab)}, 0)
+	expect(t, err, ErrOutOfRange)
+}
+
+func TestAPlanAddsUp(t *testing.T) {
+	h := newHost(t, UseModel)
+	plan := value[*Plan](t)(NewPlan(h.options, UsePipeline))
+	defer plan.Close()
+	info, sum := value[PlanInfo](t)(plan.Info()), uint64(0)
+	for _, item := range value[[]PlanItem](t)(plan.Items()) {
+		if item.Kind == PlanArena {
+			sum += item.Bytes
+		}
+	}
+	if sum == 0 || sum != info.ArenaBytes || info.TotalBytes != sum+info.BaselineBytes {
+		t.Errorf("%d bytes of arenas, %+v", sum, info)
+	}
+	if text := value[string](t)(plan.Text()); !strings.Contains(text, "train") {
+		t.Error(text)
+	}
+}
+
+func TestSamplesOfTheHostComeBackFromABuffer(t *testing.T) {
+	h := newHost(t, UseTrain)
+	buffer := value[*Buffer](t)(NewBuffer(h.options, 16))
+	defer buffer.Close()
+	put := [2]*Sample{}
+	for slot := range put {
+		sample := NewSample()
+		sample.SampleID, sample.Ordinal, sample.Slot = uint64(100+slot), 9, uint32(slot)
+		sample.IDs, sample.NumPrompt = []int32{1, 2, 3, 4, 5}, 3
+		sample.Logprobs, sample.LossMask = []float32{-1, -2}, []uint8{1, 0}
+		sample.NumTop, sample.TopIDs = 1, []int32{4, 6}
+		sample.TopLogprobs = []float32{-1, -1.5}
+		sample.Reward, sample.Scored, sample.Tag = float64(slot), true, "of the host"
+		sample.RewardParts = []float64{1, 2, 3}
+		ok(t, buffer.Put(sample))
+		put[slot] = sample
+	}
+	path := filepath.Join(t.TempDir(), "samples.rlbuf")
+	ok(t, buffer.Save(path, h.model, 0))
+	expect(t, buffer.Save(path, h.model, 0), ErrAlreadyExists)
+	info := value[BufferFileInfo](t)(ReadBufferFileInfo(path))
+	if info.GroupSize != 2 || !info.HasModel || info.WeightDigest != h.digest() {
+		t.Errorf("%+v", info)
+	}
+	loaded := value[*Buffer](t)(NewBuffer(h.options, 16))
+	defer loaded.Close()
+	if count := value[uint64](t)(loaded.Load(path, h.model)); count != 2 {
+		t.Errorf("%d samples", count)
+	}
+	batch := value[*Batch](t)(loaded.Take(1))
+	defer batch.Close()
+	for i, wanted := range put {
+		has := value[*Sample](t)(batch.Sample(i))
+		has.Versions, has.LogprobsSampled, has.MixedKV = nil, nil, nil // not given
+		if !reflect.DeepEqual(has, wanted) {
+			t.Errorf("%+v instead of %+v", has, wanted)
+		}
+	}
+	event := value[*Event](t)(h.trainer().Step(batch, []float64{1, -1}))
+	defer event.Close()
+	if view := value[EventView](t)(event.View()); view.Kind != EventStep || view.Step != 1 {
+		t.Errorf("%+v", view)
+	}
+}
+
+func TestASliceOfAnotherLengthIsRefused(t *testing.T) {
+	buffer := value[*Buffer](t)(NewBuffer(nil, 64))
+	defer buffer.Close()
+	sample := NewSample()
+	sample.IDs, sample.NumPrompt, sample.Logprobs = []int32{1, 2, 3}, 1, []float32{-1}
+	expect(t, buffer.Put(sample), ErrInvalidArgument)
+	sample.Logprobs, sample.NumPrompt = nil, 4
+	expect(t, buffer.Put(sample), ErrInvalidArgument)
+	_, err := (&Tokens{Lengths: []int32{2}, Rewards: []float64{1, 2}}).TokenAdvantages(nil)
+	expect(t, err, ErrInvalidArgument)
+	_, err = (&Tokens{Lengths: []int32{-2}}).Weights(nil)
+	expect(t, err, ErrInvalidArgument)
+}
+
+func TestAlgorithmsOnSlices(t *testing.T) {
+	options := value[*Options](t)(NewOptions())
+	defer options.Close()
+	ok(t, options.Set("algo.advantage", "dr_grpo"))
+	tokens := &Tokens{Lengths: []int32{2, 1}, Rewards: []float64{1, 0}, Mask: []uint8{1, 0, 1}}
+	advantages := value[[]float64](t)(tokens.TokenAdvantages(options))
+	if !reflect.DeepEqual(advantages, []float64{0.5, 0, -0.5}) {
+		t.Error(advantages)
+	}
+	tokens.Logprobs, tokens.Advantages = []float32{-1, -2, -3}, []float32{0.5, 0, -0.5}
+	loss, gradient, err := tokens.PolicyLoss(options)
+	ok(t, err)
+	if loss.NumTokens != 2 || gradient[1] != 0 || gradient[0] >= 0 || gradient[0] != -gradient[2] {
+		t.Errorf("%+v, %v", loss, gradient)
+	}
+	weights, sum := value[[]float64](t)(tokens.Weights(options)), 0.0
+	for _, weight := range weights {
+		sum += weight
+	}
+	if sum != 1 || weights[1] != 0 {
+		t.Error(weights)
+	}
+	factors, keep, err := tokens.Corrections(options)
+	ok(t, err)
+	if !reflect.DeepEqual(factors, []float64{1, 0, 1}) || !reflect.DeepEqual(keep, tokens.Mask) {
+		t.Error(factors, keep)
+	}
+	_, _, err = tokens.KL(options)
+	expect(t, err, ErrInvalidArgument)
+}
+
+func TestAConversationKeepsTheIDsOfBothSides(t *testing.T) {
+	h := newHost(t, UseGenerate)
+	engine := h.engine()
+	c := value[*Conversation](t)(engine.NewConversation([]int32{1, 2}))
+	defer c.Close()
+	ok(t, c.Generate(nil, 0))
+	ok(t, engine.Run(context.Background()))
+	ok(t, c.Append([]int32{7, 8}))
+	fork := value[*Conversation](t)(c.Fork())
+	defer fork.Close()
+	batch := value[*Batch](t)(fork.Sample())
+	defer batch.Close()
+	sample := value[*Sample](t)(batch.Sample(0))
+	info := value[ConversationInfo](t)(fork.Info())
+	n := len(sample.IDs)
+	if info.NumTurns != 1 || info.Slot != 1 || int(info.NumIDs) != n || n < 5 ||
+		!reflect.DeepEqual(sample.IDs[n-2:], []int32{7, 8}) ||
+		!reflect.DeepEqual(sample.LossMask[n-4:], []uint8{0, 0}) {
+		t.Errorf("%+v, %+v", info, sample)
+	}
+}
