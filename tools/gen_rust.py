@@ -7,7 +7,7 @@ usage: gen_rust.py write          writes src/bindings.rs and tests/layout/table.
                                   function from its Rust signature, and prints the size of every struct, offset and
                                   size of every field and the value of every constant, as tests/layout/main.rs does
 
-Enums become integers, handles opaque types. A handle whose every function has a thread tag "any" is AnyThread.
+Enums become integers, handles and structs that rl.h only names opaque types. A handle whose every function has a thread tag "any" is AnyThread.
 """
 import pathlib
 import re
@@ -29,8 +29,8 @@ def rust_type(text):
     stars = re.findall(r"\*( const)?", text)
     words = text.split("*")[0].split()
     base = " ".join(w for w in words if w != "const")
-    rust = PLAIN.get(base, base)
-    if base not in PLAIN and not re.fullmatch(r"rl_\w+", base):
+    rust = PLAIN.get(base, base.replace("struct ", ""))
+    if base not in PLAIN and not re.fullmatch(r"rl_\w+", base) and rust not in foreign_structs():
         sys.exit(f"gen_rust.py: no Rust type for {text!r}")
     pointee_const = "const" in words
     for star in stars:
@@ -43,7 +43,7 @@ def c_type(rust):
     """The C type of a Rust type that rust_type made."""
     match = re.match(r"\*(const|mut) (.*)", rust)
     if not match:
-        return TO_C.get(rust, rust)
+        return f"struct {rust}" if rust in foreign_structs() else TO_C.get(rust, rust)
     inner = c_type(match.group(2))
     return inner + (" const*" if match.group(1) == "const" else "*")
 
@@ -54,6 +54,11 @@ def name_of(name):
 
 def plain_header():
     return re.sub(r"/\*.*?\*/", " ", header.header_text(), flags=re.S)
+
+
+def foreign_structs():
+    """Structs of other interfaces, which rl.h names and does not define."""
+    return re.findall(r"^struct (\w+);", plain_header(), re.M)
 
 
 def constants():
@@ -129,7 +134,7 @@ def bindings():
            "use super::AnyThread;\nuse std::marker::{PhantomData, PhantomPinned};\n",
            "use std::os::raw::{c_char, c_void};\n\npub type rl_status = i32;\n\n"]
     out += [f"pub const {name}: {kind} = {value};\n" for name, kind, value in constants()]
-    for handle in sorted(header.handle_types()):
+    for handle in sorted(header.handle_types()) + foreign_structs():
         out.append(f"\n#[repr(C)]\npub struct {handle} {{\n    _data: [u8; 0],\n"
                    "    _marker: PhantomData<(*mut u8, PhantomPinned)>,\n}\n")
     out.append("\n// Every function of these handles has the thread tag \"any\".\n")

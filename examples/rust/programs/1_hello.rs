@@ -1,6 +1,6 @@
 //! 1_hello: the library, its features, its options and its errors. No model is needed.
 //!
-//!   1_hello [KEY]        describes every option, or the one with this key
+//!     1_hello [KEY]        describes every option, or the one with this key
 //!
 //! New here: rl::version, build_info, features, option_table, Options::set, the fields of Error.
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! 2_generate: asks a model a question and prints several answers.
 //!
-//!   2_generate MODEL [QUESTION]        MODEL is a Hugging Face directory or a GGUF file
+//!     2_generate MODEL [QUESTION]        MODEL is a Hugging Face directory or a GGUF file
 //!
 //! New here: rl::Runtime, Model::open, encode_chat, decode, Engine::submit, run, take, Batch.
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! 3_train_step: one step of reinforcement learning by hand: draw a group, score it, train on it,
 //! publish.
 //!
-//!   3_train_step MODEL        MODEL is a Hugging Face directory or a GGUF file; no tokenizer is
-//! needed
+//!     3_train_step MODEL        MODEL is a Hugging Face directory or a GGUF file, also one
+//!                               without a tokenizer
 //!
 //! The toy reward is the share of even token ids. The log-probs stored while sampling must equal
 //! the trainer's bit for bit. New here: Batch::set_reward, Buffer::put_batch, take,

@@ -55,7 +55,7 @@ fn log_lines_have_level_component_and_message() {
     runtime.set_log(sink).unwrap();
     rl::Model::open(&runtime, None, rl::Use::Model).unwrap();
     runtime.clear_log().unwrap();
-    let lines: Vec<bool> = lines.iter().collect();
+    let lines: Vec<bool> = lines.try_iter().collect();
     assert!(!lines.is_empty() && lines.iter().all(|&good| good));
 }
 
