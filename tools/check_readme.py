@@ -1,23 +1,30 @@
 #!/usr/bin/env python3
-"""Checks that the C code of README.md stands, to the letter, in the example that the README names above it."""
+"""Checks that the code in README.md and docs/embedding.md stands, to the letter, in the example that is named above it."""
 import pathlib
 import re
 import sys
 
+PAGES = ["README.md", "docs/embedding.md"]
+LANGUAGES = "c|go|python|rust"
+
+
+def problems_of(root, page):
+    text = (root / page).read_text(encoding="utf-8")
+    blocks = re.findall(rf"\[(examples/[^\]]+)\][^`]*\n\n```(?:{LANGUAGES})\n(.*?)\n```", text, re.S)
+    for name, code in blocks:
+        if code not in (root / name).read_text(encoding="utf-8"):
+            yield f"{page}: the code quoted from {name} is not in it any more: {code.splitlines()[0]}"
+    if not blocks:
+        yield f"{page}: no code is quoted"
+    if len(blocks) != len(re.findall(rf"^```(?:{LANGUAGES})$", text, re.M)):
+        yield f"{page}: a block of code names no example"
+
 
 def main(root):
-    readme = (root / "README.md").read_text()
-    blocks = re.findall(r"From \[(examples/[^\]]+)\][^\n]*\n\n```c\n(.*?)\n```", readme, re.S)
-    stale = [name for name, code in blocks if code not in (root / name).read_text()]
-    for name in stale:
-        print(f"README.md: the code quoted from {name} is not in it any more")
-    if len(blocks) != readme.count("```c\n"):
-        print("README.md: a block of C code names no example")
-        return 1
-    if not blocks:
-        print("README.md: no code is quoted")
-        return 1
-    return 1 if stale else 0
+    problems = [problem for page in PAGES for problem in problems_of(root, page)]
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,35 @@
+#!/bin/bash
+# 4_grpo as a Slurm job that goes on where it stopped. Five minutes before the time limit the run gets the signal of
+# Ctrl-C and ends with a checkpoint. Until all steps are done the job then queues itself again, and --resume finds the
+# newest checkpoint.
+#
+#   sbatch examples/deploy/slurm.sh MODEL TRAIN.jsonl EVAL.jsonl OUT      paths that all nodes see
+#
+#SBATCH --job-name=grpo
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=16
+#SBATCH --mem=32G
+#SBATCH --time=04:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=INT@300
+set -euo pipefail
+
+readonly prefix=${RL_PREFIX:-/usr/local} # where librl and the programs are installed
+readonly model=$1 train=$2 heldout=$3 out=$4
+readonly steps=2000
+
+# One process that owns all its cores: librl starts as many threads as it is told and no more. The budget stays below
+# --mem, so a plan that would not fit is refused at the start instead of killed in the night.
+srun --cpu-bind=cores "$prefix/bin/4_grpo" \
+  --model "$model" --data "$train" --eval "$heldout" --out "$out" --steps "$steps" --resume \
+  --set runtime.threads="$SLURM_CPUS_PER_TASK" \
+  --set runtime.memory_budget_bytes=30GiB \
+  --set checkpoint.every_steps=50
+
+# A run that was stopped has a summary too, with the steps that it came to.
+done_steps=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["steps"]))' "$out/summary.json")
+if ((done_steps < steps)); then
+  scontrol requeue "$SLURM_JOB_ID"
+fi
