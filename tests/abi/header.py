@@ -2,8 +2,8 @@
 """Reads include/rl.h and compares the other descriptions of the ABI with it.
 
 usage: header.py COMMAND [ARGUMENT]
-  check             abi/symbols.txt, abi/functions.yml and abi/errors.yml say what rl.h declares
-  write             writes abi/symbols.txt, abi/functions.yml and abi/errors.yml
+  check             symbols.txt, constants.txt, functions.yml and errors.yml of abi/ say what rl.h declares
+  write             writes them; a constant that was written before keeps its number
   references OUT.c  writes a C program that refers to every function and checks every constant
   exported LIBRARY  the library defines the symbols of abi/symbols.txt, with their version, and no other
   needed LIBRARY    the library needs the libraries of the list below and no other
@@ -91,6 +91,15 @@ def constants():
     return names + [n for n in macros if n not in ("RL_API", "RL_NUL_TERMINATED")]
 
 
+def constants_text():
+    """Every constant but the version, which is meant to change, with its number."""
+    text = re.sub(r"/\*.*?\*/", "", header_text(), flags=re.S)
+    numbers = dict(re.findall(r"^#define (RL_\w+) (?:UINT64_C\()?(\d+)\)? *$", text, re.M))
+    for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S):
+        numbers.update(re.findall(r"(RL_\w+)\s*=\s*(\d+)", body))
+    return "".join(f"{name} {numbers[name]}\n" for name in constants() if not name.startswith("RL_ABI_"))
+
+
 def symbols_text():
     return "".join(f"{f.name}@@{NODE}\n" for f in sorted(functions(), key=lambda f: f.name))
 
@@ -143,7 +152,8 @@ def read(path):
 
 
 def described():
-    return {"abi/symbols.txt": symbols_text(), "abi/functions.yml": functions_text(), "abi/errors.yml": errors_text()}
+    return {"abi/symbols.txt": symbols_text(), "abi/constants.txt": constants_text(),
+            "abi/functions.yml": functions_text(), "abi/errors.yml": errors_text()}
 
 
 def check():
@@ -165,6 +175,12 @@ def check():
 
 
 def write():
+    before, now = (dict(line.split() for line in text.splitlines())
+                   for text in (read("abi/constants.txt"), constants_text()))
+    moved = [f"{name} was {number} and is {now.get(name, 'gone')}; numbers are never reused (abi/POLICY.md)"
+             for name, number in before.items() if now.get(name) != number]
+    if moved:
+        return moved
     for path, text in described().items():
         (ROOT / path).write_text(text, encoding="utf-8")
     return []

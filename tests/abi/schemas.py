@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Compares the schemas of documents with the released ones, abi/schemas/baseline/NAME.bfbs: what an older library wrote
+stays readable, and what a newer one writes can be read by an older. flatc --conform sees moved and retyped fields; the
+reader below sees what it lets pass: names, members of enumerations, identifiers, and fields made required.
+
+usage: schemas.py check FLATC     the schemas only add to the baseline
+       schemas.py write FLATC     the same, and then the schemas are the baseline
+"""
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCHEMAS = ROOT / "abi/schemas"
+BASELINE = SCHEMAS / "baseline"
+
+
+class Table:
+    """A table of a FlatBuffers document, with fields by number."""
+
+    def __init__(self, data, place):
+        self.data, self.place = data, place
+        self.fields = place - struct.unpack_from("<i", data, place)[0]
+
+    def at(self, number):
+        """Where field `number` lies; None when it is absent."""
+        size, = struct.unpack_from("<H", self.data, self.fields)
+        offset = struct.unpack_from("<H", self.data, self.fields + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
+        return self.place + offset if offset else None
+
+    def number(self, number, form="<B"):
+        place = self.at(number)
+        return struct.unpack_from(form, self.data, place)[0] if place else 0
+
+    def follow(self, place):
+        return place + struct.unpack_from("<I", self.data, place)[0]
+
+    def text(self, number):
+        place = self.at(number)
+        if place is None:
+            return ""
+        place = self.follow(place)
+        size, = struct.unpack_from("<I", self.data, place)
+        return self.data[place + 4:place + 4 + size].decode()
+
+    def table(self, number):
+        place = self.at(number)
+        return Table(self.data, self.follow(place)) if place else None
+
+    def tables(self, number):
+        place = self.at(number)
+        if place is None:
+            return []
+        place = self.follow(place)
+        count, = struct.unpack_from("<I", self.data, place)
+        return [Table(self.data, self.follow(place + 4 + 4 * i)) for i in range(count)]
+
+
+def facts_of(path):
+    """What a compiled schema promises, as names and values. Field numbers are those of FlatBuffers' reflection.fbs."""
+    data = path.read_bytes()
+    if data[4:8] != b"BFBS":
+        sys.exit(f"{path} is no compiled schema")
+    schema, facts = Table(data, struct.unpack_from("<I", data)[0]), {}
+    facts["file identifier"] = schema.text(2)
+    facts["root type"] = schema.table(4).text(0)
+    for table in schema.tables(0):
+        name = table.text(0)
+        facts[f"{name} is a struct"] = table.number(2)
+        for field in table.tables(1):
+            kind, key = field.table(1), f"{name}.{field.text(0)}"
+            facts[key] = tuple(kind.number(i) for i in (0, 1)) + (field.number(2, "<H"), field.number(4, "<q"),
+                                                                 field.number(5, "<d"))
+            facts[f"{key} is required"] = field.number(7)
+    for enumeration in schema.tables(1):
+        for value in enumeration.tables(1):
+            facts[f"{enumeration.text(0)}.{value.text(0)}"] = value.number(1, "<q")
+    return facts
+
+
+def problems_of(flatc, schema, compiled):
+    old = BASELINE / (schema.stem + ".bfbs")
+    if not old.exists():
+        return [f"{old.relative_to(ROOT)} is missing: a new schema is written down by scripts/regenerate.sh --baseline"]
+    done = subprocess.run([flatc, "--conform", old, schema], capture_output=True, text=True)
+    found = [done.stdout + done.stderr] if done.returncode else []
+    before, now = facts_of(old), facts_of(compiled)
+    found += [f"{schema.name}: {fact} was {value} and is {now.get(fact, 'gone')}" for fact, value in before.items()
+              if now.get(fact) != value]
+    # A new table may require what it likes.
+    found += [f"{schema.name}: {fact}, which older documents lack" for fact, value in now.items()
+              if fact.endswith(" is required") and value and fact not in before and
+              f"{fact.rsplit('.', 1)[0]} is a struct" in before]
+    return found
+
+
+def main(command, flatc):
+    schemas = sorted(SCHEMAS.glob("*.fbs"))
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([flatc, "--binary", "--schema", "-o", directory, *schemas], check=True)
+        compiled = {schema: pathlib.Path(directory) / (schema.stem + ".bfbs") for schema in schemas}
+        found = [p for schema in schemas for p in problems_of(flatc, schema, compiled[schema])
+                 if command == "check" or "is missing" not in p]
+        found += [f"{path.name} has no schema any more" for path in BASELINE.glob("*.bfbs")
+                  if not (SCHEMAS / (path.stem + ".fbs")).exists()]
+        if command == "write" and not found:
+            BASELINE.mkdir(exist_ok=True)
+            for path in compiled.values():
+                (BASELINE / path.name).write_bytes(path.read_bytes())
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found or not schemas else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("check", "write"):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
