@@ -66,7 +66,18 @@ def static(host):
         needed = run("readelf", "-d", directory / name)
         if "librl" in needed or "libdnnl" not in needed:
             sys.exit(f"{name} is not linked with librl.a and shared libraries for the rest:\n{needed}")
+    cpp_host(host)
     return directory
+
+
+def cpp_host(host):
+    """A C++ program, which has symbols that librl has too, with librl.a by pkg-config."""
+    host.needs("pkg-config")
+    flags = run("pkg-config", "--cflags", "--libs", "--static", "rl", env=host.env).split()
+    run("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", host.source / "tests/package/cpp_host.cc", "-o",
+        host.out / "cpp_host", *("-l:librl.a" if flag == "-lrl" else flag for flag in flags))
+    run(host.out / "cpp_host")
+    print("cpp_host: passed")
 
 
 def python(host):
