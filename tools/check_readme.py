@@ -10,7 +10,7 @@ LANGUAGES = "c|go|python|rust"
 
 def problems_of(root, page):
     text = (root / page).read_text(encoding="utf-8")
-    blocks = re.findall(rf"\[(examples/[^\]]+)\][^`]*\n\n```(?:{LANGUAGES})\n(.*?)\n```", text, re.S)
+    blocks = re.findall(rf"\[(examples/[^\]]+)\](?:(?!\n\n|\[).)*\n\n```(?:{LANGUAGES})\n(.*?)\n```", text, re.S)
     for name, code in blocks:
         if code not in (root / name).read_text(encoding="utf-8"):
             yield f"{page}: the code quoted from {name} is not in it any more: {code.splitlines()[0]}"
