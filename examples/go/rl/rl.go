@@ -50,6 +50,10 @@ func incompatible(header, library uint32) error {
 		header>>16, header&0xffff, library>>16, library&0xffff)
 }
 
+// Handles of rl.h are tokens, not addresses. A *C.rl_model may hold one all the same: its type is
+// incomplete, and the collector does not follow pointers to such types. An object keeps its token
+// after Close, since librl tells a dead one from a live one.
+
 // backstop ends an object that nobody closed and nobody can reach. Ending one may wait for a
 // step, so it has a goroutine of its own.
 func backstop[T any](object *T, end func(*T)) *T {
