@@ -9,8 +9,9 @@
 //   - A failure is an *Error, which errors.As finds; errors.Is compares it with a Code such as
 //     ErrNotFound. ErrTimeout, ErrDone and ErrInterrupted are results: plain Codes.
 //   - What librl hands out is copied into Go's memory and stays valid.
-//   - Calls that wait take a context. When it is done, librl's own call to end the wait is made,
-//     the wait is joined, and the result is ctx.Err().
+//   - Pipeline.Next, Pipeline.Events and Engine.Run take a context. When it is done, librl's own
+//     call to end the wait is made, the wait is joined, and the result is ctx.Err(). Other calls
+//     that wait take a time, of which one below 0 has no end.
 //   - Functions that librl calls may panic: the panic is the Cause of an *Error.
 //
 // All of it may be called from every goroutine, also at once, but not inside a function that librl
