@@ -269,6 +269,8 @@ constexpr OptionChoice kChoices_pipeline_mode[] = {
 constexpr OptionChoice kChoices_runtime_device[] = {
     {"cpu",
      "The cores of this machine."},
+    {"cuda",
+     "A GPU of NVIDIA."},
 };
 constexpr OptionChoice kChoices_runtime_log_level[] = {
     {"off",
@@ -1428,9 +1430,9 @@ constexpr OptionInfo kOptions[] = {
     {"runtime.device", OptionType::kEnum, "cpu",
      {},
      {},
-     false, false, kChoices_runtime_device, 1, "",
+     false, false, kChoices_runtime_device, 2, "",
      "Device that holds weights and computes.",
-     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "0.1.0", OptionWhen::kCreate, true, false, "cuda: unavailable, because this build has no CUDA device code",
      "librl"},
     {"runtime.experiment", OptionType::kString, "",
      {},

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes the tables from which the tests call every function of rl.h, so that none can be left out.
 
-usage: calls.py calls|statuses OUT.inc
+usage: calls.py calls|statuses|names OUT.inc
   calls     a row for each function: thread tag, parameters and a call; from rl.h, abi/functions.yml, abi/layout.c
   statuses  a row for each status code; from abi/errors.yml
+  names     RL_FUNCTION(name) for each function; from rl.h
 """
 import pathlib
 import re
@@ -103,7 +104,13 @@ def statuses():
     return "".join(f'{{"{name}", {value}}},\n' for name, value in rows)
 
 
+def names():
+    return "".join(f"RL_FUNCTION({f.name})\n" for f in header.functions())
+
+
+TABLES = {"calls": calls, "statuses": statuses, "names": names}
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("calls", "statuses"):
+    if len(sys.argv) != 3 or sys.argv[1] not in TABLES:
         sys.exit(__doc__)
-    pathlib.Path(sys.argv[2]).write_text({"calls": calls, "statuses": statuses}[sys.argv[1]](), encoding="utf-8")
+    pathlib.Path(sys.argv[2]).write_text(TABLES[sys.argv[1]](), encoding="utf-8")

@@ -4,10 +4,11 @@
 usage: header.py COMMAND [ARGUMENT]
   check             symbols.txt, constants.txt, functions.yml and errors.yml of abi/ say what rl.h declares
   write             writes them; a constant that was written before keeps its number
-  references OUT.c  writes a C program that refers to every function and checks every constant
+  references OUT.c [HEADER]  writes a C program that refers to every function and checks every constant
   exported LIBRARY  the library defines the symbols of abi/symbols.txt, with their version, and no other
   needed LIBRARY    the library needs the libraries of the list below and no other
   imports LIBRARY   the library imports nothing that prints, ends the process or changes what belongs to the host
+  floor LIBRARY     the library asks for no newer version of the C and C++ run time than the list below says
 """
 import pathlib
 import re
@@ -33,6 +34,9 @@ FORBIDDEN = {
     "starts a process": "fork vfork execve execv execvp posix_spawn posix_spawnp system popen",
     "opens a connection": "socket connect bind listen accept getaddrinfo",
 }
+# The newest versions of the run time that librl.so may ask for. It starts on every system that has them, which Debian 12
+# and Ubuntu 22.04 are; a newer function of the run time moves the floor for every host.
+FLOOR = {"GLIBC": "2.34", "GLIBCXX": "3.4.30", "CXXABI": "1.3.13", "GCC": "3.4"}
 SKIPPED = 77  # of a test that does not apply; SKIP_RETURN_CODE of ctest
 
 
@@ -186,7 +190,9 @@ def write():
     return []
 
 
-def references(path):
+def references(path, header=HEADER):
+    global HEADER
+    HEADER = pathlib.Path(header)
     names = [f.name for f in functions()]
     calls = ",\n".join(f"    (rl_any_fn){n}" for n in names)
     rows = ",\n".join(f'    {{"{n}", (int64_t){n}}}' for n in constants())
@@ -244,6 +250,25 @@ def imports(library):
             if n in seen] if seen else ["nm names no imported symbol at all"]
 
 
+def version(text):
+    return tuple(int(part) for part in text.split("."))
+
+
+def floor(library):
+    skip_if_sanitized(library)
+    out = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
+    newest = {node: (0,) for node in FLOOR}
+    for node, number in re.findall(r"\*UND\*.*\(?\b([A-Z]+)_([0-9.]+)\)? ", out):
+        if node in FLOOR:
+            newest[node] = max(newest[node], version(number))
+    problems = [f"objdump names no version {node}" for node, number in newest.items() if number == (0,)]
+    for node, number in newest.items():
+        print(f"{node}_{'.'.join(map(str, number))}, at most {FLOOR[node]}")
+        if number > version(FLOOR[node]):
+            problems.append(f"{library} needs {node}_{'.'.join(map(str, number))}; the floor is {FLOOR[node]}")
+    return problems
+
+
 def needed(library):
     out = skip_if_sanitized(library)
     names = re.findall(r"\(NEEDED\).*\[(.*)\]", out)
@@ -256,7 +281,7 @@ def needed(library):
 
 
 COMMANDS = {"check": check, "write": write, "references": references, "exported": exported, "needed": needed,
-            "imports": imports}
+            "imports": imports, "floor": floor}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:

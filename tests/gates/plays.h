@@ -1,0 +1,58 @@
+// The work of the four example programs on a tiny model, as functions that end by themselves when
+// a call fails: hello, generate, train_step and grpo. Whatever happens, every handle that a play
+// made has ended when it returns.
+#pragma once
+#include <cstdio>
+#include <exception>
+#include <span>
+#include <string>
+
+#include "gates/api.h"
+
+namespace gates {
+
+// Where a play finds its model (a GGUF file with a tokenizer) and may write; dir exists.
+struct Place {
+  std::string model, dir;
+};
+
+// The first call that failed; text is the error's summary.
+struct Failure {
+  rl_status status;
+  std::string function, text;
+};
+
+// Returns a digest of what the library computed; throws Failure.
+using PlayFn = uint64_t (*)(const Api&, const Place&);
+
+uint64_t play_hello(const Api& rl, const Place& place);
+uint64_t play_generate(const Api& rl, const Place& place);
+// Draw, put, save and load a buffer file, take, train, publish, save the model.
+uint64_t play_train_step(const Api& rl, const Place& place);
+// Two steps of the loop with evaluation, metrics, trace, checkpoints and report; goes on from the
+// newest checkpoint of place.dir when there is one.
+uint64_t play_grpo(const Api& rl, const Place& place);
+
+struct Play {
+  const char* name;
+  PlayFn run;
+};
+std::span<const Play> plays();
+
+// Writes the data files that play_grpo reads.
+void prepare(const Place& place);
+
+// The result of main: that of body, or 1 after telling what it threw.
+template <typename Body>
+int reported(Body body) {
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    std::printf("%s: %s\n", failure.function.c_str(), failure.text.c_str());
+  } catch (const std::exception& e) {
+    std::printf("%s\n", e.what());
+  }
+  return 1;
+}
+
+}  // namespace gates
