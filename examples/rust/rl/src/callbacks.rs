@@ -30,10 +30,13 @@ pub unsafe extern "C" fn drop_box<F>(user_data: *mut c_void) {
     });
 }
 
-/// Runs `work` and keeps its panic; None for that.
+/// Runs `work` and keeps its panic at the border; None for that.
 pub fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        std::mem::forget(payload); // its drop could panic again
+        // What was thrown may panic when dropped, and what that throws is kept for ever.
+        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(second);
+        }
         None
     })
 }

@@ -22,8 +22,7 @@ macro_rules! handle {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: the handle is this object's alone, and its functions take dead handles
-                // too.
+                // SAFETY: the handle is this object's alone, and a dead one does no harm.
                 unsafe { crate::sys::$end(self.raw) }
             }
         }

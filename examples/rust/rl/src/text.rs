@@ -50,7 +50,8 @@ pub unsafe fn counted<'a>(data: *const c_char, len: usize, what: &str) -> Result
         .map_err(|e| Error::of_host(Status::Internal, what, &format!("{what} is not UTF-8: {e}")))
 }
 
-/// Text of librl that ends with NUL; empty for NULL.
+/// Text of librl that ends with NUL; empty for NULL, and for what is not UTF-8, which librl never
+/// returns.
 ///
 /// # Safety
 /// `text` is NULL or points to NUL-terminated text that lives for `'a`.

@@ -88,6 +88,22 @@ fn panic_in_an_advantage_fails_the_step_and_the_next_function_works() {
     assert_eq!(step.metric("critic/advantages/mean").unwrap(), 0.5);
 }
 
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("on purpose, again");
+    }
+}
+
+#[test]
+fn panic_that_panics_when_dropped_stops_too() {
+    let (engine, trainer) = trainer("algo.advantage");
+    trainer.set_advantage(|_, _| std::panic::panic_any(PanicsWhenDropped)).unwrap();
+    let error = trainer.step(&scored_group(&engine), None).unwrap_err();
+    assert_eq!(error.status, rl::Status::Cancelled);
+}
+
 #[test]
 fn function_that_says_no_fails_the_step() {
     let (engine, trainer) = trainer("algo.advantage");
