@@ -531,8 +531,8 @@ enum {
 typedef struct rl_plan_item {
   size_t struct_size;
   const char* name;  /* owner: the plan */
-  const char* phase; /* when the bytes are in use: "always", "rollout", "train", "critic" or
-                        "reward"; owner: the plan */
+  const char* phase; /* when the bytes are in use: "always", "rollout", "train", "critic",
+                        "reward" or "teacher"; owner: the plan */
   uint64_t bytes;
   int32_t kind; /* RL_PLAN_ARENA or RL_PLAN_PART */
   int32_t reserved;
@@ -1385,6 +1385,14 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * log-probs are not read then; a sample that has no other half is RL_FAILED_PRECONDITION, and given
  * advantages are RL_CONFLICT. dpo has the metrics "rewards/chosen", "rewards/rejected",
  * "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected" and "nll_loss".
+ *
+ * With algo.objective = distill the policy learns from a teacher too, a frozen model of the same
+ * vocabulary (model.teacher_path) that is forwarded over the samples at their temperatures. With p
+ * and q their distributions of a token: algo.distill.kl = sampled takes algo.distill.coef
+ * (log p - log q) of the drawn id off A; forward, reverse and mixed add algo.distill.coef times
+ * KL(q, p), KL(p, q) or a mean of divergences from their mixture to the loss. "actor/distill_kl"
+ * (nats) is the mean over trained tokens. With algo.distill.rewards = false A is 0 before that, and
+ * given advantages are RL_CONFLICT.
  *
  * Gradients are clipped to the global norm optimizer.grad_clip and go to AdamW with decoupled
  * weight decay (arXiv 1711.05101). A step whose loss or norm is not finite leaves the weights and

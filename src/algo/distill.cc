@@ -15,35 +15,62 @@ constexpr std::array<Choice<DistillKl>, 3> kKls{{
     {DistillKl::kMixed, "mixed"},
 }};
 
-// sum a (log a - log b), with 0 log 0 = 0.
-double kl(std::span<const double> log_a, std::span<const double> log_b) {
-  double sum = 0;
-  for (size_t i = 0; i < log_a.size(); ++i) {
-    if (!std::isinf(log_a[i])) sum += std::exp(log_a[i]) * (log_a[i] - log_b[i]);
+// log m - log p and log m - log q of the mixture m = beta q + (1 - beta) p. Both are 0 exactly
+// where p is q, and no exponential overflows.
+struct Mixture {
+  double over_p, over_q;
+};
+Mixture mixture(double beta, double log_p, double log_q) {
+  const double gap = log_q - log_p;
+  const double less = std::expm1(-std::abs(gap));
+  if (gap > 0) {
+    const double over_q = std::log1p((1 - beta) * less);
+    return {over_q + gap, over_q};
   }
-  return sum;
+  const double over_p = std::log1p(beta * less);
+  return {over_p, over_p - gap};
 }
 
-// Log-probs of the mixture; -inf where both are.
-double log_mixture(double beta, double log_p, double log_q) {
-  return std::log(beta * std::exp(log_q) + (1 - beta) * std::exp(log_p));
+struct RowSums {
+  double value;  // of the loss
+  double own;    // sum p (log p - log b), b = q or m, which the derivative takes off
+};
+
+// log_p and log_q are functions of the id. A NaN is passed on; probability 0 adds nothing.
+template <typename P, typename Q>
+RowSums row_sums(const DistillParams& params, size_t n, const P& log_p, const Q& log_q) {
+  double from_p = 0, from_q = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double lp = log_p(i), lq = log_q(i);
+    if (params.kind == DistillKl::kForward) {
+      const double q = std::exp(lq);
+      if (q != 0) from_q += q * (lq - lp);
+      continue;
+    }
+    const double p = std::exp(lp);
+    if (params.kind == DistillKl::kReverse) {
+      if (p != 0) from_p += p * (lp - lq);
+      continue;
+    }
+    const Mixture m = mixture(params.beta, lp, lq);
+    const double q = std::exp(lq);
+    if (p != 0) from_p -= p * m.over_p;
+    if (q != 0) from_q -= q * m.over_q;
+  }
+  switch (params.kind) {
+    case DistillKl::kForward: return {from_q, 0};
+    case DistillKl::kReverse: return {from_p, from_p};
+    case DistillKl::kMixed: break;
+  }
+  return {params.beta * from_q + (1 - params.beta) * from_p, from_p};
 }
 
-double mixed(double beta, std::span<const double> log_p, std::span<const double> log_q,
-             double scale, std::span<double> gradient) {
-  double from_p = 0;
-  double from_q = 0;
-  for (size_t i = 0; i < log_p.size(); ++i) {
-    const double log_m = log_mixture(beta, log_p[i], log_q[i]);
-    if (!std::isinf(log_p[i])) from_p += std::exp(log_p[i]) * (log_p[i] - log_m);
-    if (!std::isinf(log_q[i])) from_q += std::exp(log_q[i]) * (log_q[i] - log_m);
-  }
-  for (size_t i = 0; i < log_p.size(); ++i) {
-    if (std::isinf(log_p[i])) continue;
-    const double log_m = log_mixture(beta, log_p[i], log_q[i]);
-    gradient[i] += scale * (1 - beta) * std::exp(log_p[i]) * (log_p[i] - log_m - from_p);
-  }
-  return beta * from_q + (1 - beta) * from_p;
+double derivative(const DistillParams& params, double own, double log_p, double log_q) {
+  const double p = std::exp(log_p);
+  if (params.kind == DistillKl::kForward) return p - std::exp(log_q);
+  if (p == 0) return 0;
+  if (params.kind == DistillKl::kReverse) return p * (log_p - log_q - own);
+  return (1 - params.beta) * p * (-mixture(params.beta, log_p, log_q).over_p - own);
 }
 
 }  // namespace
@@ -63,23 +90,30 @@ double distill_row(const DistillParams& params, std::span<const double> log_p,
   validate(params);
   require_same_size("teacher_log_probs", log_q.size(), log_p.size());
   require_same_size("gradient", gradient.size(), log_p.size());
-  if (params.kind == DistillKl::kMixed) return mixed(params.beta, log_p, log_q, scale, gradient);
-  const bool forward = params.kind == DistillKl::kForward;
-  const double value = forward ? kl(log_q, log_p) : kl(log_p, log_q);
-  if (!std::isfinite(value)) {
+  const auto p = [&](size_t i) { return log_p[i]; };
+  const auto q = [&](size_t i) { return log_q[i]; };
+  const RowSums sums = row_sums(params, log_p.size(), p, q);
+  if (!std::isfinite(sums.value)) {
     throw Error(Code::kNonFinite, str("the ", distill_kl_name(params.kind),
                                       " KL of student and teacher is not finite"))
         .with_key("algo.distill.kl");
   }
   for (size_t i = 0; i < log_p.size(); ++i) {
-    const double p = std::exp(log_p[i]);
-    if (forward) {
-      gradient[i] += scale * (p - std::exp(log_q[i]));
-    } else if (p > 0) {
-      gradient[i] += scale * p * (log_p[i] - log_q[i] - value);
-    }
+    gradient[i] += scale * derivative(params, sums.own, log_p[i], log_q[i]);
   }
-  return value;
+  return sums.value;
+}
+
+double distill_logits(const DistillParams& params, const DistillLogits& rows, double scale) {
+  require_same_size("teacher", rows.teacher.size(), rows.student.size());
+  // Rounded to float as a log-prob is.
+  const auto p = [&](size_t i) -> double { return rows.student[i] - rows.student_lse; };
+  const auto q = [&](size_t i) -> double { return rows.teacher[i] - rows.teacher_lse; };
+  const RowSums sums = row_sums(params, rows.student.size(), p, q);
+  for (size_t i = 0; i < rows.student.size(); ++i) {
+    rows.teacher[i] = static_cast<float>(scale * derivative(params, sums.own, p(i), q(i)));
+  }
+  return sums.value;
 }
 
 double distill_top(std::span<const float> log_p, std::span<const float> log_q, double scale,

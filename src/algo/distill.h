@@ -24,7 +24,7 @@ DistillKl parse_distill_kl(std::string_view text);  // key algo.distill.kl
 
 struct DistillParams {
   DistillKl kind = DistillKl::kReverse;
-  double beta = 0.5;  // read by mixed
+  double beta = 0.5;  // algo.distill.beta, read by mixed
 };
 // Throws Error(kOutOfRange) naming the option.
 void validate(const DistillParams& params);
@@ -35,6 +35,17 @@ void validate(const DistillParams& params);
 double distill_row(const DistillParams& params, std::span<const double> student_log_probs,
                    std::span<const double> teacher_log_probs, double scale,
                    std::span<double> gradient);
+
+// The same of one row of two heads, log p_i = student[i] - student_lse and log q_i likewise, in
+// place: scale * d replaces the teacher's logits. Equal rows give 0 and gradients of 0 exactly. What
+// is not finite is returned as it is.
+struct DistillLogits {
+  std::span<const float> student;
+  float student_lse;
+  std::span<float> teacher;
+  float teacher_lse;
+};
+double distill_logits(const DistillParams& params, const DistillLogits& rows, double scale);
 
 // Adds scale * derivative, -scale * q_i, to gradient.
 double distill_top(std::span<const float> student_log_probs,

@@ -2,7 +2,7 @@
 //
 //   rl       a policy loss over advantages of rewards (algo/policy_loss.h)
 //   sft      -log p of the tokens of given answers (algo/loss_agg.h for weights)
-//   distill  as rl, with advantages that follow a teacher (algo/distill.h)
+//   distill  as rl, with advantages or a loss that follow a teacher (algo/distill.h)
 //   dpo      a preference loss over pairs of given answers (algo/preference.h)
 #pragma once
 #include <cstdint>

@@ -158,6 +158,8 @@ constexpr OptionCondition kConditions_18[] = {
      "sft", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
+    {"algo.distill.rewards", OptionCondition::kIs,
+     "true", "", ""},
 };
 constexpr OptionCondition kConditions_19[] = {
     {"algo.clip_cov_high", OptionCondition::kChanged,
@@ -328,48 +330,78 @@ constexpr OptionCondition kConditions_39[] = {
      "gae", "", ""},
 };
 constexpr OptionCondition kConditions_40[] = {
+    {"algo.distill.beta", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.distill.kl", OptionCondition::kIsNot,
+     "mixed", "", ""},
+};
+constexpr OptionCondition kConditions_41[] = {
     {"algo.distill.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_41[] = {
+constexpr OptionCondition kConditions_42[] = {
+    {"algo.distill.kl", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_43[] = {
+    {"algo.distill.rewards", OptionCondition::kIs,
+     "false", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_44[] = {
+    {"algo.distill.rewards", OptionCondition::kIs,
+     "false", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "reward", "", ""},
+};
+constexpr OptionCondition kConditions_45[] = {
+    {"algo.distill.rewards", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_46[] = {
     {"algo.dpo.beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_42[] = {
+constexpr OptionCondition kConditions_47[] = {
     {"algo.dpo.ipo", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_43[] = {
+constexpr OptionCondition kConditions_48[] = {
     {"algo.dpo.label_smoothing", OptionCondition::kChanged,
      "", "", ""},
     {"algo.dpo.ipo", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_44[] = {
+constexpr OptionCondition kConditions_49[] = {
     {"algo.dpo.label_smoothing", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_45[] = {
+constexpr OptionCondition kConditions_50[] = {
     {"algo.dpo.nll_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_46[] = {
+constexpr OptionCondition kConditions_51[] = {
     {"algo.dro_beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dro", "", ""},
 };
-constexpr OptionCondition kConditions_47[] = {
+constexpr OptionCondition kConditions_52[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -377,7 +409,7 @@ constexpr OptionCondition kConditions_47[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_48[] = {
+constexpr OptionCondition kConditions_53[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -385,7 +417,7 @@ constexpr OptionCondition kConditions_48[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_49[] = {
+constexpr OptionCondition kConditions_54[] = {
     {"algo.entropy_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -393,13 +425,13 @@ constexpr OptionCondition kConditions_49[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_50[] = {
+constexpr OptionCondition kConditions_55[] = {
     {"algo.gae_masked", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_51[] = {
+constexpr OptionCondition kConditions_56[] = {
     {"algo.gamma", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -409,7 +441,7 @@ constexpr OptionCondition kConditions_51[] = {
     {"algo.kl.spread", OptionCondition::kIs,
      "sample", "", ""},
 };
-constexpr OptionCondition kConditions_52[] = {
+constexpr OptionCondition kConditions_57[] = {
     {"algo.gdpo_weights", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -417,97 +449,97 @@ constexpr OptionCondition kConditions_52[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_53[] = {
+constexpr OptionCondition kConditions_58[] = {
     {"algo.gspo_gradient", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "gspo", "", ""},
 };
-constexpr OptionCondition kConditions_54[] = {
+constexpr OptionCondition kConditions_59[] = {
     {"algo.kl.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_55[] = {
+constexpr OptionCondition kConditions_60[] = {
     {"algo.kl.controller", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_56[] = {
+constexpr OptionCondition kConditions_61[] = {
     {"algo.kl.estimator", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_57[] = {
+constexpr OptionCondition kConditions_62[] = {
     {"algo.kl.horizon", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_58[] = {
+constexpr OptionCondition kConditions_63[] = {
     {"algo.kl.ratio", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "loss", "", ""},
 };
-constexpr OptionCondition kConditions_59[] = {
+constexpr OptionCondition kConditions_64[] = {
     {"algo.kl.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.ratio", OptionCondition::kIsNot,
      "gradient", "", ""},
 };
-constexpr OptionCondition kConditions_60[] = {
+constexpr OptionCondition kConditions_65[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_61[] = {
+constexpr OptionCondition kConditions_66[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_62[] = {
+constexpr OptionCondition kConditions_67[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_63[] = {
+constexpr OptionCondition kConditions_68[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_64[] = {
+constexpr OptionCondition kConditions_69[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "reward", "", ""},
 };
-constexpr OptionCondition kConditions_65[] = {
+constexpr OptionCondition kConditions_70[] = {
     {"algo.kl.target", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_66[] = {
+constexpr OptionCondition kConditions_71[] = {
     {"algo.kl.value_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_67[] = {
+constexpr OptionCondition kConditions_72[] = {
     {"algo.kl.where", OptionCondition::kIs,
      "reward", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_68[] = {
+constexpr OptionCondition kConditions_73[] = {
     {"algo.kl.where", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -515,43 +547,43 @@ constexpr OptionCondition kConditions_68[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_69[] = {
+constexpr OptionCondition kConditions_74[] = {
     {"algo.kl_cov_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_70[] = {
+constexpr OptionCondition kConditions_75[] = {
     {"algo.lambda", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_71[] = {
+constexpr OptionCondition kConditions_76[] = {
     {"algo.loss_agg", OptionCondition::kIs,
      "seq_mean_token_sum_norm", "", ""},
     {"algo.loss_scale_factor", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_72[] = {
+constexpr OptionCondition kConditions_77[] = {
     {"algo.loss_agg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_73[] = {
+constexpr OptionCondition kConditions_78[] = {
     {"algo.loss_scale_factor", OptionCondition::kChanged,
      "", "", ""},
     {"algo.loss_agg", OptionCondition::kIsNot,
      "seq_mean_token_sum_norm", "", ""},
 };
-constexpr OptionCondition kConditions_74[] = {
+constexpr OptionCondition kConditions_79[] = {
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
     {"model.teacher_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_75[] = {
+constexpr OptionCondition kConditions_80[] = {
     {"algo.policy_loss", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -559,7 +591,7 @@ constexpr OptionCondition kConditions_75[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_76[] = {
+constexpr OptionCondition kConditions_81[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -567,7 +599,7 @@ constexpr OptionCondition kConditions_76[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_77[] = {
+constexpr OptionCondition kConditions_82[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -577,7 +609,7 @@ constexpr OptionCondition kConditions_77[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dppo_kl", "", ""},
 };
-constexpr OptionCondition kConditions_78[] = {
+constexpr OptionCondition kConditions_83[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -585,55 +617,55 @@ constexpr OptionCondition kConditions_78[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_79[] = {
+constexpr OptionCondition kConditions_84[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gmpo", "", ""},
 };
-constexpr OptionCondition kConditions_80[] = {
+constexpr OptionCondition kConditions_85[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gpg", "", ""},
 };
-constexpr OptionCondition kConditions_81[] = {
+constexpr OptionCondition kConditions_86[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_82[] = {
+constexpr OptionCondition kConditions_87[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_83[] = {
+constexpr OptionCondition kConditions_88[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_84[] = {
+constexpr OptionCondition kConditions_89[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_85[] = {
+constexpr OptionCondition kConditions_90[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_86[] = {
+constexpr OptionCondition kConditions_91[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_87[] = {
+constexpr OptionCondition kConditions_92[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.clip_low", OptionCondition::kIs,
@@ -641,7 +673,7 @@ constexpr OptionCondition kConditions_87[] = {
     {"algo.reward.clip_high", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_88[] = {
+constexpr OptionCondition kConditions_93[] = {
     {"algo.reward.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -649,7 +681,7 @@ constexpr OptionCondition kConditions_88[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_89[] = {
+constexpr OptionCondition kConditions_94[] = {
     {"algo.reward.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -657,11 +689,11 @@ constexpr OptionCondition kConditions_89[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_90[] = {
+constexpr OptionCondition kConditions_95[] = {
     {"algo.reward.clip_low", OptionCondition::kAbove,
      "", "algo.reward.clip_high", ""},
 };
-constexpr OptionCondition kConditions_91[] = {
+constexpr OptionCondition kConditions_96[] = {
     {"algo.reward.normalize", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -669,7 +701,7 @@ constexpr OptionCondition kConditions_91[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_92[] = {
+constexpr OptionCondition kConditions_97[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -677,17 +709,17 @@ constexpr OptionCondition kConditions_92[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_93[] = {
+constexpr OptionCondition kConditions_98[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_94[] = {
+constexpr OptionCondition kConditions_99[] = {
     {"algo.reward.overlong_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.overlong_buffer", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_95[] = {
+constexpr OptionCondition kConditions_100[] = {
     {"algo.reward.truncation_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -695,25 +727,25 @@ constexpr OptionCondition kConditions_95[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_96[] = {
+constexpr OptionCondition kConditions_101[] = {
     {"algo.sapo_tau_neg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_97[] = {
+constexpr OptionCondition kConditions_102[] = {
     {"algo.sapo_tau_pos", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_98[] = {
+constexpr OptionCondition kConditions_103[] = {
     {"algo.value_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_99[] = {
+constexpr OptionCondition kConditions_104[] = {
     {"algo.whiten", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -721,213 +753,213 @@ constexpr OptionCondition kConditions_99[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_100[] = {
+constexpr OptionCondition kConditions_105[] = {
     {"checkpoint.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_101[] = {
+constexpr OptionCondition kConditions_106[] = {
     {"checkpoint.keep_last", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_102[] = {
+constexpr OptionCondition kConditions_107[] = {
     {"checkpoint.resume", OptionCondition::kIs,
      "auto", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_103[] = {
+constexpr OptionCondition kConditions_108[] = {
     {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_104[] = {
-    {"critic.max_tokens_per_device", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "gae", "", ""},
-};
-constexpr OptionCondition kConditions_105[] = {
-    {"critic.max_tokens_per_device", OptionCondition::kChanged,
-     "", "", ""},
-    {"trainer.dynamic_batching", OptionCondition::kIs,
-     "false", "", ""},
-};
-constexpr OptionCondition kConditions_106[] = {
-    {"critic.micro_batch_size", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "gae", "", ""},
-};
-constexpr OptionCondition kConditions_107[] = {
-    {"critic.micro_batch_size", OptionCondition::kChanged,
-     "", "", ""},
-    {"trainer.dynamic_batching", OptionCondition::kIs,
-     "true", "", ""},
-};
-constexpr OptionCondition kConditions_108[] = {
-    {"critic.optimizer.grad_clip", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "gae", "", ""},
-};
 constexpr OptionCondition kConditions_109[] = {
-    {"critic.optimizer.lr", OptionCondition::kChanged,
+    {"critic.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
 constexpr OptionCondition kConditions_110[] = {
+    {"critic.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_111[] = {
+    {"critic.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_112[] = {
+    {"critic.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_113[] = {
+    {"critic.optimizer.grad_clip", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_114[] = {
+    {"critic.optimizer.lr", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_115[] = {
     {"critic.optimizer.weight_decay", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_111[] = {
+constexpr OptionCondition kConditions_116[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_112[] = {
+constexpr OptionCondition kConditions_117[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_113[] = {
+constexpr OptionCondition kConditions_118[] = {
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
     {"engine.max_model_len", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_114[] = {
+constexpr OptionCondition kConditions_119[] = {
     {"engine.graph_batch_sizes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_115[] = {
+constexpr OptionCondition kConditions_120[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_116[] = {
+constexpr OptionCondition kConditions_121[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kChanged,
      "", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_117[] = {
+constexpr OptionCondition kConditions_122[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_118[] = {
+constexpr OptionCondition kConditions_123[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_119[] = {
+constexpr OptionCondition kConditions_124[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_120[] = {
+constexpr OptionCondition kConditions_125[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_121[] = {
+constexpr OptionCondition kConditions_126[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_122[] = {
+constexpr OptionCondition kConditions_127[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_123[] = {
+constexpr OptionCondition kConditions_128[] = {
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_124[] = {
+constexpr OptionCondition kConditions_129[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_125[] = {
+constexpr OptionCondition kConditions_130[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_126[] = {
+constexpr OptionCondition kConditions_131[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_127[] = {
+constexpr OptionCondition kConditions_132[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_128[] = {
+constexpr OptionCondition kConditions_133[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_129[] = {
+constexpr OptionCondition kConditions_134[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_130[] = {
+constexpr OptionCondition kConditions_135[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_131[] = {
+constexpr OptionCondition kConditions_136[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_132[] = {
+constexpr OptionCondition kConditions_137[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_133[] = {
+constexpr OptionCondition kConditions_138[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_134[] = {
+constexpr OptionCondition kConditions_139[] = {
     {"model.critic_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_135[] = {
+constexpr OptionCondition kConditions_140[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -935,49 +967,49 @@ constexpr OptionCondition kConditions_135[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_136[] = {
+constexpr OptionCondition kConditions_141[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.gdpo_weights", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_137[] = {
+constexpr OptionCondition kConditions_142[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_138[] = {
+constexpr OptionCondition kConditions_143[] = {
     {"model.teacher_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_139[] = {
+constexpr OptionCondition kConditions_144[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_140[] = {
+constexpr OptionCondition kConditions_145[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_141[] = {
+constexpr OptionCondition kConditions_146[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_142[] = {
+constexpr OptionCondition kConditions_147[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_143[] = {
+constexpr OptionCondition kConditions_148[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -985,13 +1017,13 @@ constexpr OptionCondition kConditions_143[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_144[] = {
+constexpr OptionCondition kConditions_149[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kIs,
      "true", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_145[] = {
+constexpr OptionCondition kConditions_150[] = {
     {"pipeline.filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -999,35 +1031,35 @@ constexpr OptionCondition kConditions_145[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_146[] = {
+constexpr OptionCondition kConditions_151[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_147[] = {
+constexpr OptionCondition kConditions_152[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_148[] = {
+constexpr OptionCondition kConditions_153[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_149[] = {
+constexpr OptionCondition kConditions_154[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_150[] = {
+constexpr OptionCondition kConditions_155[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_151[] = {
+constexpr OptionCondition kConditions_156[] = {
     {"pipeline.overlong_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1035,7 +1067,7 @@ constexpr OptionCondition kConditions_151[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_152[] = {
+constexpr OptionCondition kConditions_157[] = {
     {"pipeline.repetition_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1043,19 +1075,19 @@ constexpr OptionCondition kConditions_152[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_153[] = {
+constexpr OptionCondition kConditions_158[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_154[] = {
+constexpr OptionCondition kConditions_159[] = {
     {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
      "", "", ""},
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_155[] = {
+constexpr OptionCondition kConditions_160[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1063,19 +1095,19 @@ constexpr OptionCondition kConditions_155[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_156[] = {
+constexpr OptionCondition kConditions_161[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_157[] = {
+constexpr OptionCondition kConditions_162[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_158[] = {
+constexpr OptionCondition kConditions_163[] = {
     {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -1083,13 +1115,13 @@ constexpr OptionCondition kConditions_158[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_159[] = {
+constexpr OptionCondition kConditions_164[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"model.reward_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_160[] = {
+constexpr OptionCondition kConditions_165[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1105,19 +1137,19 @@ constexpr OptionCondition kConditions_160[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_161[] = {
+constexpr OptionCondition kConditions_166[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_162[] = {
+constexpr OptionCondition kConditions_167[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_163[] = {
+constexpr OptionCondition kConditions_168[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1133,7 +1165,7 @@ constexpr OptionCondition kConditions_163[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_164[] = {
+constexpr OptionCondition kConditions_169[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1143,7 +1175,7 @@ constexpr OptionCondition kConditions_164[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_165[] = {
+constexpr OptionCondition kConditions_170[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1155,69 +1187,69 @@ constexpr OptionCondition kConditions_165[] = {
     {"eval.path", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_166[] = {
+constexpr OptionCondition kConditions_171[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_167[] = {
+constexpr OptionCondition kConditions_172[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_168[] = {
+constexpr OptionCondition kConditions_173[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_169[] = {
+constexpr OptionCondition kConditions_174[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_170[] = {
+constexpr OptionCondition kConditions_175[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_171[] = {
+constexpr OptionCondition kConditions_176[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_172[] = {
+constexpr OptionCondition kConditions_177[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_173[] = {
+constexpr OptionCondition kConditions_178[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_174[] = {
+constexpr OptionCondition kConditions_179[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_175[] = {
+constexpr OptionCondition kConditions_180[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_176[] = {
+constexpr OptionCondition kConditions_181[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_177[] = {
+constexpr OptionCondition kConditions_182[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1225,7 +1257,7 @@ constexpr OptionCondition kConditions_177[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_178[] = {
+constexpr OptionCondition kConditions_183[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1233,19 +1265,19 @@ constexpr OptionCondition kConditions_178[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_179[] = {
+constexpr OptionCondition kConditions_184[] = {
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_180[] = {
+constexpr OptionCondition kConditions_185[] = {
     {"trainer.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_181[] = {
+constexpr OptionCondition kConditions_186[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1253,7 +1285,7 @@ constexpr OptionCondition kConditions_181[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_182[] = {
+constexpr OptionCondition kConditions_187[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1261,13 +1293,13 @@ constexpr OptionCondition kConditions_182[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_183[] = {
+constexpr OptionCondition kConditions_188[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.global_batch_size", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_184[] = {
+constexpr OptionCondition kConditions_189[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -1285,13 +1317,13 @@ constexpr OptionCondition kConditions_184[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_185[] = {
+constexpr OptionCondition kConditions_190[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_186[] = {
+constexpr OptionCondition kConditions_191[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -1299,7 +1331,7 @@ constexpr OptionCondition kConditions_186[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_187[] = {
+constexpr OptionCondition kConditions_192[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -1357,7 +1389,7 @@ constexpr OptionRule kRules[] = {
      "empty"},
     {"algo.advantage", "algo.objective", kConditions_17, 3,
      "algo.advantage = {algo.advantage} has no effect while algo.objective is {algo.objective}"},
-    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_18, 7,
+    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_18, 8,
      "algo.advantage = {algo.advantage} compares the samples of a prompt, but "
      "pipeline.samples_per_prompt is 1: there is nothing to compare with"},
     {"algo.clip_cov_high", "algo.policy_loss", kConditions_19, 2,
@@ -1421,416 +1453,430 @@ constexpr OptionRule kRules[] = {
     {"algo.critic_warmup_steps", "algo.advantage", kConditions_39, 2,
      "algo.critic_warmup_steps = {algo.critic_warmup_steps} has no effect while algo.advantage "
      "is {algo.advantage}"},
-    {"algo.distill.coef", "algo.objective", kConditions_40, 2,
+    {"algo.distill.beta", "algo.distill.kl", kConditions_40, 2,
+     "algo.distill.beta = {algo.distill.beta} has no effect while algo.distill.kl is "
+     "{algo.distill.kl}"},
+    {"algo.distill.coef", "algo.objective", kConditions_41, 2,
      "algo.distill.coef = {algo.distill.coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.dpo.beta", "algo.objective", kConditions_41, 2,
+    {"algo.distill.kl", "algo.objective", kConditions_42, 2,
+     "algo.distill.kl = {algo.distill.kl} has no effect while algo.objective is {algo.objective}"},
+    {"algo.distill.rewards", "algo.advantage", kConditions_43, 2,
+     "algo.advantage = gae trains a critic on rewards, but with algo.distill.rewards = false "
+     "nothing reads its values"},
+    {"algo.distill.rewards", "algo.kl.where", kConditions_44, 2,
+     "algo.kl.where = reward takes the KL off rewards, but with algo.distill.rewards = false "
+     "nothing is learnt from them"},
+    {"algo.distill.rewards", "algo.objective", kConditions_45, 2,
+     "algo.distill.rewards = {algo.distill.rewards} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"algo.dpo.beta", "algo.objective", kConditions_46, 2,
      "algo.dpo.beta = {algo.dpo.beta} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dpo.ipo", "algo.objective", kConditions_42, 2,
+    {"algo.dpo.ipo", "algo.objective", kConditions_47, 2,
      "algo.dpo.ipo = {algo.dpo.ipo} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dpo.label_smoothing", "algo.dpo.ipo", kConditions_43, 2,
+    {"algo.dpo.label_smoothing", "algo.dpo.ipo", kConditions_48, 2,
      "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.dpo.ipo is "
      "{algo.dpo.ipo}"},
-    {"algo.dpo.label_smoothing", "algo.objective", kConditions_44, 2,
+    {"algo.dpo.label_smoothing", "algo.objective", kConditions_49, 2,
      "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"algo.dpo.nll_coef", "algo.objective", kConditions_45, 2,
+    {"algo.dpo.nll_coef", "algo.objective", kConditions_50, 2,
      "algo.dpo.nll_coef = {algo.dpo.nll_coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.dro_beta", "algo.policy_loss", kConditions_46, 2,
+    {"algo.dro_beta", "algo.policy_loss", kConditions_51, 2,
      "algo.dro_beta = {algo.dro_beta} has no effect while algo.policy_loss is {algo.policy_loss}"},
-    {"algo.dual_clip", "algo.objective", kConditions_47, 3,
+    {"algo.dual_clip", "algo.objective", kConditions_52, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dual_clip", "algo.policy_loss", kConditions_48, 3,
+    {"algo.dual_clip", "algo.policy_loss", kConditions_53, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.entropy_coef", "algo.objective", kConditions_49, 3,
+    {"algo.entropy_coef", "algo.objective", kConditions_54, 3,
      "algo.entropy_coef = {algo.entropy_coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.gae_masked", "algo.advantage", kConditions_50, 2,
+    {"algo.gae_masked", "algo.advantage", kConditions_55, 2,
      "algo.gae_masked = {algo.gae_masked} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gamma", "algo.advantage", kConditions_51, 4,
+    {"algo.gamma", "algo.advantage", kConditions_56, 4,
      "algo.gamma = {algo.gamma} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gdpo_weights", "algo.advantage", kConditions_52, 3,
+    {"algo.gdpo_weights", "algo.advantage", kConditions_57, 3,
      "algo.gdpo_weights = {algo.gdpo_weights} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.gspo_gradient", "algo.policy_loss", kConditions_53, 2,
+    {"algo.gspo_gradient", "algo.policy_loss", kConditions_58, 2,
      "algo.gspo_gradient = {algo.gspo_gradient} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.kl.coef", "algo.kl.where", kConditions_54, 2,
+    {"algo.kl.coef", "algo.kl.where", kConditions_59, 2,
      "algo.kl.coef = {algo.kl.coef} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.controller", "algo.kl.where", kConditions_55, 2,
+    {"algo.kl.controller", "algo.kl.where", kConditions_60, 2,
      "algo.kl.controller = {algo.kl.controller} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.estimator", "algo.kl.where", kConditions_56, 2,
+    {"algo.kl.estimator", "algo.kl.where", kConditions_61, 2,
      "algo.kl.estimator = {algo.kl.estimator} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.horizon", "algo.kl.controller", kConditions_57, 2,
+    {"algo.kl.horizon", "algo.kl.controller", kConditions_62, 2,
      "algo.kl.horizon = {algo.kl.horizon} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.ratio", "algo.kl.where", kConditions_58, 2,
+    {"algo.kl.ratio", "algo.kl.where", kConditions_63, 2,
      "algo.kl.ratio = {algo.kl.ratio} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.ratio_cap", "algo.kl.ratio", kConditions_59, 2,
+    {"algo.kl.ratio_cap", "algo.kl.ratio", kConditions_64, 2,
      "algo.kl.ratio_cap = {algo.kl.ratio_cap} has no effect while algo.kl.ratio is "
      "{algo.kl.ratio}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_60, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_65, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_61, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_66, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_62, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_67, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_63, 2,
+    {"algo.kl.spread", "algo.advantage", kConditions_68, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.kl.where", kConditions_64, 2,
+    {"algo.kl.spread", "algo.kl.where", kConditions_69, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.target", "algo.kl.controller", kConditions_65, 2,
+    {"algo.kl.target", "algo.kl.controller", kConditions_70, 2,
      "algo.kl.target = {algo.kl.target} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.value_clamp", "algo.kl.where", kConditions_66, 2,
+    {"algo.kl.value_clamp", "algo.kl.where", kConditions_71, 2,
      "algo.kl.value_clamp = {algo.kl.value_clamp} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.where", "algo.advantage", kConditions_67, 2,
+    {"algo.kl.where", "algo.advantage", kConditions_72, 2,
      "algo.kl.where = reward changes the one reward of a sample, but algo.advantage = gdpo reads "
      "its parts"},
-    {"algo.kl.where", "algo.objective", kConditions_68, 3,
+    {"algo.kl.where", "algo.objective", kConditions_73, 3,
      "algo.kl.where = {algo.kl.where} has no effect while algo.objective is {algo.objective}"},
-    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_69, 2,
+    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_74, 2,
      "algo.kl_cov_coef = {algo.kl_cov_coef} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.lambda", "algo.advantage", kConditions_70, 2,
+    {"algo.lambda", "algo.advantage", kConditions_75, 2,
      "algo.lambda = {algo.lambda} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_71, 2,
+    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_76, 2,
      "algo.loss_agg = seq_mean_token_sum_norm divides by algo.loss_scale_factor, which is 0"},
-    {"algo.loss_agg", "algo.objective", kConditions_72, 2,
+    {"algo.loss_agg", "algo.objective", kConditions_77, 2,
      "algo.loss_agg = {algo.loss_agg} has no effect while algo.objective is {algo.objective}"},
-    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_73, 2,
+    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_78, 2,
      "algo.loss_scale_factor = {algo.loss_scale_factor} has no effect while algo.loss_agg is "
      "{algo.loss_agg}"},
-    {"algo.objective", "model.teacher_path", kConditions_74, 2,
+    {"algo.objective", "model.teacher_path", kConditions_79, 2,
      "algo.objective = distill needs model.teacher_path, which is empty"},
-    {"algo.policy_loss", "algo.objective", kConditions_75, 3,
+    {"algo.policy_loss", "algo.objective", kConditions_80, 3,
      "algo.policy_loss = {algo.policy_loss} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_cap", "algo.objective", kConditions_76, 3,
+    {"algo.ratio_cap", "algo.objective", kConditions_81, 3,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.objective is {algo.objective}"},
-    {"algo.ratio_cap", "algo.policy_loss", kConditions_77, 4,
+    {"algo.ratio_cap", "algo.policy_loss", kConditions_82, 4,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.objective", kConditions_78, 3,
+    {"algo.ratio_log_clamp", "algo.objective", kConditions_83, 3,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_79, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_84, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_80, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_85, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_81, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_86, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_82, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_87, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_83, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_88, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= gae has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_84, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_89, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= reinforce_pp has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_85, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_90, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= remax has not"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_86, 2,
+    {"algo.reward.clip_at", "algo.advantage", kConditions_91, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
      "= custom the host's function does it"},
-    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_87, 3,
+    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_92, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "
      "{algo.reward.clip_low}"},
-    {"algo.reward.clip_high", "algo.objective", kConditions_88, 3,
+    {"algo.reward.clip_high", "algo.objective", kConditions_93, 3,
      "algo.reward.clip_high = {algo.reward.clip_high} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.objective", kConditions_89, 3,
+    {"algo.reward.clip_low", "algo.objective", kConditions_94, 3,
      "algo.reward.clip_low = {algo.reward.clip_low} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_90, 1,
+    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_95, 1,
      "algo.reward.clip_low is {algo.reward.clip_low} but algo.reward.clip_high is "
      "{algo.reward.clip_high}"},
-    {"algo.reward.normalize", "algo.objective", kConditions_91, 3,
+    {"algo.reward.normalize", "algo.objective", kConditions_96, 3,
      "algo.reward.normalize = {algo.reward.normalize} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.overlong_buffer", "algo.objective", kConditions_92, 3,
+    {"algo.reward.overlong_buffer", "algo.objective", kConditions_97, 3,
      "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_93, 1,
+    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_98, 1,
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but an answer has at most "
      "sampling.max_new_tokens = {sampling.max_new_tokens}"},
-    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_94, 2,
+    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_99, 2,
      "algo.reward.overlong_penalty = {algo.reward.overlong_penalty} has no effect while "
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer}"},
-    {"algo.reward.truncation_penalty", "algo.objective", kConditions_95, 3,
+    {"algo.reward.truncation_penalty", "algo.objective", kConditions_100, 3,
      "algo.reward.truncation_penalty = {algo.reward.truncation_penalty} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_96, 2,
+    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_101, 2,
      "algo.sapo_tau_neg = {algo.sapo_tau_neg} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_97, 2,
+    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_102, 2,
      "algo.sapo_tau_pos = {algo.sapo_tau_pos} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.value_clip", "algo.advantage", kConditions_98, 2,
+    {"algo.value_clip", "algo.advantage", kConditions_103, 2,
      "algo.value_clip = {algo.value_clip} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.whiten", "algo.objective", kConditions_99, 3,
+    {"algo.whiten", "algo.objective", kConditions_104, 3,
      "algo.whiten = {algo.whiten} has no effect while algo.objective is {algo.objective}"},
-    {"checkpoint.every_steps", "checkpoint.dir", kConditions_100, 2,
+    {"checkpoint.every_steps", "checkpoint.dir", kConditions_105, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.keep_last", "checkpoint.dir", kConditions_101, 2,
+    {"checkpoint.keep_last", "checkpoint.dir", kConditions_106, 2,
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.resume", "checkpoint.dir", kConditions_102, 2,
+    {"checkpoint.resume", "checkpoint.dir", kConditions_107, 2,
      "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
-    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_103, 2,
+    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_108, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
      "effect while algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "algo.advantage", kConditions_104, 2,
+    {"critic.max_tokens_per_device", "algo.advantage", kConditions_109, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_105, 2,
+    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_110, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.micro_batch_size", "algo.advantage", kConditions_106, 2,
+    {"critic.micro_batch_size", "algo.advantage", kConditions_111, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_107, 2,
+    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_112, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_108, 2,
+    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_113, 2,
      "critic.optimizer.grad_clip = {critic.optimizer.grad_clip} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.optimizer.lr", "algo.advantage", kConditions_109, 2,
+    {"critic.optimizer.lr", "algo.advantage", kConditions_114, 2,
      "critic.optimizer.lr = {critic.optimizer.lr} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_110, 2,
+    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_115, 2,
      "critic.optimizer.weight_decay = {critic.optimizer.weight_decay} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"data.shuffle_seed", "data.path", kConditions_111, 2,
+    {"data.shuffle_seed", "data.path", kConditions_116, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.shuffle", kConditions_112, 2,
+    {"data.shuffle_seed", "data.shuffle", kConditions_117, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_113, 2,
+    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_118, 2,
      "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.graph_batch_sizes", "runtime.device", kConditions_114, 2,
+    {"engine.graph_batch_sizes", "runtime.device", kConditions_119, 2,
      "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
      "is {runtime.device}"},
-    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_115, 2,
+    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_120, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
      "what it keeps"},
-    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_116, 2,
+    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_121, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_117, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_122, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_118, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_123, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_119, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_124, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_120, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_125, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_121, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_126, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_122, 2,
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_127, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"engine.tensor_parallel_size", "runtime.device", kConditions_123, 2,
+    {"engine.tensor_parallel_size", "runtime.device", kConditions_128, 2,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
      "one device; engine.num_engines makes replicas"},
-    {"eval.every_steps", "eval.path", kConditions_124, 2,
+    {"eval.every_steps", "eval.path", kConditions_129, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_125, 2,
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_130, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_126, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_131, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_127, 2,
+    {"eval.max_prompts", "eval.path", kConditions_132, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_128, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_133, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_129, 2,
+    {"eval.temperature", "eval.path", kConditions_134, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_130, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_135, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_131, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_136, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_132, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_137, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_133, 2,
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_138, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.critic_path", "algo.advantage", kConditions_134, 2,
+    {"model.critic_path", "algo.advantage", kConditions_139, 2,
      "model.critic_path = {model.critic_path} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"model.reference_path", "algo.kl.where", kConditions_135, 3,
+    {"model.reference_path", "algo.kl.where", kConditions_140, 3,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"model.reward_path", "algo.gdpo_weights", kConditions_136, 2,
+    {"model.reward_path", "algo.gdpo_weights", kConditions_141, 2,
      "algo.gdpo_weights asks for kinds of reward, but the model of model.reward_path gives one "
      "number"},
-    {"model.reward_path", "algo.objective", kConditions_137, 2,
+    {"model.reward_path", "algo.objective", kConditions_142, 2,
      "model.reward_path = {model.reward_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"model.teacher_path", "algo.objective", kConditions_138, 2,
+    {"model.teacher_path", "algo.objective", kConditions_143, 2,
      "model.teacher_path = {model.teacher_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_139, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_144, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_140, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_145, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_141, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_146, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_142, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_147, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_143, 3,
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_148, 3,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_144, 2,
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_149, 2,
      "pipeline.discard_zero_advantage drops groups of equal rewards, but with algo.objective = "
-     "distill their tokens have advantages by the teacher"},
-    {"pipeline.filter", "algo.objective", kConditions_145, 3,
+     "distill their tokens learn from the teacher"},
+    {"pipeline.filter", "algo.objective", kConditions_150, 3,
      "pipeline.filter = {pipeline.filter} has no effect while algo.objective is {algo.objective}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_146, 2,
+    {"pipeline.filter_high", "pipeline.filter", kConditions_151, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_147, 2,
+    {"pipeline.filter_low", "pipeline.filter", kConditions_152, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_148, 1,
+    {"pipeline.filter_low", "pipeline.filter_high", kConditions_153, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_149, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_154, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_150, 2,
+    {"pipeline.filter_spread", "pipeline.filter", kConditions_155, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.overlong_filter", "algo.objective", kConditions_151, 3,
+    {"pipeline.overlong_filter", "algo.objective", kConditions_156, 3,
      "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"pipeline.repetition_filter", "algo.objective", kConditions_152, 3,
+    {"pipeline.repetition_filter", "algo.objective", kConditions_157, 3,
      "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_153, 2,
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_158, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_154, 2,
+    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_159, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "model.reward_path is {model.reward_path}"},
-    {"pipeline.samples_per_prompt", "algo.objective", kConditions_155, 3,
+    {"pipeline.samples_per_prompt", "algo.objective", kConditions_160, 3,
      "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_156, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_161, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_157, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_162, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_158, 3,
+    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_163, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
-    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_159, 2,
+    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_164, 2,
      "reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} has no "
      "effect while model.reward_path is {model.reward_path}"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_160, 7,
+    {"runtime.experiment", "checkpoint.dir", kConditions_165, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_161, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_166, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_162, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_167, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_163, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_168, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_164, 4,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_169, 4,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_165, 5,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_170, 5,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_166, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_171, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_167, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_172, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_168, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_173, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_169, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_174, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_170, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_175, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_171, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_176, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_172, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_177, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_173, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_178, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_174, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_179, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.balance", "trainer.dynamic_batching", kConditions_175, 2,
+    {"trainer.balance", "trainer.dynamic_batching", kConditions_180, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
      "{trainer.dynamic_batching}"},
-    {"trainer.balance", "trainer.sequence_packing", kConditions_176, 2,
+    {"trainer.balance", "trainer.sequence_packing", kConditions_181, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_177, 3,
+    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_182, 3,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_178, 3,
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_183, 3,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_179, 2,
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_184, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_180, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_185, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_181, 3,
+    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_186, 3,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_182, 3,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_187, 3,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_183, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_188, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_184, 8,
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_189, 8,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_185, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_190, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_186, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_191, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching false its sequences are counted"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_187, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_192, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };

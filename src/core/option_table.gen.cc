@@ -73,6 +73,19 @@ constexpr OptionChoice kChoices_algo_correction_mode[] = {
     {"icepop",
      "Weights outside of algo.correction.low .. algo.correction.high become 0."},
 };
+constexpr OptionChoice kChoices_algo_distill_kl[] = {
+    {"sampled",
+     "A_t -= algo.distill.coef (log p_t - log q_t) at every trained token, after whitening: the "
+     "gradient of the reverse KL, estimated from the drawn tokens (slime)."},
+    {"forward",
+     "The loss has algo.distill.coef KL(q | p) more, over the whole vocabulary at every trained "
+     "token."},
+    {"reverse",
+     "The same with KL(p | q)."},
+    {"mixed",
+     "The same with b KL(q | m) + (1 - b) KL(p | m), m = b q + (1 - b) p, b = algo.distill.beta "
+     "(arXiv 2306.13649)."},
+};
 constexpr OptionChoice kChoices_algo_gae_masked[] = {
     {"skip",
      "They do not exist: the next token is the next one with loss (verl)."},
@@ -166,8 +179,8 @@ constexpr OptionChoice kChoices_algo_objective[] = {
      "A preference of a chosen answer over a rejected one (arXiv 2305.18290): algo.dpo.*. A row "
      "of data.path has both beside its prompt."},
     {"distill",
-     "As rl, with a teacher: algo.distill.coef times the log-ratio of the policy to "
-     "model.teacher_path is taken off every token's advantage (on-policy distillation)."},
+     "As rl, with a teacher, model.teacher_path (on-policy distillation): algo.distill.kl says "
+     "how the policy learns from it."},
 };
 constexpr OptionChoice kChoices_algo_policy_loss[] = {
     {"ppo_clip",
@@ -501,15 +514,39 @@ constexpr OptionInfo kOptions[] = {
      "optimizer stay.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl trainer.critic_warmup, OpenRLHF critic.freezing_steps"},
+    {"algo.distill.beta", OptionType::kF64, "0.5",
+     {.present = true, .inclusive = false, .f64 = 0.0},
+     {.present = true, .inclusive = false, .f64 = 1.0},
+     false, false, nullptr, 0, "",
+     "Share of the teacher in the mixture of algo.distill.kl = mixed, and weight of its own "
+     "divergence from it.",
+     "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
+     "TRL GKDConfig beta"},
     {"algo.distill.coef", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "A_t -= algo.distill.coef (log p_t - log q_t) at every trained token, p the policy that "
-     "drew it and q the teacher, after whitening: the gradient of their reverse KL, estimated "
-     "from the drawn tokens. With equal rewards nothing else is learnt.",
+     "Weight of what algo.distill.kl asks for, in the advantages or in the loss.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, "",
-     "slime opd_kl_coef"},
+     "slime opd_kl_coef, verl distillation_loss_coef"},
+    {"algo.distill.kl", OptionType::kEnum, "sampled",
+     {},
+     {},
+     false, false, kChoices_algo_distill_kl, 4, "",
+     "How the policy p learns from the teacher q, both at the sample's temperature. Losses on "
+     "whole rows have the weights of algo.loss_agg and stand beside the policy loss; the head's "
+     "chunks compute both models' rows, so memory grows by one chunk of logits and the teacher's "
+     "hidden states of a micro-batch.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl distillation loss_mode, TRL GKDConfig"},
+    {"algo.distill.rewards", OptionType::kBool, "true",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Whether rewards teach beside the teacher. False counts their advantages as 0; answers are "
+     "scored all the same.",
+     "0.1.0", OptionWhen::kCreate, true, false, "",
+     "verl use_task_rewards"},
     {"algo.dpo.beta", OptionType::kF64, "0.1",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},

@@ -73,7 +73,8 @@ void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers
   RL_CHECK(b.d_logits && rows <= b.max_rows);
   matmul.executor().parallel_for(rows, [&](int64_t r, int) {
     logits_backward({b.z + r * b.vocab, b.vocab, b.stats[r], args.ids[r], args.d_logprob[r], args.d_entropy[r],
-                     args.inv_temperature[r], b.d_logits + r * logits_bytes, dtype});
+                     args.inv_temperature[r], b.d_logits + r * logits_bytes, dtype,
+                     args.d_tempered ? args.d_tempered + r * b.vocab : nullptr});
   });
   const int64_t tail = Matmul::padded_depth(rows) - rows;
   std::memset(b.d_logits + rows * logits_bytes, 0, tail * logits_bytes);

@@ -51,6 +51,7 @@ struct HeadBackwardArgs {
   std::span<const float> d_logprob;         // (rows)
   std::span<const float> d_entropy;         // (rows)
   float* grads;                             // flat; the head's gradient is accumulated
+  const float* d_tempered = nullptr;        // (rows, V) more gradient of the tempered logits; null: none
 };
 // After head_forward on the same rows: writes buffers.d_hidden, accumulates the head's weight gradient.
 void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& buffers);

@@ -5,7 +5,7 @@
 // weighted sum w of exp(z - m) * (z - m) (lane accumulators, sum_lanes order). Tiles combine in order:
 //   M = max m_i, S = sum s_i exp(m_i - M), lse = M + log S, log p(id) = z_id - lse,
 //   entropy = log S - (sum over tiles of exp(m_i - M) (w_i + (m_i - M) s_i)) / S, sums over tiles in double.
-// Backward: d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log p_j + entropy); d logit = d z / T.
+// Backward: d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log p_j + entropy) + more_j; d logit = d z / T.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -61,6 +61,7 @@ struct LogitsBackwardArgs {
   float d_logprob, d_entropy, inv_temperature;
   void* d_logits;   // (n) compute dtype
   Dtype dtype;
+  const float* more = nullptr;  // (n) added to d z; null: nothing
 };
 void logits_backward(const LogitsBackwardArgs& args);
 

@@ -80,7 +80,7 @@ int64_t draw_in_tile_target(const float* z, int64_t n, float max, float sum, dou
   return last_positive;  // rounding left a sliver above the last id
 }
 
-template <typename T>
+template <typename T, bool kMore>
 void backward_row(const LogitsBackwardArgs& a) {
   T* out = static_cast<T*>(a.d_logits);
   const float down = -a.d_logprob * a.inv_temperature;
@@ -89,18 +89,25 @@ void backward_row(const LogitsBackwardArgs& a) {
     const auto log_p = hn::Sub(load(d, a.z + i), hn::Set(d, a.stats.lse));
     const auto p = hn::Exp(d, log_p);
     const auto h = hn::Mul(hn::Set(d, pull), hn::Add(log_p, hn::Set(d, a.stats.entropy)));
-    store(hn::Mul(p, hn::Add(hn::Set(d, down), h)), d, out + i);
+    const auto own = hn::Mul(p, hn::Add(hn::Set(d, down), h));
+    if constexpr (kMore) {
+      store(hn::Add(own, hn::Mul(hn::Set(d, a.inv_temperature), load(d, a.more + i))), d, out + i);
+    } else {
+      store(own, d, out + i);
+    }
   });
   const float log_p = a.z[a.id] - a.stats.lse;
   const float p = std::exp(log_p);
-  const float g = a.inv_temperature * a.d_logprob * (1.0f - p) + p * pull * (log_p + a.stats.entropy);
+  float g = a.inv_temperature * a.d_logprob * (1.0f - p) + p * pull * (log_p + a.stats.entropy);
+  if constexpr (kMore) g += a.inv_temperature * a.more[a.id];
   if constexpr (sizeof(T) == 4) out[a.id] = g;
   else out[a.id] = to_bf16(g);
 }
 
 void logits_backward_target(const LogitsBackwardArgs& a) {
-  if (a.dtype == Dtype::kF32) backward_row<float>(a);
-  else backward_row<bf16>(a);
+  const bool more = a.more != nullptr;
+  if (a.dtype == Dtype::kF32) more ? backward_row<float, true>(a) : backward_row<float, false>(a);
+  else more ? backward_row<bf16, true>(a) : backward_row<bf16, false>(a);
 }
 
 }  // namespace HWY_NAMESPACE

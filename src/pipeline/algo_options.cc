@@ -115,7 +115,22 @@ DpoParams dpo_from(const OptionSet& options) {
   return p;
 }
 
+DistillOptions distill_from(const OptionSet& options) {
+  DistillOptions d;
+  if (!distills_rows(options)) return d;
+  d.on_rows = true;
+  d.params.kind = parse_distill_kl(options.get_string("algo.distill.kl"));
+  d.params.beta = options.get_f64("algo.distill.beta");
+  d.coef = options.get_f64("algo.distill.coef");
+  return d;
+}
+
 }  // namespace
+
+bool distills_rows(const OptionSet& options) {
+  return objective_of(options) == Objective::kDistill &&
+         options.get_string("algo.distill.kl") != "sampled";
+}
 
 Objective objective_of(const OptionSet& options) {
   return parse_objective(options.get_string("algo.objective"));
@@ -140,6 +155,7 @@ void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
   t.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
   t.kl_bounds = kl_bounds_from(options);
   t.kl_coef = options.get_f64("algo.kl.coef");
+  t.distill = distill_from(options);
 }
 
 namespace {

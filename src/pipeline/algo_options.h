@@ -10,6 +10,8 @@ namespace rl {
 Objective objective_of(const OptionSet& options);
 // Log-probs of a frozen reference are read.
 bool uses_reference(const OptionSet& options);
+// The policy learns from a teacher's whole rows, in the trainer's head.
+bool distills_rows(const OptionSet& options);
 // Objective, policy loss, aggregation, corrections, entropy bonus and KL term.
 void fill_algorithm(const OptionSet& options, TrainerOptions& trainer);
 // Clamp and importance correction of the KL.

@@ -1,6 +1,7 @@
 // The reference is asked here only where the reward needs it; a KL in the loss is the trainer's.
 #include "pipeline/batch_preparation.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/error.h"
@@ -24,6 +25,7 @@ void BatchPreparation::read(const OptionSet& options) {
   const double coef = options.get_f64("algo.kl.coef");
   objective_ = objective_of(options);
   distill_coef_ = options.get_f64("algo.distill.coef");
+  reads_rewards_ = options.get_bool("algo.distill.rewards");
   options_ = advantage_options_from(options);
   controller_ = kl_controller_from(options);
   greedy_slot_ = static_cast<uint32_t>(options.get_i64("pipeline.samples_per_prompt"));
@@ -72,23 +74,12 @@ void check_samples(std::span<const SamplePtr> samples, const Trainer& trainer) {
   trainer.check(train);
 }
 
-std::vector<std::vector<float>> reference_logprobs(std::span<const SamplePtr> samples,
-                                                   const BatchPreparation::Workers& workers) {
-  RL_CHECK(workers.reference != nullptr);
-  std::vector<std::vector<float>> logprobs(samples.size());
-  std::vector<const Sample*> asked;
-  std::vector<std::span<float>> out;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    logprobs[i].resize(static_cast<size_t>(samples[i]->generated()));
-    asked.push_back(samples[i].get());
-    out.emplace_back(logprobs[i]);
-  }
-  workers.trainer.logprobs(*workers.reference, asked, out);
-  return logprobs;
-}
+using TokenValues = std::vector<std::vector<float>>;  // one per generated token of each sample
+using Forward = FunctionRef<void(std::span<const Sample* const> samples,
+                                 std::span<const std::span<float>> out)>;
 
-std::vector<std::vector<float>> values_of(std::span<const SamplePtr> samples, Critic& critic) {
-  std::vector<std::vector<float>> values(samples.size());
+TokenValues token_values(std::span<const SamplePtr> samples, Forward forward) {
+  TokenValues values(samples.size());
   std::vector<const Sample*> asked;
   std::vector<std::span<float>> out;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -96,8 +87,27 @@ std::vector<std::vector<float>> values_of(std::span<const SamplePtr> samples, Cr
     asked.push_back(samples[i].get());
     out.emplace_back(values[i]);
   }
-  critic.values(asked, out);
+  forward(asked, out);
   return values;
+}
+
+TokenValues reference_logprobs(std::span<const SamplePtr> samples,
+                               const BatchPreparation::Workers& workers) {
+  RL_CHECK(workers.reference != nullptr);
+  return token_values(samples, [&](auto asked, auto out) {
+    workers.trainer.logprobs(*workers.reference, asked, out);
+  });
+}
+
+TokenValues values_of(std::span<const SamplePtr> samples, Critic& critic) {
+  return token_values(samples, [&](auto asked, auto out) { critic.values(asked, out); });
+}
+
+// The policy learns from the teacher alone.
+void forget_rewards(BatchAdvantages& a) {
+  std::ranges::fill(a.advantages, 0.0);
+  std::ranges::fill(a.per_sample, 0.0);
+  a.varies = false;
 }
 
 // What the critic learns, from values and the samples that stand in out already.
@@ -116,9 +126,10 @@ void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
 
 namespace {
 
-void set_lesson(const TeacherRole::Lesson& lesson, MetricList& metrics) {
-  metrics.set("actor/distill_kl", lesson.kl);
-  metrics.set("timing_s/teacher", static_cast<double>(lesson.ns) * 1e-9);
+void set_lesson(const std::optional<TeacherRole::Lesson>& lesson, MetricList& metrics) {
+  if (!lesson) return;
+  metrics.set("actor/distill_kl", lesson->kl);
+  metrics.set("timing_s/teacher", static_cast<double>(lesson->ns) * 1e-9);
 }
 
 }  // namespace
@@ -172,7 +183,7 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   batch.greedy = split.greedy;
   batch.kl_coef = coef_;
   batch.custom = workers.advantage;
-  std::vector<std::vector<float>> reference;
+  TokenValues reference;
   const int64_t start = workers.clock.now_ns();
   if (options_.kl_in_reward) reference = reference_logprobs(samples, workers);
   batch.ref_logprobs = reference;
@@ -181,7 +192,8 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   batch.values = out.values;
   const int64_t valued = workers.clock.now_ns();
   BatchAdvantages a = batch_advantages(options_, batch);
-  const TeacherRole::Lesson lesson = teach(samples, workers, a);
+  if (!reads_rewards_) forget_rewards(a);
+  const auto lesson = teach(samples, workers, a);
   out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
   size_t at = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -203,15 +215,16 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
     out.metrics.set("actor/reward_kl_penalty_coeff", coef_);
     out.reference_ns = scored - start;
   }
-  if (workers.teacher != nullptr) set_lesson(lesson, out.metrics);
+  set_lesson(lesson, out.metrics);
   if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
   out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - valued) * 1e-9);
   return out;
 }
 
-TeacherRole::Lesson BatchPreparation::teach(std::span<const SamplePtr> samples,
-                                            const Workers& workers, BatchAdvantages& a) const {
-  if (workers.teacher == nullptr) return {};
+std::optional<TeacherRole::Lesson> BatchPreparation::teach(std::span<const SamplePtr> samples,
+                                                           const Workers& workers,
+                                                           BatchAdvantages& a) const {
+  if (workers.teacher == nullptr) return std::nullopt;
   return workers.teacher->teach(samples, distill_coef_, a);
 }
 
@@ -232,6 +245,12 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
                 "algo.advantage = gae trains a critic on returns, which given advantages have not")
         .with_key("algo.advantage");
   }
+  if (!reads_rewards_) {
+    throw Error(Code::kConflict,
+                "advantages are given, but algo.distill.rewards = false reads none")
+        .with_key("advantages")
+        .with_other_key("algo.distill.rewards");
+  }
   PreparedBatch out;
   out.completed = complete_logprobs(all, workers.trainer, workers.clock);
   const std::span<const SamplePtr> samples = out.completed.samples;
@@ -247,7 +266,7 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
     }
   }
   a.returns = a.advantages;
-  const TeacherRole::Lesson lesson = teach(samples, workers, a);
+  const auto lesson = teach(samples, workers, a);
   if (a.varies) {
     out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
     size_t at = 0;
@@ -258,7 +277,7 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
     }
   }
   out.metrics = batch_metrics({samples, scores, a});
-  if (workers.teacher != nullptr) set_lesson(lesson, out.metrics);
+  set_lesson(lesson, out.metrics);
   if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
   return out;
 }

@@ -57,7 +57,7 @@ class BatchPreparation {
   // stay as they are.
   PreparedBatch prepare(const ScoredSamples& all, const Workers& workers) const;
   // The same with advantages of the host, one per sample. Error(kFailedPrecondition) with gae: a
-  // critic learns from returns.
+  // critic learns from returns. Error(kConflict) where algo.distill.rewards is false.
   PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                               std::span<const double> advantages, const Workers& workers) const;
   // After the step: completes what it measured; the adaptive controller moves the coefficient, and
@@ -71,8 +71,8 @@ class BatchPreparation {
 
  private:
   struct Split;
-  TeacherRole::Lesson teach(std::span<const SamplePtr> samples, const Workers& workers,
-                            BatchAdvantages& a) const;
+  std::optional<TeacherRole::Lesson> teach(std::span<const SamplePtr> samples,
+                                           const Workers& workers, BatchAdvantages& a) const;
   PreparedBatch prepare_answers(std::span<const SamplePtr> samples) const;
   Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
   void read(const OptionSet& options);
@@ -85,6 +85,7 @@ class BatchPreparation {
   bool kl_in_loss_ = false;
   double option_coef_ = 0, coef_ = 0;
   double distill_coef_ = 0;
+  bool reads_rewards_ = true;
 };
 
 }  // namespace rl

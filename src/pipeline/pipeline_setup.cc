@@ -80,6 +80,7 @@ void Pipeline::Impl::make_workers() {
   critic = CriticRole::make(*model, options, plan, phase.data());
   reward = RewardRole::make(*model, options, plan, phase.data());
   teacher = TeacherRole::make(*model, options, plan, phase.data());
+  if (teacher != nullptr) trainer->set_row_teacher(teacher->rows());
   if (plan.num_engines > 0) {
     engine = std::make_unique<EngineSet>(
         model->model(), plan.engine, plan.engine_memory(phase.data()),

@@ -232,7 +232,10 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     plan.parts.push_back({"reward model", "reward", p.reward_workspace(plan.max_tokens)});
   }
   if (p.has_teacher()) {
-    plan.parts.push_back({"log-probs", "teacher", p.teacher_bytes(plan.max_tokens)});
+    const uint64_t kept = p.teacher_kept_bytes(plan.max_tokens);
+    plan.parts.push_back(
+        {kept != 0 ? "forwards" : "log-probs", "teacher", p.teacher_bytes(plan.max_tokens)});
+    if (kept != 0) plan.parts.push_back({"rows of the teacher", "train", kept});
   }
   if (!p.has_critic()) return;
   for (const auto& piece : p.critic_sizes(plan.max_tokens).workspace_pieces) {
@@ -312,6 +315,9 @@ MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanU
   if (p.has_trainer()) {
     plan.max_tokens = choose_tokens(options, models, use, budget);
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
+    if (p.teacher_kept_bytes(plan.max_tokens) != 0) {
+      plan.teacher_kept_offset = p.teacher_kept_offset(plan.max_tokens);
+    }
   }
   if (p.has_engine()) {
     plan.engine = p.engine();

@@ -37,8 +37,8 @@ PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, File
 
 struct PlanEntry {
   std::string name;   // of the arena, or of a part of one
-  std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train", "critic" or
-                      // "reward"
+  std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train",
+                      // "critic", "reward" or "teacher"
   uint64_t bytes = 0;
 };
 
@@ -67,6 +67,7 @@ struct MemoryPlan {
   uint64_t kv_bytes = 0;  // of all engines, as the workspace
   uint64_t engine_workspace_bytes = 0;
   uint64_t train_workspace_bytes = 0;
+  uint64_t teacher_kept_offset = 0;  // in it, with a teacher of whole rows
 
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
   // Where the engines' parts stand in kv_bytes + engine_workspace_bytes from begin on.

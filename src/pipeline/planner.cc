@@ -9,6 +9,7 @@
 #include "pipeline/run_options.h"
 #include "pipeline/runtime.h"
 #include "train/reward_model.h"
+#include "train/row_teacher.h"
 #include "train/teacher.h"
 
 namespace rl {
@@ -188,20 +189,39 @@ uint64_t Planner::reward_workspace(int64_t max_tokens) const {
       reward_options_from(options_, max_tokens, max_model_len_));
 }
 
-uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
-  if (!has_teacher()) return 0;
-  return Teacher::workspace_bytes(
-      {*teacher_, kv_shape(*teacher_, compute_, kv_format_of(options_)), threads_},
-      trainer_options_from(options_, max_tokens, max_model_len_));
+KvShape Planner::teacher_kv() const {
+  return kv_shape(*teacher_, compute_, kv_format_of(options_));
 }
 
-// Policy, critic, reward model and teacher compute one after the other, on the same bytes.
+uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
+  if (!has_teacher()) return 0;
+  const TrainShape shape{*teacher_, teacher_kv(), threads_};
+  const TrainerOptions trainer = trainer_options_from(options_, max_tokens, max_model_len_);
+  return distills_rows(options_) ? RowTeacher::forward_bytes(shape, trainer)
+                                 : Teacher::workspace_bytes(shape, trainer);
+}
+
+uint64_t Planner::teacher_kept_bytes(int64_t max_tokens) const {
+  if (!has_teacher() || !distills_rows(options_)) return 0;
+  return RowTeacher::kept_bytes({*teacher_, teacher_kv(), threads_},
+                                trainer_options_from(options_, max_tokens, max_model_len_));
+}
+
+uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
+  const CheckedU64 passes(std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens)));
+  return passes.align_up(ArenaPlan::kAlignment).get();
+}
+
+// Policy, critic, reward model and teacher compute one after the other, on the same bytes. Only
+// what a teacher of whole rows keeps is beside those of the policy.
 uint64_t Planner::train_bytes(int64_t max_tokens) const {
   if (!has_trainer()) return 0;
-  uint64_t most = train_sizes(max_tokens).workspace;
+  uint64_t most = std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens));
+  const uint64_t kept = teacher_kept_bytes(max_tokens);
+  if (kept != 0) most = (CheckedU64(teacher_kept_offset(max_tokens)) + CheckedU64(kept)).get();
   if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
   if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
-  return std::max(most, teacher_bytes(max_tokens));
+  return most;
 }
 
 int64_t Planner::min_tokens() const {

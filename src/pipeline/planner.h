@@ -45,7 +45,11 @@ class Planner {
   // max_tokens is that of the policy.
   TrainerSizes critic_sizes(int64_t max_tokens) const;
   uint64_t reward_workspace(int64_t max_tokens) const;
-  uint64_t teacher_bytes(int64_t max_tokens) const;  // of its forwards, 0 without one
+  // Of a teacher, 0 without one: its forwards, and what one of whole rows keeps beside the policy's
+  // pass, from an offset in the workspace on.
+  uint64_t teacher_bytes(int64_t max_tokens) const;
+  uint64_t teacher_kept_bytes(int64_t max_tokens) const;
+  uint64_t teacher_kept_offset(int64_t max_tokens) const;
 
   int64_t min_tokens() const;  // one longest sample
   int64_t max_tokens() const;  // more gains nothing
@@ -72,6 +76,7 @@ class Planner {
   void add_teacher();
   void add_reward_model();
   int64_t group_blocks() const;
+  KvShape teacher_kv() const;
 
   const OptionSet& options_;
   const ModelConfig config_;

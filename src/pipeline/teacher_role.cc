@@ -59,26 +59,34 @@ std::unique_ptr<TeacherRole> TeacherRole::make(const LoadedModel& policy, const 
 
 TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model,
                          const OptionSet& options, const MemoryPlan& plan, std::byte* workspace)
-    : clock_(policy.runtime().clock()),
-      model_(std::move(model)),
-      teacher_(*model_, trainer_options_from(options, plan.max_tokens, plan.max_model_len),
-               workspace, {&policy.runtime().tracer(), TraceLane::kTrain, &clock_}) {}
+    : clock_(policy.runtime().clock()), model_(std::move(model)) {
+  const TrainerOptions trainer =
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len);
+  const PhaseTimer::Place place{&policy.runtime().tracer(), TraceLane::kTrain, &clock_};
+  if (distills_rows(options)) {
+    const RowTeacher::Memory memory{workspace, workspace + plan.teacher_kept_offset};
+    rows_.emplace(*model_, trainer, memory, place);
+  } else {
+    sampled_.emplace(*model_, trainer, workspace, place);
+  }
+}
 
-TeacherRole::Lesson TeacherRole::teach(std::span<const SamplePtr> samples, double coef,
-                                       BatchAdvantages& a) {
+std::optional<TeacherRole::Lesson> TeacherRole::teach(std::span<const SamplePtr> samples,
+                                                      double coef, BatchAdvantages& a) {
+  if (!sampled_) return std::nullopt;
   const int64_t start = clock_.now_ns();
   std::vector<float> student, teacher(a.advantages.size());
   std::vector<const Sample*> asked;
   std::vector<std::span<float>> out;
   for (const SamplePtr& s : samples) {
-    teacher_.check(*s);
+    sampled_->check(*s);
     const size_t at = student.size();
     student.insert(student.end(), s->logprobs.begin(), s->logprobs.end());
     asked.push_back(s.get());
     out.push_back(std::span(teacher).subspan(at, s->logprobs.size()));
   }
   RL_CHECK(student.size() == teacher.size());
-  teacher_.logprobs(asked, out);
+  sampled_->logprobs(asked, out);
   add_distill_advantage(coef, {student, teacher, a.mask}, a.advantages);
   a.varies = true;
   Lesson lesson;

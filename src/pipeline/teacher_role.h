@@ -1,5 +1,5 @@
-// The teacher of a run (algo.objective = distill): its model, and what it adds to advantages. One
-// owner; not thread-safe.
+// The teacher of a run (algo.objective = distill): its model, and what it adds to advantages or, on
+// whole rows, to the trainer's loss. One owner; not thread-safe.
 #pragma once
 #include <memory>
 #include <optional>
@@ -9,6 +9,7 @@
 #include "core/options.h"
 #include "pipeline/batch_advantages.h"
 #include "pipeline/loaded_model.h"
+#include "train/row_teacher.h"
 #include "train/teacher.h"
 
 namespace rl {
@@ -24,14 +25,19 @@ class TeacherRole {
   static std::unique_ptr<TeacherRole> make(const LoadedModel& policy, const OptionSet& options,
                                            const MemoryPlan& plan, std::byte* workspace);
 
+  // For the trainer where algo.distill.kl is a divergence of whole rows, else null.
+  RowTeacher* rows() { return rows_ ? &*rows_ : nullptr; }
+
   // What the teacher says of a batch.
   struct Lesson {
     double kl = 0;  // mean over loss tokens of log p - log q: the reverse KL by its estimator k1
     int64_t ns = 0;
   };
-  // advantage_t -= coef (log p_t - log q_t) at every loss token, with the stored log-probs as the
-  // student's. Error naming a sample that the teacher cannot take.
-  Lesson teach(std::span<const SamplePtr> samples, double coef, BatchAdvantages& advantages);
+  // Where algo.distill.kl is sampled: advantage_t -= coef (log p_t - log q_t) at every loss token,
+  // with the stored log-probs as the student's. Else it does nothing. Error naming a sample that
+  // the teacher cannot take.
+  std::optional<Lesson> teach(std::span<const SamplePtr> samples, double coef,
+                              BatchAdvantages& advantages);
 
  private:
   TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model, const OptionSet& options,
@@ -39,7 +45,8 @@ class TeacherRole {
 
   const Clock& clock_;
   std::unique_ptr<Model> model_;
-  Teacher teacher_;
+  std::optional<Teacher> sampled_;  // one of the two
+  std::optional<RowTeacher> rows_;
 };
 
 }  // namespace rl

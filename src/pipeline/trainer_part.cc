@@ -51,6 +51,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
   impl_->critic = CriticRole::make(*model_, options, plan, impl_->workspace.data());
   impl_->teacher = TeacherRole::make(*model_, options, plan, impl_->workspace.data());
+  if (impl_->teacher != nullptr) impl_->trainer->set_row_teacher(impl_->teacher->rows());
 }
 
 TrainerPart::~TrainerPart() = default;

@@ -28,7 +28,7 @@ HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers
     logprobs_[i] = head_logprob(head, static_cast<int64_t>(i), wanted[i].id);
     entropies_[i] = head.stats[i].entropy;
   }
-  return {wanted, logprobs_, entropies_};
+  return {wanted, logprobs_, entropies_, &head};
 }
 
 void MicroBatchPass::score(const Model& model, const MicroBatch& micro,
@@ -48,7 +48,8 @@ void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
   RL_CHECK(grad.d_logprob.size() == chunk.wanted.size());
   RL_CHECK(grad.d_entropy.size() == chunk.wanted.size());
   head_backward(t.model,
-                {t.packed, ids_, inv_temperature_, grad.d_logprob, grad.d_entropy, t.gradients},
+                {t.packed, ids_, inv_temperature_, grad.d_logprob, grad.d_entropy, t.gradients,
+                 grad.d_tempered},
                 head);
   const int64_t hidden = t.model.config().hidden;
   for (size_t i = 0; i < chunk.wanted.size(); ++i) {

@@ -15,6 +15,7 @@ struct HeadChunk {
   std::span<const WantedRow> wanted;
   std::span<const float> logprobs;
   std::span<const float> entropies;
+  const HeadBuffers* head;  // logits and statistics of the rows
 };
 
 // Of a model with a scalar head: all wanted rows of a micro-batch.
@@ -25,6 +26,7 @@ struct ValueChunk {
 
 struct HeadGradient {
   std::span<const float> d_logprob, d_entropy;  // one per row of the chunk
+  const float* d_tempered = nullptr;            // (rows, V) of the tempered logits beside them
 };
 
 class MicroBatchPass {

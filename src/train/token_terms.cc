@@ -1,4 +1,4 @@
-// loss = sum of w (l_policy + kl_coef * kl - entropy_coef * H).
+// loss = sum of w (l_policy + kl_coef * kl + distill_coef * D - entropy_coef * H).
 #include "train/token_terms.h"
 
 #include <algorithm>
@@ -13,10 +13,12 @@ void TokenSums::add(const TokenSums& o) {
   loss += o.loss;
   pg_loss += o.pg_loss;
   kl_loss += o.kl_loss;
+  distill_loss += o.distill_loss;
   entropy += o.entropy;
   neg_log_ratio += o.neg_log_ratio;
   k3 += o.k3;
   kl += o.kl;
+  distill += o.distill;
   ratio_max = std::max(ratio_max, o.ratio_max);
   tokens += o.tokens;
   clipped += o.clipped;
@@ -36,7 +38,7 @@ void TokenSums::set_policy(const PolicyLossSums& policy) {
 void TokenTerms::clear() {
   item_.clear();
   for (auto* v : {&logprob_, &old_logprob_, &ref_logprob_, &entropy_, &advantage_}) v->clear();
-  for (auto* v : {&weight_, &correction_, &policy_gradient_}) v->clear();
+  for (auto* v : {&weight_, &correction_, &policy_gradient_, &distill_}) v->clear();
 }
 
 void TokenTerms::push(const LossToken& t) {
@@ -49,6 +51,7 @@ void TokenTerms::push(const LossToken& t) {
   weight_.push_back(t.weight);
   correction_.push_back(t.correction);
   policy_gradient_.push_back(t.policy_gradient);
+  distill_.push_back(t.distill);
 }
 
 TokenSums TokenTerms::sum(const TrainerOptions& o, size_t first, size_t count,
@@ -80,8 +83,10 @@ TokenSums TokenTerms::sum(const TrainerOptions& o, size_t first, size_t count,
     if (weight_[i] == 0) continue;
     s.entropy += entropy_[i];
     bonus += weight_[i] * entropy_[i];
+    s.distill += distill_[i];
+    s.distill_loss += o.distill.coef * weight_[i] * distill_[i];
   }
-  s.loss = s.pg_loss + s.kl_loss - o.entropy_coef * bonus;
+  s.loss = s.pg_loss + s.kl_loss - o.entropy_coef * bonus + s.distill_loss;
   return s;
 }
 

@@ -59,6 +59,9 @@ void visit_policy(const TrainMetrics& m, Visit visit) {
   visit("actor/ratio_max", m.ratio_max);
   visit("actor/kl", m.kl);
   visit("actor/kl_loss", m.kl_loss);
+  if (!m.has_row_teacher) return;
+  visit("actor/distill_kl", m.distill_kl);
+  visit("actor/distill_loss", m.distill_loss);
 }
 
 // Names of TRL, but for those of whole answers.
@@ -159,6 +162,7 @@ void visit_times(const TrainMetrics& m, Visit visit) {
     visit(name, static_cast<double>(ns) * 1e-9);
   };
   seconds("timing_s/ref", m.reference_ns);
+  if (m.has_row_teacher) seconds("timing_s/teacher", m.teacher_ns);
   seconds("timing_s/old_log_prob", m.proximal_ns);
   visit("timing_s/old_log_prob_saved", saved_ns(m) * 1e-9);
   seconds("timing_s/current_log_prob", m.current_ns);

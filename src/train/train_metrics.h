@@ -51,6 +51,9 @@ struct TrainMetrics {
   double ratio_max = 0;  // largest importance ratio
   double kl = 0;         // to the reference, algo.kl.estimator; 0 without kl_in_loss
   double kl_loss = 0;    // kl times its coefficient
+  double distill_kl = 0;    // divergence of whole rows from a teacher's, algo.distill.kl
+  double distill_loss = 0;  // the same with weights and coefficient, mean over minibatches
+  bool has_row_teacher = false;
 
   // Contract N2, measured in the first minibatch on tokens that the model's version sampled.
   double logprob_max_abs_diff = 0;
@@ -75,6 +78,7 @@ struct TrainMetrics {
   int64_t prepare_ns = 0, forward_ns = 0, head_ns = 0, backward_ns = 0, optimizer_ns = 0,
           publish_ns = 0;
   int64_t reference_ns = 0;  // log-probs of the reference
+  int64_t teacher_ns = 0;    // forwards of a teacher of whole rows; its head is part of head_ns
   int64_t proximal_ns = 0;   // of the policy when the step began, where the stored ones are not it
   int64_t current_ns = 0;    // of the current policy, before the gradients of a minibatch loss
   int64_t proximal_samples = 0;

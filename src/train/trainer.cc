@@ -80,6 +80,15 @@ void Trainer::Impl::require_custom_loss() const {
       .with_key("algo.policy_loss");
 }
 
+void Trainer::Impl::require_row_teacher() const {
+  if (!options.distill.on_rows || teacher != nullptr) return;
+  throw Error(Code::kFailedPrecondition,
+              str("algo.distill.kl = ", distill_kl_name(options.distill.params.kind),
+                  ", but no teacher has been set"))
+      .with_key("algo.distill.kl")
+      .with_other_key("model.teacher_path");
+}
+
 uint64_t Trainer::publish() {
   impl_->learner.require_whole();
   int64_t ns = 0;
@@ -125,6 +134,14 @@ void Trainer::set_options(const TrainerOptions& options) {
 }
 
 void Trainer::set_custom_loss(CustomLoss loss) { impl_->custom_loss = std::move(loss); }
+
+void Trainer::set_row_teacher(RowTeacher* teacher) {
+  const Model& own = impl_->model;
+  RL_CHECK(teacher == nullptr || (teacher->model().config().vocab == own.config().vocab &&
+                                  teacher->model().block_size() == own.block_size() &&
+                                  teacher->model().compute_dtype() == own.compute_dtype()));
+  impl_->teacher = teacher;
+}
 
 TrainerCounters Trainer::counters() const { return impl_->learner.counters(); }
 

@@ -51,6 +51,7 @@ struct TrainerTools {
 };
 
 class Critic;
+class RowTeacher;
 
 class Trainer {
  public:
@@ -104,6 +105,10 @@ class Trainer {
   // The policy loss of algo.policy_loss = custom, without which train() is
   // Error(kFailedPrecondition). Null takes it away.
   void set_custom_loss(CustomLoss loss);
+
+  // What whole rows are compared with where TrainerOptions::distill.on_rows; without it train() is
+  // Error(kFailedPrecondition) then. It outlives every call of train().
+  void set_row_teacher(RowTeacher* teacher);
 
   TrainerCounters counters() const;
   // The flat gradient of the last optimizer step, before clipping, layout of the model; zero after

@@ -8,6 +8,7 @@
 #include "train/micro_batch_pass.h"
 #include "train/minibatch_tokens.h"
 #include "train/pass_rules.h"
+#include "train/row_teacher.h"
 #include "train/sample_check.h"
 #include "train/token_terms.h"
 #include "train/trainer.h"
@@ -36,6 +37,7 @@ struct Trainer::Impl {
   uint64_t publish(int64_t& ns);
 
   void require_custom_loss() const;
+  void require_row_teacher() const;
   void check(std::span<const TrainSample> samples) const;
   void require_logprobs(std::span<const TrainSample> samples) const;
   ForwardOf forward_of(const Model& which) const {
@@ -53,6 +55,7 @@ struct Trainer::Impl {
   void prepare(TrainMetrics& metrics);  // packs what is stale, clears the gradients
   void micro_batch(bool fresh, TrainMetrics& metrics);
   HeadGradient chunk_loss(const HeadChunk& chunk);
+  const float* compare_rows(const HeadChunk& chunk);  // with the teacher's
   void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics);
   void optimize(TrainMetrics& metrics);
   void name_non_finite(TrainMetrics& metrics);
@@ -61,6 +64,7 @@ struct Trainer::Impl {
   const Model* reference;
   TrainerOptions options;
   CustomLoss custom_loss;  // empty: the host gave none
+  RowTeacher* teacher = nullptr;
   const PhaseTimer::Place place;
   TrainWorkspace workspace;
   Learner learner;
@@ -75,6 +79,7 @@ struct Trainer::Impl {
   MinibatchTokens minibatch_tokens;
   MicroBatch micro;
   TokenTerms terms;
+  std::vector<double> distill_weight, distill_value;  // of the rows of a chunk
   TokenSums minibatch_sums;
   std::vector<int32_t> non_finite;
   StepSums sums;

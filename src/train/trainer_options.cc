@@ -38,6 +38,8 @@ void validate(const TrainerOptions& o) {
   check_correction(o);
   require_finite("algo.entropy_coef", o.entropy_coef);
   require_finite("algo.kl.coef", o.kl_coef);
+  validate(o.distill.params);
+  require_finite("algo.distill.coef", o.distill.coef);
 }
 
 }  // namespace rl

@@ -6,6 +6,7 @@
 
 #include "algo/correction.h"
 #include "algo/covariance.h"
+#include "algo/distill.h"
 #include "algo/kl.h"
 #include "algo/objective.h"
 #include "algo/policy_loss.h"
@@ -34,6 +35,14 @@ struct CorrectionOptions {
   bool active() const { return reads_mismatch() || opsm_delta > 0 || decoupled; }
 };
 
+// algo.distill.*, where algo.distill.kl is a divergence of whole rows: the loss has coef times its
+// mean more.
+struct DistillOptions {
+  bool on_rows = false;
+  DistillParams params;
+  double coef = 0;
+};
+
 struct TrainerOptions : StepOptions {
   Objective objective = Objective::kRl;  // others read neither policy_loss nor correction
   DpoParams dpo;
@@ -46,6 +55,7 @@ struct TrainerOptions : StepOptions {
   KlEstimator kl_estimator;  // algo.kl.estimator
   KlBounds kl_bounds;        // algo.kl.value_clamp, ratio, ratio_cap
   double kl_coef = 0;        // algo.kl.coef; 0 with kl_in_loss only measures
+  DistillOptions distill;
 
   bool needs_reference() const { return kl_in_loss || objective == Objective::kDpo; }
 };

@@ -30,6 +30,8 @@ void StepSums::finish(TrainMetrics& m) const {
   m.ppo_kl = mean(tokens.neg_log_ratio, tokens.tokens);
   m.ppo_kl_k3 = mean(tokens.k3, tokens.tokens);
   m.kl = mean(tokens.kl, tokens.tokens);
+  m.distill_kl = mean(tokens.distill, tokens.tokens);
+  m.distill_loss = mean(tokens.distill_loss, finite_losses);
   m.ratio_max = tokens.ratio_max;
   m.preference = preference;
   m.corrections = corrections;
@@ -53,6 +55,7 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
 TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   learner.require_whole();
   require_custom_loss();
+  require_row_teacher();
   check(samples);
   require_logprobs(samples);
   TrainMetrics metrics;
@@ -68,6 +71,7 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   };
   for_each_minibatch(options, items, one, samples_together(options.objective));
   sums.finish(metrics);
+  metrics.has_row_teacher = options.distill.on_rows;
   metrics.has_corrections = is_rl(options.objective) && options.correction.active();
   metrics.total_ns = place.clock->now_ns() - start_ns;
   return metrics;
@@ -227,6 +231,7 @@ void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
   ++metrics.micro_batches;
   metrics.computed_rows += micro.rows();
   metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
+  if (options.distill.on_rows) teacher->forward(micro, metrics.teacher_ns);
   pass.train({model, learner.packed_backward(), learner.gradients().data()}, micro,
              [&](const HeadChunk& chunk) {
                if (fresh) compare_logprobs(chunk, metrics);
@@ -235,8 +240,20 @@ void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
              {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
 }
 
+const float* Trainer::Impl::compare_rows(const HeadChunk& chunk) {
+  distill_value.assign(chunk.wanted.size(), 0.0);
+  if (!options.distill.on_rows) return nullptr;
+  distill_weight.clear();
+  for (const WantedRow& w : chunk.wanted) {
+    const size_t t = minibatch_tokens.index(w.item, w.generated);
+    distill_weight.push_back(minibatch_tokens.weight(t));
+  }
+  return teacher->compare(chunk, options.distill, distill_weight, distill_value);
+}
+
 HeadGradient Trainer::Impl::chunk_loss(const HeadChunk& chunk) {
   terms.clear();
+  const float* const d_tempered = compare_rows(chunk);
   const bool given = is_minibatch_loss(options), has_ratio = is_rl(options.objective);
   for (size_t i = 0; i < chunk.wanted.size(); ++i) {
     const WantedRow& w = chunk.wanted[i];
@@ -247,12 +264,12 @@ HeadGradient Trainer::Impl::chunk_loss(const HeadChunk& chunk) {
     terms.push({w.item, chunk.logprobs[i], old_logprob, reference_logprob, chunk.entropies[i],
                 minibatch_tokens.advantage(t), minibatch_tokens.weight(t),
                 has_ratio ? minibatch_tokens.correction(t) : 1,
-                given ? minibatch_tokens.gradient(t) : 0});
+                given ? minibatch_tokens.gradient(t) : 0, distill_value[i]});
   }
   const TokenSums chunk_sums = terms.compute(options);
   if (!std::isfinite(chunk_sums.loss)) terms.find_non_finite(options, non_finite);
   minibatch_sums.add(chunk_sums);
-  return {terms.d_logprob(), terms.d_entropy()};
+  return {terms.d_logprob(), terms.d_entropy(), d_tempered};
 }
 
 void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics) {

@@ -44,8 +44,8 @@ TEST(Distill, EqualDistributionsHaveNoLossAndNoGradient) {
   for (const DistillKl kind : {DistillKl::kForward, DistillKl::kReverse, DistillKl::kMixed}) {
     Values g(4);
     const Values p = row_reference(kStudent, 1).log_probs;
-    EXPECT_NEAR(distill_row({kind}, p, p, 1, g), 0, 1e-15);  // rounding of the mixture
-    for (const double v : g) EXPECT_NEAR(v, 0, 1e-15);
+    EXPECT_EQ(distill_row({kind, 0.3}, p, p, 1, g), 0);
+    for (const double v : g) EXPECT_EQ(v, 0);
   }
 }
 
@@ -59,6 +59,43 @@ TEST(Distill, AnIdThatOneSideForbidsIsAnErrorOrNothing) {
   for (const double v : g) EXPECT_TRUE(std::isfinite(v));
   expect_error(Code::kNonFinite, [&] { distill_row({DistillKl::kReverse}, p, q, 1, g); });
   expect_error(Code::kNonFinite, [&] { distill_row({DistillKl::kForward}, q, p, 1, g); });
+}
+
+TEST(Distill, RowsOfLogitsGiveWhatTheirLogProbsGive) {
+  const float student_lse = 2.5f, teacher_lse = -0.75f;
+  Values p, q;
+  for (size_t i = 0; i < 4; ++i) {
+    p.push_back(kStudent[i] - student_lse);
+    q.push_back(kTeacher[i] - teacher_lse);
+  }
+  for (const DistillKl kind : {DistillKl::kForward, DistillKl::kReverse, DistillKl::kMixed}) {
+    const DistillParams params{kind, 0.25};
+    Values g(4);
+    std::vector<float> row = kTeacher;
+    const double value = distill_row(params, p, q, 0.5, g);
+    EXPECT_EQ(distill_logits(params, {kStudent, student_lse, row, teacher_lse}, 0.5), value);
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(row[i], static_cast<float>(g[i]));
+  }
+}
+
+TEST(Distill, TheMixtureIsExactFarFromEquality) {
+  // One id each: log m = log 0.25 or log 0.75 where the other side has next to nothing.
+  const Values p{0, -800}, q{-800, 0};
+  Values g(2);
+  const double value = distill_row({DistillKl::kMixed, 0.25}, p, q, 1, g);
+  EXPECT_NEAR(value, -0.25 * std::log(0.25) - 0.75 * std::log(0.75), 1e-15);
+  for (const double v : g) EXPECT_NEAR(v, 0, 1e-15);
+}
+
+TEST(Distill, ARowThatIsNotFiniteIsPassedOn) {
+  for (const DistillKl kind : {DistillKl::kForward, DistillKl::kReverse, DistillKl::kMixed}) {
+    std::vector<float> row = kTeacher, student = kStudent;
+    row[2] = NAN;
+    EXPECT_TRUE(std::isnan(distill_logits({kind}, {kStudent, 0, row, 0}, 1)));
+    row = kTeacher;
+    student[0] = NAN;
+    EXPECT_TRUE(std::isnan(distill_logits({kind}, {student, 0, row, 0}, 1)));
+  }
 }
 
 TEST(Distill, TopIdsAddUpToForwardKl) {

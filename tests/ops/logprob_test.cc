@@ -89,6 +89,19 @@ TEST_P(Logprob, LogitGradientsMatchOracle) {
   }
 }
 
+TEST_P(Logprob, AGivenGradientOfTheTemperedRowIsAdded) {
+  const int64_t id = vocab() / 3;
+  const std::vector<float> more = random_values(vocab(), 9);
+  std::vector<float> alone(vocab()), both(vocab());
+  LogitsBackwardArgs args{row_.z.data(), vocab(), row_.stats, id, 0.7f, -0.3f, row_.inv, alone.data(), Dtype::kF32};
+  logits_backward(args);
+  args.d_logits = both.data();
+  args.more = more.data();
+  logits_backward(args);
+  // One rounding of a sum of two values below 4.
+  for (int64_t i = 0; i < vocab(); ++i) ASSERT_NEAR(both[i], alone[i] + double{row_.inv} * more[i], 1e-6) << i;
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, Logprob,
                          ::testing::Combine(::testing::Values<int64_t>(7, 128, 300, 1000),
                                             ::testing::Values(1.0f, 0.7f), ::testing::Values(1.0f, 8.0f)));

@@ -1,18 +1,26 @@
 // On-policy distillation: every token's advantage follows the teacher's log-probs of what the
-// policy drew, the run nears its teacher, and memory, resume and errors are as for any run.
+// policy drew, or the loss its whole rows; the run nears its teacher, and memory, resume and errors
+// are as for any run.
 #include "core/arena.h"
+#include "host_batch.h"
 #include "pipeline/teacher_role.h"
 #include "pipeline/trainer_part.h"
+#include "replay_rig.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
+#include "support/random_llama.h"
 
 namespace rl {
 namespace {
 
 using testing::fixture_model;
+using testing::host_batch;
+using testing::LlamaShape;
+using testing::Replay;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
+using testing::write_random_llama;
 
 OptionSet distill_options(const TempDir& dir, const std::string& teacher) {
   OptionSet o = tiny_options(dir);
@@ -44,26 +52,6 @@ TEST(Distill, LowersItsKlToATeacherOfAnotherFamily) {
   EXPECT_LT(mean(18), 0.8 * mean(0));
 }
 
-std::vector<SamplePtr> batch_of(TrainerPart& trainer) {
-  std::vector<SamplePtr> batch;
-  for (int32_t i = 0; i < 8; ++i) {
-    auto s = std::make_shared<Sample>();
-    s->id = static_cast<uint64_t>(i) + 1;
-    s->ordinal = static_cast<uint64_t>(i / 4);
-    s->slot = static_cast<uint32_t>(i % 4);
-    s->ids = {4, 5 + i / 4, 60 + 9 * i, 61 + i, 7};
-    s->prompt_tokens = 2;
-    s->logprobs = trainer.logprobs(s->ids, 2, 0.8f);
-    s->temperature = 0.8f;
-    s->versions.assign(3, 0);
-    s->loss_mask = {1, static_cast<uint8_t>(i % 2), 1};
-    s->reward = 1;
-    s->scored = true;
-    batch.push_back(s);
-  }
-  return batch;
-}
-
 TEST(Distill, TakesTheLogRatioToTheTeacherOffTheAdvantages) {
   const TempDir dir;
   OptionSet o = distill_options(dir, "qwen2");
@@ -73,7 +61,8 @@ TEST(Distill, TakesTheLogRatioToTheTeacherOffTheAdvantages) {
     return LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
   };
   TrainerPart trainer(open(o), o), teacher(open(alone), alone);
-  const std::vector<SamplePtr> batch = batch_of(trainer);
+  const std::vector<SamplePtr> batch = host_batch(trainer, {.temperature = 0.8f});
+  for (const SamplePtr& s : batch) s->reward = 1;
   double sum = 0, tokens = 0;
   for (const SamplePtr& s : batch) {
     const std::vector<float> q = teacher.logprobs(s->ids, 2, 0.8f);
@@ -133,15 +122,152 @@ TEST(Distill, IsPlannedAndResumed) {
 }
 
 TEST(Distill, ATeacherThatCannotTeachIsNamed) {
-  const TempDir dir;
+  for (const char* kl : {"sampled", "reverse"}) {
+    const TempDir dir;
+    OptionSet o = distill_options(dir, "qwen2");
+    o.set_text("algo.distill.kl", kl);
+    o.set_string("model.teacher_path", std::string(RL_FIXTURES) + "/gguf/tiny_llama_half.gguf");
+    const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kPipeline);
+    const Error e = expect_error(Code::kIncompatible, [&] { const Pipeline p(model, o); });
+    EXPECT_EQ(e.key, "model.teacher_path");
+    EXPECT_TRUE(contains(e.message, "256"));
+    o.set_string("model.teacher_path",
+                 write_random_llama(dir.file("short"), LlamaShape{.max_position = 16}));
+    EXPECT_EQ(expect_error(Code::kIncompatible, [&] { const Pipeline p(model, o); }).other_key,
+              "engine.max_model_len");
+    o.set_string("model.teacher_path", dir.file("none"));
+    expect_error(Code::kNotFound, [&] { plan_memory(o, real_fs(), PlanUse::kTrain); });
+  }
+}
+
+// On whole rows; no reward teaches.
+OptionSet row_options(const TempDir& dir, const std::string& teacher, const std::string& kl) {
   OptionSet o = distill_options(dir, "qwen2");
-  o.set_string("model.teacher_path", std::string(RL_FIXTURES) + "/gguf/tiny_llama_half.gguf");
-  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kPipeline);
-  const Error e = expect_error(Code::kIncompatible, [&] { const Pipeline p(model, o); });
-  EXPECT_EQ(e.key, "model.teacher_path");
-  EXPECT_TRUE(contains(e.message, "256"));
-  o.set_string("model.teacher_path", dir.file("none"));
-  expect_error(Code::kNotFound, [&] { plan_memory(o, real_fs(), PlanUse::kTrain); });
+  o.set_string("model.teacher_path", teacher);
+  o.set_text("algo.distill.kl", kl);
+  o.set_text("algo.distill.rewards", "false");
+  return o;
+}
+
+class RowDistill : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, RowDistill, ::testing::Values("forward", "reverse", "mixed"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(RowDistill, LowersItsDivergenceFromATeacherOfAnotherShape) {
+  const TempDir dir;
+  const std::string teacher =
+      write_random_llama(dir.file("teacher"), {.hidden = 48, .layers = 3, .heads = 3});
+  OptionSet o = row_options(dir, teacher, GetParam());
+  o.set_text("pipeline.total_steps", "10");
+  Rig rig(o);
+  const RunLog log = rig.start_and_play();
+  const std::vector<double> kl = log.series("actor/distill_kl");
+  EXPECT_GT(kl.front(), 0);
+  // The drawn prefixes differ from step to step, and with them the divergence by some percents.
+  EXPECT_LT(kl.back(), 0.8 * kl.front());
+  EXPECT_EQ(log.series("actor/pg_loss"), std::vector<double>(10, 0));
+  EXPECT_EQ(log.series("actor/loss"), log.series("actor/distill_loss"));
+  EXPECT_EQ(log.series("training/logprob_max_abs_diff"), std::vector<double>(10, 0));
+  EXPECT_GT(log.series("timing_s/teacher").back(), 0);
+}
+
+TEST_P(RowDistill, IsPlannedResumedAndReplayed) {
+  const TempDir dir;
+  const std::string teacher = write_random_llama(dir.file("teacher"), {.hidden = 96, .heads = 3});
+  OptionSet o = row_options(dir, teacher, GetParam());
+  o.set_text("algo.distill.rewards", "true");
+  o.set_text("pipeline.total_steps", "4");
+  o.set_string("buffer.record_dir", dir.file("record"));
+  const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
+  uint64_t kept = 0;
+  for (const PlanEntry& e : plan.parts) kept += e.name == "rows of the teacher" ? e.bytes : 0;
+  EXPECT_GT(kept, 0u);
+  EXPECT_EQ(plan.train_workspace_bytes, plan.teacher_kept_offset + kept);
+  uint64_t digest = 0;
+  {
+    Rig rig(o);
+    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    rig.start_and_play();
+    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    digest = rig.model().weight_digest();
+  }
+  {
+    Replay replay(o);
+    for (int step = 1; step <= 4; ++step) {
+      replay.step(dir.file(str("record/step_00000", step, ".rlbuf")));
+    }
+    EXPECT_EQ(replay.digest(), digest);
+  }
+  o.set_string("buffer.record_dir", "");
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  o.set_i64("pipeline.total_steps", 2);
+  o.set_i64("checkpoint.every_steps", 2);
+  Rig(o).start_and_play();
+  o.set_i64("pipeline.total_steps", 4);
+  o.set_string("checkpoint.resume", "auto");
+  o.set_i64("runtime.threads", 2);
+  Rig rest(o);
+  rest.start_and_play();
+  EXPECT_EQ(rest.model().weight_digest(), digest);
+}
+
+TEST(DistillRows, RewardsTeachBesideTheTeacherUnlessTheyAreLeftOut) {
+  const TempDir dir;
+  const auto digest = [&](const char* rewards, bool vary) {
+    OptionSet o = row_options(dir, fixture_model("qwen2"), "reverse");
+    o.set_text("algo.distill.rewards", rewards);
+    Rig rig(o);
+    if (!vary) rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, 0.5); };
+    rig.start_and_play();
+    return rig.model().weight_digest();
+  };
+  const uint64_t alone = digest("false", true);
+  EXPECT_EQ(digest("false", false), alone);
+  EXPECT_EQ(digest("true", false), alone);  // equal rewards have no advantage
+  EXPECT_NE(digest("true", true), alone);
+}
+
+TEST(DistillRows, RewardsAreLeftOutOfTheSampledFormToo) {
+  const TempDir dir;
+  const auto advantage = [&](const char* rewards) {
+    OptionSet o = row_options(dir, fixture_model("qwen2"), "sampled");
+    o.set_text("algo.distill.rewards", rewards);
+    o.set_text("pipeline.total_steps", "1");
+    Rig rig(o);
+    const RunLog log = rig.start_and_play();
+    return std::pair(log.series("critic/advantages/max")[0],
+                     -log.series("actor/distill_kl")[0] - log.series("critic/advantages/mean")[0]);
+  };
+  // The mean over groups is 0 with rewards as well, to rounding.
+  EXPECT_EQ(advantage("false").second, 0);
+  EXPECT_NE(advantage("false").first, advantage("true").first);
+}
+
+TEST(DistillRows, ATeacherThatIsThePolicyHasNoLoss) {
+  const TempDir dir;
+  OptionSet o = row_options(dir, fixture_model("llama"), "mixed");
+  o.set_text("pipeline.total_steps", "1");
+  Rig rig(o);
+  const RunLog log = rig.start_and_play();
+  EXPECT_EQ(log.series("actor/loss"), std::vector<double>{0});
+  EXPECT_EQ(log.series("actor/grad_norm"), std::vector<double>{0});
+}
+
+TEST(DistillRows, TakesTheBatchesOfAHost) {
+  const TempDir dir;
+  OptionSet o = row_options(dir, fixture_model("mistral"), "forward");
+  o.set_text("optimizer.lr", "1e-2");
+  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
+  TrainerPart trainer(model, o);
+  EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kTrain).arena_bytes);
+  const std::vector<SamplePtr> batch = host_batch(trainer, {.temperature = 0.8f});
+  const double first = trainer.step(batch).get("actor/distill_kl").value();
+  EXPECT_LT(trainer.step(batch).get("actor/distill_kl").value(), first);
+  const std::vector<double> advantages(8, 1.0);
+  const Error e =
+      expect_error(Code::kConflict, [&] { trainer.step_with_advantages(batch, advantages); });
+  EXPECT_EQ(e.key, "advantages");
+  EXPECT_EQ(e.other_key, "algo.distill.rewards");
 }
 
 }  // namespace

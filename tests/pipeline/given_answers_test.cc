@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/arena.h"
+#include "host_batch.h"
 #include "pipeline/prompt_row.h"
 #include "pipeline/trainer_part.h"
 #include "replay_rig.h"
@@ -14,6 +15,7 @@
 namespace rl {
 namespace {
 
+using testing::host_batch;
 using testing::Replay;
 using testing::Rig;
 using testing::RunLog;
@@ -319,22 +321,7 @@ TEST(ForeignSamples, AreForwardedOnceSoThatTheirRatioIsOne) {
       TrainerPart trainer(model, o);
       MetricList metrics;
       for (int step = 0; step < 2; ++step) {
-        std::vector<SamplePtr> batch;
-        for (int32_t i = 0; i < 8; ++i) {
-          auto s = std::make_shared<Sample>();
-          s->id = static_cast<uint64_t>(i) + 1;
-          s->ordinal = static_cast<uint64_t>(i / 4);
-          s->slot = static_cast<uint32_t>(i % 4);
-          s->ids = {4, 5 + i / 4, 60 + 9 * i, 61 + i, 7};
-          s->prompt_tokens = 2;
-          if (with_logprobs) s->logprobs = trainer.logprobs(s->ids, 2, 1.0f);
-          if (with_logprobs) s->logprobs_sampled = s->logprobs;
-          s->versions.assign(3, with_logprobs ? model->version() : kUnknownVersion);
-          s->loss_mask.assign(3, 1);
-          s->reward = i % 3;
-          s->scored = true;
-          batch.push_back(s);
-        }
+        const auto batch = host_batch(trainer, {.with_logprobs = with_logprobs});
         metrics = trainer.step(batch);
         EXPECT_EQ(metrics.get("actor/ratio_max"), 1.0);
         EXPECT_EQ(metrics.get("training/foreign_samples"), with_logprobs ? 0.0 : 8.0);

@@ -10,39 +10,6 @@
 namespace rl::testing {
 namespace {
 
-// Any setting of the keys, which may contradict each other only where the trainer does not care.
-StepRules random_rules(std::mt19937& rng) {
-  StepRules rules;
-  BatchRules& b = rules.batch;
-  const auto one_of = [&](auto... values) {
-    const int64_t all[] = {static_cast<int64_t>(values)...};
-    return all[rng() % std::size(all)];
-  };
-  rules.max_tokens = one_of(96, 150, 333, 2048);
-  b.shared_prefix = one_of(0, 1, 1) != 0;
-  b.packed = one_of(0, 1, 1) != 0;
-  b.pad_to = one_of(1, 1, 24, 32);
-  b.forward_max_tokens = one_of(0, 100, 500);
-  if (rng() % 3 == 0) b.micro_batch_size = one_of(1, 4, 7);
-  if (b.packed && b.micro_batch_size == 0) {
-    b.balance = static_cast<BalanceCost>(rng() % 3);
-    if (rng() % 3 == 0) b.seq_len = rules.max_tokens;
-  }
-  if (rng() % 4 == 0 && b.seq_len == 0) {
-    rules.max_tokens = 40;
-    b.oversize_alone = true;
-  }
-  return rules;
-}
-
-std::string text_of(const StepRules& r) {
-  const BatchRules& b = r.batch;
-  return str("max_tokens ", r.max_tokens, " shared ", b.shared_prefix, " packed ", b.packed,
-             " micro_batch_size ", b.micro_batch_size, " seq_len ", b.seq_len, " pad_to ", b.pad_to,
-             " balance ", balance_cost_name(b.balance), " alone ", b.oversize_alone, " log-probs ",
-             b.forward_max_tokens);
-}
-
 class BatchCut : public ::testing::TestWithParam<Dtype> {
  protected:
   void SetUp() override {

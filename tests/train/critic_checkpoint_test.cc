@@ -46,6 +46,20 @@ struct Pair {
   CriticRig critic;
 };
 
+// A pair one step beyond its checkpoint, and another that went the same way.
+struct Trained {
+  Trained() {
+    pair.step(1);
+    path = pair.save(dir.path());
+    pair.step(2);
+    before.load(path);
+    before.step(2);
+  }
+  TempDir dir;
+  Pair pair, before;
+  std::string path;
+};
+
 TEST(CriticCheckpoint, AResumedRunEqualsTheUninterruptedOne) {
   const TempDir dir;
   Pair whole;
@@ -79,14 +93,9 @@ TEST(CriticCheckpoint, ARunWithoutACriticAndOneWithoutItsFilesAreRefused) {
 }
 
 TEST(CriticCheckpoint, DamageToItsFilesIsNamedAndChangesNothing) {
-  const TempDir dir;
-  Pair pair;
-  pair.step(1);
-  const std::string path = pair.save(dir.path());
-  pair.step(2);
-  Pair before;
-  before.load(path);
-  before.step(2);
+  Trained trained;
+  Pair &pair = trained.pair, &before = trained.before;
+  const std::string& path = trained.path;
   for (const char* name : {"critic_masters.safetensors", "critic_first_moments.safetensors",
                            "critic_second_moments.safetensors"}) {
     const std::string file = path + "/" + name;
@@ -108,14 +117,9 @@ TEST(CriticCheckpoint, DamageToItsFilesIsNamedAndChangesNothing) {
 }
 
 TEST(CriticCheckpoint, ALoadThatFailsAnywhereLeavesBothWeights) {
-  const TempDir dir;
-  Pair pair;
-  pair.step(1);
-  const std::string path = pair.save(dir.path());
-  pair.step(2);
-  Pair before;
-  before.load(path);
-  before.step(2);
+  Trained trained;
+  Pair &pair = trained.pair, &before = trained.before;
+  const std::string& path = trained.path;
   FaultFs fs;
   fs.arm({});
   {

@@ -38,6 +38,7 @@ struct StepRules {
   BatchRules batch = {};
   int64_t max_tokens = 2048;
   double loss_scale = 1;
+  DistillOptions distill = {};
 };
 
 inline StepRules without_sharing(double loss_scale = 1) {
@@ -45,6 +46,39 @@ inline StepRules without_sharing(double loss_scale = 1) {
   rules.batch.shared_prefix = false;
   rules.loss_scale = loss_scale;
   return rules;
+}
+
+// Any setting of the keys, which may contradict each other only where the trainer does not care.
+inline StepRules random_rules(std::mt19937& rng) {
+  StepRules rules;
+  BatchRules& b = rules.batch;
+  const auto one_of = [&](auto... values) {
+    const int64_t all[] = {static_cast<int64_t>(values)...};
+    return all[rng() % std::size(all)];
+  };
+  rules.max_tokens = one_of(96, 150, 333, 2048);
+  b.shared_prefix = one_of(0, 1, 1) != 0;
+  b.packed = one_of(0, 1, 1) != 0;
+  b.pad_to = one_of(1, 1, 24, 32);
+  b.forward_max_tokens = one_of(0, 100, 500);
+  if (rng() % 3 == 0) b.micro_batch_size = one_of(1, 4, 7);
+  if (b.packed && b.micro_batch_size == 0) {
+    b.balance = static_cast<BalanceCost>(rng() % 3);
+    if (rng() % 3 == 0) b.seq_len = rules.max_tokens;
+  }
+  if (rng() % 4 == 0 && b.seq_len == 0) {
+    rules.max_tokens = 40;
+    b.oversize_alone = true;
+  }
+  return rules;
+}
+
+inline std::string text_of(const StepRules& r) {
+  const BatchRules& b = r.batch;
+  return str("max_tokens ", r.max_tokens, " shared ", b.shared_prefix, " packed ", b.packed,
+             " micro_batch_size ", b.micro_batch_size, " seq_len ", b.seq_len, " pad_to ", b.pad_to,
+             " balance ", balance_cost_name(b.balance), " alone ", b.oversize_alone, " log-probs ",
+             b.forward_max_tokens);
 }
 
 inline TrainerOptions options_of(const StepRules& rules) {
@@ -55,6 +89,8 @@ inline TrainerOptions options_of(const StepRules& rules) {
   options.entropy_coef = 0.01 * rules.loss_scale;
   options.batch = rules.batch;
   options.max_sequence = 100;
+  options.distill = rules.distill;
+  options.distill.coef *= rules.loss_scale;
   return options;
 }
 
@@ -73,9 +109,12 @@ inline Step step(const RigOptions& rig_options, const StepRules& rules) {
 
 // What the rounding of gradients alone does to a gradient: another scale of the loss is other
 // roundings of the same values.
-inline double rounding_noise(const RigOptions& rig, const Step& unscaled) {
+inline double rounding_noise(const RigOptions& rig, const Step& unscaled,
+                             const DistillOptions& distill = {}) {
   constexpr float kScale = 1.1f;
-  Step scaled = step(rig, without_sharing(kScale));
+  StepRules rules = without_sharing(kScale);
+  rules.distill = distill;
+  Step scaled = step(rig, rules);
   for (float& g : scaled.gradients) g /= kScale;
   return relative_l2(scaled.gradients, unscaled.gradients);
 }

@@ -5,10 +5,12 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "support/tiny_model.h"
+#include "train/row_teacher.h"
 #include "train/trainer.h"
 
 namespace rl::testing {
@@ -18,6 +20,7 @@ struct RigOptions {
   Dtype compute = Dtype::kF32;
   int threads = 1;
   bool with_reference = false;  // a second, frozen copy of the model
+  std::string teacher = {};     // a fixture or a path, for whole rows; empty: none
 };
 
 class TrainRig {
@@ -27,22 +30,30 @@ class TrainRig {
   }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
       : tiny(path_of(rig.model), rig.compute, rig.threads) {
-    if (rig.with_reference) {
-      const auto source = open_weight_source(real_fs(), path_of(rig.model));
-      ModelOptions model_options;
-      model_options.block_size = tiny.model->block_size();
-      reference = std::make_unique<Model>(*source, tiny.matmul, model_options);
-    }
+    if (rig.with_reference) reference = frozen(rig.model);
+    if (!rig.teacher.empty()) teacher = frozen(rig.teacher);
     rebuild(options);
   }
   // A new trainer, without moments, on the model as it is.
   void rebuild(const TrainerOptions& options) {
     trainer.reset();
-    sizes = Trainer::plan(model().config(), model().kv_shape(), options, tiny.executor->num_threads());
-    workspace = Arena("test workspace", sizes.workspace);
+    const int threads = tiny.executor->num_threads();
+    sizes = Trainer::plan(model().config(), model().kv_shape(), options, threads);
+    uint64_t bytes = sizes.workspace, kept_offset = 0;
+    if (teacher != nullptr) {
+      const TrainShape shape{teacher->config(), teacher->kv_shape(), threads};
+      kept_offset = std::max(bytes, RowTeacher::forward_bytes(shape, options)) / 64 * 64 + 64;
+      bytes = kept_offset + RowTeacher::kept_bytes(shape, options);
+    }
+    workspace = Arena("test workspace", bytes);
     std::memset(workspace.data(), 0x7f,
                 workspace.bytes());  // large floats: nothing may rely on zeros
     trainer = std::make_unique<Trainer>(model(), reference.get(), options, workspace.data());
+    if (teacher == nullptr) return;
+    row_teacher.emplace(*teacher, options,
+                        RowTeacher::Memory{workspace.data(), workspace.data() + kept_offset},
+                        PhaseTimer::Place{nullptr, 0, &real_clock()});
+    trainer->set_row_teacher(&*row_teacher);
   }
   Model& model() { return *tiny.model; }
   std::vector<float> masters() {
@@ -54,10 +65,19 @@ class TrainRig {
   }
 
   TinyModel tiny;
-  std::unique_ptr<Model> reference;
+  std::unique_ptr<Model> reference, teacher;
+  std::optional<RowTeacher> row_teacher;
   Arena workspace;
   TrainerSizes sizes;
   std::unique_ptr<Trainer> trainer;
+
+ private:
+  std::unique_ptr<Model> frozen(const std::string& name) {
+    ModelOptions model_options;
+    model_options.block_size = tiny.model->block_size();
+    return std::make_unique<Model>(*open_weight_source(real_fs(), path_of(name)), tiny.matmul,
+                                   model_options);
+  }
 };
 
 inline Sample make_sample(std::vector<int32_t> ids, int32_t prompt_tokens, uint64_t ordinal,
