@@ -1,5 +1,5 @@
 // Every transition checks the state it comes from and keeps the counts of the laws up to date;
-// check() counts the open groups anew and compares.
+// check() counts the open groups anew and compares, which takes as long as there are samples open.
 #include "buffer/ledger.h"
 
 #include <numeric>
@@ -118,19 +118,23 @@ void Ledger::restore(const LedgerCounts& counts, uint64_t next_ordinal) {
   check();
 }
 
+void Ledger::check_laws() const {
+  const LedgerCounts& c = counts_;
+  RL_CHECK(c.prompts_open == static_cast<int64_t>(open_.size()));
+  RL_CHECK(c.attempts_started == c.attempts_trained + c.discarded() + c.attempts_in_flight);
+  RL_CHECK(c.tokens_generated == c.tokens_trained + c.tokens_discarded + c.tokens_in_flight);
+  RL_CHECK(c.prompts_drawn == c.prompts_trained + c.dropped() + c.prompts_open);
+}
+
 void Ledger::check() const {
   int64_t attempts = 0, tokens = 0;
   for (const auto& [ordinal, g] : open_) {
     attempts += static_cast<int64_t>(g.attempts.size());
     for (const Attempt& a : g.attempts) tokens += a.tokens;
   }
-  const LedgerCounts& c = counts_;
-  RL_CHECK(c.attempts_in_flight == attempts);
-  RL_CHECK(c.tokens_in_flight == tokens);
-  RL_CHECK(c.prompts_open == static_cast<int64_t>(open_.size()));
-  RL_CHECK(c.attempts_started == c.attempts_trained + c.discarded() + c.attempts_in_flight);
-  RL_CHECK(c.tokens_generated == c.tokens_trained + c.tokens_discarded + c.tokens_in_flight);
-  RL_CHECK(c.prompts_drawn == c.prompts_trained + c.dropped() + c.prompts_open);
+  RL_CHECK(counts_.attempts_in_flight == attempts);
+  RL_CHECK(counts_.tokens_in_flight == tokens);
+  check_laws();
 }
 
 }  // namespace rl

@@ -1,6 +1,6 @@
 // The books of a run: every attempt at a sample and every drawn prompt is in exactly one state.
 // States of an attempt: running -> finished -> scored -> reserved -> trained | discarded(reason);
-// only the last two are final. Laws, checked after every event (check() throws Code::kInternal):
+// only the last two are final. Laws, checked after every event (Code::kInternal when one breaks):
 //   attempts started = trained + sum of discarded + in flight
 //   tokens generated = trained + discarded + in flight
 //   prompts drawn    = trained + dropped + open
@@ -56,7 +56,9 @@ class Ledger {
   bool is_open(uint64_t ordinal) const { return open_.contains(ordinal); }
   // Counts restored from a checkpoint; nothing may be open. Error(kInternal) when they break a law.
   void restore(const LedgerCounts& counts, uint64_t next_ordinal);
-  // Throws unless every law holds.
+  // Throws unless every law holds: after the event of one sample.
+  void check_laws() const;
+  // And unless the open groups add up to the counts: after those of whole groups.
   void check() const;
 
  private:

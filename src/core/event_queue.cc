@@ -5,12 +5,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "core/clock.h"
 #include "core/deadline.h"
+#include "core/spin.h"
 
 namespace rl {
+namespace {
+constexpr int64_t kBurstNs = 100'000;  // between two events of a burst, at most
+}
 
 EventQueue::EventQueue() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (fd_ >= 0) return;
@@ -22,6 +29,7 @@ EventQueue::EventQueue() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 EventQueue::~EventQueue() { ::close(fd_); }
 
 void EventQueue::signal() {
+  changes_.fetch_add(1, std::memory_order_release);
   const uint64_t one = 1;
   // The write fails only when the counter is full, and then the descriptor is readable anyway.
   [[maybe_unused]] const ssize_t written = ::write(fd_, &one, sizeof one);
@@ -39,16 +47,33 @@ bool EventQueue::push(std::shared_ptr<Event> event) {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
     events_.push_back(std::move(event));
+    const int64_t before_ns = std::exchange(pushed_ns_, real_clock().now_ns());
+    burst_ = pushed_ns_ - before_ns <= kBurstNs;
     signal();
   }
   changed_.notify_one();
   return true;
 }
 
+// Waits for a change as long as a burst may last. Returns what is left of the timeout.
+int64_t EventQueue::spin(std::unique_lock<std::mutex>& lock, int64_t timeout_ns) {
+  const uint64_t seen = changes_.load(std::memory_order_relaxed);
+  const int64_t end_ns = pushed_ns_ + kBurstNs, start_ns = real_clock().now_ns();
+  int64_t now_ns = start_ns;
+  lock.unlock();
+  while (now_ns < end_ns && changes_.load(std::memory_order_acquire) == seen) {
+    spin_pause();
+    now_ns = real_clock().now_ns();
+  }
+  lock.lock();
+  return timeout_ns < 0 ? timeout_ns : std::max<int64_t>(0, timeout_ns - (now_ns - start_ns));
+}
+
 EventQueue::Popped EventQueue::pop(int64_t timeout_ns) {
   std::unique_lock lock(mutex_);
-  const auto ready = [&] { return interrupted_ || !events_.empty() || closed_; };
-  if (!wait_until_ready(changed_, lock, timeout_ns, ready)) {
+  const bool patient = timeout_ns < 0 || timeout_ns > kBurstNs;
+  if (burst_ && patient && !ready()) timeout_ns = spin(lock, timeout_ns);
+  if (!wait_until_ready(changed_, lock, timeout_ns, [&] { return ready(); })) {
     drain();
     return {Code::kTimeout, nullptr};
   }

@@ -26,7 +26,7 @@ PipelineState Pipeline::Impl::evaluate() {
     eval_board.expire(now());
     decided = eval_board.decided();
     if (!decided && !paused && !stop_requested) {
-      wait_for_change(lock, eval_board.next_deadline());
+      wait_for_change(lock, eval_board.next_expiry());
     }
   }
   push_dropped();

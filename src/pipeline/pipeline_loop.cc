@@ -302,7 +302,7 @@ PipelineState Pipeline::Impl::wait_for_scores() {
     board.expire(now());
     decided = board.decided();
     if (!decided && !paused && !stop_requested) {
-      wait_for_change(lock, board.next_deadline());
+      wait_for_change(lock, board.next_expiry());
     }
   }
   push_dropped();

@@ -38,7 +38,7 @@ void ScoreBoard::open(uint64_t ordinal, int64_t data_row) {
   g.data_row = data_row;
   g.slots.resize(static_cast<size_t>(group_size_));
   next_ordinal_ = ordinal + 1;
-  ledger_.check();
+  ledger_.check_laws();
 }
 
 bool ScoreBoard::finish(SamplePtr sample, int64_t deadline_ns) {
@@ -53,10 +53,11 @@ bool ScoreBoard::finish(SamplePtr sample, int64_t deadline_ns) {
   if (waits) {
     s.waiting = true;
     s.deadline_ns = deadline_ns;
+    if (deadline_ns >= 0) earliest_ns_ = std::min(earliest_ns_, deadline_ns);
     ++unscored_;
   }
   leave_if_complete(ordinal);
-  ledger_.check();
+  ledger_.check_laws();
   return waits;
 }
 
@@ -138,7 +139,7 @@ void ScoreBoard::score(uint64_t sample_id, double reward, std::vector<double> pa
   --unscored_;
   ++find_open(s.sample->ordinal).scored;
   ledger_.scored(s.sample->ordinal, s.sample->slot);
-  ledger_.check();
+  ledger_.check_laws();
 }
 
 void ScoreBoard::fail(uint64_t sample_id, std::string_view reason, int64_t now_ns) {
@@ -159,6 +160,7 @@ std::vector<SamplePtr> ScoreBoard::waiting() const {
 }
 
 void ScoreBoard::expire(int64_t now_ns) {
+  if (now_ns <= earliest_ns_) return;
   std::vector<std::pair<uint64_t, uint64_t>> late;  // ordinal, sample
   for (const auto& [ordinal, g] : groups_) {
     for (const Slot& s : g.slots) {
@@ -171,17 +173,21 @@ void ScoreBoard::expire(int64_t now_ns) {
     doom(ordinal, DropReason::kRewardTimeout,
          str("sample ", sample, " was not scored within pipeline.reward_timeout_ns"));
   }
+  find_earliest_deadline();
 }
 
-std::optional<int64_t> ScoreBoard::next_deadline() const {
-  std::optional<int64_t> first;
+void ScoreBoard::find_earliest_deadline() {
+  earliest_ns_ = kNever;
   for (const auto& [ordinal, g] : groups_) {
     for (const Slot& s : g.slots) {
-      if (!s.waiting || s.deadline_ns < 0) continue;
-      first = std::min(first.value_or(s.deadline_ns), s.deadline_ns);
+      if (s.waiting && s.deadline_ns >= 0) earliest_ns_ = std::min(earliest_ns_, s.deadline_ns);
     }
   }
-  return first;
+}
+
+std::optional<int64_t> ScoreBoard::next_expiry() const {
+  if (earliest_ns_ == kNever) return std::nullopt;
+  return earliest_ns_;
 }
 
 bool ScoreBoard::decided() const {

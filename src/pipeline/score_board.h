@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -47,7 +48,8 @@ class ScoreBoard {
 
   // Dooms groups whose deadline has passed.
   void expire(int64_t now_ns);
-  std::optional<int64_t> next_deadline() const;
+  // When to call expire() next, at the latest; none while no sample has a deadline.
+  std::optional<int64_t> next_expiry() const;
   int64_t unscored() const { return unscored_; }
   // The samples that wait for a score, by (ordinal, slot).
   std::vector<SamplePtr> waiting() const;
@@ -100,6 +102,9 @@ class ScoreBoard {
   void refuse_non_finite(uint64_t sample_id, const char* what, double value);
   void refuse_closed(uint64_t sample_id, uint64_t ordinal);
   void leave_if_complete(uint64_t ordinal);
+  void find_earliest_deadline();
+
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   const int64_t group_size_;
   const uint64_t first_id_;
@@ -107,6 +112,7 @@ class ScoreBoard {
   std::map<uint64_t, Group> groups_;
   uint64_t next_ordinal_ = 0;
   int64_t unscored_ = 0;
+  int64_t earliest_ns_ = kNever;  // no deadline lies before it: the board is asked after every forward
   std::deque<uint64_t> lost_;  // ordinals of the last lost groups
   std::vector<Dropped> dropped_;
 };

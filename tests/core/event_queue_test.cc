@@ -50,6 +50,29 @@ TEST(EventQueue, WaitsForTheTimeoutAndNotLonger) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
 }
 
+// Two events in a row make a burst, after which pop spins before it sleeps.
+TEST(EventQueue, ABurstChangesNeitherTimeoutNorWaking) {
+  EventQueue queue;
+  const auto burst = [&] {
+    for (int i = 0; i < 2; ++i) push(queue, i);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(number(queue.pop(0)), i);
+  };
+  burst();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(queue.pop(5'000'000).status, Code::kTimeout);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(5));
+  for (int round = 0; round < 200; ++round) {
+    burst();
+    std::thread other([&] { round % 2 == 0 ? void(push(queue, 7)) : queue.interrupt(); });
+    const auto popped = queue.pop(-1);
+    EXPECT_EQ(popped.status, round % 2 == 0 ? Code::kOk : Code::kInterrupted);
+    other.join();
+  }
+  burst();
+  queue.close();
+  EXPECT_EQ(queue.pop(-1).status, Code::kDone);
+}
+
 TEST(EventQueue, WakesAWaiterForEventInterruptAndClose) {
   for (const int64_t timeout : {kLongNs, int64_t{-1}, INT64_MAX}) {
     EventQueue queue;

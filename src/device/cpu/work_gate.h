@@ -7,19 +7,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
+#include "core/spin.h"
 #include "device/cpu/task_run.h"
 
 namespace rl {
-
-inline void spin_pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
 
 class WorkGate {
  public:

@@ -1,0 +1,197 @@
+// What a host pays at the border of librl.so, measured through rl.h alone: an empty call, the way of a reward, and how
+// many samples may wait for theirs at once.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "rl.h"
+
+namespace {
+
+void check(rl_status status, rl_error* error) {
+  const std::unique_ptr<rl_error, decltype(&rl_error_release)> owner(error, rl_error_release);
+  if (status != RL_OK) throw std::runtime_error(rl_error_text(error, RL_ERROR_SUMMARY, nullptr));
+}
+
+template <typename F, typename... Args>
+void call(F* function, Args... args) {
+  rl_error* error = nullptr;
+  const rl_status status = function(args..., &error);
+  check(status, error);
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// One step of the loop on a tiny model; answers are one token long.
+class Host {
+ public:
+  Host(const std::string& model, uint64_t prompts, uint64_t running) : prompts_(prompts) {
+    call(rl_options_create, &options_);
+    set("model.path", model);
+    set("runtime.threads", "1");  // the other core is the host's
+    set("engine.max_num_seqs", std::to_string(running));
+    set("engine.max_model_len", "64");
+    set("sampling.max_new_tokens", "1");
+    set("pipeline.prompts_per_step", std::to_string(prompts));
+    set("pipeline.samples_per_prompt", std::to_string(kGroup));
+    set("pipeline.total_steps", "1");
+    call(rl_runtime_create, RL_ABI_VERSION, options_, &runtime_);
+    call(rl_model_open, runtime_, options_, uint64_t{RL_USE_PIPELINE}, &model_);
+    call(rl_pipeline_create, model_, options_, &pipeline_);
+  }
+  ~Host() {
+    rl_pipeline_destroy(pipeline_);
+    rl_model_destroy(model_);
+    rl_runtime_destroy(runtime_);
+    rl_options_destroy(options_);
+  }
+  Host(const Host&) = delete;
+
+  static constexpr uint64_t kGroup = 8;
+  uint64_t samples() const { return prompts_ * kGroup; }
+
+  uint64_t capacity() const {
+    uint64_t rows = 0;
+    call(rl_pipeline_feed_capacity, pipeline_, &rows);
+    return rows;
+  }
+
+  void start() {
+    const int32_t ids[] = {1, 2, 3};
+    call(rl_pipeline_start, pipeline_);
+    for (uint64_t i = 0; i < prompts_; ++i) feed(ids);
+    call(rl_pipeline_finish_feed, pipeline_);
+  }
+
+  // The next sample that waits for its reward; false when the step is done.
+  bool next(rl_sample_view& sample) {
+    rl_event* event = nullptr;
+    rl_error* error = nullptr;
+    const rl_status status = rl_pipeline_next(pipeline_, -1, &event, &error);
+    if (status == RL_DONE) return false;
+    check(status, error);
+    const std::unique_ptr<rl_event, decltype(&rl_event_release)> owner(event, rl_event_release);
+    if (rl_event_kind(event) != RL_EVENT_SCORE) return next(sample);
+    rl_sample_view_init(&sample, sizeof sample);
+    call(rl_event_sample, event, &sample);
+    return true;
+  }
+
+  void score(const rl_sample_view& sample) {
+    call(rl_pipeline_score, pipeline_, sample.sample_id, static_cast<double>(sample.slot));
+  }
+
+  rl_pipeline_stats stats() const {
+    rl_pipeline_stats stats;
+    rl_pipeline_stats_init(&stats, sizeof stats);
+    call(rl_pipeline_get_stats, pipeline_, &stats);
+    return stats;
+  }
+
+ private:
+  void set(const char* key, const std::string& value) {
+    call(rl_options_set_text, options_, key, RL_NUL_TERMINATED, value.c_str(), value.size());
+  }
+  void feed(const int32_t (&ids)[3]) {
+    call(rl_pipeline_feed_ids, pipeline_, ids, std::size(ids), static_cast<const char*>(nullptr), size_t{0});
+  }
+
+  uint64_t prompts_;
+  rl_options* options_ = nullptr;
+  rl_runtime* runtime_ = nullptr;
+  rl_model* model_ = nullptr;
+  rl_pipeline* pipeline_ = nullptr;
+};
+
+// Nanoseconds of a call that checks its handle, is guarded and reads one number.
+double empty_call_ns(const std::string& model) {
+  constexpr int kBatches = 101, kCalls = 2000;
+  const Host host(model, 1, 1);
+  std::vector<double> each;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const int64_t start = now_ns();
+    for (int i = 0; i < kCalls; ++i) host.capacity();
+    each.push_back(static_cast<double>(now_ns() - start) / kCalls);
+  }
+  return median(each);
+}
+
+// Microseconds from the end of a sample on the library's thread to its accepted reward on the host's, with one sample
+// generated at a time.
+double reward_us(const std::string& model, uint64_t prompts) {
+  Host host(model, prompts, 1);
+  std::vector<double> each;
+  host.start();
+  for (rl_sample_view sample; host.next(sample);) {
+    host.score(sample);
+    each.push_back(static_cast<double>(now_ns() - sample.finished_ns) / 1e3);
+  }
+  if (each.size() != host.samples() || host.stats().step != 1) throw std::runtime_error("the step lost samples");
+  return median(each);
+}
+
+// Samples that waited at once, all of which were answered, the newest first, and trained on.
+double outstanding_samples(const std::string& model, uint64_t prompts) {
+  Host host(model, prompts, 64);
+  std::vector<rl_sample_view> waiting(host.samples());
+  host.start();
+  for (rl_sample_view& sample : waiting) {
+    if (!host.next(sample)) throw std::runtime_error("the step ended before its samples were rewarded");
+  }
+  const uint64_t unscored = host.stats().unscored;
+  for (auto sample = waiting.rbegin(); sample != waiting.rend(); ++sample) host.score(*sample);
+  rl_sample_view more;
+  if (host.next(more)) throw std::runtime_error("a sample came twice");
+  if (host.stats().attempts_trained != host.samples()) throw std::runtime_error("the step lost samples");
+  return static_cast<double>(unscored);
+}
+
+void run(const std::string& model, const std::string& out, bool quick) {
+  const double call_ns = empty_call_ns(model);
+  const double event_us = reward_us(model, quick ? 2 : 128);
+  const double waiting = outstanding_samples(model, quick ? 2 : 1250);
+  std::ofstream file(out);
+  file << "{\n  \"abi_call_ns\": {\"unit\": \"ns\", \"value\": " << call_ns << ", \"at_most\": 150},\n"
+       << "  \"reward_event_us\": {\"unit\": \"us\", \"value\": " << event_us << ", \"at_most\": 20},\n"
+       << "  \"outstanding_samples\": {\"unit\": \"samples\", \"value\": " << waiting
+       << ", \"at_least\": " << (quick ? 16 : 10000) << "}\n}\n";
+  file.close();
+  if (!file) throw std::runtime_error("cannot write " + out);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string model, out;
+  bool quick = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--quick") quick = true;
+    else if (name == "--model" && i + 1 < argc) model = argv[++i];
+    else if (name == "--out" && i + 1 < argc) out = argv[++i];
+  }
+  if (model.empty() || out.empty()) {
+    std::fprintf(stderr, "usage: host_bench --model PATH --out FILE [--quick]\n");
+    return 2;
+  }
+  try {
+    run(model, out, quick);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "host_bench: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
