@@ -149,10 +149,15 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch)
         .with_key(name_)
         .with_system_code(code);
   }
-  if (touch == Touch::kNow) touch_pages(data_, mapped_bytes_);
-  Ledger& ledger = ledger_of_process();
-  const std::lock_guard lock(ledger.mutex);
-  ledger.entries.push_back({data_, {name_, bytes_}});
+  try {
+    if (touch == Touch::kNow) touch_pages(data_, mapped_bytes_);
+    Ledger& ledger = ledger_of_process();
+    const std::lock_guard lock(ledger.mutex);
+    ledger.entries.push_back({data_, {name_, bytes_}});
+  } catch (...) {
+    source_->release(data_, mapped_bytes_);  // no destructor runs for what was not made
+    throw;
+  }
 }
 
 Arena::~Arena() { release(); }

@@ -83,14 +83,20 @@ void Pipeline::start() {
   p.recorder = recorder;
   p.run_lease = std::move(run_lease);
   p.compute = std::move(compute);
-  try {
-    const ScopedSignalMask mask;
-    p.thread = std::thread([impl = impl_.get()] { impl->run(); });
-  } catch (const std::system_error& e) {
+  const auto give_back = [&] {
     p.compute.reset();
     p.run_lease.reset();
     p.recorder.reset();
     if (recorder != nullptr) p.runtime.tracer().end_sink(recorder.get());
+  };
+  try {
+    const ScopedSignalMask mask;
+    p.thread = std::thread([impl = impl_.get()] { impl->run(); });
+  } catch (const std::bad_alloc&) {
+    give_back();
+    throw;
+  } catch (const std::system_error& e) {
+    give_back();
     throw Error(Code::kResourceExhausted, str("cannot start a thread: ", e.what()))
         .with_system_code(e.code().value());
   }

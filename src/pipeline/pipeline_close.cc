@@ -29,6 +29,9 @@ void Pipeline::Impl::close_step(const char* what, Work work) noexcept {
     } catch (const Error& e) {
       failed = std::make_shared<Error>(
           Error(Code::kIo, str(what, " could not be closed: ", e.message)).with_cause(e));
+    } catch (const std::bad_alloc&) {
+      failed = std::make_shared<Error>(Code::kOutOfMemory,
+                                       str(what, " could not be closed: no memory left"));
     } catch (const std::exception& e) {
       failed =
           std::make_shared<Error>(Code::kInternal, str(what, " could not be closed: ", e.what()));

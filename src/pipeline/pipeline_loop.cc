@@ -20,6 +20,31 @@ bool must_finish(PipelineState s) {
          s == PipelineState::kStopping;
 }
 
+// Takes no memory: the text is short enough to stand in the string itself, and nobody owns it.
+std::shared_ptr<const Error> out_of_memory() noexcept {
+  static const Error error(Code::kOutOfMemory, "no memory left");
+  return {std::shared_ptr<const Error>(), &error};
+}
+
+// What is being handled, as an error.
+std::shared_ptr<const Error> caught_error() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& e) {
+      return std::make_shared<Error>(e);
+    } catch (const std::bad_alloc&) {
+      return out_of_memory();
+    } catch (const std::exception& e) {
+      return std::make_shared<Error>(Code::kInternal, str("the pipeline failed: ", e.what()));
+    } catch (...) {
+      return std::make_shared<Error>(Code::kInternal, "the pipeline failed for no known reason");
+    }
+  } catch (...) {
+    return out_of_memory();
+  }
+}
+
 }  // namespace
 
 const char* pipeline_state_name(PipelineState state) {
@@ -76,14 +101,8 @@ void Pipeline::Impl::run() noexcept {
   std::shared_ptr<const Error> cause;
   try {
     loop();
-  } catch (const Error& e) {
-    cause = std::make_shared<Error>(e);
-  } catch (const std::bad_alloc&) {
-    cause = std::make_shared<Error>(Code::kOutOfMemory, "the pipeline ran out of memory");
-  } catch (const std::exception& e) {
-    cause = std::make_shared<Error>(Code::kInternal, str("the pipeline failed: ", e.what()));
   } catch (...) {
-    cause = std::make_shared<Error>(Code::kInternal, "the pipeline failed for no known reason");
+    cause = caught_error();
   }
   end_run(std::move(cause));
 }

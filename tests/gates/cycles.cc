@@ -1,6 +1,6 @@
-// 100 times, 1,000 with RL_LONG: runtime, model, engine, trainer, buffer, pipeline and profiler come and go on a tiny
-// model, some pipelines in the middle of a step. Memory, threads and descriptors stay what they
-// were after the warm-up.
+// 100 times, 1,000 with RL_LONG: runtime, model, engine, trainer, buffer, pipeline and profiler
+// come and go on a tiny model, some pipelines in the middle of a step. Memory, threads and
+// descriptors stay what they were after the warm-up.
 //
 // usage: gate_cycles MODEL
 #include <cstdlib>

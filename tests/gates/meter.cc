@@ -46,8 +46,8 @@ Meter measure() {
 
 std::string text_of(const Meter& m) {
   return "heap " + std::to_string(m.heap_bytes) + " resident " + std::to_string(m.resident_bytes) +
-         " threads " + std::to_string(m.threads) + " descriptors " +
-         std::to_string(m.descriptors) + " mappings " + std::to_string(m.mappings);
+         " threads " + std::to_string(m.threads) + " descriptors " + std::to_string(m.descriptors) +
+         " mappings " + std::to_string(m.mappings);
 }
 
 std::string growth(const Meter& before, const Meter& after) {

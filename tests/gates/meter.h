@@ -17,8 +17,8 @@ std::string text_of(const Meter& meter);
 
 // A line for each figure that grew by more than what oneDNN and TBB keep at their own will: a cache
 // of kernels that is full after the warm-up (the least leak of a call, 16 bytes in each of 90
-// rounds, is below it; a leaked object is not), pages of arenas of malloc, and workers of TBB, which
-// end some time after their work. Descriptors do not grow at all. Empty: nothing grew.
+// rounds, is below it; a leaked object is not), pages of arenas of malloc, and workers of TBB,
+// which end some time after their work. Descriptors do not grow at all. Empty: nothing grew.
 std::string growth(const Meter& before, const Meter& after);
 
 }  // namespace gates

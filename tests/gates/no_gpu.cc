@@ -33,8 +33,8 @@ void ask_for_cuda(const std::string& reason) {
   rl_options* options = nullptr;
   rl_error* err = nullptr;
   rl_options_create(&options, nullptr);
-  const rl_status status = rl_options_set_text(options, "runtime.device", RL_NUL_TERMINATED,
-                                               "cuda", RL_NUL_TERMINATED, &err);
+  const rl_status status = rl_options_set_text(options, "runtime.device", RL_NUL_TERMINATED, "cuda",
+                                               RL_NUL_TERMINATED, &err);
   const std::string message = rl_error_text(err, RL_ERROR_MESSAGE, nullptr);
   expect(status == RL_NOT_IN_BUILD, "cuda is answered with " + std::string(rl_status_name(status)));
   expect(message.find("runtime.device") != std::string::npos, "no key in: " + message);
@@ -50,7 +50,8 @@ int run(const gates::Place& place) {
   expect(driver_libraries().empty(), "mapped beside the library:\n" + driver_libraries());
   uint32_t cpu = 0, cuda = 1;
   const char* reason = nullptr;
-  expect(rl_feature("cpu", RL_NUL_TERMINATED, &cpu, &reason, nullptr) == RL_OK && cpu == 1, "no cpu");
+  expect(rl_feature("cpu", RL_NUL_TERMINATED, &cpu, &reason, nullptr) == RL_OK && cpu == 1,
+         "no cpu");
   expect(rl_feature("cuda", RL_NUL_TERMINATED, &cuda, &reason, nullptr) == RL_OK && cuda == 0 &&
              std::string(reason).starts_with("cuda: unavailable, because "),
          std::string("of cuda it says: ") + reason);

@@ -259,6 +259,7 @@ std::span<const Play> plays() {
 }
 
 void prepare(const Place& place) {
+  std::filesystem::remove_all(place.dir);  // checkpoints of an earlier build are no run of this one
   std::filesystem::create_directories(place.dir);
   for (const char* name : {"/train.jsonl", "/eval.jsonl"}) {
     std::ofstream file(place.dir + name);

@@ -39,7 +39,7 @@ struct Play {
 };
 std::span<const Play> plays();
 
-// Writes the data files that play_grpo reads.
+// Empties the directory and writes the data files that play_grpo reads.
 void prepare(const Place& place);
 
 // The result of main: that of body, or 1 after telling what it threw.

@@ -37,8 +37,8 @@ Copy load(const std::string& file, const gates::Place& place) {
 void expect_own_functions(const Copy& copy) {
   const auto check = [&copy](const char* name, const void* function) {
     Dl_info info{};
-    const bool found = dladdr(function, &info) != 0 && std::filesystem::equivalent(
-                                                           info.dli_fname, copy.file);
+    const bool found =
+        dladdr(function, &info) != 0 && std::filesystem::equivalent(info.dli_fname, copy.file);
     expect(found, copy.file + ": " + name + " is in " + (info.dli_fname ? info.dli_fname : "?"));
   };
 #define RL_FUNCTION(name) check(#name, reinterpret_cast<const void*>(copy.api.name));
