@@ -95,8 +95,8 @@ extern "C" {
 /* As a length: the text ends with NUL. */
 #define RL_NUL_TERMINATED SIZE_MAX
 
-/* Every RL_ integer constant of this header is also known to rl_constant by name, for hosts that
- * cannot read headers. Numbers are never reused. */
+/* Every RL_ integer constant of this header but RL_NUL_TERMINATED is also known to rl_constant by
+ * name, for hosts that cannot read headers. Numbers are never reused. */
 
 typedef int32_t rl_status;
 enum {
@@ -458,7 +458,7 @@ RL_API rl_status rl_options_identity(const rl_options* options, uint64_t* out, r
 enum { RL_LOG_OFF = 0, RL_LOG_ERROR = 1, RL_LOG_WARN = 2, RL_LOG_INFO = 3, RL_LOG_DEBUG = 4 };
 
 /* A line of the log: level RL_LOG_ERROR ..., the component that speaks ("engine") and the message.
- * Texts end with the call. Called on any thread, never on two at once. */
+ * Texts end with the call. Called on any thread, those of librl too, never on two at once. */
 typedef void (*rl_log_fn)(void* user_data, int32_t level, const char* component,
                           size_t component_len, const char* message, size_t message_len);
 
@@ -844,9 +844,9 @@ RL_API rl_status rl_event_metric_named(const rl_event* event, const char* name, 
 RL_API void rl_event_release(rl_event* event);
 
 /* A descriptor for poll and epoll, readable when rl_pipeline_next with timeout 0 has something to
- * say; written at every event, so edge-triggered waiting is safe. Never read or close it. It ends
- * with the last handle of its pipeline and queue. -1 for a handle that is not live. Thread: any;
- * callback-safe. */
+ * say, so for ever once that is RL_DONE or a failure of the loop; written at every event, so
+ * edge-triggered waiting is safe. Never read or close it. It ends with the last handle of its
+ * pipeline and queue. -1 for a handle that is not live. Thread: any; callback-safe. */
 RL_API int32_t rl_event_queue_fd(const rl_event_queue* queue);
 
 /* Events waiting now; 0 for a handle that is not live. Thread: any; callback-safe. */
@@ -871,8 +871,14 @@ RL_API void rl_event_queue_release(rl_event_queue* queue);
  *   }
  *
  * Data. data.path is a JSONL file; a row is {"messages": [{"role": ..., "content": ...}, ...]},
- * {"prompt": "..."} or {"ids": [...]}, with an optional "tag" that comes back in every sample of
- * the row. Unknown keys are errors. Without data.path the host feeds rows. The loop runs until
+ * {"prompt": "..."} or {"ids": [...]}, with an optional "tag", a text that comes back in every
+ * sample of the row. Messages go through the model's chat template, with a generation prompt, and
+ * may have the other members of rl_model_encode_chat_json beside them; a prompt is encoded with
+ * RL_TEXT_ADD_SPECIAL; ids stand as they are. With algo.objective = sft a row also has "response",
+ * with dpo "chosen" and "rejected", each a text or a list of ids. Unknown keys are errors, as are
+ * empty lines. rl_pipeline_create looks for lines alone: what is wrong within a row ends the loop
+ * when the row is drawn, and rl_pipeline_next returns it. Rows are drawn over and over, with
+ * data.shuffle in a new order each time. Without data.path the host feeds rows. The loop runs until
  * pipeline.total_steps, the end of the feed or rl_pipeline_stop. */
 
 /* States of a pipeline. */
@@ -939,7 +945,7 @@ typedef int32_t (*rl_event_fn)(void* user_data, const rl_event* event);
 
 /* The same as a callback: waits as rl_pipeline_next for the first event, then hands it and all that
  * wait behind it to fn. RL_OK after at least one; RL_INTERRUPTED also when fn returned other than
- * 0. Thread: any. */
+ * 0. user_data stays the caller's. Thread: any. */
 RL_API rl_status rl_pipeline_dispatch(rl_pipeline* pipeline, int64_t timeout_ns, rl_event_fn fn,
                                       void* user_data, rl_error** err);
 
