@@ -207,11 +207,24 @@ std::vector<float> stored_logprobs(const ScoredBatch& batch) {
   return out;
 }
 
-// Of all samples, one after another; empty unless all have the same number.
-std::vector<double> flat_parts(const ScoredBatch& batch) {
+// Of all samples, one after another: as many of each as algo.gdpo_weights has, where that is empty as
+// the first one has.
+std::vector<double> flat_parts(size_t num_weights, const ScoredBatch& batch) {
   std::vector<double> out;
-  for (const std::vector<double>& p : batch.parts) {
-    if (p.size() != batch.parts.front().size()) return {};
+  if (batch.parts.empty()) return out;
+  const size_t expected = num_weights != 0 ? num_weights : batch.parts.front().size();
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    const std::vector<double>& p = batch.parts[i];
+    if (p.size() != expected) {
+      const std::string other =
+          num_weights != 0
+              ? str("algo.gdpo_weights has ", expected, " entries")
+              : str("that of ", sample_name(*batch.samples.front()), " has ", expected);
+      throw Error(Code::kInvalidArgument, str("the reward of ", sample_name(*batch.samples[i]),
+                                              " has ", p.size(), " parts, but ", other))
+          .with_key(num_weights != 0 ? "algo.gdpo_weights" : "reward_parts")
+          .with_expected(str(expected, " parts"));
+    }
     out.insert(out.end(), p.begin(), p.end());
   }
   return out;
@@ -230,7 +243,7 @@ void require_finite(std::span<const double> advantages, const ScoredBatch& batch
   }
 }
 
-void ask_host(const ScoredBatch& batch, BatchAdvantages& out) {
+void ask_host(size_t num_weights, const ScoredBatch& batch, BatchAdvantages& out) {
   if (batch.custom == nullptr || !*batch.custom) {
     throw Error(Code::kFailedPrecondition,
                 "algo.advantage = custom, but no advantage function has been set")
@@ -252,7 +265,7 @@ void ask_host(const ScoredBatch& batch, BatchAdvantages& out) {
   in.old_logprobs = in.rollout_logprobs = logprobs;
   in.ref_logprobs = reference;
   in.rewards = out.rewards;
-  const std::vector<double> parts = flat_parts(batch);
+  const std::vector<double> parts = flat_parts(num_weights, batch);
   in.reward_parts = parts;
   (*batch.custom)(in, out.advantages);
   require_finite(out.advantages, batch, out);
@@ -289,7 +302,7 @@ BatchAdvantages batch_advantages(const AdvantageOptions& o, const ScoredBatch& b
   if (o.kl_in_reward) subtract_sample_kl(batch.kl_coef, kl, out);
   if (!token_rewards && !custom) out.per_sample = estimate(o, batch, to_go ? plain : out.rewards);
   if (custom) {
-    ask_host(batch, out);
+    ask_host(o.gdpo_weights.size(), batch, out);
   } else if (to_go) {
     rewards_to_go(o, token_rewards ? plain : out.per_sample, batch, kl, out);
   } else {

@@ -325,6 +325,32 @@ TEST(AbiRewardParts, GdpoSumsTheKindsOfAReward) {
   EXPECT_EQ(gdpo.digest(), built_in.digest());
 }
 
+TEST(AbiRewardParts, AHostsFunctionSeesNoBatchOfUnequalKinds) {
+  Custom custom(kOwnAdvantage);
+  Calls calls;
+  EXPECT_RL_OK(rl_trainer_set_advantage(custom.trainer(), centred, &calls, on_end, &err));
+  const double parts[] = {1, 2};
+  EXPECT_RL_OK(rl_batch_set_reward_parts(custom.host().batch, 0, parts, 2, &err));
+  std::string key, message;
+  EXPECT_EQ(custom.step(&key, &message), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(key, "reward_parts");
+  EXPECT_NE(message.find("slot 1) has 0 parts, but that of sample"), std::string::npos) << message;
+  EXPECT_EQ(calls.asked, 0);
+  EXPECT_RL_OK(rl_batch_set_reward_parts(custom.host().batch, 1, parts, 2, &err));
+  EXPECT_EQ(custom.step(), RL_OK);
+  EXPECT_EQ(calls.asked, 1);
+  Custom weighed({{"algo.advantage", "custom"},
+                  {"algo.policy_loss", "none"},
+                  {"algo.gdpo_weights", "1,2,3"}});
+  EXPECT_RL_OK(rl_trainer_set_advantage(weighed.trainer(), centred, &calls, on_end, &err));
+  EXPECT_RL_OK(rl_batch_set_reward_parts(weighed.host().batch, 0, parts, 2, &err));
+  EXPECT_RL_OK(rl_batch_set_reward_parts(weighed.host().batch, 1, parts, 2, &err));
+  EXPECT_EQ(weighed.step(&key, &message), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(key, "algo.gdpo_weights");
+  EXPECT_NE(message.find("has 2 parts, but algo.gdpo_weights has 3 entries"), std::string::npos);
+  EXPECT_EQ(calls.asked, 1);
+}
+
 TEST(AbiRewardParts, BadPartsAreNamed) {
   Host host;
   const double bad[] = {1, std::nan("")};
