@@ -42,8 +42,38 @@ MetricList length_metrics(std::span<const SamplePtr> samples) {
   }
   set_spread(out, "prompt_length", prompts);
   set_spread(out, "response_length", answers);
+  double tokens = 0;
+  for (const SamplePtr& s : samples) tokens += static_cast<double>(s->ids.size());
+  for (const char* name : {"min", "max", "mean", "balanced_min", "balanced_max"}) {
+    out.set(str("global_seqlen/", name), tokens);
+  }
+  out.set("global_seqlen/minmax_diff", 0);
   return out;
 }
+
+namespace {
+
+double num_turns(const Sample& s) {
+  double turns = 1;
+  for (size_t t = 0; t < s.loss_mask.size(); ++t) {
+    turns += t == 0 || s.loss_mask[t] != s.loss_mask[t - 1];
+  }
+  return turns;
+}
+
+void set_turns(std::span<const SamplePtr> samples, MetricList& out) {
+  std::vector<double> turns;
+  double aborted = 0;
+  for (const SamplePtr& s : samples) {
+    turns.push_back(num_turns(*s));
+    aborted += s->generated() == 0;
+  }
+  out.set("response/aborted_ratio",
+          aborted / static_cast<double>(std::max<size_t>(1, samples.size())));
+  set_spread(out, "num_turns", turns);
+}
+
+}  // namespace
 
 MetricList batch_metrics(const BatchFigures& batch) {
   const BatchAdvantages& a = batch.advantages;
@@ -53,6 +83,7 @@ MetricList batch_metrics(const BatchFigures& batch) {
   set_spread(out, "critic/advantages", at_loss_tokens(a.mask, a.advantages));
   set_spread(out, "critic/returns", at_loss_tokens(a.mask, a.returns));
   out.append(length_metrics(batch.samples));
+  set_turns(batch.samples, out);
   double cut = 0;
   for (const SamplePtr& s : batch.samples) cut += s->finish == FinishReason::kLength;
   const double count = static_cast<double>(std::max<size_t>(1, batch.samples.size()));

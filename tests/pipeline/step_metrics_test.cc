@@ -1,0 +1,62 @@
+// Figures of a batch that follow from its samples alone.
+#include "pipeline/step_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include "run_rig.h"
+
+namespace rl {
+namespace {
+
+SamplePtr sample_of(int32_t prompt, std::vector<uint8_t> mask) {
+  auto s = std::make_shared<Sample>();
+  s->prompt_tokens = prompt;
+  s->ids.assign(static_cast<size_t>(prompt) + mask.size(), 5);
+  s->loss_mask = std::move(mask);
+  return s;
+}
+
+MetricList metrics_of(const std::vector<SamplePtr>& samples) {
+  BatchAdvantages a;
+  a.rewards.assign(samples.size(), 0);
+  const std::vector<double> scores(samples.size(), 0);
+  return batch_metrics({samples, scores, a});
+}
+
+TEST(StepMetrics, TurnsAreThePromptAndRunsOfTokensWithAndWithoutLoss) {
+  const MetricList m = metrics_of({sample_of(3, {1, 1}), sample_of(2, {1, 0, 0, 1, 1}),
+                                   sample_of(2, {0, 1}), sample_of(4, {})});
+  EXPECT_EQ(m.get("num_turns/min"), 1.0);
+  EXPECT_EQ(m.get("num_turns/max"), 4.0);
+  EXPECT_EQ(m.get("num_turns/mean"), (2.0 + 4.0 + 3.0 + 1.0) / 4);
+  EXPECT_EQ(m.get("response/aborted_ratio"), 0.25);
+}
+
+TEST(StepMetrics, OneDeviceHasAllTokens) {
+  const MetricList m = length_metrics(std::vector{sample_of(3, {1, 1}), sample_of(2, {1})});
+  for (const char* name : {"min", "max", "mean", "balanced_min", "balanced_max"}) {
+    EXPECT_EQ(m.get(std::string("global_seqlen/") + name), 8.0) << name;
+  }
+  EXPECT_EQ(m.get("global_seqlen/minmax_diff"), 0.0);
+  EXPECT_FALSE(m.get("num_turns/mean"));
+}
+
+TEST(StepMetrics, AnEmptyBatchHasZeros) {
+  const MetricList m = metrics_of({});
+  for (const char* name : {"response/aborted_ratio", "num_turns/mean", "global_seqlen/max"}) {
+    EXPECT_EQ(m.get(name), 0.0) << name;
+  }
+}
+
+TEST(StepMetrics, ARunTellsThem) {
+  const TempDir dir;
+  testing::Rig rig(testing::tiny_options(dir));
+  for (const MetricList& m : rig.start_and_play().steps) {
+    EXPECT_EQ(m.get("num_turns/mean"), 2.0);
+    EXPECT_EQ(m.get("response/aborted_ratio"), 0.0);
+    EXPECT_EQ(m.get("global_seqlen/mean"), m.get("perf/total_num_tokens"));
+  }
+}
+
+}  // namespace
+}  // namespace rl
