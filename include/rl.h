@@ -979,9 +979,8 @@ RL_API rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* s
 RL_API rl_status rl_pipeline_fail(rl_pipeline* pipeline, uint64_t sample_id, const char* reason,
                                   size_t reason_len, rl_error** err);
 
-/* Adds one row, written as a line of the data file; with algo.objective sft and dpo it has its
- * answers too. RL_TIMEOUT when the feed is full: try again
- * after a step event. A row that cannot be used is RL_INVALID_ARGUMENT or another failure that
+/* Adds one row, written as a line of the data file; with algo.objective sft, dpo and reward_model it
+ * has its answers too. RL_TIMEOUT when the feed is full: try again after a step event. A row that cannot be used is RL_INVALID_ARGUMENT or another failure that
  * names its place, and is not added. RL_FAILED_PRECONDITION with data.path, after
  * rl_pipeline_finish_feed, or once the loop ended. Thread: any. */
 RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const char* row, size_t row_len,
@@ -1016,7 +1015,9 @@ RL_API rl_status rl_pipeline_checkpoint(rl_pipeline* pipeline, int64_t timeout_n
                                         rl_error** err);
 
 /* Asks for an evaluation of eval.path at the next step boundary. Its samples come as score events
- * of RL_PURPOSE_EVAL, its end is RL_EVENT_EVAL. Thread: any. */
+ * of RL_PURPOSE_EVAL, its end is RL_EVENT_EVAL. With algo.objective = reward_model its rows are pairs
+ * and there are no score events: num_scored counts pairs and mean_reward is the share of them whose
+ * chosen answer has the larger score. Thread: any. */
 RL_API rl_status rl_pipeline_evaluate(rl_pipeline* pipeline, rl_error** err);
 
 /* Takes over the values that may change between steps, from the next step on; RL_WHEN_ANY_TIME ones
@@ -1292,11 +1293,11 @@ RL_API rl_status rl_buffer_create(const rl_options* options, uint64_t max_sample
 /* Ends the buffer with its samples. Thread: any. */
 RL_API void rl_buffer_destroy(rl_buffer* buffer);
 
-/* Copies a sample into the buffer. RL_FAILED_PRECONDITION (not scored; with algo.objective sft and
- * dpo none has to be), RL_NON_FINITE (reward or log-prob), RL_DUPLICATE (ordinal and slot are
- * there), RL_OUT_OF_RANGE (slot, num_prompt, temperature), RL_INVALID_ARGUMENT (what no buffer file
- * may hold: an id or a time below 0, a data_row below -1), RL_RESOURCE_EXHAUSTED (full). Thread:
- * any. */
+/* Copies a sample into the buffer. RL_FAILED_PRECONDITION (not scored; with algo.objective sft,
+ * dpo and reward_model none has to be), RL_NON_FINITE (reward or log-prob), RL_DUPLICATE (ordinal
+ * and slot are there), RL_OUT_OF_RANGE (slot, num_prompt, temperature), RL_INVALID_ARGUMENT (what no
+ * buffer file may hold: an id or a time below 0, a data_row below -1), RL_RESOURCE_EXHAUSTED (full).
+ * Thread: any. */
 RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err);
 
 /* Copies every sample of a batch into the buffer. It stops at the first that is refused, naming its
@@ -1387,10 +1388,13 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * before the step, so that r is 1 in its first optimizer step (training/foreign_samples).
  *
  * With algo.objective = sft the loss is -log-prob of the trained tokens, with dpo that of pairs, the
- * samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal. Rewards, advantages and stored
- * log-probs are not read then; a sample that has no other half is RL_FAILED_PRECONDITION, and given
- * advantages are RL_CONFLICT. dpo has the metrics "rewards/chosen", "rewards/rejected",
- * "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected" and "nll_loss".
+ * samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal; with reward_model it is
+ * -log sigmoid(chosen - rejected) of their scores, the values at their last tokens (arXiv
+ * 2203.02155), of a model that was opened with this objective and has a scalar head in place of
+ * logits. Rewards, advantages and stored log-probs are not read then; a sample that has no other half
+ * is RL_FAILED_PRECONDITION, and given advantages are RL_CONFLICT. Pairs have the metrics
+ * "rewards/chosen", "rewards/rejected", "rewards/margins" and "rewards/accuracies", dpo also
+ * "logps/chosen", "logps/rejected" and "nll_loss".
  *
  * With algo.objective = distill the policy learns from a teacher too, a frozen model of the same
  * vocabulary (model.teacher_path) that is forwarded over the samples at their temperatures. With p

@@ -6,11 +6,12 @@
 namespace rl {
 namespace {
 
-constexpr std::array<Choice<Objective>, 4> kObjectives{{
+constexpr std::array<Choice<Objective>, 5> kObjectives{{
     {Objective::kRl, "rl"},
     {Objective::kSft, "sft"},
     {Objective::kDpo, "dpo"},
     {Objective::kDistill, "distill"},
+    {Objective::kRewardModel, "reward_model"},
 }};
 
 }  // namespace

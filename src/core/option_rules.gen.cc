@@ -158,6 +158,8 @@ constexpr OptionCondition kConditions_18[] = {
      "sft", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "reward_model", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "true", "", ""},
 };
@@ -572,27 +574,25 @@ constexpr OptionCondition kConditions_77[] = {
      "dpo", "", ""},
 };
 constexpr OptionCondition kConditions_78[] = {
+    {"algo.loss_agg", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_79[] = {
     {"algo.loss_scale_factor", OptionCondition::kChanged,
      "", "", ""},
     {"algo.loss_agg", OptionCondition::kIsNot,
      "seq_mean_token_sum_norm", "", ""},
 };
-constexpr OptionCondition kConditions_79[] = {
+constexpr OptionCondition kConditions_80[] = {
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
     {"model.teacher_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_80[] = {
-    {"algo.policy_loss", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.objective", OptionCondition::kIsNot,
-     "rl", "", ""},
-    {"algo.objective", OptionCondition::kIsNot,
-     "distill", "", ""},
-};
 constexpr OptionCondition kConditions_81[] = {
-    {"algo.ratio_cap", OptionCondition::kChanged,
+    {"algo.policy_loss", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
@@ -602,6 +602,14 @@ constexpr OptionCondition kConditions_81[] = {
 constexpr OptionCondition kConditions_82[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_83[] = {
+    {"algo.ratio_cap", OptionCondition::kChanged,
+     "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "ppo_clip", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -609,7 +617,7 @@ constexpr OptionCondition kConditions_82[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dppo_kl", "", ""},
 };
-constexpr OptionCondition kConditions_83[] = {
+constexpr OptionCondition kConditions_84[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -617,55 +625,55 @@ constexpr OptionCondition kConditions_83[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_84[] = {
+constexpr OptionCondition kConditions_85[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gmpo", "", ""},
 };
-constexpr OptionCondition kConditions_85[] = {
+constexpr OptionCondition kConditions_86[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "gpg", "", ""},
 };
-constexpr OptionCondition kConditions_86[] = {
+constexpr OptionCondition kConditions_87[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_87[] = {
+constexpr OptionCondition kConditions_88[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_88[] = {
+constexpr OptionCondition kConditions_89[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_89[] = {
+constexpr OptionCondition kConditions_90[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_90[] = {
+constexpr OptionCondition kConditions_91[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_91[] = {
+constexpr OptionCondition kConditions_92[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_92[] = {
+constexpr OptionCondition kConditions_93[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.clip_low", OptionCondition::kIs,
@@ -673,7 +681,7 @@ constexpr OptionCondition kConditions_92[] = {
     {"algo.reward.clip_high", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_93[] = {
+constexpr OptionCondition kConditions_94[] = {
     {"algo.reward.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -681,7 +689,7 @@ constexpr OptionCondition kConditions_93[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_94[] = {
+constexpr OptionCondition kConditions_95[] = {
     {"algo.reward.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -689,11 +697,11 @@ constexpr OptionCondition kConditions_94[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_95[] = {
+constexpr OptionCondition kConditions_96[] = {
     {"algo.reward.clip_low", OptionCondition::kAbove,
      "", "algo.reward.clip_high", ""},
 };
-constexpr OptionCondition kConditions_96[] = {
+constexpr OptionCondition kConditions_97[] = {
     {"algo.reward.normalize", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -701,7 +709,7 @@ constexpr OptionCondition kConditions_96[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_97[] = {
+constexpr OptionCondition kConditions_98[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -709,17 +717,17 @@ constexpr OptionCondition kConditions_97[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_98[] = {
+constexpr OptionCondition kConditions_99[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_99[] = {
+constexpr OptionCondition kConditions_100[] = {
     {"algo.reward.overlong_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.overlong_buffer", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_100[] = {
+constexpr OptionCondition kConditions_101[] = {
     {"algo.reward.truncation_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -727,25 +735,25 @@ constexpr OptionCondition kConditions_100[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_101[] = {
+constexpr OptionCondition kConditions_102[] = {
     {"algo.sapo_tau_neg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_102[] = {
+constexpr OptionCondition kConditions_103[] = {
     {"algo.sapo_tau_pos", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_103[] = {
+constexpr OptionCondition kConditions_104[] = {
     {"algo.value_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_104[] = {
+constexpr OptionCondition kConditions_105[] = {
     {"algo.whiten", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -753,32 +761,26 @@ constexpr OptionCondition kConditions_104[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_105[] = {
+constexpr OptionCondition kConditions_106[] = {
     {"checkpoint.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_106[] = {
+constexpr OptionCondition kConditions_107[] = {
     {"checkpoint.keep_last", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_107[] = {
+constexpr OptionCondition kConditions_108[] = {
     {"checkpoint.resume", OptionCondition::kIs,
      "auto", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_108[] = {
-    {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "gae", "", ""},
-};
 constexpr OptionCondition kConditions_109[] = {
-    {"critic.max_tokens_per_device", OptionCondition::kChanged,
+    {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
@@ -786,180 +788,210 @@ constexpr OptionCondition kConditions_109[] = {
 constexpr OptionCondition kConditions_110[] = {
     {"critic.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_111[] = {
+    {"critic.max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_111[] = {
+constexpr OptionCondition kConditions_112[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_112[] = {
+constexpr OptionCondition kConditions_113[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_113[] = {
+constexpr OptionCondition kConditions_114[] = {
     {"critic.optimizer.grad_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_114[] = {
+constexpr OptionCondition kConditions_115[] = {
     {"critic.optimizer.lr", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_115[] = {
+constexpr OptionCondition kConditions_116[] = {
     {"critic.optimizer.weight_decay", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_116[] = {
+constexpr OptionCondition kConditions_117[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_117[] = {
+constexpr OptionCondition kConditions_118[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_118[] = {
+constexpr OptionCondition kConditions_119[] = {
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
     {"engine.max_model_len", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_119[] = {
+constexpr OptionCondition kConditions_120[] = {
     {"engine.graph_batch_sizes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_120[] = {
+constexpr OptionCondition kConditions_121[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_121[] = {
+constexpr OptionCondition kConditions_122[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kChanged,
      "", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_122[] = {
+constexpr OptionCondition kConditions_123[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_123[] = {
+constexpr OptionCondition kConditions_124[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_124[] = {
+constexpr OptionCondition kConditions_125[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_125[] = {
+constexpr OptionCondition kConditions_126[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_126[] = {
+constexpr OptionCondition kConditions_127[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_127[] = {
+constexpr OptionCondition kConditions_128[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_128[] = {
+constexpr OptionCondition kConditions_129[] = {
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_129[] = {
+constexpr OptionCondition kConditions_130[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_130[] = {
+constexpr OptionCondition kConditions_131[] = {
+    {"eval.max_new_tokens", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_132[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_131[] = {
+constexpr OptionCondition kConditions_133[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_132[] = {
+constexpr OptionCondition kConditions_134[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_133[] = {
+constexpr OptionCondition kConditions_135[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_134[] = {
+constexpr OptionCondition kConditions_136[] = {
+    {"eval.temperature", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_137[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_135[] = {
+constexpr OptionCondition kConditions_138[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_136[] = {
+constexpr OptionCondition kConditions_139[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_137[] = {
+constexpr OptionCondition kConditions_140[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_138[] = {
+constexpr OptionCondition kConditions_141[] = {
+    {"metrics.samples", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_142[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_139[] = {
+constexpr OptionCondition kConditions_143[] = {
+    {"model.compute_copies", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_144[] = {
     {"model.critic_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_140[] = {
+constexpr OptionCondition kConditions_145[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -967,49 +999,49 @@ constexpr OptionCondition kConditions_140[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_141[] = {
+constexpr OptionCondition kConditions_146[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.gdpo_weights", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_142[] = {
+constexpr OptionCondition kConditions_147[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_143[] = {
+constexpr OptionCondition kConditions_148[] = {
     {"model.teacher_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_144[] = {
+constexpr OptionCondition kConditions_149[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_145[] = {
+constexpr OptionCondition kConditions_150[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_146[] = {
+constexpr OptionCondition kConditions_151[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_147[] = {
+constexpr OptionCondition kConditions_152[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_148[] = {
+constexpr OptionCondition kConditions_153[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1017,13 +1049,13 @@ constexpr OptionCondition kConditions_148[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_149[] = {
+constexpr OptionCondition kConditions_154[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kIs,
      "true", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_150[] = {
+constexpr OptionCondition kConditions_155[] = {
     {"pipeline.filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1031,35 +1063,35 @@ constexpr OptionCondition kConditions_150[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_151[] = {
+constexpr OptionCondition kConditions_156[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_152[] = {
+constexpr OptionCondition kConditions_157[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_153[] = {
+constexpr OptionCondition kConditions_158[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_154[] = {
+constexpr OptionCondition kConditions_159[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_155[] = {
+constexpr OptionCondition kConditions_160[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_156[] = {
+constexpr OptionCondition kConditions_161[] = {
     {"pipeline.overlong_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1067,7 +1099,7 @@ constexpr OptionCondition kConditions_156[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_157[] = {
+constexpr OptionCondition kConditions_162[] = {
     {"pipeline.repetition_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1075,19 +1107,19 @@ constexpr OptionCondition kConditions_157[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_158[] = {
+constexpr OptionCondition kConditions_163[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_159[] = {
+constexpr OptionCondition kConditions_164[] = {
     {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
      "", "", ""},
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_160[] = {
+constexpr OptionCondition kConditions_165[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1095,19 +1127,19 @@ constexpr OptionCondition kConditions_160[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_161[] = {
+constexpr OptionCondition kConditions_166[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_162[] = {
+constexpr OptionCondition kConditions_167[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_163[] = {
+constexpr OptionCondition kConditions_168[] = {
     {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -1115,13 +1147,13 @@ constexpr OptionCondition kConditions_163[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_164[] = {
+constexpr OptionCondition kConditions_169[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"model.reward_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_165[] = {
+constexpr OptionCondition kConditions_170[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1137,19 +1169,19 @@ constexpr OptionCondition kConditions_165[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_166[] = {
+constexpr OptionCondition kConditions_171[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_167[] = {
+constexpr OptionCondition kConditions_172[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_168[] = {
+constexpr OptionCondition kConditions_173[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1165,7 +1197,7 @@ constexpr OptionCondition kConditions_168[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_169[] = {
+constexpr OptionCondition kConditions_174[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1174,8 +1206,10 @@ constexpr OptionCondition kConditions_169[] = {
      "sft", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_170[] = {
+constexpr OptionCondition kConditions_175[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1184,72 +1218,74 @@ constexpr OptionCondition kConditions_170[] = {
      "rl", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "reward_model", "", ""},
     {"eval.path", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_171[] = {
+constexpr OptionCondition kConditions_176[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_172[] = {
+constexpr OptionCondition kConditions_177[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_173[] = {
+constexpr OptionCondition kConditions_178[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_174[] = {
+constexpr OptionCondition kConditions_179[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_175[] = {
+constexpr OptionCondition kConditions_180[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_176[] = {
+constexpr OptionCondition kConditions_181[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_177[] = {
+constexpr OptionCondition kConditions_182[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_178[] = {
+constexpr OptionCondition kConditions_183[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_179[] = {
+constexpr OptionCondition kConditions_184[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_180[] = {
+constexpr OptionCondition kConditions_185[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_181[] = {
+constexpr OptionCondition kConditions_186[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_182[] = {
+constexpr OptionCondition kConditions_187[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1257,27 +1293,35 @@ constexpr OptionCondition kConditions_182[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_183[] = {
+constexpr OptionCondition kConditions_188[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
      "sft", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_184[] = {
+constexpr OptionCondition kConditions_189[] = {
+    {"trainer.logprob_chunk_tokens", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_190[] = {
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_185[] = {
+constexpr OptionCondition kConditions_191[] = {
     {"trainer.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_186[] = {
+constexpr OptionCondition kConditions_192[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1285,21 +1329,23 @@ constexpr OptionCondition kConditions_186[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_187[] = {
+constexpr OptionCondition kConditions_193[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
      "sft", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_188[] = {
+constexpr OptionCondition kConditions_194[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.global_batch_size", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_189[] = {
+constexpr OptionCondition kConditions_195[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -1317,13 +1363,13 @@ constexpr OptionCondition kConditions_189[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_190[] = {
+constexpr OptionCondition kConditions_196[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_191[] = {
+constexpr OptionCondition kConditions_197[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -1331,7 +1377,7 @@ constexpr OptionCondition kConditions_191[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_192[] = {
+constexpr OptionCondition kConditions_198[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -1389,7 +1435,7 @@ constexpr OptionRule kRules[] = {
      "empty"},
     {"algo.advantage", "algo.objective", kConditions_17, 3,
      "algo.advantage = {algo.advantage} has no effect while algo.objective is {algo.objective}"},
-    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_18, 8,
+    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_18, 9,
      "algo.advantage = {algo.advantage} compares the samples of a prompt, but "
      "pipeline.samples_per_prompt is 1: there is nothing to compare with"},
     {"algo.clip_cov_high", "algo.policy_loss", kConditions_19, 2,
@@ -1549,25 +1595,24 @@ constexpr OptionRule kRules[] = {
      "algo.loss_agg = seq_mean_token_sum_norm divides by algo.loss_scale_factor, which is 0"},
     {"algo.loss_agg", "algo.objective", kConditions_77, 2,
      "algo.loss_agg = {algo.loss_agg} has no effect while algo.objective is {algo.objective}"},
-    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_78, 2,
+    {"algo.loss_agg", "algo.objective", kConditions_78, 2,
+     "algo.loss_agg = {algo.loss_agg} has no effect while algo.objective is {algo.objective}"},
+    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_79, 2,
      "algo.loss_scale_factor = {algo.loss_scale_factor} has no effect while algo.loss_agg is "
      "{algo.loss_agg}"},
-    {"algo.objective", "model.teacher_path", kConditions_79, 2,
+    {"algo.objective", "model.teacher_path", kConditions_80, 2,
      "algo.objective = distill needs model.teacher_path, which is empty"},
-    {"algo.policy_loss", "algo.objective", kConditions_80, 3,
+    {"algo.policy_loss", "algo.objective", kConditions_81, 3,
      "algo.policy_loss = {algo.policy_loss} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_cap", "algo.objective", kConditions_81, 3,
+    {"algo.ratio_cap", "algo.objective", kConditions_82, 3,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.objective is {algo.objective}"},
-    {"algo.ratio_cap", "algo.policy_loss", kConditions_82, 4,
+    {"algo.ratio_cap", "algo.policy_loss", kConditions_83, 4,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.objective", kConditions_83, 3,
+    {"algo.ratio_log_clamp", "algo.objective", kConditions_84, 3,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_84, 2,
-     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
-     "{algo.policy_loss}"},
     {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_85, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
@@ -1577,306 +1622,323 @@ constexpr OptionRule kRules[] = {
     {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_87, 2,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_88, 2,
-     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= gae has not"},
+    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_88, 2,
+     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
+     "{algo.policy_loss}"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_89, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= reinforce_pp has not"},
+     "= gae has not"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_90, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= remax has not"},
+     "= reinforce_pp has not"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_91, 2,
+     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
+     "= remax has not"},
+    {"algo.reward.clip_at", "algo.advantage", kConditions_92, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
      "= custom the host's function does it"},
-    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_92, 3,
+    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_93, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "
      "{algo.reward.clip_low}"},
-    {"algo.reward.clip_high", "algo.objective", kConditions_93, 3,
+    {"algo.reward.clip_high", "algo.objective", kConditions_94, 3,
      "algo.reward.clip_high = {algo.reward.clip_high} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.objective", kConditions_94, 3,
+    {"algo.reward.clip_low", "algo.objective", kConditions_95, 3,
      "algo.reward.clip_low = {algo.reward.clip_low} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_95, 1,
+    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_96, 1,
      "algo.reward.clip_low is {algo.reward.clip_low} but algo.reward.clip_high is "
      "{algo.reward.clip_high}"},
-    {"algo.reward.normalize", "algo.objective", kConditions_96, 3,
+    {"algo.reward.normalize", "algo.objective", kConditions_97, 3,
      "algo.reward.normalize = {algo.reward.normalize} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.overlong_buffer", "algo.objective", kConditions_97, 3,
+    {"algo.reward.overlong_buffer", "algo.objective", kConditions_98, 3,
      "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_98, 1,
+    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_99, 1,
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but an answer has at most "
      "sampling.max_new_tokens = {sampling.max_new_tokens}"},
-    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_99, 2,
+    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_100, 2,
      "algo.reward.overlong_penalty = {algo.reward.overlong_penalty} has no effect while "
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer}"},
-    {"algo.reward.truncation_penalty", "algo.objective", kConditions_100, 3,
+    {"algo.reward.truncation_penalty", "algo.objective", kConditions_101, 3,
      "algo.reward.truncation_penalty = {algo.reward.truncation_penalty} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_101, 2,
+    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_102, 2,
      "algo.sapo_tau_neg = {algo.sapo_tau_neg} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_102, 2,
+    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_103, 2,
      "algo.sapo_tau_pos = {algo.sapo_tau_pos} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.value_clip", "algo.advantage", kConditions_103, 2,
+    {"algo.value_clip", "algo.advantage", kConditions_104, 2,
      "algo.value_clip = {algo.value_clip} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.whiten", "algo.objective", kConditions_104, 3,
+    {"algo.whiten", "algo.objective", kConditions_105, 3,
      "algo.whiten = {algo.whiten} has no effect while algo.objective is {algo.objective}"},
-    {"checkpoint.every_steps", "checkpoint.dir", kConditions_105, 2,
+    {"checkpoint.every_steps", "checkpoint.dir", kConditions_106, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.keep_last", "checkpoint.dir", kConditions_106, 2,
+    {"checkpoint.keep_last", "checkpoint.dir", kConditions_107, 2,
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.resume", "checkpoint.dir", kConditions_107, 2,
+    {"checkpoint.resume", "checkpoint.dir", kConditions_108, 2,
      "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
-    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_108, 2,
+    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_109, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
      "effect while algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "algo.advantage", kConditions_109, 2,
+    {"critic.max_tokens_per_device", "algo.advantage", kConditions_110, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_110, 2,
+    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_111, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.micro_batch_size", "algo.advantage", kConditions_111, 2,
+    {"critic.micro_batch_size", "algo.advantage", kConditions_112, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_112, 2,
+    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_113, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_113, 2,
+    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_114, 2,
      "critic.optimizer.grad_clip = {critic.optimizer.grad_clip} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.optimizer.lr", "algo.advantage", kConditions_114, 2,
+    {"critic.optimizer.lr", "algo.advantage", kConditions_115, 2,
      "critic.optimizer.lr = {critic.optimizer.lr} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_115, 2,
+    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_116, 2,
      "critic.optimizer.weight_decay = {critic.optimizer.weight_decay} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"data.shuffle_seed", "data.path", kConditions_116, 2,
+    {"data.shuffle_seed", "data.path", kConditions_117, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.shuffle", kConditions_117, 2,
+    {"data.shuffle_seed", "data.shuffle", kConditions_118, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_118, 2,
+    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_119, 2,
      "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.graph_batch_sizes", "runtime.device", kConditions_119, 2,
+    {"engine.graph_batch_sizes", "runtime.device", kConditions_120, 2,
      "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
      "is {runtime.device}"},
-    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_120, 2,
+    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_121, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
      "what it keeps"},
-    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_121, 2,
+    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_122, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_122, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_123, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_123, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_124, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_124, 2,
+    {"engine.preemption", "engine.swap_space_bytes", kConditions_125, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_125, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_126, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_126, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_127, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_127, 2,
+    {"engine.swap_space_bytes", "engine.preemption", kConditions_128, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"engine.tensor_parallel_size", "runtime.device", kConditions_128, 2,
+    {"engine.tensor_parallel_size", "runtime.device", kConditions_129, 2,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
      "one device; engine.num_engines makes replicas"},
-    {"eval.every_steps", "eval.path", kConditions_129, 2,
+    {"eval.every_steps", "eval.path", kConditions_130, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_130, 2,
+    {"eval.max_new_tokens", "algo.objective", kConditions_131, 2,
+     "eval.max_new_tokens = {eval.max_new_tokens} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"eval.max_new_tokens", "engine.max_model_len", kConditions_132, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_131, 2,
+    {"eval.max_new_tokens", "eval.path", kConditions_133, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_132, 2,
+    {"eval.max_prompts", "eval.path", kConditions_134, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_133, 2,
+    {"eval.samples_per_prompt", "eval.temperature", kConditions_135, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "answers to a prompt are equal"},
-    {"eval.temperature", "eval.path", kConditions_134, 2,
+    {"eval.temperature", "algo.objective", kConditions_136, 2,
+     "eval.temperature = {eval.temperature} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"eval.temperature", "eval.path", kConditions_137, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_135, 2,
+    {"metrics.eval_jsonl", "eval.path", kConditions_138, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_136, 2,
+    {"metrics.interval_steps", "metrics.jsonl", kConditions_139, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_137, 2,
+    {"metrics.max_samples", "metrics.samples", kConditions_140, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_138, 2,
+    {"metrics.samples", "algo.objective", kConditions_141, 2,
+     "metrics.samples = {metrics.samples} has no effect while algo.objective is {algo.objective}"},
+    {"metrics.tensorboard", "metrics.jsonl", kConditions_142, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.critic_path", "algo.advantage", kConditions_139, 2,
+    {"model.compute_copies", "algo.objective", kConditions_143, 2,
+     "model.compute_copies = {model.compute_copies} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"model.critic_path", "algo.advantage", kConditions_144, 2,
      "model.critic_path = {model.critic_path} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"model.reference_path", "algo.kl.where", kConditions_140, 3,
+    {"model.reference_path", "algo.kl.where", kConditions_145, 3,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"model.reward_path", "algo.gdpo_weights", kConditions_141, 2,
+    {"model.reward_path", "algo.gdpo_weights", kConditions_146, 2,
      "algo.gdpo_weights asks for kinds of reward, but the model of model.reward_path gives one "
      "number"},
-    {"model.reward_path", "algo.objective", kConditions_142, 2,
+    {"model.reward_path", "algo.objective", kConditions_147, 2,
      "model.reward_path = {model.reward_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"model.teacher_path", "algo.objective", kConditions_143, 2,
+    {"model.teacher_path", "algo.objective", kConditions_148, 2,
      "model.teacher_path = {model.teacher_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_144, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_149, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_145, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_150, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_146, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_151, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_147, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_152, 2,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_148, 3,
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_153, 3,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_149, 2,
+    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_154, 2,
      "pipeline.discard_zero_advantage drops groups of equal rewards, but with algo.objective = "
      "distill their tokens learn from the teacher"},
-    {"pipeline.filter", "algo.objective", kConditions_150, 3,
+    {"pipeline.filter", "algo.objective", kConditions_155, 3,
      "pipeline.filter = {pipeline.filter} has no effect while algo.objective is {algo.objective}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_151, 2,
+    {"pipeline.filter_high", "pipeline.filter", kConditions_156, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_152, 2,
+    {"pipeline.filter_low", "pipeline.filter", kConditions_157, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_153, 1,
+    {"pipeline.filter_low", "pipeline.filter_high", kConditions_158, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_154, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_159, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_155, 2,
+    {"pipeline.filter_spread", "pipeline.filter", kConditions_160, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.overlong_filter", "algo.objective", kConditions_156, 3,
+    {"pipeline.overlong_filter", "algo.objective", kConditions_161, 3,
      "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"pipeline.repetition_filter", "algo.objective", kConditions_157, 3,
+    {"pipeline.repetition_filter", "algo.objective", kConditions_162, 3,
      "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_158, 2,
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_163, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_159, 2,
+    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_164, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "model.reward_path is {model.reward_path}"},
-    {"pipeline.samples_per_prompt", "algo.objective", kConditions_160, 3,
+    {"pipeline.samples_per_prompt", "algo.objective", kConditions_165, 3,
      "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_161, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_166, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_162, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_167, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_163, 3,
+    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_168, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
-    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_164, 2,
+    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_169, 2,
      "reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} has no "
      "effect while model.reward_path is {model.reward_path}"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_165, 7,
+    {"runtime.experiment", "checkpoint.dir", kConditions_170, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_166, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_171, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_167, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_172, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_168, 7,
+    {"runtime.output_dir", "checkpoint.dir", kConditions_173, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_169, 4,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_174, 5,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_170, 5,
+    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_175, 6,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_171, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_176, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_172, 2,
+    {"sampling.min_p", "sampling.temperature", kConditions_177, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_173, 2,
+    {"sampling.top_k", "sampling.temperature", kConditions_178, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_174, 2,
+    {"sampling.top_p", "sampling.temperature", kConditions_179, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_175, 1,
+    {"schedule.min_lr", "optimizer.lr", kConditions_180, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_176, 2,
+    {"schedule.min_lr", "schedule.name", kConditions_181, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_177, 2,
+    {"schedule.name", "schedule.total_steps", kConditions_182, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_178, 2,
+    {"schedule.total_steps", "schedule.name", kConditions_183, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_179, 2,
+    {"schedule.warmup_steps", "schedule.total_steps", kConditions_184, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.balance", "trainer.dynamic_batching", kConditions_180, 2,
+    {"trainer.balance", "trainer.dynamic_batching", kConditions_185, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
      "{trainer.dynamic_batching}"},
-    {"trainer.balance", "trainer.sequence_packing", kConditions_181, 2,
+    {"trainer.balance", "trainer.sequence_packing", kConditions_186, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_182, 3,
+    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_187, 3,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_183, 3,
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_188, 4,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_184, 2,
+    {"trainer.logprob_chunk_tokens", "algo.objective", kConditions_189, 2,
+     "trainer.logprob_chunk_tokens = {trainer.logprob_chunk_tokens} has no effect while "
+     "algo.objective is {algo.objective}"},
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_190, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_185, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_191, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_186, 3,
+    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_192, 3,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_187, 3,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_193, 4,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_188, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_194, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_189, 8,
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_195, 8,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_190, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_196, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_191, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_197, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching false its sequences are counted"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_192, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_198, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };

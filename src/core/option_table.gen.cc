@@ -178,6 +178,10 @@ constexpr OptionChoice kChoices_algo_objective[] = {
     {"dpo",
      "A preference of a chosen answer over a rejected one (arXiv 2305.18290): algo.dpo.*. A row "
      "of data.path has both beside its prompt."},
+    {"reward_model",
+     "-log sigmoid of the score of a chosen answer less that of a rejected one (Bradley-Terry, "
+     "arXiv 2203.02155). model.path is trained with a scalar head; the score is the value at the "
+     "last token. Rows are those of dpo."},
     {"distill",
      "As rl, with a teacher, model.teacher_path (on-policy distillation): algo.distill.kl says "
      "how the policy learns from it."},
@@ -738,13 +742,14 @@ constexpr OptionInfo kOptions[] = {
     {"algo.objective", OptionType::kEnum, "rl",
      {},
      {},
-     false, false, kChoices_algo_objective, 4, "",
-     "What training minimises. With sft and dpo nothing is drawn but for evaluations and nothing "
-     "is scored: a step trains on the answers of pipeline.prompts_per_step rows. A trainer of "
-     "the host's own takes samples without log-probs then; for dpo the two of an ordinal are a "
-     "pair, slot 0 chosen and slot 1 rejected, and trainer.global_batch_size counts pairs.",
+     false, false, kChoices_algo_objective, 5, "",
+     "What training minimises. With sft, dpo and reward_model nothing is drawn but for "
+     "evaluations, with reward_model not even there, and nothing is scored: a step trains on the "
+     "answers of pipeline.prompts_per_step rows. A trainer of the host's own takes samples "
+     "without log-probs then; for dpo and reward_model the two of an ordinal are a pair, slot 0 "
+     "chosen and slot 1 rejected, and trainer.global_batch_size counts pairs.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
-     "OpenRLHF train_sft, train_dpo"},
+     "OpenRLHF train_sft, train_dpo, train_rm"},
     {"algo.policy_loss", OptionType::kEnum, "ppo_clip",
      {},
      {},
@@ -1140,7 +1145,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "JSONL file of evaluation prompts. Their answers are never trained on.",
+     "JSONL file of evaluation prompts. Their answers are never trained on. With algo.objective "
+     "= reward_model its rows are pairs, which are scored and counted.",
      "0.1.0", OptionWhen::kCreate, false, false, "",
      "verl data.val_files"},
     {"eval.samples_per_prompt", OptionType::kI64, "1",
@@ -1229,7 +1235,8 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "",
      "Model that the critic of gae begins with, of the policy's shape: one for sequence or token "
      "classification with one label, whose head score.weight gives the value, or a language "
-     "model, whose own head is left out and whose values begin with 0. Empty takes model.path.",
+     "model, whose own head is left out and whose values begin with 0. A model of another shape "
+     "is refused with both named. Empty takes model.path.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl critic.model.path"},
     {"model.dtype", OptionType::kEnum, "auto",
@@ -1705,7 +1712,7 @@ constexpr OptionInfo kOptions[] = {
      "Samples of one optimizer step, over all devices. A batch is cut into as few minibatches as "
      "hold at most so many, of equal size as nearly as can be. In a pipeline the samples of a "
      "step, pipeline.prompts_per_step times pipeline.samples_per_prompt, must be a multiple of "
-     "it. With algo.objective = dpo pairs are counted. 0 leaves the cut to "
+     "it. With algo.objective dpo and reward_model pairs are counted. 0 leaves the cut to "
      "trainer.num_minibatches.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "OpenRLHF train.batch_size, verl ppo_mini_batch_size (in prompts)"},

@@ -136,6 +136,10 @@ Objective objective_of(const OptionSet& options) {
   return parse_objective(options.get_string("algo.objective"));
 }
 
+ModelHead trained_head(const OptionSet& options) {
+  return objective_of(options) == Objective::kRewardModel ? ModelHead::kScalar : ModelHead::kLogits;
+}
+
 bool uses_reference(const OptionSet& options) {
   return options.get_string("algo.kl.where") != "none" ||
          objective_of(options) == Objective::kDpo;

@@ -2,12 +2,15 @@
 // and what its rules cannot say is checked here: errors name the key.
 #pragma once
 #include "core/options.h"
+#include "model/weight_source.h"
 #include "pipeline/batch_advantages.h"
 #include "train/trainer_options.h"
 
 namespace rl {
 
 Objective objective_of(const OptionSet& options);
+// The head of the trained model.
+ModelHead trained_head(const OptionSet& options);
 // Log-probs of a frozen reference are read.
 bool uses_reference(const OptionSet& options);
 // The policy learns from a teacher's whole rows, in the trainer's head.

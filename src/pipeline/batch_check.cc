@@ -40,7 +40,7 @@ void check_roles(const OptionSet& options, int64_t longest, Violations& v) {
 void check_padding(const OptionSet& options, const BatchRules& batch, int64_t longest,
                    Violations& v) {
   const int64_t budget = options.get_i64("trainer.max_tokens_per_device");
-  const int64_t padded = batch.padded(std::min(longest - 1, budget));
+  const int64_t padded = batch.padded(std::min(longest - 1 + last_rows(options), budget));
   if (budget == 0 || padded <= budget) return;
   const char* key = batch.seq_len != 0 ? "trainer.seq_len" : "trainer.pad_to_multiple_of";
   v.add(conflict(key, "trainer.max_tokens_per_device",
@@ -68,9 +68,10 @@ void check_global_size(const OptionSet& options, const BatchRules& batch, Violat
 void check_batches(const OptionSet& options, int64_t longest, bool in_pipeline, Violations& v) {
   const BatchRules batch = batch_rules_from(options);
   if (!batch.oversize_alone) {
-    check_budget(options, "trainer.max_tokens_per_device", longest, v);
-    check_budget(options, "trainer.seq_len", longest, v);
-    check_budget(options, "trainer.logprob_max_tokens_per_device", longest, v);
+    const bool last_row = last_rows(options) > 0;
+    check_budget(options, "trainer.max_tokens_per_device", longest, v, last_row);
+    check_budget(options, "trainer.seq_len", longest, v, last_row);
+    check_budget(options, "trainer.logprob_max_tokens_per_device", longest, v, last_row);
     check_roles(options, longest, v);
   }
   if (batch.micro_batch_size == 0) check_padding(options, batch, longest, v);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/violations.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/run_options.h"
 
 namespace rl {
@@ -40,7 +41,7 @@ std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const OptionSet& 
       throw Error(Code::kFailedPrecondition, "model.path is empty: no model to open")
           .with_key("model.path");
     }
-    source = open_weight_source(runtime.fs(), path);
+    source = open_weight_source(runtime.fs(), path, trained_head(options));
   });
   if (source != nullptr) violations.add(plan_violations(options, source->config(), use));
   violations.throw_any();
@@ -179,7 +180,7 @@ void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existin
   SaveOptions options = save_options_;
   options.dtype = dtype;
   options.replace_existing = replace_existing;
-  model_->save(runtime_->fs(), dir, options);
+  other.save(runtime_->fs(), dir, options);
 }
 
 void LoadedModel::begin_use() {
@@ -253,6 +254,16 @@ void require_same_model(const LoadedModel& model, const OptionSet& options) {
                          str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
                        .with_key(key)
                        .with_expected(mine));
+  }
+  const char* objective = "algo.objective";
+  const bool scores = trained_head(options) == ModelHead::kScalar;
+  if (scores != model.config().scalar_head) {
+    violations.add(Error(Code::kConflict,
+                         str(objective, " is ", options.get_text(objective),
+                             " but the model was opened with ", model.options().get_text(objective),
+                             scores ? ", without a scalar head" : ", with a scalar head"))
+                       .with_key(objective)
+                       .with_expected(model.options().get_text(objective)));
   }
   violations.throw_any();
 }

@@ -1,14 +1,17 @@
 // Evaluations: answers to the rows of eval.path, scored by the host like any sample and never
-// trained on. They have a score board of their own, in groups of eval.samples_per_prompt.
+// trained on. They have a score board of their own, in groups of eval.samples_per_prompt. Those of a
+// reward model are in pipeline_answers.cc.
 #include <algorithm>
 
 #include "core/error.h"
+#include "pipeline/algo_options.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/step_metrics.h"
 
 namespace rl {
 
 PipelineState Pipeline::Impl::evaluate() {
+  if (trained_head(settings) == ModelHead::kScalar) return evaluate_pairs();
   if (!eval_open) {
     begin_eval();
     return PipelineState::kEvaluating;
@@ -35,6 +38,11 @@ PipelineState Pipeline::Impl::evaluate() {
   return PipelineState::kDrawing;
 }
 
+int64_t Pipeline::Impl::num_eval_rows() const {
+  const int64_t asked = settings.get_i64("eval.max_prompts");
+  return asked == 0 ? eval_data->num_rows() : std::min(asked, eval_data->num_rows());
+}
+
 // A request that comes from here on asks for one more evaluation.
 void Pipeline::Impl::begin_eval() {
   {
@@ -43,12 +51,10 @@ void Pipeline::Impl::begin_eval() {
   }
   eval_failed = 0;
   eval_first_ns = now();
-  const int64_t asked = settings.get_i64("eval.max_prompts");
-  const int64_t rows = asked == 0 ? eval_data->num_rows() : std::min(asked, eval_data->num_rows());
   Request r = eval_request_from(settings);
   const std::vector<int32_t> stops = r.stop_token_ids;
   const PromptLimits limits{r.max_new_tokens, plan.max_model_len};
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < num_eval_rows(); ++row) {
     const Prompt p = eval_data->read(row, *model, limits);
     r.prompt = p.ids;
     r.stop_token_ids = stops;

@@ -90,6 +90,8 @@ struct Pipeline::Impl {
 
   // Evaluations (pipeline_eval.cc).
   PipelineState evaluate();
+  int64_t num_eval_rows() const;
+  PipelineState evaluate_pairs();
   void begin_eval();
   void end_eval();
 

@@ -263,6 +263,12 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
   const bool engine = draws_samples(options, use);
   const bool trainer = use == PlanUse::kTrain || use == PlanUse::kPipeline;
   Violations v;
+  if (use == PlanUse::kGenerate && config.scalar_head) {
+    v.add(Error(Code::kConflict,
+                "algo.objective = reward_model opens the model with a scalar head, which draws nothing")
+              .with_key("algo.objective")
+              .with_expected("another objective"));
+  }
   if (use == PlanUse::kPipeline && options.get_string("engine.scheduling_policy") != "fcfs") {
     v.add(conflict("engine.scheduling_policy", "pipeline.mode",
                    "engine.scheduling_policy = priority orders nothing in a pipeline: its requests "
@@ -341,7 +347,7 @@ MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use) {
     throw Error(Code::kFailedPrecondition, "model.path is empty: no model to plan for")
         .with_key("model.path");
   }
-  const auto source = open_weight_source(fs, path);
+  const auto source = open_weight_source(fs, path, trained_head(options));
   return plan_memory(options, plan_models(options, source->config(), fs), use);
 }
 

@@ -40,7 +40,8 @@ int64_t samples_at_once(const OptionSet& options, PlanUse use) {
 // The token budget of training that options set, or 0. Where sequences are counted it is the longest.
 int64_t fixed_tokens_of(const OptionSet& options, int64_t max_model_len) {
   const BatchRules batch = batch_rules_from(options);
-  if (batch.micro_batch_size > 0) return std::max<int64_t>(1, max_model_len - 1);
+  if (batch.micro_batch_size > 0)
+    return std::max<int64_t>(1, max_model_len - 1 + last_rows(options));
   const bool by_length = batch.seq_len != 0 && batch.packed;
   return by_length ? batch.seq_len : options.get_i64("trainer.max_tokens_per_device");
 }
@@ -133,6 +134,7 @@ bool Planner::has_reference() const {
 
 bool draws_samples(const OptionSet& options, PlanUse use) {
   if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate;
+  if (objective_of(options) == Objective::kRewardModel) return false;
   return is_rl(objective_of(options)) || !options.get_string("eval.path").empty();
 }
 

@@ -12,7 +12,8 @@ namespace rl {
 // KV blocks that engine.swap_space_bytes holds.
 int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
 
-// Whether there is an engine; a run on given answers has one for evaluations only.
+// Whether there is an engine; a run on given answers has one for evaluations only, that of a reward
+// model none.
 bool draws_samples(const OptionSet& options, PlanUse use);
 
 class Planner {

@@ -140,7 +140,7 @@ std::vector<int32_t> encode_answer(const PromptRow& row, const RowAnswer& answer
 std::span<const char* const> fields_of(Objective objective) {
   const std::span<const char* const> all = kAnswerFields;
   if (objective == Objective::kSft) return all.first(1);
-  return objective == Objective::kDpo ? all.subspan(1) : all.first(0);
+  return is_pairs(objective) ? all.subspan(1) : all.first(0);
 }
 
 // The answers in the order that the objective names them.

@@ -1,6 +1,6 @@
 // One row of prompts: {"messages": [...]} with what else belongs to a chat (text/chat_request.h),
 // {"prompt": text} or {"ids": [...]}, and an optional "tag" that is handed back unread. For sft a
-// row has an answer beside them, "response", for dpo two, "chosen" and "rejected": a text or a list
+// row has an answer beside them, "response", for pairs two, "chosen" and "rejected": a text or a list
 // of ids. Read strictly: any other key, a missing or second kind of prompt, a missing or surplus
 // answer, or a wrong type is an error naming file:line and what is wrong.
 #pragma once
@@ -41,7 +41,7 @@ struct Prompt {
   std::vector<int32_t> stop_ids;  // that end an answer in this format, beside the usual ones
   std::string tag;
   int64_t data_row = -1;
-  // Of sft one, of dpo the chosen and the rejected one.
+  // Of sft one, of pairs the chosen and the rejected one.
   std::vector<std::vector<int32_t>> answers = {};
 };
 

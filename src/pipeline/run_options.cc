@@ -11,6 +11,7 @@
 #include "core/violations.h"
 #include "pipeline/algo_options.h"
 #include "pipeline/loaded_model.h"
+#include "pipeline/planner.h"
 #include "pipeline/runtime.h"
 #include "rollout/request_check.h"
 #include "text/unicode.h"
@@ -222,11 +223,15 @@ TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens
                                     int64_t max_sequence) {
   TrainerOptions t;
   t.max_tokens = max_tokens;
-  t.max_sequence = max_sequence;
+  t.max_sequence = max_sequence + last_rows(options);
   fill_step(options, t);
   fill_algorithm(options, t);
   validate(t);
   return t;
+}
+
+int64_t last_rows(const OptionSet& options) {
+  return trained_head(options) == ModelHead::kScalar ? 1 : 0;
 }
 
 bool has_reward_model(const OptionSet& options) {
@@ -289,12 +294,31 @@ void refuse_shared_files(const OptionSet& options, Violations& violations) {
   }
 }
 
+// How to draw is no matter of a run that draws nothing.
+void refuse_idle_sampling(const OptionSet& options, Violations& violations) {
+  if (draws_samples(options, PlanUse::kPipeline)) return;
+  const bool never = trained_head(options) == ModelHead::kScalar;
+  for (size_t i = 0; i < option_count(); ++i) {
+    const std::string key = option_at(i).key;
+    if (!key.starts_with("sampling.") || options.is_default(key)) continue;
+    violations.add(Error(Code::kConflict,
+                         str(key, " = ", options.get_text(key),
+                             " has no effect: a run with algo.objective = ",
+                             options.get_text("algo.objective"), never ? "" : " and without eval.path",
+                             " draws nothing"))
+                       .with_key(key)
+                       .with_other_key("algo.objective")
+                       .with_expected(OptionSet().get_text(key)));
+  }
+}
+
 }  // namespace
 
 std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model) {
   Violations v;
   v.collect([&] { check_experiment(options); });
   refuse_shared_files(options, v);
+  refuse_idle_sampling(options, v);
   v.collect([&] { eval_sampling_from(options); });
   // The shortest request stands for all: lengths depend on the prompts.
   Request shortest;

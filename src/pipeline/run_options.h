@@ -24,6 +24,8 @@ Request request_from(const OptionSet& options);
 Request eval_request_from(const OptionSet& options);
 // Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
+// Rows of a trained sample that predict nothing: 1 where its last token is read, of a reward model.
+int64_t last_rows(const OptionSet& options);
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence);
 bool has_critic(const OptionSet& options);

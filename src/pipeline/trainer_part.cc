@@ -166,8 +166,30 @@ TrainMetrics TrainerPart::train_locked(std::span<const TrainSample> samples) {
   return metrics;
 }
 
+void TrainerPart::require_scores(bool wanted, const char* what) const {
+  if ((impl_->objective == Objective::kRewardModel) == wanted) return;
+  throw Error(Code::kFailedPrecondition,
+              str("algo.objective is ", objective_name(impl_->objective), ": the trained model has no ",
+                  what))
+      .with_key("algo.objective");
+}
+
+std::vector<float> TrainerPart::scores(std::span<const SamplePtr> samples) {
+  require_scores(true, "scores");
+  check_samples(samples);
+  std::vector<const Sample*> asked;
+  for (const SamplePtr& s : samples) asked.push_back(s.get());
+  std::vector<float> out(asked.size());
+  const std::lock_guard lock(mutex_);
+  const ComputeLease compute(model_->runtime(), "scores");
+  model_->restore_packed();
+  impl_->trainer->scores(asked, out);
+  return out;
+}
+
 std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                                          float temperature) {
+  require_scores(false, "log-probs");
   Sample sample;
   sample.ids.assign(ids.begin(), ids.end());
   if (prompt_tokens < 1 || prompt_tokens > static_cast<int64_t>(ids.size())) {

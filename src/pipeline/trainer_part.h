@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/arena.h"
@@ -46,6 +47,8 @@ class TrainerPart {
 
  private:
   struct Impl;
+  // Error unless the trained model gives scores, or log-probs.
+  void require_scores(bool wanted, const char* what) const;
   MetricList train_prepared(FunctionRef<PreparedBatch()> prepare);
   TrainMetrics train_locked(std::span<const TrainSample> samples);
   std::shared_ptr<LoadedModel> model_;

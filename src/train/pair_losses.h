@@ -17,7 +17,7 @@ struct PairTokens {
   std::span<const float> current, reference;  // log-probs
 };
 
-// Sums over pairs.
+// Sums over pairs. Of a reward model the rewards are its scores, and there are no log-probs.
 struct PreferenceSums {
   int64_t pairs = 0, right = 0;  // right: the chosen answer has the larger reward
   double loss = 0;

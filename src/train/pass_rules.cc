@@ -8,6 +8,13 @@
 
 namespace rl {
 
+SampleLimits with_last_row(SampleLimits limits) {
+  --limits.max_rows;
+  --limits.max_sample;
+  --limits.max_positions;
+  return limits;
+}
+
 SampleLimits training_limits(const StepOptions& o, const Model& model) {
   const BatchRules& b = o.batch;
   const bool by_length = b.seq_len != 0 && !b.oversize_alone;

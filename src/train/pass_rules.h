@@ -10,6 +10,9 @@
 
 namespace rl {
 
+// Where the last token of a sample is a row as well, it may have one less.
+SampleLimits with_last_row(SampleLimits limits);
+
 SampleLimits training_limits(const StepOptions& options, const Model& model);
 PackRules training_rules(const StepOptions& options, const Model& model);
 

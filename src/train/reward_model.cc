@@ -29,10 +29,7 @@ RewardModel::RewardModel(const Model& model, const StepOptions& options, std::by
 
 void RewardModel::score(std::span<const Sample* const> samples, std::span<float> out) {
   RL_CHECK(out.size() == samples.size());
-  SampleLimits limits = forward_limits(options_, model_, ForwardOf::kOwn);
-  --limits.max_rows;  // the last token is a row too
-  --limits.max_sample;
-  --limits.max_positions;
+  const SampleLimits limits = with_last_row(forward_limits(options_, model_, ForwardOf::kOwn));
   std::vector<PackItem> items;
   for (const Sample* s : samples) {
     check_sequence(*s, limits);

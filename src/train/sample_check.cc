@@ -29,36 +29,36 @@ void check_length(const Sample& s, const SampleLimits& limits) {
   if (tokens - 1 > limits.max_positions) too_long("engine.max_model_len", limits.max_positions + 1);
 }
 
-[[noreturn]] void fail_pair(const Sample& s, const std::string& what) {
+[[noreturn]] void fail_pair(Objective objective, const Sample& s, const std::string& what) {
   throw Error(Code::kFailedPrecondition,
-              str(sample_name(s), " ", what,
-                  "; algo.objective = dpo wants of each ordinal a chosen answer of slot 0 and a "
-                  "rejected one of slot 1"))
+              str(sample_name(s), " ", what, "; algo.objective = ", objective_name(objective),
+                  " wants of each ordinal a chosen answer of slot 0 and a rejected one of slot 1"))
       .with_key("algo.objective");
 }
 
-void check_pair(const Sample& chosen, const Sample& rejected) {
+void check_pair(Objective objective, const Sample& chosen, const Sample& rejected) {
   const auto prompt = [](const Sample& s) { return std::span(s.ids).first(s.prompt_tokens); };
   if (!std::ranges::equal(prompt(chosen), prompt(rejected)))
-    fail_pair(rejected, str("has another prompt than sample ", chosen.id));
+    fail_pair(objective, rejected, str("has another prompt than sample ", chosen.id));
   for (const Sample* s : {&chosen, &rejected}) {
-    if (std::ranges::count(s->loss_mask, 1) == 0) fail_pair(*s, "has no token that carries loss");
+    if (std::ranges::count(s->loss_mask, 1) == 0)
+      fail_pair(objective, *s, "has no token that carries loss");
   }
 }
 
 }  // namespace
 
-void check_pairs(std::span<const Sample* const> samples) {
+void check_pairs(Objective objective, std::span<const Sample* const> samples) {
   std::vector<const Sample*> ordered(samples.begin(), samples.end());
   std::ranges::stable_sort(ordered, {},
                            [](const Sample* s) { return std::tuple(s->ordinal, s->slot); });
   for (size_t i = 0; i < ordered.size(); i += 2) {
     const Sample& chosen = *ordered[i];
-    if (chosen.slot > 1) fail_pair(chosen, "is no half of a pair");
+    if (chosen.slot > 1) fail_pair(objective, chosen, "is no half of a pair");
     const bool whole = i + 1 < ordered.size() && ordered[i + 1]->ordinal == chosen.ordinal;
-    if (!whole || chosen.slot != 0) fail_pair(chosen, "is a lone half of a pair");
-    if (ordered[i + 1]->slot != 1) fail_pair(*ordered[i + 1], "is no half of a pair");
-    check_pair(chosen, *ordered[i + 1]);
+    if (!whole || chosen.slot != 0) fail_pair(objective, chosen, "is a lone half of a pair");
+    if (ordered[i + 1]->slot != 1) fail_pair(objective, *ordered[i + 1], "is no half of a pair");
+    check_pair(objective, chosen, *ordered[i + 1]);
   }
 }
 

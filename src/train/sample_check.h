@@ -24,9 +24,9 @@ void check_sequence(const Sample& sample, const SampleLimits& limits);
 void check_trainable(const Sample& sample, const SampleLimits& limits);
 // With generated tokens but without log-probs.
 inline bool lacks_logprobs(const Sample& s) { return s.logprobs.empty() && s.generated() > 0; }
-// The samples are pairs for dpo: of each ordinal a chosen answer of slot 0 and a rejected one of
-// slot 1, to the same prompt, each with a token that carries loss.
-void check_pairs(std::span<const Sample* const> samples);
+// The samples are pairs, which the objective wants: of each ordinal a chosen answer of slot 0 and a
+// rejected one of slot 1, to the same prompt, each with a token that carries loss.
+void check_pairs(Objective objective, std::span<const Sample* const> samples);
 // A per-token array beside the sample.
 void check_token_array(const Sample& sample, const char* field, size_t size);
 

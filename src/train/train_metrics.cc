@@ -65,11 +65,14 @@ void visit_policy(const TrainMetrics& m, Visit visit) {
 }
 
 // Names of TRL, but for those of whole answers.
-void visit_preference(const PreferenceSums& p, Visit visit) {
+void visit_rewards(const PreferenceSums& p, Visit visit) {
   visit("rewards/chosen", p.mean(p.reward_chosen));
   visit("rewards/rejected", p.mean(p.reward_rejected));
   visit("rewards/margins", p.mean(p.reward_chosen - p.reward_rejected));
   visit("rewards/accuracies", p.mean(static_cast<double>(p.right)));
+}
+
+void visit_answers(const PreferenceSums& p, Visit visit) {
   visit("logps/chosen", p.mean(p.logprob_chosen));
   visit("logps/rejected", p.mean(p.logprob_rejected));
   visit("nll_loss", p.mean(p.nll));
@@ -78,8 +81,9 @@ void visit_preference(const PreferenceSums& p, Visit visit) {
 void visit_losses(const TrainMetrics& m, Visit visit) {
   visit("actor/loss", m.loss);
   if (is_rl(m.objective)) visit_policy(m, visit);
-  if (m.objective == Objective::kDpo) visit_preference(m.preference, visit);
-  visit("actor/entropy", m.entropy);
+  if (is_pairs(m.objective)) visit_rewards(m.preference, visit);
+  if (m.objective == Objective::kDpo) visit_answers(m.preference, visit);
+  if (m.objective != Objective::kRewardModel) visit("actor/entropy", m.entropy);
   visit("actor/grad_norm", m.grad_norm);
   visit("actor/lr", m.lr);
 }

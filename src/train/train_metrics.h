@@ -60,7 +60,7 @@ struct TrainMetrics {
   int64_t logprob_compared_tokens = 0;
   ProbabilityPairs probabilities;  // of the first minibatch
 
-  PreferenceSums preference;  // of dpo, over the minibatches that gave finite values
+  PreferenceSums preference;  // of pairs, over the minibatches that gave finite values
 
   CorrectionReport corrections;
   bool has_corrections = false;  // algo.correction.* is in use

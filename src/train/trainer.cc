@@ -48,6 +48,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       learner(model),
       pass(this->workspace, place) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
+  RL_CHECK(model.config().scalar_head == scores());
   if (reference != nullptr) require_same_shape(model, *reference);
 }
 
@@ -117,6 +118,18 @@ void Trainer::logprobs(const Model& model, std::span<const Sample* const> sample
 void Trainer::logprobs(std::span<const Sample* const> samples,
                        std::span<const std::span<float>> out) {
   logprobs(impl_->model, samples, out);
+}
+
+void Trainer::scores(std::span<const Sample* const> samples, std::span<float> out) {
+  RL_CHECK(impl_->scores() && out.size() == samples.size());
+  std::vector<PackItem> all;
+  for (const Sample* s : samples) {
+    check_sequence(*s, with_last_row(forward_limits(impl_->options, impl_->model, ForwardOf::kOwn)));
+    const auto index = static_cast<int32_t>(all.size());
+    all.push_back(make_pack_item(*s, index, WantedTokens::kLast));
+  }
+  impl_->score_values(
+      all, [&](int32_t item, float value) { out[static_cast<size_t>(item)] = value; });
 }
 
 uint64_t Trainer::trained_version() const {

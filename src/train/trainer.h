@@ -58,8 +58,9 @@ class Trainer {
   static TrainerSizes plan(const ModelConfig& config, const KvShape& kv,
                            const TrainerOptions& options, int num_threads);
 
-  // Reserves gradients, moments (zero) and the backward packed weights. model, reference, workspace
-  // (at least plan(...).workspace bytes, 64-byte aligned) and tools outlive the trainer. reference
+  // Reserves gradients, moments (zero) and the backward packed weights. model, which has a scalar
+  // head exactly with the objective reward_model, reference, workspace (at least
+  // plan(...).workspace bytes, 64-byte aligned) and tools outlive the trainer. reference
   // may be null; it has the shape of model, else Error(kIncompatible), and may be driven by the
   // same Matmul.
   Trainer(Model& model, const Model* reference, const TrainerOptions& options, std::byte* workspace,
@@ -91,6 +92,9 @@ class Trainer {
 
   // The same of the trained weights, whether they are published or not.
   void logprobs(std::span<const Sample* const> samples, std::span<const std::span<float>> out);
+  // The same of a trainer whose objective is reward_model, in place of log-probs: out[i] is the value
+  // at the last token of samples[i].
+  void scores(std::span<const Sample* const> samples, std::span<float> out);
   // The version that the trained weights have, or will have once published.
   uint64_t trained_version() const;
 

@@ -1,5 +1,6 @@
 // The inside of a Trainer: everything that lives longer than a step, and the state of the step
-// under way. trainer.cc holds the interface, training_step.cc the step.
+// under way. trainer.cc holds the interface, training_step.cc the step, reward_step.cc what it is of
+// a reward model.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "train/micro_batch_pass.h"
 #include "train/minibatch_tokens.h"
 #include "train/pass_rules.h"
+#include "train/reward_pairs.h"
 #include "train/row_teacher.h"
 #include "train/sample_check.h"
 #include "train/token_terms.h"
@@ -49,9 +51,18 @@ struct Trainer::Impl {
   void score_current(std::span<const PackItem> items, TrainMetrics& metrics);
   bool drawn_by_these_weights(const PackItem& item) const;
   void minibatch(std::span<const PackItem> items, bool fresh, TrainMetrics& metrics);
+
+  // Of a reward model (reward_step.cc).
+  bool scores() const { return options.objective == Objective::kRewardModel; }
+  void reward_minibatch(std::span<const PackItem> items, TrainMetrics& metrics);
+  void reward_micro_batch(TrainMetrics& metrics);
+  void score_values(std::span<const PackItem> items,
+                    FunctionRef<void(int32_t item, float value)> visit);
+
   MinibatchTokens::Source source_of(const PackItem& item) const;
   int64_t gather(std::span<const PackItem> items, TrainMetrics& metrics);
   void minibatch_loss();
+  void count(std::span<const PackItem> items, TrainMetrics& metrics) const;
   void prepare(TrainMetrics& metrics);  // packs what is stale, clears the gradients
   void micro_batch(bool fresh, TrainMetrics& metrics);
   HeadGradient chunk_loss(const HeadChunk& chunk);
@@ -80,7 +91,10 @@ struct Trainer::Impl {
   MicroBatch micro;
   TokenTerms terms;
   std::vector<double> distill_weight, distill_value;  // of the rows of a chunk
+  RewardPairs pairs;
+  std::vector<float> d_value;
   TokenSums minibatch_sums;
+  PreferenceSums minibatch_preference;
   std::vector<int32_t> non_finite;
   StepSums sums;
 };

@@ -18,12 +18,22 @@ std::vector<const Sample*> samples_of(std::span<const TrainSample> samples) {
 }  // namespace
 
 void Trainer::Impl::check(std::span<const TrainSample> samples) const {
+  SampleLimits training = training_limits(options, model);
+  SampleLimits scoring = forward_limits(options, model, ForwardOf::kOwn);
+  if (scores()) {
+    training = with_last_row(training);
+    scoring = with_last_row(scoring);
+  }
   for (size_t i = 0; i < samples.size(); ++i) {
     const TrainSample& s = samples[i];
     if (s.sample == nullptr)
       throw Error(Code::kInvalidArgument, str("sample ", i, " of the step is null"));
-    check_trainable(*s.sample, training_limits(options, model));
-    check_sequence(*s.sample, forward_limits(options, model, ForwardOf::kOwn));
+    if (!s.carries_loss && is_pairs(options.objective)) {
+      throw Error(Code::kInvalidArgument,
+                  str(sample_name(*s.sample), " carries no loss, but is half of a pair"));
+    }
+    check_trainable(*s.sample, training);
+    check_sequence(*s.sample, scoring);
     if (!s.token_advantages.empty())
       check_token_array(*s.sample, "token_advantages", s.token_advantages.size());
     if (!s.ref_logprobs.empty())
@@ -39,10 +49,10 @@ void Trainer::Impl::check(std::span<const TrainSample> samples) const {
           .with_key("model.reference_path");
     }
   }
-  if (options.objective == Objective::kDpo) check_pairs(samples_of(samples));
+  if (is_pairs(options.objective)) check_pairs(options.objective, samples_of(samples));
 }
 
-// Without them there is no ratio; sft and dpo have none.
+// Without them there is no ratio; given answers have none.
 void Trainer::Impl::require_logprobs(std::span<const TrainSample> samples) const {
   if (!is_rl(options.objective)) return;
   for (const TrainSample& s : samples) {

@@ -1,4 +1,5 @@
-// One training step: order, reference log-probs, minibatches, micro-batches, optimizer.
+// One training step: order, reference log-probs, minibatches, micro-batches, optimizer. What a
+// minibatch of a reward model does is in reward_step.cc.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -47,7 +48,8 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
   items.clear();
   for (const TrainSample* s : ordered) {
     const auto index = static_cast<int32_t>(items.size());
-    items.push_back(make_pack_item(*s->sample, index, WantedTokens::kLoss));
+    items.push_back(make_pack_item(*s->sample, index,
+                                   scores() ? WantedTokens::kLast : WantedTokens::kLoss));
     if (!s->carries_loss) items.back().rows = items.back().wanted = 0;
   }
 }
@@ -67,6 +69,7 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   score_proximal(metrics);
   sums = {};
   const auto one = [&](std::span<const PackItem> some) {
+    if (scores()) return reward_minibatch(some, metrics);
     minibatch(some, !learner.unpublished() && metrics.minibatches == 0, metrics);
   };
   for_each_minibatch(options, items, one, samples_together(options.objective));
@@ -211,7 +214,7 @@ void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainM
   const PackRules rules = training_rules(options, model);
   for (const auto& part : plan_micro_batches(some, rules)) {
     micro.fill(part, rules, WantedTokens::kLoss);
-    for (const PackItem& item : part) metrics.tokens += item.rows;
+    count(part, metrics);
     micro_batch(fresh, metrics);
   }
   optimize(metrics);
@@ -224,13 +227,19 @@ void Trainer::Impl::minibatch_loss() {
                       : minibatch_tokens.compute(options, learner.optimizer_steps()));
   loss.loss = loss.pg_loss;
   minibatch_sums.add(loss);
+  minibatch_preference = minibatch_tokens.preference();
   if (!std::isfinite(loss.loss)) minibatch_tokens.find_non_finite(options, non_finite);
 }
 
-void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
+// The micro-batch that is filled, of these items.
+void Trainer::Impl::count(std::span<const PackItem> some, TrainMetrics& metrics) const {
   ++metrics.micro_batches;
+  for (const PackItem& item : some) metrics.tokens += item.rows;
   metrics.computed_rows += micro.rows();
   metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
+}
+
+void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
   if (options.distill.on_rows) teacher->forward(micro, metrics.teacher_ns);
   pass.train({model, learner.packed_backward(), learner.gradients().data()}, micro,
              [&](const HeadChunk& chunk) {
@@ -291,7 +300,7 @@ void Trainer::Impl::optimize(TrainMetrics& metrics) {
   const bool finite_loss = std::isfinite(minibatch_sums.loss);
   if (finite_loss) {
     sums.tokens.add(minibatch_sums);
-    if (options.objective == Objective::kDpo) sums.preference.add(minibatch_tokens.preference());
+    if (is_pairs(options.objective)) sums.preference.add(minibatch_preference);
     ++sums.finite_losses;
   }
   const Learner::Outcome outcome = learner.update(options, finite_loss);

@@ -1,5 +1,6 @@
-// Runs on given answers: what a row of sft and dpo may say and how it becomes tokens, and that such
-// a run lowers its loss, draws nothing, keeps its books, resumes and replays to the same bits.
+// Runs on given answers: what a row of sft, dpo and reward_model may say and how it becomes tokens,
+// and that such a run lowers its loss, draws nothing, keeps its books, resumes and replays to the
+// same bits.
 #include <cmath>
 #include <filesystem>
 
@@ -34,7 +35,7 @@ std::vector<std::string> answer_rows(const std::string& objective) {
   for (int i = 0; i < 12; ++i) {
     std::string row = str("{\"ids\": ", ids_text(i, 2 + i % 4), ", \"tag\": \"", i, "\"");
     if (objective == "sft") row += str(", \"response\": ", ids_text(50 + i, 3 + i % 6));
-    if (objective == "dpo") {
+    if (objective != "sft") {
       row += str(", \"chosen\": ", ids_text(50 + i, 3 + i % 6));
       row += str(", \"rejected\": ", ids_text(150 + i, 8 - i % 6));
     }
@@ -45,7 +46,10 @@ std::vector<std::string> answer_rows(const std::string& objective) {
 
 OptionSet answer_options(const TempDir& dir, const std::string& objective) {
   OptionSet o = tiny_options(dir);
-  o.set_text("pipeline.samples_per_prompt", "8");
+  for (const char* key :
+       {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos"}) {
+    o.unset(key);
+  }
   o.set_text("algo.objective", objective);
   o.set_text("pipeline.total_steps", "6");
   o.set_f64("optimizer.lr", 1e-3);
@@ -54,13 +58,14 @@ OptionSet answer_options(const TempDir& dir, const std::string& objective) {
 }
 
 class GivenAnswers : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Objectives, GivenAnswers, ::testing::Values("sft", "dpo"),
+INSTANTIATE_TEST_SUITE_P(Objectives, GivenAnswers,
+                         ::testing::Values("sft", "dpo", "reward_model"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(GivenAnswers, LowerTheirLossWithoutDrawingAnything) {
   const TempDir dir;
   const OptionSet o = answer_options(dir, GetParam());
-  const bool pairs = std::string(GetParam()) == "dpo";
+  const bool pairs = std::string(GetParam()) != "sft";
   Rig rig(o);
   const RunLog log = rig.start_and_play();
   EXPECT_TRUE(log.samples.empty());
@@ -68,7 +73,8 @@ TEST_P(GivenAnswers, LowerTheirLossWithoutDrawingAnything) {
   const std::vector<double> loss = log.series("actor/loss");
   EXPECT_LT(loss.back(), 0.97 * loss.front());
   if (pairs) {
-    EXPECT_NEAR(loss.front(), std::log(2.0), 1e-12);  // the policy is its reference yet
+    // The policy is its reference yet, and a head of zeros scores 0.
+    EXPECT_NEAR(loss.front(), std::log(2.0), 1e-12);
     EXPECT_EQ(log.series("rewards/accuracies").back(), 1);
     EXPECT_GT(log.series("rewards/margins").back(), 0);
   }
@@ -135,10 +141,14 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
     const Rig rig(o);
     EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
   }
+  const bool draws = std::string(GetParam()) != "reward_model";
   write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
+  if (!draws) write_lines(dir.file("eval.jsonl"), answer_rows("reward_model"));
   o.set_string("eval.path", dir.file("eval.jsonl"));
   o.set_i64("eval.every_steps", 3);
-  EXPECT_GT(rollout(), 0u);
+  o.set_i64("eval.max_prompts", 3);
+  if (draws) o.set_i64("sampling.max_new_tokens", 8);
+  EXPECT_EQ(rollout() > 0, draws);
   Rig rig(o);
   EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
   const RunLog log = rig.start_and_play();
@@ -146,6 +156,26 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   EXPECT_EQ(log.evals[0]->num_scored, 3);
   for (const SamplePtr& s : log.samples) EXPECT_EQ(s->purpose, Purpose::kEval);
   EXPECT_EQ(log.steps.size(), 6u);
+}
+
+TEST_P(GivenAnswers, RefuseToBeToldHowToDraw) {
+  const TempDir dir;
+  OptionSet o = answer_options(dir, GetParam());
+  o.set_f64("sampling.temperature", 0.5);
+  o.set_i64("sampling.max_new_tokens", 8);
+  const Error e = expect_error(Code::kConflict, [&] { Rig rig(o); });
+  for (const char* text : {"sampling.temperature = 0.5 has no effect", "sampling.max_new_tokens = 8"})
+    EXPECT_TRUE(contains(e.message, text));
+  EXPECT_EQ(e.other_key, "algo.objective");
+  // An engine of the host's own may draw by them.
+  LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
+  write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  if (std::string(GetParam()) == "reward_model") {
+    EXPECT_EQ(expect_error(Code::kConflict, [&] { Rig rig(o); }).other_key, "algo.objective");
+  } else {
+    Rig rig(o);
+  }
 }
 
 TEST_P(GivenAnswers, MayBeFedByTheHost) {
@@ -237,6 +267,8 @@ TEST(GivenAnswerRows, SayWhatIsWrongWithThem) {
   refused(dpo, bad, R"({"ids": [1], "rejected": [2]})", "/chosen is missing");
   refused(dpo, bad, R"({"ids": [1], "chosen": [2], "rejected": [3], "response": [4]})",
           "/response is not read with algo.objective = dpo");
+  refused(Objective::kRewardModel, bad, R"({"ids": [1], "rejected": [2]})",
+          "/chosen is missing: algo.objective = reward_model");
   refused(rl, bad, R"({"ids": [1], "response": [2]})",
           "/response is not read with algo.objective = rl or by an evaluation");
   const Prompt pair =

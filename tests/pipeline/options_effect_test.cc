@@ -214,7 +214,10 @@ OptionSet base_options(const Change& change, const TempDir& dir) {
   }
   if (o.get_string("algo.objective") == "dpo") {
     o.set_text("data.path", "");
-    o.set_text("pipeline.samples_per_prompt", "8");
+    for (const char* key :
+         {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos"}) {
+      o.unset(key);
+    }
   }
   return o;
 }

@@ -38,6 +38,21 @@ class SmolLm2Objectives : public ::testing::Test {
     if (!save_to.empty()) rig.model().save(save_to, Dtype::kBf16, false);
     return log;
   }
+  // Sums, each with an answer and something else, of three forms each.
+  void write_pairs(const std::string& name, int count, int first) {
+    std::vector<std::string> rows;
+    for (int i = first; i < first + count; ++i) {
+      const int a = 2 + i * 7 % 40, b = 3 + i * 11 % 37;
+      const std::string good[] = {str(a, " + ", b, " = ", a + b, "."), str("The sum is ", a + b, "."),
+                                  str("It is ", a + b, ".")};
+      const std::string bad[] = {str("I cannot add ", a, " and ", b, "."), "Why do you ask?",
+                                 str(b, " is a nice number.")};
+      rows.push_back(str("{\"messages\": [{\"role\": \"user\", \"content\": \"What is ", a, " + ",
+                         b, "?\"}], \"chosen\": \"", good[i % 3], "\", \"rejected\": \"",
+                         bad[i / 3 % 3], "\"}"));
+    }
+    write_lines(dir_.file(name), rows);
+  }
   static void print(const RunLog& log, const char* name) {
     std::cout << name;
     for (const double value : log.series(name)) std::cout << " " << value;
@@ -67,6 +82,31 @@ TEST_F(SmolLm2Objectives, DpoLowersItsLossAndTellsThePairsApart) {
   const std::vector<double> loss = log.series("actor/loss");
   for (size_t i = 1; i < loss.size(); ++i) EXPECT_LT(loss[i], loss[i - 1]);
   EXPECT_EQ(log.series("rewards/accuracies").back(), 1);
+}
+
+// The held-out pairs have other summands. The rate is that of a head which begins with zeros.
+TEST_F(SmolLm2Objectives, ARewardModelTellsHeldOutPairsApart) {
+  if (std::getenv("RL_LONG") == nullptr) GTEST_SKIP() << "RL_LONG is not set";
+  for (const char* text : {"algo.objective=reward_model", "optimizer.lr=1e-4",
+                           "pipeline.total_steps=6", "eval.every_steps=3"}) {
+    options_.set_assignment(text);
+  }
+  write_pairs("data.jsonl", 24, 0);
+  write_pairs("eval.jsonl", 12, 1000);
+  options_.set_string("eval.path", dir_.file("eval.jsonl"));
+  Rig rig(options_, true);
+  rig.pipeline().request_eval();
+  const RunLog log = rig.start_and_play();
+  for (const char* name : {"actor/loss", "rewards/accuracies", "rewards/margins"}) print(log, name);
+  for (const char* name : {"eval/loss", "eval/rewards/accuracies", "eval/rewards/margins"}) {
+    std::cout << name;
+    for (const auto& e : log.evals) std::cout << " " << e->metrics.get(name).value();
+    std::cout << "\n";
+  }
+  const std::vector<double> loss = log.series("actor/loss");
+  EXPECT_LT(loss.back(), 0.7 * loss.front());
+  EXPECT_GT(log.evals.back()->mean_reward, 0.9);
+  EXPECT_GT(log.evals.back()->mean_reward, log.evals.front()->mean_reward);
 }
 
 // The teacher is the model after the run of sft above; every answer has the same score.

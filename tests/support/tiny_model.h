@@ -21,9 +21,10 @@ struct TinyModel {
             int64_t block_size = 16, int64_t compute_copies = 1)
       : TinyModel(path, std::move(given), compute,
                   ModelOptions{.block_size = block_size, .compute_copies = compute_copies}) {}
-  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute, const ModelOptions& options)
+  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute, const ModelOptions& options,
+            ModelHead head = ModelHead::kLogits)
       : executor(std::move(given)), matmul(*executor, compute) {
-    model = std::make_unique<Model>(*open_weight_source(real_fs(), path), matmul, options);
+    model = std::make_unique<Model>(*open_weight_source(real_fs(), path, head), matmul, options);
   }
   static std::string fixture(const std::string& name) { return std::string(RL_FIXTURES) + "/models/" + name; }
 

@@ -44,14 +44,7 @@ class CriticRig {
     critic->values(in, out);
     return values;
   }
-  // A head that tells rows apart, in place of zeros.
-  void fill_head(unsigned seed) {
-    std::mt19937 rng(seed);
-    std::normal_distribution<float> normal(0.0f, 0.2f);
-    float* head = model().master() + model().layout().head();
-    for (int64_t i = 0; i < model().config().hidden; ++i) head[i] = normal(rng);
-    model().publish();
-  }
+  void fill_head(unsigned seed) { testing::fill_head(model(), seed); }
 
   TrainerSizes sizes;
   std::unique_ptr<Critic> critic;

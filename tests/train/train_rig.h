@@ -23,13 +23,26 @@ struct RigOptions {
   std::string teacher = {};     // a fixture or a path, for whole rows; empty: none
 };
 
+// A scalar head that tells rows apart, in place of zeros.
+inline void fill_head(Model& model, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.0f, 0.2f);
+  float* head = model.master() + model.layout().head();
+  for (int64_t i = 0; i < model.config().hidden; ++i) head[i] = normal(rng);
+  model.publish();
+}
+
 class TrainRig {
  public:
   static std::string path_of(const std::string& model) {
     return model.starts_with('/') ? model : TinyModel::fixture(model);
   }
+  static ModelHead head_of(Objective objective) {
+    return objective == Objective::kRewardModel ? ModelHead::kScalar : ModelHead::kLogits;
+  }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
-      : tiny(path_of(rig.model), rig.compute, rig.threads) {
+      : tiny(path_of(rig.model), make_thread_executor(rig.threads), rig.compute,
+             ModelOptions{.block_size = 16}, head_of(options.objective)) {
     if (rig.with_reference) reference = frozen(rig.model);
     if (!rig.teacher.empty()) teacher = frozen(rig.teacher);
     rebuild(options);

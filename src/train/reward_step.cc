@@ -1,0 +1,62 @@
+// A minibatch of a reward model: the values of all answers, the loss of their pairs, backward. Where
+// a micro-batch has both answers of its pairs, their values are those of the training pass itself;
+// else a forward without gradients comes first.
+#include <cmath>
+
+#include "train/trainer_impl.h"
+
+namespace rl {
+
+void Trainer::Impl::score_values(std::span<const PackItem> some,
+                                 FunctionRef<void(int32_t item, float value)> visit) {
+  learner.stage();
+  const PackRules rules = forward_rules(options, model, ForwardOf::kOwn);
+  MicroBatch batch;
+  for (const auto& part : plan_micro_batches(some, rules)) {
+    batch.fill(part, rules, WantedTokens::kLast);
+    pass.score_values(model, batch, [&](const ValueChunk& chunk) {
+      for (size_t i = 0; i < chunk.wanted.size(); ++i)
+        visit(chunk.wanted[i].item, chunk.values[i]);
+    });
+  }
+}
+
+void Trainer::Impl::reward_minibatch(std::span<const PackItem> some, TrainMetrics& metrics) {
+  if (some.empty()) return;
+  ++metrics.minibatches;
+  prepare(metrics);
+  minibatch_sums = {};
+  non_finite.clear();
+  pairs.begin(some.front().index, some.size());
+  const PackRules rules = training_rules(options, model);
+  const MicroBatchPlan plan = plan_micro_batches(some, rules);
+  if (!keeps_pairs(plan)) {
+    const PhaseTimer phase(place, "train.current_values", metrics.current_ns);
+    score_values(some, [&](int32_t item, float value) { pairs.set(item, value); });
+  }
+  for (const auto& part : plan) {
+    micro.fill(part, rules, WantedTokens::kLast);
+    count(part, metrics);
+    reward_micro_batch(metrics);
+  }
+  minibatch_preference = pairs.sums();
+  minibatch_sums.pg_loss = minibatch_preference.mean(minibatch_preference.loss);
+  minibatch_sums.loss = minibatch_sums.pg_loss;
+  if (!std::isfinite(minibatch_sums.loss)) pairs.find_non_finite(non_finite);
+  optimize(metrics);
+}
+
+void Trainer::Impl::reward_micro_batch(TrainMetrics& metrics) {
+  const auto loss = [&](const ValueChunk& chunk) -> std::span<const float> {
+    for (size_t i = 0; i < chunk.wanted.size(); ++i)
+      pairs.set(chunk.wanted[i].item, chunk.values[i]);
+    d_value.clear();
+    for (const WantedRow& w : chunk.wanted)
+      d_value.push_back(static_cast<float>(pairs.gradient(w.item)));
+    return d_value;
+  };
+  pass.train_values({model, learner.packed_backward(), learner.gradients().data()}, micro, loss,
+                    {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
+}
+
+}  // namespace rl
