@@ -1265,8 +1265,9 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "Model that scores the samples of a pipeline in the host's place, of the policy's shape and "
-     "vocabulary: one for sequence or token classification with one label. The score of a sample "
+     "Model that scores the samples of a pipeline in the host's place: one for sequence or token "
+     "classification with one label, of the policy's vocabulary and with at least "
+     "engine.max_model_len positions; its family and sizes may be others. The score of a sample "
      "is the value at its last token. No sample becomes a score event then, and a score of the "
      "host is refused. Empty leaves scores to the host.",
      "0.1.0", OptionWhen::kCreate, true, false, "",

@@ -54,7 +54,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
                                                const OptionSet& options, PlanUse use) {
   const std::string& path = options.get_string("model.path");
   const auto source = checked_source(*runtime, options, use);
-  const PlanModels models = plan_models(options, source->config(), runtime->fs());
+  const PlanModels models = plan_models(options, source->config(), runtime->fs(), use);
   MemoryPlan plan = plan_memory(options, models, use);
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel);

@@ -29,8 +29,8 @@ constexpr PlanUse kUse = PlanUse::kPipeline;
 Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given)
     : model(std::move(loaded)),
       runtime(model->runtime()),
-      plan(plan_memory(checked(*model, given), plan_models(given, model->config(), runtime.fs()),
-                       kUse)),
+      plan(plan_memory(checked(*model, given),
+                       plan_models(given, model->config(), runtime.fs(), kUse), kUse)),
       options(given),
       board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.get_i64("eval.samples_per_prompt"), kFirstEvalSampleId),

@@ -12,6 +12,7 @@
 #include "pipeline/algo_options.h"
 #include "pipeline/batch_check.h"
 #include "pipeline/planner.h"
+#include "pipeline/role_models.h"
 #include "pipeline/run_options.h"
 #include "pipeline/runtime.h"
 
@@ -298,8 +299,12 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
   return v.errors();
 }
 
-PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs) {
+PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs,
+                       PlanUse use) {
   PlanModels models(policy);
+  // A host of its own loop scores.
+  const bool rewarded = use == PlanUse::kPipeline && has_reward_model(options);
+  if (rewarded) models.reward = reward_config(options, fs);
   if (objective_of(options) != Objective::kDistill) return models;
   const std::string& path = options.get_string("model.teacher_path");
   if (!path.empty()) models.teacher = open_weight_source(fs, path)->config();
@@ -348,7 +353,7 @@ MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use) {
         .with_key("model.path");
   }
   const auto source = open_weight_source(fs, path, trained_head(options));
-  return plan_memory(options, plan_models(options, source->config(), fs), use);
+  return plan_memory(options, plan_models(options, source->config(), fs, use), use);
 }
 
 std::string render_plan(const MemoryPlan& plan) {

@@ -31,9 +31,11 @@ struct PlanModels {
   PlanModels(const ModelConfig& policy) : policy(policy) {}
   ModelConfig policy;
   std::optional<ModelConfig> teacher = {};  // with algo.objective = distill
+  std::optional<ModelConfig> reward = {};   // with model.reward_path, of a pipeline
 };
-// With that of the teacher that options name, whose header is read.
-PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs);
+// With those of the teacher and the reward model that options name, whose headers are read.
+PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs,
+                       PlanUse use);
 
 struct PlanEntry {
   std::string name;   // of the arena, or of a part of one

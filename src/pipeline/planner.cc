@@ -56,6 +56,7 @@ Planner::Planner(const OptionSet& options, const PlanModels& models, PlanUse use
     : options_(options),
       config_(models.policy),
       teacher_(models.teacher),
+      reward_(models.reward),
       use_(use),
       compute_(compute_dtype_of(options)),
       threads_(threads != 0 ? threads : thread_count_of(options)),
@@ -106,9 +107,8 @@ void Planner::add_teacher() {
 }
 
 void Planner::add_reward_model() {
-  const ModelConfig config = with_scalar_head(config_);
-  add("master weights", Model::master_bytes(config));
-  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+  add("master weights", Model::master_bytes(*reward_));
+  add("packed weights, forward", Model::packed_forward_bytes(*reward_, compute_));
 }
 
 void Planner::add_critic() {
@@ -123,11 +123,6 @@ void Planner::add_critic() {
 
 bool Planner::has_critic() const { return has_trainer() && rl::has_critic(options_); }
 
-// A host of its own loop scores.
-bool Planner::has_reward_model() const {
-  return use_ == PlanUse::kPipeline && rl::has_reward_model(options_);
-}
-
 bool Planner::has_reference() const {
   return has_trainer() && uses_reference(options_);
 }
@@ -141,11 +136,12 @@ bool draws_samples(const OptionSet& options, PlanUse use) {
 bool Planner::has_engine() const { return draws_samples(options_, use_); }
 
 uint64_t Planner::baseline_bytes() const {
-  const uint64_t models = uint64_t{1} + has_reference() + has_critic() + has_reward_model();
+  const uint64_t models = uint64_t{1} + has_reference() + has_critic();
   const auto rope_of = [&](const ModelConfig& c) {
     return static_cast<uint64_t>(max_model_len_) * c.num_ropes() * c.head_dim * sizeof(float);
   };
-  const uint64_t ropes = models * rope_of(config_) + (has_teacher() ? rope_of(*teacher_) : 0);
+  const uint64_t ropes = models * rope_of(config_) + (has_teacher() ? rope_of(*teacher_) : 0) +
+                         (has_reward_model() ? rope_of(*reward_) : 0);
   return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + ropes;
 }
 
@@ -187,7 +183,7 @@ TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
 
 uint64_t Planner::reward_workspace(int64_t max_tokens) const {
   return RewardModel::workspace_bytes(
-      {with_scalar_head(config_), kv_, threads_},
+      {*reward_, kv_shape(*reward_, compute_, kv_format_of(options_)), threads_},
       reward_options_from(options_, max_tokens, max_model_len_));
 }
 

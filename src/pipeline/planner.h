@@ -25,7 +25,7 @@ class Planner {
   bool has_trainer() const { return use_ == PlanUse::kTrain || use_ == PlanUse::kPipeline; }
   bool has_reference() const;
   bool has_critic() const;
-  bool has_reward_model() const;
+  bool has_reward_model() const { return reward_.has_value(); }
   bool has_teacher() const { return has_trainer() && teacher_.has_value(); }
 
   uint64_t baseline_bytes() const;
@@ -81,7 +81,7 @@ class Planner {
 
   const OptionSet& options_;
   const ModelConfig config_;
-  const std::optional<ModelConfig> teacher_;
+  const std::optional<ModelConfig> teacher_, reward_;
   PlanUse use_;
   Dtype compute_;
   int threads_;

@@ -14,10 +14,11 @@ struct Role {
   const char* key;  // of the path
   ModelHead head;
   bool own_head = false;  // a head that begins with zeros will not do
+  bool own_shape = false;
 };
 constexpr Role kReference = {"reference model", "model.reference_path", ModelHead::kLogits};
 constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar};
-constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true};
+constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true, true};
 
 // All that bytes depend on.
 auto sizes(const ModelConfig& c) {
@@ -29,6 +30,21 @@ std::string shape(const ModelConfig& c) {
   return str(family_name(c.family), " with vocab ", c.vocab, ", hidden ", c.hidden, ", layers ",
              c.layers, ", heads ", c.heads, ", kv_heads ", c.kv_heads, ", head_dim ", c.head_dim,
              ", ffn ", c.ffn);
+}
+
+// Ids mean the same tokens, and the longest sample has positions.
+void require_same_ids(const LoadedModel& policy, const ModelConfig& given, const Role& role,
+                      const std::string& path) {
+  const int64_t longest = policy.model().max_positions();
+  if (policy.config().vocab == given.vocab && given.max_position >= longest) return;
+  const std::string expected = str("vocab ", policy.config().vocab, " and at least ", longest,
+                                   " positions, engine.max_model_len");
+  throw Error(Code::kIncompatible, str("the ", role.name, " ", path, " is ", shape(given), " with ",
+                                       given.max_position, " positions, but the policy is ",
+                                       shape(policy.config()), ": expected ", expected))
+      .with_key(role.key)
+      .with_expected(expected)
+      .with_location(path);
 }
 
 // The plan has room for a second model of the policy's shape only.
@@ -58,7 +74,11 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
   const std::string& path = given.empty() ? policy.path() : given;
   const auto source = open_weight_source(runtime.fs(), path, role.head);
   require_own_head(*source, role);
-  require_shape(policy.config(), source->config(), role, path);
+  if (role.own_shape) {
+    require_same_ids(policy, source->config(), role, path);
+  } else {
+    require_shape(policy.config(), source->config(), role, path);
+  }
   ModelOptions model;
   model.max_positions = policy.model().max_positions();
   model.block_size = policy.model().block_size();
@@ -71,6 +91,10 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options) {
   if (!uses_reference(options)) return nullptr;
   return load(policy, options, kReference);
+}
+
+ModelConfig reward_config(const OptionSet& options, FileSystem& fs) {
+  return open_weight_source(fs, options.get_string(kReward.key), kReward.head)->config();
 }
 
 std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options) {

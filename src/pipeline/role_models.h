@@ -1,6 +1,6 @@
 // The models of a run beside the policy: the frozen reference of a KL term or of preferences, the
-// critic, and the model that scores. Invariant: they have the policy's shape, so that the plan
-// follows from its header alone.
+// critic, and the model that scores. Invariant: reference and critic have the policy's shape, so that
+// the plan follows from its header; a reward model has its vocabulary.
 #pragma once
 #include <memory>
 
@@ -17,8 +17,11 @@ std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet
 // lease.
 std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options);
 
-// model.reward_path, whose own head must be scalar: Error(kUnsupported) for a language model. The
-// caller holds the compute lease.
+// The header of model.reward_path, with its scalar head.
+ModelConfig reward_config(const OptionSet& options, FileSystem& fs);
+// model.reward_path, whose own head must be scalar: Error(kUnsupported) for a language model,
+// Error(kIncompatible) for another vocabulary or too few positions. The caller holds the compute
+// lease.
 std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options);
 
 }  // namespace rl

@@ -38,7 +38,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
     : model_(std::move(model)), impl_(std::make_unique<Impl>(options)) {
   Runtime& runtime = model_->runtime();
   check_for_use(*model_, options, PlanUse::kTrain);
-  const PlanModels models = plan_models(options, model_->config(), runtime.fs());
+  const PlanModels models = plan_models(options, model_->config(), runtime.fs(), PlanUse::kTrain);
   const MemoryPlan plan = plan_memory(options, models, PlanUse::kTrain);
   const uint64_t held = model_->model().arena_bytes() + plan.bytes_of("matmul workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);

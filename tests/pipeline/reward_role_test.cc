@@ -176,6 +176,36 @@ TEST(RewardRole, ThePlanEqualsTheLedger) {
   }
 }
 
+// Another family and other sizes, of the same ids: the plan follows its header.
+TEST(RewardRole, MayHaveAnotherShapeThanThePolicy) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    const TempDir dir;
+    OptionSet o = tiny_options(dir);
+    o.set_string("model.dtype", dtype);
+    o.set_string("model.reward_path", scored_model(dir, "qwen2"));
+    const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
+    OptionSet same = o;
+    same.set_string("model.reward_path", scored_model(dir));
+    EXPECT_NE(plan_memory(same, real_fs(), PlanUse::kPipeline).arena_bytes, plan.arena_bytes);
+    RunLog log;
+    uint64_t by_model = 0;
+    {
+      Rig rig(o);
+      EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+      log = rig.start_and_play();
+      by_model = rig.model().weight_digest();
+      EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    }
+    EXPECT_NE(log.series("critic/score/max").front(), log.series("critic/score/min").front());
+    if (std::string(dtype) == "bf16") continue;  // HostReward computes in fp32
+    Rig host(tiny_options(dir));
+    HostReward reward(o.get_string("model.reward_path"));
+    host.on_score = [&](Pipeline& p, const SamplePtr& s) { p.score(s->id, reward(*s)); };
+    host.start_and_play();
+    EXPECT_EQ(host.model().weight_digest(), by_model);
+  }
+}
+
 TEST(RewardRole, WhatDoesNotFitIsNamed) {
   const TempDir dir;
   const auto refused = [&](Code code, const Texts& texts) {
@@ -188,6 +218,9 @@ TEST(RewardRole, WhatDoesNotFitIsNamed) {
   const Error shape =
       refused(Code::kIncompatible, {"model.reward_path=" + fixture_model("llama_value")});
   EXPECT_EQ(shape.key, "model.reward_path");
+  EXPECT_TRUE(contains(shape.message, "vocab 64, hidden 32"));
+  EXPECT_TRUE(contains(shape.message, "but the policy is llama with vocab 256"));
+  EXPECT_EQ(shape.expected, "vocab 256 and at least 32 positions, engine.max_model_len");
   const Error budget = refused(Code::kConflict, {"reward.forward_max_tokens_per_device=31"});
   EXPECT_EQ(budget.key, "reward.forward_max_tokens_per_device");
   EXPECT_EQ(budget.expected, "0, or at least 32");
