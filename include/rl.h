@@ -600,7 +600,7 @@ RL_API void rl_model_info_init(rl_model_info* info, size_t size);
 #define RL_TEXT_SKIP_SPECIAL UINT64_C(4)
 #define RL_TEXT_GENERATION_PROMPT UINT64_C(8)
 
-/* Flag of rl_model_save: an existing directory is replaced. */
+/* Flag of functions that write a model: an existing directory is replaced. */
 #define RL_SAVE_REPLACE UINT64_C(1)
 
 /* Opens model.path: a Hugging Face directory of a family that rl_model_info names (SmolLM2 is a
@@ -1013,6 +1013,13 @@ RL_API rl_status rl_pipeline_stop(rl_pipeline* pipeline, int64_t timeout_ns, rl_
  * Thread: any. */
 RL_API rl_status rl_pipeline_checkpoint(rl_pipeline* pipeline, int64_t timeout_ns, rl_bytes** path,
                                         rl_error** err);
+
+/* Writes the critic of algo.advantage = gae as rl_model_save writes the policy: a model for sequence
+ * classification with one label, which model.critic_path and model.reward_path open.
+ * RL_FAILED_PRECONDITION without a critic, RL_BUSY while it or the policy is being trained. Thread:
+ * any. */
+RL_API rl_status rl_pipeline_save_critic(rl_pipeline* pipeline, const char* dir, size_t dir_len,
+                                         int32_t dtype, uint64_t flags, rl_error** err);
 
 /* Asks for an evaluation of eval.path at the next step boundary. Its samples come as score events
  * of RL_PURPOSE_EVAL, its end is RL_EVENT_EVAL. With algo.objective = reward_model its rows are pairs
@@ -1433,6 +1440,17 @@ RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch,
 RL_API rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
                                      size_t num_prompt, float temperature, float* out,
                                      size_t num_out, rl_error** err);
+
+/* The value at the last token of each sample of the batch, with algo.objective = reward_model, under
+ * the weights of the last step: what model.reward_path gives as a score once rl_model_save has
+ * written them. out has num_out = rl_batch_count entries. RL_FAILED_PRECONDITION with another
+ * objective. Thread: any. */
+RL_API rl_status rl_trainer_scores(rl_trainer* trainer, const rl_batch* batch, float* out,
+                                   size_t num_out, rl_error** err);
+
+/* The same of a trainer as rl_pipeline_save_critic. Thread: any. */
+RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, size_t dir_len,
+                                        int32_t dtype, uint64_t flags, rl_error** err);
 
 /* Engines read the weights of the last step from their next step on; *version is that of these
  * weights, one higher than before however many steps there were. With model.compute_copies 1 a step

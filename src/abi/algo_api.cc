@@ -56,13 +56,6 @@ void require_out(const T* out, size_t seen, const rl_algo_tokens* tokens, const 
   refuse(parameter, str("has ", seen, " entries but there are ", tokens->num_tokens, " tokens"));
 }
 
-// Zeroes what the host says the array has, unless no array can have so much.
-template <typename T>
-void clear_array(T* out, size_t count) {
-  constexpr size_t kMost = size_t{1} << 31;
-  if (out != nullptr && count < kMost) std::fill_n(out, count, T{});
-}
-
 template <typename T>
 const T* data_or_null(std::span<const T> values) {
   return values.empty() ? nullptr : values.data();

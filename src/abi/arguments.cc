@@ -58,6 +58,15 @@ void flags_arg(uint64_t flags, uint64_t known, const char* parameter) {
   if ((flags & ~known) != 0) refuse(parameter, str("has unknown bits: ", flags & ~known));
 }
 
+SaveArgs save_args(const char* dir, size_t dir_len, int32_t dtype, uint64_t flags) {
+  SaveArgs args{path_arg(dir, dir_len, "dir"), Dtype::kF32, (flags & RL_SAVE_REPLACE) != 0};
+  if (dtype != RL_DTYPE_F32 && dtype != RL_DTYPE_BF16)
+    refuse("dtype", str("is ", dtype, "; RL_DTYPE_F32 or RL_DTYPE_BF16 is expected"));
+  if (dtype == RL_DTYPE_BF16) args.dtype = Dtype::kBf16;
+  flags_arg(flags, RL_SAVE_REPLACE, "flags");
+  return args;
+}
+
 PlanUse plan_use_arg(int32_t use) {
   if (use >= RL_USE_MODEL && use <= RL_USE_PIPELINE) return static_cast<PlanUse>(use);
   refuse("use", str("is ", use, "; RL_USE_MODEL to RL_USE_PIPELINE are expected"));

@@ -24,6 +24,12 @@ template <typename T>
 void clear(T* out) {
   if (out != nullptr) *out = T{};
 }
+// Zeroes what the host says the array has, unless no array can have so much.
+template <typename T>
+void clear_array(T* out, size_t count) {
+  constexpr size_t kMost = size_t{1} << 31;
+  if (out != nullptr && count < kMost) std::fill_n(out, count, T{});
+}
 template <typename T>
 void require(const T* out, const char* parameter) {
   if (out == nullptr) refuse(parameter, "is NULL");
@@ -38,6 +44,13 @@ std::string path_arg(const char* data, size_t len, const char* parameter);
 bool bool_arg(uint32_t value, const char* parameter);
 void flags_arg(uint64_t flags, uint64_t known, const char* parameter);
 PlanUse plan_use_arg(int32_t use);
+// Of a function that writes a model: dir, dtype and RL_SAVE_REPLACE in flags.
+struct SaveArgs {
+  std::string dir;
+  Dtype dtype;
+  bool replace;
+};
+SaveArgs save_args(const char* dir, size_t dir_len, int32_t dtype, uint64_t flags);
 // kOutOfRange naming the parameter index.
 void check_index(size_t index, size_t count);
 

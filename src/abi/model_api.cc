@@ -10,12 +10,6 @@ using namespace rl::abi;
 
 namespace {
 
-Dtype dtype_arg(int32_t dtype) {
-  if (dtype == RL_DTYPE_F32) return Dtype::kF32;
-  if (dtype == RL_DTYPE_BF16) return Dtype::kBf16;
-  refuse("dtype", str("is ", dtype, "; RL_DTYPE_F32 or RL_DTYPE_BF16 is expected"));
-}
-
 // The model's own end ids, then those of the chat format.
 std::vector<int32_t> end_ids(const LoadedModel& model) {
   std::vector<int32_t> ids = model.config().eos_ids;
@@ -70,10 +64,8 @@ rl_status rl_model_save(const rl_model* model, const char* dir, size_t dir_len, 
                         uint64_t flags, rl_error** err) {
   return guarded(err, model, [&] {
     const auto source = use(model, "model");
-    const std::string path(path_arg(dir, dir_len, "dir"));
-    const Dtype saved = dtype_arg(dtype);
-    flags_arg(flags, RL_SAVE_REPLACE, "flags");
-    source->save(path, saved, (flags & RL_SAVE_REPLACE) != 0);
+    const SaveArgs to = save_args(dir, dir_len, dtype, flags);
+    source->save(to.dir, to.dtype, to.replace);
   });
 }
 

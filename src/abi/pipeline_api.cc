@@ -162,6 +162,14 @@ rl_status rl_pipeline_checkpoint(rl_pipeline* pipeline, int64_t timeout_ns, rl_b
   });
 }
 
+rl_status rl_pipeline_save_critic(rl_pipeline* pipeline, const char* dir, size_t dir_len,
+                                  int32_t dtype, uint64_t flags, rl_error** err) {
+  return with_pipeline(pipeline, err, [&](Pipeline& p) {
+    const SaveArgs to = save_args(dir, dir_len, dtype, flags);
+    p.save_critic(to.dir, to.dtype, to.replace);
+  });
+}
+
 rl_status rl_pipeline_evaluate(rl_pipeline* pipeline, rl_error** err) {
   return with_pipeline(pipeline, err, [&](Pipeline& p) { p.request_eval(); });
 }

@@ -73,6 +73,29 @@ rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, size_t nu
   });
 }
 
+rl_status rl_trainer_scores(rl_trainer* trainer, const rl_batch* batch, float* out, size_t num_out,
+                            rl_error** err) {
+  clear_array(out, num_out);
+  return guarded(err, trainer, [&] {
+    const auto target = use(trainer, "trainer");
+    const std::vector<SamplePtr> samples = samples_of(*use(batch, "batch"));
+    require(out, "out");
+    if (num_out != samples.size()) {
+      refuse("num_out", str("is ", num_out, " but the batch has ", samples.size(), " samples"));
+    }
+    std::ranges::copy(target->scores(samples), out);
+  });
+}
+
+rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, size_t dir_len,
+                                 int32_t dtype, uint64_t flags, rl_error** err) {
+  return guarded(err, trainer, [&] {
+    const auto target = use(trainer, "trainer");
+    const SaveArgs to = save_args(dir, dir_len, dtype, flags);
+    target->save_critic(to.dir, to.dtype, to.replace);
+  });
+}
+
 rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err) {
   clear(version);
   return guarded(err, trainer, [&] {

@@ -1,6 +1,7 @@
 // The critic learns before the policy does, as in verl; neither reads the other.
 #include "pipeline/critic_role.h"
 
+#include "core/error.h"
 #include "pipeline/role_models.h"
 #include "pipeline/run_options.h"
 
@@ -20,6 +21,13 @@ CriticRole::CriticRole(const LoadedModel& policy, const OptionSet& options, cons
       model_(load_critic(policy, options)),
       critic_(*model_, critic_options_from(options, max_tokens_, max_sequence_), workspace,
               {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock()}) {}
+
+void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
+                      Dtype dtype, bool replace_existing) {
+  if (role != nullptr) return policy.save_other(*role->model_, dir, dtype, replace_existing);
+  throw Error(Code::kFailedPrecondition, "there is no critic: algo.advantage is not gae")
+      .with_key("algo.advantage");
+}
 
 void CriticRole::set_options(const OptionSet& options) {
   critic_.set_options(critic_options_from(options, max_tokens_, max_sequence_));

@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pipeline/batch_preparation.h"
@@ -19,6 +20,10 @@ class CriticRole {
                                           const MemoryPlan& plan, std::byte* workspace);
 
   Critic& critic() { return critic_; }
+  // Writes the critic as LoadedModel::save writes the policy: a model for sequence classification.
+  // Error(kFailedPrecondition) when role is null: nothing has made one.
+  static void save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
+                   Dtype dtype, bool replace_existing);
   void set_options(const OptionSet& options);
 
   // Trains on what the preparation gave it, and adds what it measured to the batch's metrics.

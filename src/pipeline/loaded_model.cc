@@ -176,6 +176,11 @@ ModelIdentity LoadedModel::identity() const {
 }
 
 void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {
+  save_other(*model_, dir, dtype, replace_existing);
+}
+
+void LoadedModel::save_other(const Model& other, const std::string& dir, Dtype dtype,
+                             bool replace_existing) const {
   const ReadLease lease(*this);
   SaveOptions options = save_options_;
   options.dtype = dtype;

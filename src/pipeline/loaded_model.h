@@ -60,6 +60,9 @@ class LoadedModel {
   // A Hugging Face directory in the given dtype, complete by one rename. kBusy while the weights
   // are being trained.
   void save(const std::string& dir, Dtype dtype, bool replace_existing) const;
+  // The same of another model that is trained together with this one, with this one's tokenizer.
+  void save_other(const Model& other, const std::string& dir, Dtype dtype,
+                  bool replace_existing) const;
 
   // Engines count themselves here while they have requests; kBusy while the weights that they would
   // read change or a pipeline has the model.

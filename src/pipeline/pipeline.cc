@@ -279,6 +279,10 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
   return p.write_checkpoint();
 }
 
+void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
+  CriticRole::save(impl_->critic.get(), *impl_->model, dir, dtype, replace_existing);
+}
+
 void Pipeline::request_eval() {
   Impl& p = *impl_;
   const std::lock_guard lock(p.mutex);

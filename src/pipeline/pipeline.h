@@ -110,6 +110,8 @@ class Pipeline {
   // path. kTimeout when it was not written in time (it still will be), kFailedPrecondition without
   // checkpoint.dir.
   std::string checkpoint(int64_t timeout_ns);
+  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without one.
+  void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
   // An evaluation at the next step boundary.
   void request_eval();
   // Values of options that may change between steps; they act from the next step on.

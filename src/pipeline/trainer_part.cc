@@ -210,6 +210,11 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
   return out;
 }
 
+// The lease of the policy's weights is held while either of them learns.
+void TrainerPart::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
+  CriticRole::save(impl_->critic.get(), *model_, dir, dtype, replace_existing);
+}
+
 uint64_t TrainerPart::publish() {
   const std::lock_guard lock(mutex_);
   return impl_->trainer->publish();

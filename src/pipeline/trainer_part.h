@@ -37,6 +37,11 @@ class TrainerPart {
   // Log-probs of ids[prompt_tokens..] under the trained weights, at a temperature > 0.
   std::vector<float> logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                               float temperature);
+  // The value at the last token of each sample under the trained weights. Error(kFailedPrecondition)
+  // unless algo.objective is reward_model.
+  std::vector<float> scores(std::span<const SamplePtr> samples);
+  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without one.
+  void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
   // The trained weights become those that engines read from their next step on, whatever runs;
   // returns their version. With one compute copy a step has done it already.
   uint64_t publish();

@@ -157,6 +157,59 @@ TEST(AbiParts, PairsOfAHostAreTrainedOnWithoutScores) {
   rl_options_destroy(options);
 }
 
+// A host trains a reward model, writes it, and finds the same scores in what it reads back.
+TEST(AbiParts, ARewardModelOfAHostScoresAsItWasTrained) {
+  rl_options* options = nullptr;
+  rl_runtime* runtime = nullptr;
+  EXPECT_RL_OK(rl_options_create(&options, &err));
+  set(options, "model.path", RL_FIXTURES "/models/llama");
+  set(options, "runtime.threads", "1");
+  set(options, "engine.max_model_len", "64");
+  set(options, "algo.objective", "reward_model");
+  EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
+  const std::string dir = RL_TEST_OUTPUT "/reward_model";
+  float scores[2][2] = {};
+  for (const bool again : {false, true}) {
+    if (again) set(options, "model.path", dir);
+    rl_model* model = nullptr;
+    rl_trainer* trainer = nullptr;
+    rl_buffer* buffer = nullptr;
+    rl_batch* batch = nullptr;
+    rl_event* step = nullptr;
+    EXPECT_RL_OK(rl_model_open(runtime, options, RL_USE_TRAIN, &model, &err));
+    EXPECT_RL_OK(rl_trainer_create(model, options, &trainer, &err));
+    EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
+    put_bare_samples(buffer, 0);
+    EXPECT_RL_OK(rl_buffer_take(buffer, 1, &batch, &err));
+    for (int i = 0; i < 5 && !again; ++i) {
+      EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &step, &err));
+      if (i == 0) {
+        EXPECT_NEAR(metric_of(step, "actor/loss"), 0.6931471805599453, 1e-12);  // log 2
+      }
+      rl_event_release(step);
+    }
+    EXPECT_RL_OK(rl_trainer_scores(trainer, batch, scores[again], 2, &err));
+    EXPECT_EQ(rl_trainer_scores(trainer, batch, scores[again], 1, nullptr), RL_INVALID_ARGUMENT);
+    EXPECT_RL_OK(rl_trainer_scores(trainer, batch, scores[again], 2, &err));
+    float logprob = 1;
+    const int32_t ids[] = {1, 2};
+    EXPECT_EQ(rl_trainer_logprobs(trainer, ids, 2, 1, 1, &logprob, 1, nullptr),
+              RL_FAILED_PRECONDITION);
+    rl_engine* engine = nullptr;
+    EXPECT_EQ(rl_engine_create(model, options, &engine, nullptr), RL_CONFLICT);
+    EXPECT_RL_OK(rl_model_save(model, dir.c_str(), dir.size(), RL_DTYPE_F32, RL_SAVE_REPLACE, &err));
+    rl_batch_release(batch);
+    rl_buffer_destroy(buffer);
+    rl_trainer_destroy(trainer);
+    rl_model_destroy(model);
+  }
+  EXPECT_GT(scores[0][0], scores[0][1]) << "the chosen answer";
+  EXPECT_EQ(scores[0][0], scores[1][0]);
+  EXPECT_EQ(scores[0][1], scores[1][1]);
+  rl_runtime_destroy(runtime);
+  rl_options_destroy(options);
+}
+
 TEST(AbiParts, BadForeignSamplesNameTheField) {
   Host host;
   const int32_t ids[] = {1, 2};

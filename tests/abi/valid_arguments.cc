@@ -89,6 +89,9 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_pipeline_fail", RL_NOT_FOUND},
       {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},    // no checkpoint.dir
       {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},      // no eval.path
+      {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},   // no critic
+      {"rl_trainer_save_critic", RL_FAILED_PRECONDITION},
+      {"rl_trainer_scores", RL_FAILED_PRECONDITION},         // of log-probs
       {"rl_pipeline_close_result", RL_FAILED_PRECONDITION},  // it did not run
       {"rl_engine_step", RL_DONE},                           // no request
       {"rl_engine_take", RL_DONE},

@@ -13,6 +13,7 @@
 #include "run_rig.h"
 #include "scored_model.h"
 #include "support/expect_error.h"
+#include "support/golden_tensors.h"
 
 namespace rl {
 namespace {
@@ -122,6 +123,59 @@ TEST(CriticRole, AResumedRunGivesTheSameBits) {
     EXPECT_EQ(got.steps[i].without_times().to_json(), want.steps[i + 2].without_times().to_json());
   }
   EXPECT_EQ(second.model().weight_digest(), whole.model().weight_digest());
+}
+
+// The tensors of a saved critic are the masters of the checkpoint, and both roles open it.
+TEST(CriticRole, ASavedCriticIsAModelOfScores) {
+  const TempDir dir;
+  const OptionSet o = gae_options(
+      dir, {"pipeline.total_steps=1", "checkpoint.dir=" + dir.file("checkpoints")});
+  {
+    Rig rig(o);
+    rig.start_and_play();
+    rig.pipeline().checkpoint(60 * testing::kSecond);
+    rig.pipeline().save_critic(dir.file("critic"), Dtype::kF32, false);
+    EXPECT_EQ(expect_error(Code::kAlreadyExists,
+                           [&] {
+                             rig.pipeline().save_critic(dir.file("critic"), Dtype::kF32, false);
+                           })
+                  .location,
+              dir.file("critic"));
+  }
+  const testing::GoldenTensors saved(dir.file("critic/model.safetensors"));
+  const testing::GoldenTensors masters(
+      dir.file("checkpoints/step_000001/critic_masters.safetensors"));
+  const auto source = open_weight_source(real_fs(), dir.file("critic"), ModelHead::kScalar);
+  EXPECT_TRUE(source->has_scalar_head());
+  for (const TensorInfo& t : source->tensors()) {
+    EXPECT_EQ(saved.get(t.name).values, masters.get(t.name).values) << t.name;
+  }
+  EXPECT_TRUE(std::ranges::any_of(saved.get("score.weight").values, [](double v) { return v != 0; }));
+  {
+    // Its first values are no longer those of a head of zeros.
+    Rig next(gae_options(dir, {"pipeline.total_steps=1", "model.critic_path=" + dir.file("critic")}));
+    EXPECT_NE(next.start_and_play().series("critic/values/max").front(), 0.0);
+  }
+  OptionSet scored = tiny_options(dir);
+  scored.set_string("model.reward_path", dir.file("critic"));
+  Rig rewarded(scored);
+  EXPECT_NE(rewarded.start_and_play().series("critic/score/max").front(), 0.0);
+}
+
+TEST(CriticRole, AHostsTrainerSavesItsCriticToo) {
+  const TempDir dir;
+  const OptionSet o = gae_options(dir), plain = tiny_options(dir);
+  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
+  TrainerPart trainer(model, o), without(model, plain);
+  trainer.save_critic(dir.file("critic"), Dtype::kBf16, false);
+  EXPECT_TRUE(open_weight_source(real_fs(), dir.file("critic"), ModelHead::kScalar)
+                  ->has_scalar_head());
+  EXPECT_EQ(expect_error(Code::kFailedPrecondition,
+                         [&] { without.save_critic(dir.file("none"), Dtype::kF32, false); })
+                .key,
+            "algo.advantage");
+  const LoadedModel::WriteLease training(*model, 0);
+  expect_error(Code::kBusy, [&] { trainer.save_critic(dir.file("busy"), Dtype::kF32, false); });
 }
 
 TEST(CriticRole, RecordedBatchesReplayToTheWeightsOfTheRun) {
@@ -328,6 +382,9 @@ TEST(CriticRole, WhatDoesNotFitIsNamed) {
       refused(Code::kIncompatible, {"model.critic_path=" + fixture_model("llama_value")});
   EXPECT_EQ(shape.key, "model.critic_path");
   EXPECT_TRUE(contains(shape.message, "the critic "));
+  // Both shapes.
+  EXPECT_TRUE(contains(shape.message, "vocab 64, hidden 32"));
+  EXPECT_TRUE(contains(shape.message, "but the policy is llama with vocab 256"));
   for (const char* key : {"critic.max_tokens_per_device", "critic.forward_max_tokens_per_device",
                           "reference.forward_max_tokens_per_device"}) {
     const Texts texts = {str(key, "=30"), "algo.kl.where=loss"};

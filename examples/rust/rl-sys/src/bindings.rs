@@ -1073,6 +1073,14 @@ extern "C" {
         path: *mut *mut rl_bytes,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_pipeline_save_critic(
+        pipeline: *mut rl_pipeline,
+        dir: *const c_char,
+        dir_len: usize,
+        dtype: i32,
+        flags: u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_pipeline_evaluate(pipeline: *mut rl_pipeline, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_pipeline_set_options(
         pipeline: *mut rl_pipeline,
@@ -1293,6 +1301,21 @@ extern "C" {
         temperature: f32,
         out: *mut f32,
         num_out: usize,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_scores(
+        trainer: *mut rl_trainer,
+        batch: *const rl_batch,
+        out: *mut f32,
+        num_out: usize,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_save_critic(
+        trainer: *mut rl_trainer,
+        dir: *const c_char,
+        dir_len: usize,
+        dtype: i32,
+        flags: u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_trainer_publish(
