@@ -47,12 +47,12 @@ def stub_text():
 def describe(out):
     """Writes what abidw says of the header's interface."""
     with tempfile.TemporaryDirectory() as directory:
-        source, library = pathlib.Path(directory) / "stub.c", pathlib.Path(directory) / "librl.so"
-        source.write_text(stub_text())
+        library = pathlib.Path(directory) / "librl.so"
+        (pathlib.Path(directory) / "stub.c").write_text(stub_text())
         include = header.ROOT / "include"
         subprocess.run(["cc", "-g", "-O0", "-std=c99", "-fPIC", "-shared", "-nostdlib", "-I", include,
                         f"-Wl,--version-script={header.ROOT / 'abi/librl.map'}", f"-Wl,-soname,{soname()}", "-o", library,
-                        source], check=True)
+                        "stub.c"], cwd=directory, check=True)  # relative: no path of the machine is written down
         subprocess.run(["abidw", "--no-show-locs", "--no-corpus-path", "--no-comp-dir-path", "--type-id-style", "hash",
                         "--out-file", out, library], check=True)
 
