@@ -11,10 +11,6 @@
 namespace rl {
 namespace {
 
-TrainShape shape_of(const Model& m) {
-  return {m.config(), m.kv_shape(), m.matmul().executor().num_threads()};
-}
-
 CriticOptions validated(const CriticOptions& options) {
   validate(options);
   return options;

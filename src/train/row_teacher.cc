@@ -10,10 +10,6 @@
 namespace rl {
 namespace {
 
-TrainShape shape_of(const Model& m) {
-  return {m.config(), m.kv_shape(), m.matmul().executor().num_threads()};
-}
-
 int64_t kv_blocks(const TrainShape& s, const StepOptions& o) {
   const int64_t block_size = s.kv.attention.block_size;
   return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);

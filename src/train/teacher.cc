@@ -7,14 +7,6 @@
 #include "train/pass_rules.h"
 
 namespace rl {
-namespace {
-
-TrainShape shape_of(const Model& m) {
-  return {m.config(), m.kv_shape(), m.matmul().executor().num_threads()};
-}
-
-}  // namespace
-
 uint64_t Teacher::workspace_bytes(const TrainShape& shape, const StepOptions& options) {
   return ScoringBuffers::bytes(shape, options);
 }

@@ -46,6 +46,10 @@ ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
 
 }  // namespace
 
+TrainShape shape_of(const Model& m) {
+  return {m.config(), m.kv_shape(), m.matmul().executor().num_threads()};
+}
+
 int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
   const int64_t by_rows = 2 * blocks_of(o.train_rows(), block_size);
   const int64_t count = o.batch.micro_batch_size;

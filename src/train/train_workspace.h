@@ -15,6 +15,7 @@ struct TrainShape {
   int num_threads;
   Dtype compute() const { return kv.attention.dtype; }
 };
+TrainShape shape_of(const Model& model);
 
 // Blocks of the training KV pool, those of padding not counted, and of padding. A sequence wastes
 // less than one block, so micro-batches of sequences of at least one block of rows fill the token
