@@ -134,3 +134,11 @@ RL_AT(rl_algo_loss, kl, 32);
 RL_AT(rl_algo_loss, ratio_max, 72);
 RL_AT(rl_algo_loss, num_rejected, 88);
 RL_AT_LEAST(rl_algo_loss, 96);
+
+RL_AT(rl_tensor_info, struct_size, 0);
+RL_AT(rl_tensor_info, data, 8);
+RL_AT(rl_tensor_info, strides, 24);
+RL_AT(rl_tensor_info, num_elements, 40);
+RL_AT(rl_tensor_info, dtype, 48);
+RL_AT(rl_tensor_info, read_only, 56);
+RL_AT_LEAST(rl_tensor_info, 64);

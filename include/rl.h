@@ -5,7 +5,8 @@
  * changes (see rl_abi_version).
  *
  * Reading order: conventions (below), status codes, errors and bytes, options, runtime, plan,
- * model, samples, events, pipeline, then the parts (batch, engine, buffer, trainer) and profiler.
+ * model, samples, events, pipeline, then the parts (batch, engine, buffer, trainer), algorithms,
+ * tensors and profiler.
  * A host that lets librl drive the loop needs no parts, one with a loop of its own no pipeline:
  *
  *   options -> runtime -> model -> pipeline                      librl's loop, the host scores
@@ -150,6 +151,10 @@ typedef struct rl_buffer rl_buffer;     /* scored samples gather to groups; rl_b
 typedef struct rl_trainer rl_trainer;   /* optimizer steps; rl_trainer_destroy */
 typedef struct rl_profiler rl_profiler; /* records a trace; rl_profiler_destroy */
 typedef struct rl_conversation rl_conversation; /* several turns; rl_conversation_destroy */
+typedef struct rl_tensor rl_tensor; /* an array with a shape; rl_tensor_release */
+
+/* A tensor as DLPack 1.x lays it out in memory; dlpack.h of that project defines it, or the host. */
+struct DLManagedTensorVersioned;
 
 /* ---- library ---- */
 
@@ -502,7 +507,7 @@ enum {
 };
 
 /* Element types. */
-enum { RL_DTYPE_F32 = 0, RL_DTYPE_BF16 = 1 };
+enum { RL_DTYPE_F32 = 0, RL_DTYPE_BF16 = 1, RL_DTYPE_I32 = 2 };
 
 typedef struct rl_plan_info {
   size_t struct_size;
@@ -1586,6 +1591,133 @@ RL_API rl_status rl_trainer_set_advantage(rl_trainer* trainer, rl_advantage_fn f
 /* The policy loss of a trainer. fn may be NULL: there is none then. Thread: any. */
 RL_API rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* user_data,
                                      rl_destroy_fn destroy, rl_error** err);
+
+/* ---- tensors ---- */
+
+/* Arrays that a host reads where they lie, and arrays of a host that librl reads where they lie: weights,
+ * what samples hold, hidden states. Other libraries take and give them as DLPack tensors.
+ *
+ * Lifetime. A tensor keeps alive what its memory belongs to, and so does what was exported from it:
+ * all of them end in any order, also after their runtime, model or batch was destroyed. Memory is
+ * given back with the last of them, on the thread that ends it.
+ *
+ * Contents. librl never writes to memory that it got, and a host writes to a tensor only where
+ * read_only is 0. A tensor of weights is read_only and shows the weights as they are: a training
+ * step, rl_model_set_weights and a checkpoint that is loaded change what it shows, so it is read
+ * while none of these runs. RL_TENSOR_COPY gives the values of one moment instead. */
+
+/* Flag of functions that give a tensor: the values are copied to memory that only the tensor has, in
+ * row-major order, and may be written to. */
+#define RL_TENSOR_COPY UINT64_C(1)
+
+/* What memory a tensor lies in. */
+enum { RL_DEVICE_CPU = 1 };
+
+typedef struct rl_tensor_info {
+  size_t struct_size;
+  const void* data;       /* the element with all indices 0, as read_only says; of any alignment */
+  const int64_t* shape;   /* [num_dims]; NULL without dimensions; owner: the tensor */
+  const int64_t* strides; /* [num_dims], in elements, of any sign; as shape */
+  uint64_t num_dims;      /* at most 64 */
+  uint64_t num_elements;
+  int32_t dtype;      /* RL_DTYPE_F32 ... */
+  int32_t device;     /* RL_DEVICE_CPU */
+  uint32_t read_only; /* 1: the memory must not be written to */
+  uint32_t reserved;
+} rl_tensor_info;
+
+/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
+RL_API void rl_tensor_info_init(rl_tensor_info* info, size_t size);
+
+/* Shape, type and address. Thread: any; callback-safe. */
+RL_API rl_status rl_tensor_get_info(const rl_tensor* tensor, rl_tensor_info* info, rl_error** err);
+
+/* Another handle of the same tensor. Thread: any; callback-safe. */
+RL_API rl_status rl_tensor_retain(const rl_tensor* tensor, rl_tensor** out, rl_error** err);
+
+/* Ends the handle. Thread: any; callback-safe. */
+RL_API void rl_tensor_release(rl_tensor* tensor);
+
+/* Takes a tensor of another library over, without a copy unless flags have RL_TENSOR_COPY. managed is
+ * consumed, also on failure: its deleter, which may be NULL, is called exactly once, when nothing
+ * reads the memory any more, on whatever thread ends it; with RL_TENSOR_COPY and after a failure
+ * before the call returns. It may call every function. producer_stream may be NULL and has to be: the
+ * values are in memory when the call begins, and a stream, which only other devices have, is
+ * RL_UNSUPPORTED.
+ *
+ * RL_INCOMPATIBLE when the major version of DLPack is not 1; then nothing but the deleter is looked
+ * at. RL_UNSUPPORTED names a device other than the CPU (1, 0), an element type other than fp32, bf16
+ * and int32 of one lane, and flags other than read-only and is-copied. RL_OUT_OF_RANGE names more
+ * than 64 dimensions, an extent below 0, sizes, strides or a byte_offset that overflow;
+ * RL_INVALID_ARGUMENT a NULL shape or NULL data. NULL strides are row-major. Thread: any. */
+RL_API rl_status rl_tensor_import_dlpack(rl_runtime* runtime,
+                                         struct DLManagedTensorVersioned* managed,
+                                         void* producer_stream, uint64_t flags, rl_tensor** out,
+                                         rl_error** err);
+
+/* The tensor for another library, of DLPack 1.0, without a copy; each call makes one. Whoever has *out
+ * ends it by its deleter, once, on any thread, also after every handle ended; in a forked child that
+ * is without effect. Its strides are never NULL where it has dimensions, and it is flagged read-only
+ * when the tensor is. consumer_stream may be NULL and has to be, as for rl_tensor_import_dlpack.
+ * Thread: any. */
+RL_API rl_status rl_tensor_export_dlpack(const rl_tensor* tensor, void* consumer_stream,
+                                         struct DLManagedTensorVersioned** out, rl_error** err);
+
+/* Number of weights of a model; 0 for a handle that is not live. Thread: any; callback-safe. */
+RL_API size_t rl_model_weight_count(const rl_model* model);
+
+/* The name of weight `index`, as in a Hugging Face directory, counted from 0; RL_OUT_OF_RANGE beyond
+ * the last. Owner: the model. Thread: any. */
+RL_API rl_status rl_model_weight_name(const rl_model* model, size_t index, const char** name,
+                                      rl_error** err);
+
+/* A weight by name: the fp32 values that training changes, where they lie and read_only. With
+ * model.compute_copies 2 these may be ahead of what engines read. Flags: RL_TENSOR_COPY; then it is
+ * RL_BUSY while they are being trained. RL_NOT_FOUND names the nearest weights. A head that shares the
+ * embedding has no name of its own. Thread: any. */
+RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_len,
+                                 uint64_t flags, rl_tensor** out, rl_error** err);
+
+/* Sets weights from tensors of RL_DTYPE_F32 or RL_DTYPE_BF16: tensors[i] has the shape of the weight
+ * names[i]. name_lens may be NULL: then every name ends with NUL. *version is that of the model's
+ * weights then, one higher than before; gradients and optimizer states of its trainers stay as they
+ * are. All is checked first, and after a failure no weight has changed; the error's key is the weight:
+ * RL_NOT_FOUND, RL_DUPLICATE (given twice), RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape),
+ * RL_NON_FINITE, RL_CONFLICT (the values lie among the model's own weights). RL_BUSY while something
+ * computes, requests of the model run or a pipeline runs on it; RL_FAILED_PRECONDITION while a training
+ * step is not published (rl_trainer_publish). Thread: any. */
+RL_API rl_status rl_model_set_weights(rl_model* model, const char* const* names,
+                                      const size_t* name_lens, const rl_tensor* const* tensors,
+                                      size_t num_weights, uint64_t* version, rl_error** err);
+
+/* Arrays of a sample; see rl_sample_view. */
+enum {
+  RL_SAMPLE_IDS = 1,              /* [num_ids], RL_DTYPE_I32 */
+  RL_SAMPLE_LOGPROBS = 2,         /* [num_ids - num_prompt], RL_DTYPE_F32 */
+  RL_SAMPLE_LOGPROBS_SAMPLED = 3, /* as RL_SAMPLE_LOGPROBS */
+  RL_SAMPLE_TOP_IDS = 4,          /* [num_ids - num_prompt, num_top], RL_DTYPE_I32 */
+  RL_SAMPLE_TOP_LOGPROBS = 5      /* as RL_SAMPLE_TOP_IDS, RL_DTYPE_F32 */
+};
+
+/* An array of sample `index` of a batch, counted from 0, where it lies and read_only; it never changes
+ * and outlives the batch. RL_OUT_OF_RANGE beyond the last sample, RL_NOT_FOUND when the sample came
+ * without this array. Thread: any. */
+RL_API rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array,
+                                 rl_tensor** out, rl_error** err);
+
+/* The same of the sample of an RL_EVENT_SCORE; RL_FAILED_PRECONDITION for other kinds. Thread: any.
+ */
+RL_API rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out,
+                                 rl_error** err);
+
+/* Hidden states of a sequence under the weights of the last step, from the forward that log-probs come
+ * from: [num_ids, hidden] of the model's compute dtype (rl_model_info). Row t is what the last norm
+ * gives for ids[t], and what the head makes the log-probs of ids[t + 1] from. Memory of its own, which
+ * may be written to. RL_OUT_OF_RANGE names an id outside the vocabulary, or the option that a sequence
+ * of so many tokens exceeds. Thread: any. */
+RL_API rl_status rl_trainer_hidden(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
+                                   rl_tensor** out, rl_error** err);
 
 /* ---- profiler ---- */
 

@@ -20,13 +20,15 @@ OUT = ROOT / "examples/go/rl/constants.go"
 # Prefix of the constants, the Go type, what it is of.
 ENUMS = [("RL_OPTION_", "OptionType"), ("RL_WHEN_", "When"), ("RL_LOG_", "LogLevel"), ("RL_USE_", "Use"),
          ("RL_DTYPE_", "DType"), ("RL_PLAN_", "PlanKind"), ("RL_PURPOSE_", "Purpose"), ("RL_FINISH_", "Finish"),
-         ("RL_EVENT_", "EventKind"), ("RL_DROP_", "DropReason"), ("RL_STATE_", "State")]
+         ("RL_EVENT_", "EventKind"), ("RL_DROP_", "DropReason"), ("RL_STATE_", "State"),
+         ("RL_DEVICE_", "Device"), ("RL_SAMPLE_", "SampleArray")]
 FLAGS = [("RL_OPTION_", "OptionFlags", "Flags of an OptionInfo."),
          ("RL_TEXT_", "TextFlags", "Flags of the text functions of a Model."),
-         ("RL_SAVE_", "SaveFlags", "Flags of what writes files.")]
+         ("RL_SAVE_", "SaveFlags", "Flags of what writes files."),
+         ("RL_TENSOR_", "TensorFlags", "Flags of what gives a tensor.")]
 INSIDE = ("RL_ABI_", "RL_ERROR_")
 WORDS = {"DTYPE": "DType", "IO": "IO", "BF16": "BF16", "I64": "I64", "U64": "U64", "F64": "F64", "F32": "F32",
-         "NS": "NS", "GPU": "GPU", "OK": "OK"}
+         "NS": "NS", "GPU": "GPU", "OK": "OK", "CPU": "CPU", "IDS": "IDs"}
 
 
 def camel(name):

@@ -1,6 +1,7 @@
 // Integer constants of rl.h by name, and their equality with the enumerations below this layer.
 #include "abi/arguments.h"
 #include "abi/guard.h"
+#include "core/dlpack.h"
 
 namespace rl::abi {
 namespace {
@@ -73,6 +74,13 @@ constexpr Constant kConstants[] = {
     RL_CONSTANT(RL_USE_PIPELINE),
     RL_CONSTANT(RL_DTYPE_F32),
     RL_CONSTANT(RL_DTYPE_BF16),
+    RL_CONSTANT(RL_DTYPE_I32),
+    RL_CONSTANT(RL_DEVICE_CPU),
+    RL_CONSTANT(RL_SAMPLE_IDS),
+    RL_CONSTANT(RL_SAMPLE_LOGPROBS),
+    RL_CONSTANT(RL_SAMPLE_LOGPROBS_SAMPLED),
+    RL_CONSTANT(RL_SAMPLE_TOP_IDS),
+    RL_CONSTANT(RL_SAMPLE_TOP_LOGPROBS),
     RL_CONSTANT(RL_PLAN_ARENA),
     RL_CONSTANT(RL_PLAN_PART),
     RL_CONSTANT(RL_PURPOSE_TRAIN),
@@ -127,6 +135,7 @@ constexpr Constant kConstants[] = {
     RL_CONSTANT(RL_TEXT_SKIP_SPECIAL),
     RL_CONSTANT(RL_TEXT_GENERATION_PROMPT),
     RL_CONSTANT(RL_SAVE_REPLACE),
+    RL_CONSTANT(RL_TENSOR_COPY),
 };
 #undef RL_CONSTANT
 
@@ -155,6 +164,10 @@ RL_SAME(RL_USE_TRAIN, PlanUse::kTrain);
 RL_SAME(RL_USE_PIPELINE, PlanUse::kPipeline);
 RL_SAME(RL_DTYPE_F32, Dtype::kF32);
 RL_SAME(RL_DTYPE_BF16, Dtype::kBf16);
+RL_SAME(RL_DTYPE_F32, ElementType::kF32);
+RL_SAME(RL_DTYPE_BF16, ElementType::kBf16);
+RL_SAME(RL_DTYPE_I32, ElementType::kI32);
+RL_SAME(RL_DEVICE_CPU, dlpack::kCpu);
 RL_SAME(RL_PURPOSE_TRAIN, Purpose::kTrain);
 RL_SAME(RL_PURPOSE_EVAL, Purpose::kEval);
 RL_SAME(RL_FINISH_NONE, FinishReason::kNone);

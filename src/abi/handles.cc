@@ -11,9 +11,9 @@ constexpr const char* kKindNames[] = {
     "no handle type", "rl_error",  "rl_bytes",    "rl_options", "rl_runtime",
     "rl_plan",        "rl_model",  "rl_pipeline", "rl_event",   "rl_event_queue",
     "rl_batch",       "rl_engine", "rl_buffer",   "rl_trainer", "rl_profiler",
-    "rl_conversation"};
+    "rl_conversation", "rl_tensor"};
 constexpr size_t kNumKinds = sizeof(kKindNames) / sizeof(kKindNames[0]);
-static_assert(kNumKinds == static_cast<size_t>(Kind::kConversation) + 1);
+static_assert(kNumKinds == static_cast<size_t>(Kind::kTensor) + 1);
 static_assert(sizeof(void*) == sizeof(uint64_t), "a handle holds a 64-bit token");
 
 // Null until the first handle: a child forked before that has a table of its own.

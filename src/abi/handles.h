@@ -26,7 +26,8 @@ enum class Kind : uint8_t {
   kBuffer,
   kTrainer,
   kProfiler,
-  kConversation
+  kConversation,
+  kTensor
 };
 // "rl_options"; "no handle type" for any other number.
 const char* kind_name(uint8_t kind);
@@ -56,6 +57,7 @@ RL_HANDLE(rl_buffer, kBuffer, BufferPart);
 RL_HANDLE(rl_trainer, kTrainer, TrainerPart);
 RL_HANDLE(rl_profiler, kProfiler, ProfilerPart);
 RL_HANDLE(rl_conversation, kConversation, const ConversationBox);
+RL_HANDLE(rl_tensor, kTensor, const Tensor);
 #undef RL_HANDLE
 // clang-format on
 

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/event_queue.h"
 #include "core/options.h"
+#include "core/tensor.h"
 #include "pipeline/buffer_part.h"
 #include "pipeline/conversation.h"
 #include "pipeline/engine_part.h"

@@ -98,6 +98,7 @@ void Model::repack() {
   }
   trained_->update(matmul_);
   packed_dropped_ = false;
+  ++num_packings_;
 }
 
 // A published copy behind the masters cannot be made again, so it stays.

@@ -70,6 +70,8 @@ class Model {
   void release_as(uint64_t version);
   // For resume: packs the masters as the given version.
   void publish_as(uint64_t version);
+  // Packings of the masters so far: what was made of them before is stale when it has grown.
+  uint64_t num_packings() const { return num_packings_; }
   // Gives the memory of the packed matrices back to the system; whoever computes next restores them
   // first. Not while anything computes.
   void drop_packed();
@@ -96,6 +98,7 @@ class Model {
   Arena master_;
   std::vector<std::unique_ptr<ComputeCopy>> copies_;
   bool packed_dropped_ = false;
+  uint64_t num_packings_ = 1;
   std::vector<RopeTable> ropes_;  // of config_.rope, then of config_.local_rope
   ComputeCopy* trained_ = nullptr;
   std::atomic<const ComputeCopy*> published_{nullptr};

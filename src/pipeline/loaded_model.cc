@@ -175,6 +175,11 @@ ModelIdentity LoadedModel::identity() const {
           .weight_digest = model_->weight_digest()};
 }
 
+void LoadedModel::with_steady_weights(FunctionRef<void()> read) const {
+  const ReadLease lease(*this);
+  read();
+}
+
 void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {
   save_other(*model_, dir, dtype, replace_existing);
 }

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/executor.h"
 #include "data/sample_document.h"
 #include "model/model.h"
 #include "pipeline/plan.h"
@@ -63,6 +64,9 @@ class LoadedModel {
   // The same of another model that is trained together with this one, with this one's tokenizer.
   void save_other(const Model& other, const std::string& dir, Dtype dtype,
                   bool replace_existing) const;
+
+  // Calls read while the weights stay as they are; kBusy while they are being trained.
+  void with_steady_weights(FunctionRef<void()> read) const;
 
   // Engines count themselves here while they have requests; kBusy while the weights that they would
   // read change or a pipeline has the model.

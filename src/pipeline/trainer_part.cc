@@ -215,6 +215,22 @@ void TrainerPart::save_critic(const std::string& dir, Dtype dtype, bool replace_
   CriticRole::save(impl_->critic.get(), *model_, dir, dtype, replace_existing);
 }
 
+TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
+  Sample sample;
+  sample.ids.assign(ids.begin(), ids.end());
+  sample.prompt_tokens = 1;
+  const Model& model = model_->model();
+  const bool wide = model.compute_dtype() == Dtype::kF32;
+  const OwnedTensor made =
+      make_tensor(wide ? ElementType::kF32 : ElementType::kBf16,
+                  {static_cast<int64_t>(ids.size()), model.config().hidden});
+  const std::lock_guard lock(mutex_);
+  const ComputeLease compute(model_->runtime(), "hidden states");
+  model_->restore_packed();
+  impl_->trainer->hidden(sample, {made.data, made.tensor->num_bytes()});
+  return made.tensor;
+}
+
 uint64_t TrainerPart::publish() {
   const std::lock_guard lock(mutex_);
   return impl_->trainer->publish();

@@ -10,6 +10,7 @@
 
 #include "core/arena.h"
 #include "core/executor.h"
+#include "core/tensor.h"
 #include "pipeline/batch_preparation.h"
 #include "pipeline/loaded_model.h"
 #include "profile/metrics.h"
@@ -42,6 +43,8 @@ class TrainerPart {
   std::vector<float> scores(std::span<const SamplePtr> samples);
   // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without one.
   void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
+  // Final hidden states of all ids under the trained weights: (tokens, hidden) of the compute dtype.
+  TensorPtr hidden(std::span<const int32_t> ids);
   // The trained weights become those that engines read from their next step on, whatever runs;
   // returns their version. With one compute copy a step has done it already.
   uint64_t publish();

@@ -42,8 +42,10 @@ std::span<float> Learner::masters() {
 
 void Learner::prepare() {
   stage();
-  if (backward_stale_) packed_backward_.pack(model_.matmul(), model_.master());
-  backward_stale_ = false;
+  if (backward_of_ != model_.num_packings()) {
+    packed_backward_.pack(model_.matmul(), model_.master());
+    backward_of_ = model_.num_packings();
+  }
   state_.zero_gradients();
 }
 
@@ -58,7 +60,7 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
   const double lr = learning_rate(options.schedule, optimizer_steps_);
   state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}), masters());
   ++optimizer_steps_;
-  forward_stale_ = backward_stale_ = unpublished_ = true;
+  forward_stale_ = unpublished_ = true;
   return {true, norm, lr};
 }
 
@@ -86,7 +88,6 @@ void Learner::loaded(const TrainerCounters& counters) {
   skipped_steps_ = counters.skipped_steps;
   model_.publish_as(counters.weight_version);
   forward_stale_ = unpublished_ = false;
-  backward_stale_ = true;
 }
 
 void Learner::load_failed(bool moments_lost, const std::string& path) {

@@ -1,6 +1,7 @@
 // Construction, the memory plan and the interface; the step itself is in training_step.cc.
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include "core/error.h"
@@ -126,6 +127,25 @@ void Trainer::scores(std::span<const Sample* const> samples, std::span<float> ou
   }
   impl_->score_values(
       all, [&](int32_t item, float value) { out[static_cast<size_t>(item)] = value; });
+}
+
+void Trainer::hidden(const Sample& sample, std::span<std::byte> out) {
+  const Model& model = impl_->model;
+  SampleLimits limits = with_last_row(forward_limits(impl_->options, model, ForwardOf::kOwn));
+  ++limits.max_sample;  // the longest may have it: what bounds a forward is its rows
+  check_sequence(sample, limits);
+  const size_t row_bytes =
+      static_cast<size_t>(model.config().hidden) * dtype_bytes(model.compute_dtype());
+  RL_CHECK(out.size() == sample.ids.size() * row_bytes);
+  impl_->learner.stage();
+  const PackItem item = make_pack_item(sample, 0, WantedTokens::kLast);
+  MicroBatch batch;
+  batch.fill({&item, 1}, forward_rules(impl_->options, model, ForwardOf::kOwn),
+             WantedTokens::kLast);
+  ScoringBuffers& scoring = impl_->workspace.scoring;
+  RL_CHECK(batch.blocks() <= scoring.kv.num_blocks);
+  forward(model, batch.batch(), scoring.kv, scoring.forward, nullptr);
+  std::copy_n(scoring.forward.hidden, out.size(), out.data());
 }
 
 uint64_t Trainer::trained_version() const {

@@ -95,6 +95,9 @@ class Trainer {
   // The same of a trainer whose objective is reward_model, in place of log-probs: out[i] is the value
   // at the last token of samples[i].
   void scores(std::span<const Sample* const> samples, std::span<float> out);
+  // What the last norm gives for every token of a sample under the trained weights: (T, C) of the
+  // compute dtype, row t being what the head makes the log-probs of token t + 1 from.
+  void hidden(const Sample& sample, std::span<std::byte> out);
   // The version that the trained weights have, or will have once published.
   uint64_t trained_version() const;
 

@@ -41,6 +41,8 @@ def kind_of(kind, name):
         return "kFunction"
     if kind == "void*" and name == "user_data":
         return "kUserData"
+    if name.endswith("_stream") or kind == "struct DLManagedTensorVersioned*":
+        return "kIn"
     if kind.endswith("*"):
         return "kIn" if kind.startswith("const") and not re.match(r"^const \w+\*\*$", kind) else "kOut"
     return "kReal" if kind in ("float", "double") else "kInteger"

@@ -115,6 +115,10 @@ def ownership(function):
         match = re.match(r"^(rl_\w+)\*\*$", kind)
         if match and name != "err":
             notes.append(f"{name} is the caller's: {ending(match.group(1))}")
+        if kind == "struct DLManagedTensorVersioned*":
+            notes.append(f"consumes {name} on every path")
+        if kind == "struct DLManagedTensorVersioned**":
+            notes.append(f"{name} is the caller's: its deleter")
     if function.name.endswith(("_destroy", "_release")):
         notes.append("ends the handle")
     if "destroy" in [name for _, name in function.parameters]:

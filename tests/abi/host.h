@@ -59,6 +59,8 @@ class Host {
     train();
     static const int32_t prompt[] = {1, 2, 3};
     EXPECT_RL_OK(rl_conversation_create(engine, prompt, 3, &conversation, &err));
+    EXPECT_RL_OK(rl_model_weight(model, "model.norm.weight", RL_NUL_TERMINATED, RL_TENSOR_COPY,
+                                 &tensor, &err));
     EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
     EXPECT_RL_OK(rl_pipeline_queue(pipeline, &queue, &err));
   }
@@ -71,6 +73,7 @@ class Host {
     rl_event_queue_release(queue);
     rl_event_release(event);
     rl_batch_release(batch);
+    rl_tensor_release(tensor);
     rl_profiler_destroy(profiler);
     rl_buffer_destroy(buffer);
     rl_trainer_destroy(trainer);
@@ -91,7 +94,8 @@ class Host {
         {"rl_pipeline", pipeline}, {"rl_event", event},      {"rl_event_queue", queue},
         {"rl_batch", batch},       {"rl_engine", engine},    {"rl_buffer", buffer},
         {"rl_trainer", trainer},   {"rl_profiler", profiler},
-        {"rl_conversation", conversation}};
+        {"rl_conversation", conversation},
+        {"rl_tensor", tensor}};
     return all.at(kind);
   }
 
@@ -127,6 +131,7 @@ class Host {
   rl_trainer* trainer = nullptr;
   rl_profiler* profiler = nullptr;
   rl_conversation* conversation = nullptr;
+  rl_tensor* tensor = nullptr;  // a copy of model.norm.weight
 };
 
 }  // namespace abi_test

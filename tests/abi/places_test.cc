@@ -92,7 +92,10 @@ TEST(Places, TheLogCallbackDestroysNothingAndReleasesWhatItIsGiven) {
                        [&](const Row& row) { return row.name == std::string(type) + "_release"; });
   };
   for (const Row& row : rows()) {
-    const auto is_handle = [](const Parameter& p) { return p.is == Is::kHandle; };
+    const auto is_handle = [](const Parameter& p) {
+      const std::string_view type = p.c_type;  // one, or an array of them
+      return p.is == Is::kHandle || (type.starts_with("const rl_") && type.ends_with("* const*"));
+    };
     if (!row.has_status || !is_handle(row.parameters[0])) continue;
     if (std::count_if(row.parameters.begin(), row.parameters.end(), is_handle) != 1) continue;
     SCOPED_TRACE(row.name);

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "abi/dlpack_host.h"
+
 namespace abi_test {
 namespace {
 
@@ -30,6 +32,7 @@ const Integers& integers() {
       {"num_out", 2},
       {"rl_model_save flags", RL_SAVE_REPLACE},
       {"rl_buffer_save flags", RL_SAVE_REPLACE},
+      {"rl_model_set_weights num_weights", 1},
   };
   return table;
 }
@@ -49,6 +52,8 @@ const Texts& texts() {
       {"rl_constant name", "RL_OK"},
       {"rl_event_metric_named name", "actor/loss"},
       {"rl_model_encode_chat roles", "user"},
+      {"rl_model_weight name", "model.norm.weight"},
+      {"rl_model_set_weights names", "model.norm.weight"},
       {"rl_option_choice key", "model.dtype"},
       {"rl_options_set_bool key", "sampling.ignore_eos"},
       {"rl_options_get_bool key", "sampling.ignore_eos"},
@@ -81,6 +86,7 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_model_encode_chat_json", RL_FAILED_PRECONDITION},
       {"rl_model_render_chat", RL_FAILED_PRECONDITION},  // no chat template
       {"rl_event_sample", RL_FAILED_PRECONDITION},  // the event is of a step
+      {"rl_event_tensor", RL_FAILED_PRECONDITION},
       {"rl_pipeline_next", RL_TIMEOUT},             // nothing happens
       {"rl_pipeline_dispatch", RL_TIMEOUT},
       {"rl_pipeline_score", RL_NOT_FOUND},
@@ -115,6 +121,14 @@ bool is_result(Is is) { return is == Is::kOut || is == Is::kOutHandle || is == I
 int64_t zeros[8];
 double ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
 size_t terminated[8] = {RL_NUL_TERMINATED, RL_NUL_TERMINATED};
+
+// A scalar whose deleter is NULL, so that it can be given any number of times.
+DLManagedTensorVersioned* scalar() {
+  static float value = 1;
+  static DLManagedTensorVersioned managed = {
+      1, 0, nullptr, nullptr, 0, {&value, 1, 0, 0, 2, 32, 1, nullptr, nullptr, 0}};
+  return &managed;
+}
 
 int32_t ignore_event(void*, const rl_event*) { return 0; }
 void ignore_line(void*, int32_t, const char*, size_t, const char*, size_t) {}
@@ -153,7 +167,7 @@ void Arguments::set(size_t i, const Host& host) {
       words_[i].pointer = results_[i];
       break;
     case Is::kIn:
-      set_array(i);
+      set_array(i, host);
       break;
     case Is::kStructIn:
     case Is::kStructOut:
@@ -178,7 +192,7 @@ void Arguments::set(size_t i, const Host& host) {
   }
 }
 
-void Arguments::set_array(size_t i) {
+void Arguments::set_array(size_t i, const Host& host) {
   const Parameter& p = row_.parameters[i];
   const std::string type = p.c_type;
   texts_[i] = find<const char*>(texts(), row_, p, "1");
@@ -190,6 +204,12 @@ void Arguments::set_array(size_t i) {
     words_[i].pointer = terminated;
   } else if (type == "const double*" || type == "const float*") {
     words_[i].pointer = ones;
+  } else if (type == "struct DLManagedTensorVersioned*") {
+    words_[i].pointer = scalar();
+  } else if (type == "const rl_tensor* const*") {
+    words_[i].pointer = const_cast<rl_tensor**>(&host.tensor);
+  } else if (std::string(p.name).ends_with("_stream")) {
+    words_[i].pointer = nullptr;  // the only stream that the CPU has
   } else {
     words_[i].pointer = zeros;
   }
@@ -261,6 +281,11 @@ bool Arguments::results_are_clear(size_t except) const {
 
 void Arguments::release_results() {
   for (size_t i = 0; i < words_.size(); ++i) {
+    if (row_.parameters[i].c_type == std::string("struct DLManagedTensorVersioned**")) {
+      DLManagedTensorVersioned* exported = nullptr;
+      if (words_[i].pointer != nullptr) std::memcpy(&exported, results_[i], sizeof exported);
+      if (exported != nullptr) end(exported);
+    }
     if (row_.parameters[i].is != Is::kOutHandle || words_[i].pointer == nullptr) continue;
     Word made;
     std::memcpy(&made.pointer, results_[i], sizeof made.pointer);

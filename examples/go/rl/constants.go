@@ -192,6 +192,9 @@ const (
 
 	// DTypeBF16 is RL_DTYPE_BF16.
 	DTypeBF16 DType = 1
+
+	// DTypeI32 is RL_DTYPE_I32.
+	DTypeI32 DType = 2
 )
 
 // PlanKind: Kinds of plan items.
@@ -341,6 +344,34 @@ const (
 	StateFailed State = 11
 )
 
+// Device: What memory a tensor lies in.
+type Device int32
+
+const (
+	// DeviceCPU is RL_DEVICE_CPU.
+	DeviceCPU Device = 1
+)
+
+// SampleArray: Arrays of a sample; see rl_sample_view.
+type SampleArray int32
+
+const (
+	// SampleIDs is RL_SAMPLE_IDS: [num_ids], RL_DTYPE_I32.
+	SampleIDs SampleArray = 1
+
+	// SampleLogprobs is RL_SAMPLE_LOGPROBS: [num_ids - num_prompt], RL_DTYPE_F32.
+	SampleLogprobs SampleArray = 2
+
+	// SampleLogprobsSampled is RL_SAMPLE_LOGPROBS_SAMPLED: as RL_SAMPLE_LOGPROBS.
+	SampleLogprobsSampled SampleArray = 3
+
+	// SampleTopIDs is RL_SAMPLE_TOP_IDS: [num_ids - num_prompt, num_top], RL_DTYPE_I32.
+	SampleTopIDs SampleArray = 4
+
+	// SampleTopLogprobs is RL_SAMPLE_TOP_LOGPROBS: as RL_SAMPLE_TOP_IDS, RL_DTYPE_F32.
+	SampleTopLogprobs SampleArray = 5
+)
+
 // OptionFlags: Flags of an OptionInfo.
 type OptionFlags uint64
 
@@ -393,4 +424,12 @@ type SaveFlags uint64
 const (
 	// SaveReplace is RL_SAVE_REPLACE.
 	SaveReplace SaveFlags = 1
+)
+
+// TensorFlags: Flags of what gives a tensor.
+type TensorFlags uint64
+
+const (
+	// TensorCopy is RL_TENSOR_COPY.
+	TensorCopy TensorFlags = 1
 )

@@ -65,6 +65,7 @@ pub const RL_USE_TRAIN: i32 = 3;
 pub const RL_USE_PIPELINE: i32 = 4;
 pub const RL_DTYPE_F32: i32 = 0;
 pub const RL_DTYPE_BF16: i32 = 1;
+pub const RL_DTYPE_I32: i32 = 2;
 pub const RL_PLAN_ARENA: i32 = 1;
 pub const RL_PLAN_PART: i32 = 2;
 pub const RL_PURPOSE_TRAIN: i32 = 0;
@@ -104,6 +105,12 @@ pub const RL_STATE_PAUSED: i32 = 8;
 pub const RL_STATE_STOPPING: i32 = 9;
 pub const RL_STATE_DONE: i32 = 10;
 pub const RL_STATE_FAILED: i32 = 11;
+pub const RL_DEVICE_CPU: i32 = 1;
+pub const RL_SAMPLE_IDS: i32 = 1;
+pub const RL_SAMPLE_LOGPROBS: i32 = 2;
+pub const RL_SAMPLE_LOGPROBS_SAMPLED: i32 = 3;
+pub const RL_SAMPLE_TOP_IDS: i32 = 4;
+pub const RL_SAMPLE_TOP_LOGPROBS: i32 = 5;
 pub const RL_ABI_MAJOR: u32 = 0;
 pub const RL_ABI_MINOR: u32 = 1;
 pub const RL_ABI_VERSION: u32 = (RL_ABI_MAJOR << 16) | RL_ABI_MINOR;
@@ -121,6 +128,7 @@ pub const RL_TEXT_ALLOW_SPECIAL: u64 = 2;
 pub const RL_TEXT_SKIP_SPECIAL: u64 = 4;
 pub const RL_TEXT_GENERATION_PROMPT: u64 = 8;
 pub const RL_SAVE_REPLACE: u64 = 1;
+pub const RL_TENSOR_COPY: u64 = 1;
 
 #[repr(C)]
 pub struct rl_batch {
@@ -207,7 +215,19 @@ pub struct rl_runtime {
 }
 
 #[repr(C)]
+pub struct rl_tensor {
+    _data: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+#[repr(C)]
 pub struct rl_trainer {
+    _data: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+#[repr(C)]
+pub struct DLManagedTensorVersioned {
     _data: [u8; 0],
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
@@ -227,6 +247,7 @@ unsafe impl AnyThread for rl_pipeline {}
 unsafe impl AnyThread for rl_plan {}
 unsafe impl AnyThread for rl_profiler {}
 unsafe impl AnyThread for rl_runtime {}
+unsafe impl AnyThread for rl_tensor {}
 unsafe impl AnyThread for rl_trainer {}
 
 pub type rl_log_fn = Option<
@@ -541,6 +562,21 @@ pub struct rl_algo_loss {
     pub ratio_max: f64,
     pub num_tokens: u64,
     pub num_rejected: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_tensor_info {
+    pub struct_size: usize,
+    pub data: *const c_void,
+    pub shape: *const i64,
+    pub strides: *const i64,
+    pub num_dims: u64,
+    pub num_elements: u64,
+    pub dtype: i32,
+    pub device: i32,
+    pub read_only: u32,
+    pub reserved: u32,
 }
 
 extern "C" {
@@ -1391,6 +1427,76 @@ extern "C" {
         fn_: rl_loss_fn,
         user_data: *mut c_void,
         destroy: rl_destroy_fn,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_tensor_info_init(info: *mut rl_tensor_info, size: usize);
+    pub fn rl_tensor_get_info(
+        tensor: *const rl_tensor,
+        info: *mut rl_tensor_info,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_tensor_retain(
+        tensor: *const rl_tensor,
+        out: *mut *mut rl_tensor,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_tensor_release(tensor: *mut rl_tensor);
+    pub fn rl_tensor_import_dlpack(
+        runtime: *mut rl_runtime,
+        managed: *mut DLManagedTensorVersioned,
+        producer_stream: *mut c_void,
+        flags: u64,
+        out: *mut *mut rl_tensor,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_tensor_export_dlpack(
+        tensor: *const rl_tensor,
+        consumer_stream: *mut c_void,
+        out: *mut *mut DLManagedTensorVersioned,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_model_weight_count(model: *const rl_model) -> usize;
+    pub fn rl_model_weight_name(
+        model: *const rl_model,
+        index: usize,
+        name: *mut *const c_char,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_model_weight(
+        model: *const rl_model,
+        name: *const c_char,
+        name_len: usize,
+        flags: u64,
+        out: *mut *mut rl_tensor,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_model_set_weights(
+        model: *mut rl_model,
+        names: *const *const c_char,
+        name_lens: *const usize,
+        tensors: *const *const rl_tensor,
+        num_weights: usize,
+        version: *mut u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_batch_tensor(
+        batch: *const rl_batch,
+        index: usize,
+        array: i32,
+        out: *mut *mut rl_tensor,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_event_tensor(
+        event: *const rl_event,
+        array: i32,
+        out: *mut *mut rl_tensor,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_hidden(
+        trainer: *mut rl_trainer,
+        ids: *const i32,
+        num_ids: usize,
+        out: *mut *mut rl_tensor,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_profiler_create(

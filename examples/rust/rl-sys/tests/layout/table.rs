@@ -261,6 +261,20 @@ pub fn structs(out: &mut String) {
         num_tokens,
         num_rejected
     );
+    layout!(
+        out,
+        rl_tensor_info,
+        struct_size,
+        data,
+        shape,
+        strides,
+        num_dims,
+        num_elements,
+        dtype,
+        device,
+        read_only,
+        reserved
+    );
 }
 
 pub const CONSTANTS: &[(&str, u64)] = &[
@@ -324,6 +338,7 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_USE_PIPELINE", RL_USE_PIPELINE as u64),
     ("RL_DTYPE_F32", RL_DTYPE_F32 as u64),
     ("RL_DTYPE_BF16", RL_DTYPE_BF16 as u64),
+    ("RL_DTYPE_I32", RL_DTYPE_I32 as u64),
     ("RL_PLAN_ARENA", RL_PLAN_ARENA as u64),
     ("RL_PLAN_PART", RL_PLAN_PART as u64),
     ("RL_PURPOSE_TRAIN", RL_PURPOSE_TRAIN as u64),
@@ -363,6 +378,12 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_STATE_STOPPING", RL_STATE_STOPPING as u64),
     ("RL_STATE_DONE", RL_STATE_DONE as u64),
     ("RL_STATE_FAILED", RL_STATE_FAILED as u64),
+    ("RL_DEVICE_CPU", RL_DEVICE_CPU as u64),
+    ("RL_SAMPLE_IDS", RL_SAMPLE_IDS as u64),
+    ("RL_SAMPLE_LOGPROBS", RL_SAMPLE_LOGPROBS as u64),
+    ("RL_SAMPLE_LOGPROBS_SAMPLED", RL_SAMPLE_LOGPROBS_SAMPLED as u64),
+    ("RL_SAMPLE_TOP_IDS", RL_SAMPLE_TOP_IDS as u64),
+    ("RL_SAMPLE_TOP_LOGPROBS", RL_SAMPLE_TOP_LOGPROBS as u64),
     ("RL_ABI_MAJOR", RL_ABI_MAJOR as u64),
     ("RL_ABI_MINOR", RL_ABI_MINOR as u64),
     ("RL_ABI_VERSION", RL_ABI_VERSION as u64),
@@ -380,4 +401,5 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_TEXT_SKIP_SPECIAL", RL_TEXT_SKIP_SPECIAL),
     ("RL_TEXT_GENERATION_PROMPT", RL_TEXT_GENERATION_PROMPT),
     ("RL_SAVE_REPLACE", RL_SAVE_REPLACE),
+    ("RL_TENSOR_COPY", RL_TENSOR_COPY),
 ];

@@ -1,0 +1,218 @@
+// Tensors: their handles, DLPack in and out, and what gives or takes them.
+#include "abi/arguments.h"
+#include "abi/guard.h"
+#include "core/tensor_exchange.h"
+#include "pipeline/weight_tensors.h"
+
+using namespace rl;
+using namespace rl::abi;
+
+namespace {
+
+void stream_arg(const void* stream, const char* parameter) {
+  if (stream == nullptr) return;
+  throw Error(Code::kUnsupported,
+              str("parameter ", parameter, " is a stream, and memory of the CPU has none"))
+      .with_key(parameter);
+}
+
+void fill(rl_tensor_info& out, const Tensor& tensor) {
+  const bool has_dims = !tensor.shape().empty();
+  out.data = tensor.data();
+  out.shape = has_dims ? tensor.shape().data() : nullptr;
+  out.strides = has_dims ? tensor.strides().data() : nullptr;
+  out.num_dims = tensor.shape().size();
+  out.num_elements = static_cast<uint64_t>(tensor.num_elements());
+  out.dtype = static_cast<int32_t>(tensor.type());
+  out.device = RL_DEVICE_CPU;
+  out.read_only = tensor.read_only() ? 1 : 0;
+}
+
+template <typename T>
+TensorPtr lend(SamplePtr sample, const std::vector<T>& values, int64_t columns) {
+  const auto count = static_cast<int64_t>(values.size());
+  std::vector<int64_t> shape = {count};
+  if (columns > 0) shape = {count / columns, columns};
+  return std::make_shared<const Tensor>(Tensor::Description{
+      .data = values.data(),
+      .type = std::is_same_v<T, float> ? ElementType::kF32 : ElementType::kI32,
+      .shape = std::move(shape),
+      .read_only = true,
+      .owner = std::move(sample)});
+}
+
+TensorPtr array_of(const SamplePtr& sample, int32_t array) {
+  const Sample& s = *sample;
+  const int64_t top = s.num_top;
+  TensorPtr found;
+  switch (array) {
+    case RL_SAMPLE_IDS:
+      return lend(sample, s.ids, 0);
+    case RL_SAMPLE_LOGPROBS:
+      if (!s.logprobs.empty()) return lend(sample, s.logprobs, 0);
+      break;
+    case RL_SAMPLE_LOGPROBS_SAMPLED:
+      if (!s.logprobs_sampled.empty()) return lend(sample, s.logprobs_sampled, 0);
+      break;
+    case RL_SAMPLE_TOP_IDS:
+      if (!s.top_ids.empty()) return lend(sample, s.top_ids, top);
+      break;
+    case RL_SAMPLE_TOP_LOGPROBS:
+      if (!s.top_logprobs.empty()) return lend(sample, s.top_logprobs, top);
+      break;
+    default:
+      refuse("array", str("is ", array, "; RL_SAMPLE_IDS to RL_SAMPLE_TOP_LOGPROBS are expected"));
+  }
+  throw Error(Code::kNotFound, str(sample_name(s), " has no array ", array)).with_key("array");
+}
+
+// The weights that the arrays name, with their tensors kept alive.
+std::vector<NamedTensor> named_tensors(const char* const* names, const size_t* name_lens,
+                                       const rl_tensor* const* tensors, size_t count) {
+  check_array(names, count, sizeof(*names), "names");
+  check_array(tensors, count, sizeof(*tensors), "tensors");
+  if (count == 0) refuse("num_weights", "is 0");
+  std::vector<NamedTensor> all;
+  for (size_t i = 0; i < count; ++i) {
+    all.push_back({std::string(text_at(names, name_lens, i, "names")),
+                   use(tensors[i], str("tensors[", i, "]").c_str())});
+  }
+  return all;
+}
+
+}  // namespace
+
+extern "C" {
+
+void rl_tensor_info_init(rl_tensor_info* info, size_t size) {
+  init_struct(info, size, sizeof(*info));
+}
+
+rl_status rl_tensor_get_info(const rl_tensor* tensor, rl_tensor_info* info, rl_error** err) {
+  clear_result(info);
+  return guarded_callback_safe(err, tensor, [&] {
+    const auto source = use(tensor, "tensor");
+    fill(result_struct(info, "info"), *source);
+  });
+}
+
+rl_status rl_tensor_retain(const rl_tensor* tensor, rl_tensor** out, rl_error** err) {
+  clear(out);
+  return guarded_callback_safe(err, tensor, [&] {
+    auto source = use(tensor, "tensor");
+    require(out, "out");
+    *out = issue<rl_tensor>(std::move(source));
+  });
+}
+
+void rl_tensor_release(rl_tensor* tensor) { drop(tensor); }
+
+rl_status rl_tensor_import_dlpack(rl_runtime* runtime, struct DLManagedTensorVersioned* managed,
+                                  void* producer_stream, uint64_t flags, rl_tensor** out,
+                                  rl_error** err) {
+  ForeignTensor foreign(managed);
+  clear(out);
+  return guarded(err, runtime, [&] {
+    auto owner = use(runtime, "runtime");
+    require(managed, "managed");
+    stream_arg(producer_stream, "producer_stream");
+    flags_arg(flags, RL_TENSOR_COPY, "flags");
+    require(out, "out");
+    TensorPtr tensor = import_tensor(std::move(foreign), std::move(owner));
+    if ((flags & RL_TENSOR_COPY) != 0) tensor = copy_of(*tensor);
+    *out = issue<rl_tensor>(std::move(tensor));
+  });
+}
+
+rl_status rl_tensor_export_dlpack(const rl_tensor* tensor, void* consumer_stream,
+                                  struct DLManagedTensorVersioned** out, rl_error** err) {
+  clear(out);
+  return guarded(err, tensor, [&] {
+    auto source = use(tensor, "tensor");
+    stream_arg(consumer_stream, "consumer_stream");
+    require(out, "out");
+    *out = export_tensor(std::move(source), handles_forked);
+  });
+}
+
+size_t rl_model_weight_count(const rl_model* model) {
+  const auto source = use_if_live(model);
+  return source != nullptr ? source->model().layout().parameters().size() : 0;
+}
+
+rl_status rl_model_weight_name(const rl_model* model, size_t index, const char** name,
+                               rl_error** err) {
+  clear(name);
+  return guarded(err, model, [&] {
+    const auto source = use(model, "model");
+    require(name, "name");
+    const auto& all = source->model().layout().parameters();
+    check_index(index, all.size());
+    *name = all[index].name.c_str();
+  });
+}
+
+rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_len, uint64_t flags,
+                          rl_tensor** out, rl_error** err) {
+  clear(out);
+  return guarded(err, model, [&] {
+    const auto source = use(model, "model");
+    const std::string_view wanted = name_arg(name, name_len, "name");
+    flags_arg(flags, RL_TENSOR_COPY, "flags");
+    require(out, "out");
+    const bool copied = (flags & RL_TENSOR_COPY) != 0;
+    *out = issue<rl_tensor>(copied ? copy_weight(*source, wanted) : lend_weight(source, wanted));
+  });
+}
+
+rl_status rl_model_set_weights(rl_model* model, const char* const* names, const size_t* name_lens,
+                               const rl_tensor* const* tensors, size_t num_weights,
+                               uint64_t* version, rl_error** err) {
+  clear(version);
+  return guarded(err, model, [&] {
+    const auto target = use(model, "model");
+    const std::vector<NamedTensor> weights = named_tensors(names, name_lens, tensors, num_weights);
+    require(version, "version");
+    *version = set_weights(*target, weights);
+  });
+}
+
+rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array, rl_tensor** out,
+                          rl_error** err) {
+  clear(out);
+  return guarded(err, batch, [&] {
+    const auto box = use(batch, "batch");
+    require(out, "out");
+    check_index(index, box->samples.size());
+    *out = issue<rl_tensor>(array_of(box->samples[index], array));
+  });
+}
+
+rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out, rl_error** err) {
+  clear(out);
+  return guarded(err, event, [&] {
+    const auto source = use(event, "event");
+    require(out, "out");
+    const auto* const score = dynamic_cast<const ScoreEvent*>(source.get());
+    if (score == nullptr) {
+      throw Error(Code::kFailedPrecondition,
+                  str("parameter event is of kind ", source->kind(), ", which has no sample"))
+          .with_key("event");
+    }
+    *out = issue<rl_tensor>(array_of(score->sample, array));
+  });
+}
+
+rl_status rl_trainer_hidden(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
+                            rl_tensor** out, rl_error** err) {
+  clear(out);
+  return guarded(err, trainer, [&] {
+    const auto target = use(trainer, "trainer");
+    const auto sequence = array_arg(ids, num_ids, "ids");
+    if (num_ids == 0) refuse("num_ids", "is 0");
+    require(out, "out");
+    *out = issue<rl_tensor>(target->hidden(sequence));
+  });
+}
+
+}  // extern "C"

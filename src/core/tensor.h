@@ -1,0 +1,75 @@
+// Arrays with a shape that cross the boundary: weights, log-probs and hidden states on their way
+// out, a host's arrays on their way in. A Tensor describes memory and keeps its owner alive; it
+// never changes, though its values may. Invariants: the number of elements fits int64_t, every
+// element lies between lowest() and end(), and nothing is assumed of alignment.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/executor.h"
+
+namespace rl {
+
+// Numbers are part of the ABI.
+enum class ElementType : int32_t { kF32 = 0, kBf16 = 1, kI32 = 2 };
+constexpr size_t element_bytes(ElementType type) { return type == ElementType::kBf16 ? 2 : 4; }
+
+constexpr size_t kMostDimensions = 64;
+
+class Tensor {
+ public:
+  struct Description {
+    const void* data = nullptr;  // may be null without elements
+    ElementType type = ElementType::kF32;
+    std::vector<int64_t> shape = {};
+    std::vector<int64_t> strides = {};  // in elements, any sign; empty: row-major
+    bool read_only = false;
+    std::shared_ptr<const void> owner = {};  // of the memory
+  };
+  // Errors name the field as "shape", "strides" or "data": kOutOfRange for extents below 0, sizes
+  // that overflow, and elements outside the address space.
+  explicit Tensor(Description description);
+
+  const void* data() const { return d_.data; }  // the element with all indices 0
+  ElementType type() const { return d_.type; }
+  const std::vector<int64_t>& shape() const { return d_.shape; }
+  const std::vector<int64_t>& strides() const { return d_.strides; }
+  bool read_only() const { return d_.read_only; }
+  int64_t num_elements() const { return num_elements_; }
+  size_t num_bytes() const { return static_cast<size_t>(num_elements_) * element_bytes(d_.type); }
+  bool is_row_major() const { return row_major_; }
+  // First byte of any element, and the byte after the last; equal without elements.
+  uintptr_t lowest() const { return lowest_; }
+  uintptr_t end() const { return end_; }
+
+ private:
+  void set_range();
+
+  Description d_;
+  int64_t num_elements_;
+  bool row_major_ = true;
+  uintptr_t lowest_ = 0, end_ = 0;
+};
+using TensorPtr = std::shared_ptr<const Tensor>;
+
+// Row-major memory of its own, 64-byte aligned, with any content until it is written.
+struct OwnedTensor {
+  TensorPtr tensor;
+  std::byte* data;
+};
+OwnedTensor make_tensor(ElementType type, std::vector<int64_t> shape);
+
+// The elements in row-major order, in runs that are `stride` bytes apart from one to the next.
+struct ElementRun {
+  const std::byte* data;
+  int64_t count;
+  int64_t stride;
+};
+void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)> visit);
+
+// The same values in memory of its own.
+TensorPtr copy_of(const Tensor& tensor);
+
+}  // namespace rl

@@ -1,0 +1,141 @@
+// Every field of a producer is checked before what it stands for is read, in the order in which one
+// makes the next readable.
+#include "core/tensor_exchange.h"
+
+#include "core/dlpack.h"
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+[[noreturn]] void fail(Code code, const std::string& what) {
+  throw Error(code, str("parameter managed: ", what)).with_key("managed");
+}
+
+struct TypeRow {
+  ElementType type;
+  dlpack::DataType row;
+};
+constexpr TypeRow kTypes[] = {{ElementType::kF32, {dlpack::kFloat, 32, 1}},
+                              {ElementType::kBf16, {dlpack::kBfloat, 16, 1}},
+                              {ElementType::kI32, {dlpack::kInt, 32, 1}}};
+
+ElementType type_from(dlpack::DataType given) {
+  for (const auto& [type, row] : kTypes) {
+    if (given.code == row.code && given.bits == row.bits && given.lanes == row.lanes) return type;
+  }
+  fail(Code::kUnsupported,
+       str("its elements have type code ", int{given.code}, ", ", int{given.bits}, " bits and ",
+           given.lanes,
+           " lanes; librl takes fp32 (2, 32, 1), bf16 (4, 16, 1) and int32 (0, 32, 1)"));
+}
+
+dlpack::DataType type_of(ElementType wanted) {
+  for (const auto& [type, row] : kTypes) {
+    if (type == wanted) return row;
+  }
+  RL_CHECK(false);
+  return {};
+}
+
+void check_version(const DLManagedTensorVersioned& m) {
+  if (m.version.major == dlpack::kMajor) return;
+  fail(Code::kIncompatible, str("it is of DLPack ", m.version.major, ".", m.version.minor,
+                                "; librl reads ", dlpack::kMajor, ".x"));
+}
+
+void check_kind(const DLManagedTensorVersioned& m) {
+  const uint64_t known = dlpack::kReadOnly | dlpack::kIsCopied;
+  if ((m.flags & ~known) != 0) {
+    fail(Code::kUnsupported,
+         str("its flags have bits that librl does not follow: ", m.flags & ~known));
+  }
+  const dlpack::Device& device = m.dl_tensor.device;
+  if (device.device_type != dlpack::kCpu || device.device_id != 0) {
+    fail(Code::kUnsupported, str("it lies on device type ", device.device_type, " number ",
+                                 device.device_id, "; librl reads the CPU's memory (1, 0)"));
+  }
+}
+
+std::vector<int64_t> numbers(const int64_t* from, int32_t count) {
+  return from != nullptr ? std::vector<int64_t>(from, from + count) : std::vector<int64_t>();
+}
+
+Tensor::Description describe(const dlpack::View& view) {
+  if (view.ndim < 0 || static_cast<size_t>(view.ndim) > kMostDimensions) {
+    fail(Code::kOutOfRange,
+         str("it has ", view.ndim, " dimensions, expected 0..", kMostDimensions));
+  }
+  if (view.ndim > 0 && view.shape == nullptr) {
+    fail(Code::kInvalidArgument, str("its shape is NULL for ", view.ndim, " dimensions"));
+  }
+  const auto data = reinterpret_cast<uintptr_t>(view.data);
+  uintptr_t first = data;
+  if (data != 0 && __builtin_add_overflow(data, view.byte_offset, &first)) {
+    fail(Code::kOutOfRange,
+         str("its byte_offset ", view.byte_offset, " leads out of the address space"));
+  }
+  return {.data = reinterpret_cast<const void*>(first),
+          .type = type_from(view.dtype),
+          .shape = numbers(view.shape, view.ndim),
+          .strides = numbers(view.strides, view.ndim)};
+}
+
+// What an exported tensor needs until its deleter runs.
+struct Exported {
+  DLManagedTensorVersioned managed{};
+  TensorPtr tensor;
+  std::vector<int64_t> shape, strides;  // of its own: a consumer may write to them
+  bool (*abandoned)() noexcept;
+};
+
+void end_exported(DLManagedTensorVersioned* managed) {
+  auto* const exported = static_cast<Exported*>(managed->manager_ctx);
+  if (!exported->abandoned()) delete exported;
+}
+
+}  // namespace
+
+ForeignTensor::~ForeignTensor() {
+  if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
+}
+
+TensorPtr import_tensor(ForeignTensor foreign, std::shared_ptr<const void> keeps) {
+  const DLManagedTensorVersioned& m = *foreign.get();
+  check_version(m);
+  check_kind(m);
+  Tensor::Description description = describe(m.dl_tensor);
+  description.read_only = (m.flags & dlpack::kReadOnly) != 0;
+  // Members end in reverse: the producer's memory before what it was made for.
+  using Owner = std::pair<std::shared_ptr<const void>, ForeignTensor>;
+  description.owner = std::make_shared<Owner>(std::move(keeps), std::move(foreign));
+  try {
+    return std::make_shared<const Tensor>(std::move(description));
+  } catch (const Error& error) {
+    fail(error.code, str("its ", error.message));
+  }
+}
+
+DLManagedTensorVersioned* export_tensor(TensorPtr tensor, bool (*abandoned)() noexcept) {
+  auto exported = std::make_unique<Exported>();
+  exported->tensor = std::move(tensor);
+  const Tensor& t = *exported->tensor;
+  exported->shape = t.shape();
+  exported->strides = t.strides();
+  exported->abandoned = abandoned;
+  DLManagedTensorVersioned& m = exported->managed;
+  m.version = {dlpack::kMajor, dlpack::kMinor};
+  m.manager_ctx = exported.get();
+  m.deleter = end_exported;
+  m.flags = t.read_only() ? dlpack::kReadOnly : 0;
+  m.dl_tensor = {.data = const_cast<void*>(t.data()),
+                 .device = {dlpack::kCpu, 0},
+                 .ndim = static_cast<int32_t>(t.shape().size()),
+                 .dtype = type_of(t.type()),
+                 .shape = exported->shape.data(),
+                 .strides = exported->strides.data(),
+                 .byte_offset = 0};
+  return &exported.release()->managed;
+}
+
+}  // namespace rl
