@@ -33,7 +33,7 @@ func (b *Batch) handle() *C.rl_batch {
 
 // Count is the number of samples; 0 once the batch is closed.
 func (b *Batch) Count() int {
-	count := C.rl_batch_count(b.ptr)
+	count := C.rl_batch_count(b.handle())
 	runtime.KeepAlive(b)
 	return int(count)
 }

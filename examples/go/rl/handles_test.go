@@ -65,6 +65,8 @@ func TestClosingNothingIsNoError(t *testing.T) {
 	(*Buffer)(nil).Close()
 	(*Trainer)(nil).Close()
 	(*Profiler)(nil).Close()
+	(*Tensor)(nil).Close()
+	(*DLPack)(nil).Close()
 }
 
 func TestWhatIsNilIsAnArgumentThatIsMissing(t *testing.T) {

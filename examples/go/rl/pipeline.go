@@ -312,6 +312,15 @@ func (p *Pipeline) Checkpoint(timeout time.Duration) (string, error) {
 	return takenText(path), err
 }
 
+// SaveCritic writes the critic of algo.advantage = gae, as Model.Save the policy.
+func (p *Pipeline) SaveCritic(dir string, dtype DType, flags SaveFlags) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		d, size := chars(dir)
+		return C.rl_pipeline_save_critic(p.ptr, d, size, C.int32_t(dtype), C.uint64_t(flags),
+			record)
+	})
+}
+
 // Evaluate asks for an evaluation of eval.path at the next step boundary.
 func (p *Pipeline) Evaluate() error {
 	return p.call(func(record **C.rl_error) C.rl_status {

@@ -8,7 +8,8 @@
 //     the destroy function waits. The garbage collector ends what was never closed, later.
 //   - A failure is an *Error, which errors.As finds; errors.Is compares it with a Code such as
 //     ErrNotFound. ErrTimeout, ErrDone and ErrInterrupted are results: plain Codes.
-//   - What librl hands out is copied into Go's memory and stays valid.
+//   - What librl hands out is copied into Go's memory and stays valid; a Tensor lies where rl.h
+//     says, and its values are copied out.
 //   - Pipeline.Next, Pipeline.Events and Engine.Run take a context. When it is done, librl's own
 //     call to end the wait is made, the wait is joined, and the result is ctx.Err(). Other calls
 //     that wait take a time, of which one below 0 has no end.
@@ -100,6 +101,11 @@ func first[To, From any](values []From) *To {
 		return nil
 	}
 	return (*To)(unsafe.Pointer(&values[0]))
+}
+
+// pointer is an array as first, of any type.
+func pointer[From any](values []From) unsafe.Pointer {
+	return unsafe.Pointer(first[byte](values))
 }
 
 func truth(value bool) C.uint32_t {

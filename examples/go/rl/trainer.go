@@ -58,6 +58,27 @@ func (t *Trainer) Logprobs(ids []int32, numPrompt int, temperature float32) ([]f
 	return logprobs[:len(logprobs)-1], nil
 }
 
+// Scores of the samples of a batch, with algo.objective = reward_model.
+func (t *Trainer) Scores(batch *Batch) ([]float32, error) {
+	// One entry more than asked for, so that the array is never NULL.
+	scores := make([]float32, batch.Count()+1)
+	var record *C.rl_error
+	status := C.rl_trainer_scores(t.ptr, batch.handle(), first[C.float](scores),
+		C.size_t(len(scores)-1), &record)
+	if err := outcome(status, &record, t, batch); err != nil {
+		return nil, err
+	}
+	return scores[:len(scores)-1], nil
+}
+
+// SaveCritic writes the critic of algo.advantage = gae, as Model.Save the policy.
+func (t *Trainer) SaveCritic(dir string, dtype DType, flags SaveFlags) error {
+	var record *C.rl_error
+	d, size := chars(dir)
+	status := C.rl_trainer_save_critic(t.ptr, d, size, C.int32_t(dtype), C.uint64_t(flags), &record)
+	return outcome(status, &record, t)
+}
+
 // Publish makes engines read the weights of the last step, and gives their version.
 func (t *Trainer) Publish() (uint64, error) {
 	var out C.uint64_t

@@ -1,5 +1,5 @@
 //! A list of samples.
-use crate::{sys, Result, Sample};
+use crate::{sys, Result, Sample, SampleArray, Tensor};
 
 handle!(
     /// Samples that an engine drew or a buffer gave. Samples of it borrow from it.
@@ -32,6 +32,12 @@ impl Batch {
     /// All samples.
     pub fn samples(&self) -> Result<Vec<Sample<'_>>> {
         (0..self.len()).map(|i| self.sample(i)).collect()
+    }
+
+    /// An array of sample `index`, where it lies. It never changes, and outlives the batch.
+    pub fn tensor(&self, index: usize, array: SampleArray) -> Result<Tensor> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Tensor, rl_batch_tensor(self.as_ptr(), index, array.raw())) }
     }
 
     /// Sets the reward of sample `index`, replacing an earlier one. Samples taken before show the

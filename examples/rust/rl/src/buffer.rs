@@ -1,4 +1,5 @@
 //! Scored samples on their way to a trainer. They gather to groups by ordinal.
+use crate::model::save_flags;
 use crate::options::handle_or_null;
 use crate::text::path_text;
 use crate::{sys, Batch, Model, Options, Outcome, Result, Sample};
@@ -54,8 +55,7 @@ impl Buffer {
     /// training on them starts from.
     pub fn save(&self, path: impl AsRef<Path>, model: Option<&Model>, replace: bool) -> Result<()> {
         let path = path_text(path.as_ref())?;
-        let (text, len) = (path.as_ptr().cast(), path.len());
-        let flags = if replace { sys::RL_SAVE_REPLACE } else { 0 };
+        let (text, len, flags) = (path.as_ptr().cast(), path.len(), save_flags(replace));
         // SAFETY: the path lives during the call.
         unsafe { call!(rl_buffer_save(self.as_ptr(), text, len, model_or_null(model), flags)) }
     }

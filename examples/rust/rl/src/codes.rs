@@ -102,6 +102,7 @@ codes!(
 codes!(
     /// The level of a line of the log.
     LogLevel {
+        Off = RL_LOG_OFF,
         Error = RL_LOG_ERROR,
         Warn = RL_LOG_WARN,
         Info = RL_LOG_INFO,
@@ -124,6 +125,25 @@ codes!(
     Dtype {
         F32 = RL_DTYPE_F32,
         Bf16 = RL_DTYPE_BF16,
+        I32 = RL_DTYPE_I32,
+    }
+);
+
+codes!(
+    /// What memory a tensor lies in.
+    Device {
+        Cpu = RL_DEVICE_CPU,
+    }
+);
+
+codes!(
+    /// An array of a sample.
+    SampleArray {
+        Ids = RL_SAMPLE_IDS,
+        Logprobs = RL_SAMPLE_LOGPROBS,
+        LogprobsSampled = RL_SAMPLE_LOGPROBS_SAMPLED,
+        TopIds = RL_SAMPLE_TOP_IDS,
+        TopLogprobs = RL_SAMPLE_TOP_LOGPROBS,
     }
 );
 

@@ -1,6 +1,6 @@
 //! What a pipeline or trainer tells.
 use crate::text::{counted, terminated};
-use crate::{sys, DropReason, EventKind, Purpose, Result, Sample};
+use crate::{sys, DropReason, EventKind, Purpose, Result, Sample, SampleArray, Tensor};
 use std::os::unix::io::{AsRawFd, RawFd};
 use std::ptr;
 
@@ -71,6 +71,12 @@ impl Event {
             let raw = struct_of!(rl_sample_view, rl_sample_view_init, rl_event_sample(event))?;
             Sample::from_raw(&raw)
         }
+    }
+
+    /// An array of that sample, as [`crate::Batch::tensor`].
+    pub fn tensor(&self, array: SampleArray) -> Result<Tensor> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Tensor, rl_event_tensor(self.as_ptr(), array.raw())) }
     }
 
     /// A metric by name, such as "actor/pg_loss".

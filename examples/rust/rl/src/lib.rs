@@ -17,6 +17,7 @@ mod buffer;
 mod callbacks;
 mod codes;
 mod conversation;
+mod dlpack;
 mod engine;
 mod error;
 mod event;
@@ -29,6 +30,7 @@ mod plan;
 mod profiler;
 mod runtime;
 mod sample;
+mod tensor;
 mod text;
 mod trainer;
 
@@ -39,6 +41,7 @@ pub use buffer::{Buffer, BufferFileInfo};
 pub use callbacks::LogLine;
 pub use codes::*;
 pub use conversation::{Conversation, ConversationInfo};
+pub use dlpack::{Bf16, Dlpack, Element};
 pub use engine::{Engine, EngineStats, Request};
 pub use error::{Error, ErrorFields, Outcome, Result};
 pub use event::{Event, EventQueue, EventView};
@@ -51,6 +54,7 @@ pub use plan::{Plan, PlanInfo, PlanItem};
 pub use profiler::Profiler;
 pub use runtime::Runtime;
 pub use sample::Sample;
+pub use tensor::{Tensor, TensorInfo};
 pub use trainer::Trainer;
 
 /// The functions of the library on arrays of the host, without a model.

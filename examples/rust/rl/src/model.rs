@@ -1,9 +1,10 @@
 //! Weights, tokenizer and chat format.
 use crate::options::handle_or_null;
 use crate::text::{path_text, terminated, Bytes};
-use crate::{sys, Dtype, Options, Result, Runtime, Use};
+use crate::{sys, Dtype, Options, Result, Runtime, Tensor, Use};
 use std::os::raw::c_char;
 use std::path::Path;
+use std::ptr;
 
 handle!(
     /// A model. It ends with the last object made from it.
@@ -46,8 +47,7 @@ impl Model {
     /// Writes a directory that transformers opens; an existing one only with `replace`.
     pub fn save(&self, dir: impl AsRef<Path>, dtype: Dtype, replace: bool) -> Result<()> {
         let dir = path_text(dir.as_ref())?;
-        let flags = if replace { sys::RL_SAVE_REPLACE } else { 0 };
-        let (text, len) = (dir.as_ptr().cast(), dir.len());
+        let (text, len, flags) = (dir.as_ptr().cast(), dir.len(), save_flags(replace));
         // SAFETY: the path lives during the call.
         unsafe { call!(rl_model_save(self.as_ptr(), text, len, dtype.raw(), flags)) }
     }
@@ -147,5 +147,55 @@ impl Model {
     pub fn digest(&self) -> Result<u64> {
         // SAFETY: the handle is this object's.
         unsafe { value_of!(0, rl_model_digest(self.as_ptr())) }
+    }
+
+    /// The names of all weights, as in a Hugging Face directory.
+    pub fn weight_names(&self) -> Result<Vec<&str>> {
+        let model = self.as_ptr();
+        // SAFETY: the names are the model's.
+        unsafe {
+            let name = |i| value_of!(ptr::null(), rl_model_weight_name(model, i));
+            (0..sys::rl_model_weight_count(model)).map(|i| Ok(terminated(name(i)?))).collect()
+        }
+    }
+
+    /// A copy of a weight in fp32.
+    pub fn weight(&self, name: &str) -> Result<Tensor> {
+        self.weight_tensor(name, sys::RL_TENSOR_COPY)
+    }
+
+    /// A weight where it lies, read-only and without a copy.
+    ///
+    /// # Safety
+    /// While a slice of the tensor lives, no training step runs, no weights are set and no
+    /// checkpoint is loaded: these write to its memory.
+    pub unsafe fn lend_weight(&self, name: &str) -> Result<Tensor> {
+        self.weight_tensor(name, 0)
+    }
+
+    fn weight_tensor(&self, name: &str, flags: u64) -> Result<Tensor> {
+        let (text, len) = (name.as_ptr().cast(), name.len());
+        // SAFETY: the name lives during the call.
+        unsafe { object_of!(Tensor, rl_model_weight(self.as_ptr(), text, len, flags)) }
+    }
+
+    /// Sets weights by name, all or none; their version.
+    pub fn set_weights(&self, weights: &[(&str, &Tensor)]) -> Result<u64> {
+        let names: Vec<*const c_char> = weights.iter().map(|w| w.0.as_ptr().cast()).collect();
+        let lens: Vec<usize> = weights.iter().map(|w| w.0.len()).collect();
+        let tensors: Vec<*const _> = weights.iter().map(|w| w.1.as_ptr() as *const _).collect();
+        let (names, lens, tensors) = (names.as_ptr(), lens.as_ptr(), tensors.as_ptr());
+        let (model, count) = (self.as_ptr(), weights.len());
+        // SAFETY: the three arrays have an entry for each weight and live during the call.
+        unsafe { value_of!(0, rl_model_set_weights(model, names, lens, tensors, count)) }
+    }
+}
+
+/// Flags of what writes a directory.
+pub(crate) fn save_flags(replace: bool) -> u64 {
+    if replace {
+        sys::RL_SAVE_REPLACE
+    } else {
+        0
     }
 }

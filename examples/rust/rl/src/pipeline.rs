@@ -1,10 +1,11 @@
 //! The training loop on a thread of the library, from which the host takes events.
 use crate::callbacks::{boxed, drop_box, guarded, on_advantage, on_loss};
 use crate::error::outcome;
+use crate::model::save_flags;
 use crate::options::handle_or_null;
 use crate::text::{path_text, timeout_ns, Bytes};
 use crate::{
-    sys, AlgoTokens, AsyncEvents, Error, Event, EventQueue, Model, Options, Outcome, Plan,
+    sys, AlgoTokens, AsyncEvents, Dtype, Error, Event, EventQueue, Model, Options, Outcome, Plan,
     Profiler, Result, Status,
 };
 use std::mem::ManuallyDrop;
@@ -172,6 +173,14 @@ impl Pipeline {
         // SAFETY: the handle is this object's.
         let status = unsafe { status_of!(rl_pipeline_checkpoint(self.as_ptr(), ns, &mut path)) }?;
         Ok(outcome(status, || Bytes::from_raw(path).to_text()))
+    }
+
+    /// Writes the critic of `algo.advantage = gae`, as [`Model::save`] the policy.
+    pub fn save_critic(&self, dir: impl AsRef<Path>, dtype: Dtype, replace: bool) -> Result<()> {
+        let dir = path_text(dir.as_ref())?;
+        let (text, len, flags) = (dir.as_ptr().cast(), dir.len(), save_flags(replace));
+        // SAFETY: the path lives during the call.
+        unsafe { call!(rl_pipeline_save_critic(self.as_ptr(), text, len, dtype.raw(), flags)) }
     }
 
     /// Asks for an evaluation of `eval.path` at the next step boundary.

@@ -1,7 +1,10 @@
 //! Optimizer steps on a model's weights.
 use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
+use crate::model::save_flags;
 use crate::options::handle_or_null;
-use crate::{AlgoTokens, Batch, Error, Event, Model, Options, Result, Status};
+use crate::text::path_text;
+use crate::{AlgoTokens, Batch, Dtype, Error, Event, Model, Options, Result, Status, Tensor};
+use std::path::Path;
 use std::ptr;
 
 handle!(
@@ -47,6 +50,29 @@ impl Trainer {
             ))
         }?;
         Ok(out)
+    }
+
+    /// Hidden states of a sequence under the weights of the last step, a row for each id.
+    pub fn hidden(&self, ids: &[i32]) -> Result<Tensor> {
+        // SAFETY: the ids live during the call.
+        unsafe { object_of!(Tensor, rl_trainer_hidden(self.as_ptr(), ids.as_ptr(), ids.len())) }
+    }
+
+    /// The score of each sample, with `algo.objective = reward_model`.
+    pub fn scores(&self, batch: &Batch) -> Result<Vec<f32>> {
+        let mut out = vec![0.0; batch.len()];
+        let (data, len) = (out.as_mut_ptr(), out.len());
+        // SAFETY: `out` has the number of entries that it is told.
+        unsafe { call!(rl_trainer_scores(self.as_ptr(), batch.as_ptr(), data, len)) }?;
+        Ok(out)
+    }
+
+    /// Writes the critic of `algo.advantage = gae`, as [`Model::save`] the policy.
+    pub fn save_critic(&self, dir: impl AsRef<Path>, dtype: Dtype, replace: bool) -> Result<()> {
+        let dir = path_text(dir.as_ref())?;
+        let (text, len, flags) = (dir.as_ptr().cast(), dir.len(), save_flags(replace));
+        // SAFETY: the path lives during the call.
+        unsafe { call!(rl_trainer_save_critic(self.as_ptr(), text, len, dtype.raw(), flags)) }
     }
 
     /// Engines read the weights of the last step from now on; their version.

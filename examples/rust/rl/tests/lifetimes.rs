@@ -26,6 +26,8 @@ fn every_object_may_be_used_by_every_thread() {
     is_shared::<rl::Event>();
     is_shared::<rl::EventQueue>();
     is_shared::<rl::Profiler>();
+    is_shared::<rl::Tensor>();
+    is_shared::<rl::Dlpack>();
     is_shared::<rl::Error>();
 }
 

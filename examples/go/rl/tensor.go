@@ -1,0 +1,230 @@
+package rl
+
+/*
+#include "dlpack.h"
+*/
+import "C"
+
+import (
+	"math"
+	"runtime"
+)
+
+// Tensor is an array with a shape: a weight, what a sample holds, hidden states, or values of the
+// host. It keeps alive what its memory belongs to.
+type Tensor struct{ ptr *C.rl_tensor }
+
+// TensorInfo has shape and type.
+type TensorInfo struct {
+	Shape       []int64
+	Strides     []int64 // in elements
+	NumElements int
+	DType       DType
+	Device      Device
+	ReadOnly    bool
+}
+
+// BF16 is the upper half of a float32.
+type BF16 uint16
+
+// Float32 is the same value.
+func (b BF16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// An Element of a tensor.
+type Element interface{ float32 | int32 | BF16 }
+
+func dtypeOf[T Element]() DType {
+	var element T
+	switch any(element).(type) {
+	case int32:
+		return DTypeI32
+	case BF16:
+		return DTypeBF16
+	}
+	return DTypeF32
+}
+
+func tensorOf(status C.rl_status, out *C.rl_tensor, record **C.rl_error) (*Tensor, error) {
+	if err := outcome(status, record); err != nil {
+		return nil, err
+	}
+	return backstop(&Tensor{out}, (*Tensor).Close), nil
+}
+
+// NewTensor is a tensor with a copy of values, which are in row-major order.
+func NewTensor[T Element](r *Runtime, values []T, shape ...int64) (*Tensor, error) {
+	count := int64(1)
+	for _, extent := range shape {
+		if extent < 0 || extent > 0 && count > math.MaxInt64/extent {
+			return nil, invalid("shape", "%v has no number of elements", shape)
+		}
+		count *= extent
+	}
+	if count != int64(len(values)) || len(shape) > math.MaxInt32 {
+		return nil, invalid("shape", "%v has %d elements, and there are %d", shape, count,
+			len(values))
+	}
+	var out *C.rl_tensor
+	var record *C.rl_error
+	status := C.rl_go_tensor(r.ptr, pointer(values), C.int32_t(dtypeOf[T]()),
+		first[C.int64_t](shape), C.int32_t(len(shape)), &out, &record)
+	runtime.KeepAlive(r)
+	return tensorOf(status, out, &record)
+}
+
+// Close ends the tensor; its memory ends with the last that uses it.
+func (t *Tensor) Close() {
+	C.rl_tensor_release(t.handle())
+	runtime.KeepAlive(t)
+}
+
+func (t *Tensor) handle() *C.rl_tensor {
+	if t == nil {
+		return nil
+	}
+	return t.ptr
+}
+
+// Retain is another object of the same tensor.
+func (t *Tensor) Retain() (*Tensor, error) {
+	var out *C.rl_tensor
+	var record *C.rl_error
+	status := C.rl_tensor_retain(t.handle(), &out, &record)
+	runtime.KeepAlive(t)
+	return tensorOf(status, out, &record)
+}
+
+func (t *Tensor) info() (C.rl_tensor_info, error) {
+	var info C.rl_tensor_info
+	var record *C.rl_error
+	C.rl_tensor_info_init(&info, C.sizeof_rl_tensor_info)
+	status := C.rl_tensor_get_info(t.handle(), &info, &record)
+	return info, outcome(status, &record)
+}
+
+func infoOf(info *C.rl_tensor_info) TensorInfo {
+	return TensorInfo{
+		Shape:       copied[int64](info.shape, C.size_t(info.num_dims)),
+		Strides:     copied[int64](info.strides, C.size_t(info.num_dims)),
+		NumElements: int(info.num_elements),
+		DType:       DType(info.dtype),
+		Device:      Device(info.device),
+		ReadOnly:    info.read_only == 1,
+	}
+}
+
+// Info has shape and type.
+func (t *Tensor) Info() (TensorInfo, error) {
+	info, err := t.info()
+	out := infoOf(&info)
+	runtime.KeepAlive(t)
+	return out, err
+}
+
+// TensorValues are the elements of a row-major tensor as they are now. Those of a weight that is
+// no copy change in a training step: do not ask for them during one.
+func TensorValues[T Element](t *Tensor) ([]T, error) {
+	raw, err := t.info()
+	if err != nil {
+		return nil, err
+	}
+	info := infoOf(&raw)
+	if info.DType != dtypeOf[T]() {
+		return nil, invalid("tensor", "elements are not of type %T: %+v", *new(T), info)
+	}
+	if !info.rowMajor() {
+		return nil, invalid("tensor", "elements are not in row-major order: %+v", info)
+	}
+	values := copied[T]((*byte)(raw.data), C.size_t(info.NumElements))
+	runtime.KeepAlive(t)
+	return values, nil
+}
+
+func (i *TensorInfo) rowMajor() bool {
+	stride := int64(1)
+	for d := len(i.Shape) - 1; d >= 0 && i.NumElements > 0; d-- {
+		if i.Shape[d] != 1 && i.Strides[d] != stride {
+			return false
+		}
+		stride *= i.Shape[d]
+	}
+	return true
+}
+
+// ---- what gives and takes tensors ----
+
+// WeightNames are those of all weights, as in a Hugging Face directory.
+func (m *Model) WeightNames() ([]string, error) {
+	names := make([]string, C.rl_model_weight_count(m.ptr))
+	for i := range names {
+		var name *C.char
+		var record *C.rl_error
+		status := C.rl_model_weight_name(m.ptr, C.size_t(i), &name, &record)
+		if err := outcome(status, &record); err != nil {
+			return nil, err
+		}
+		names[i] = C.GoString(name)
+	}
+	runtime.KeepAlive(m)
+	return names, nil
+}
+
+// Weight is a weight by name: with TensorCopy its values of now, else the weight itself, which is
+// read-only.
+func (m *Model) Weight(name string, flags TensorFlags) (*Tensor, error) {
+	var out *C.rl_tensor
+	var record *C.rl_error
+	n, size := chars(name)
+	status := C.rl_model_weight(m.ptr, n, size, C.uint64_t(flags), &out, &record)
+	runtime.KeepAlive(m)
+	return tensorOf(status, out, &record)
+}
+
+// A NamedTensor is a weight to set.
+type NamedTensor struct {
+	Name   string
+	Tensor *Tensor
+}
+
+// SetWeights sets weights, all or none, and gives their version.
+func (m *Model) SetWeights(weights ...NamedTensor) (uint64, error) {
+	var memory arena
+	defer memory.free()
+	names, tensors := make([]string, len(weights)), make([]*C.rl_tensor, len(weights))
+	for i, weight := range weights {
+		names[i], tensors[i] = weight.Name, weight.Tensor.handle()
+	}
+	n, sizes := memory.texts(names)
+	var version C.uint64_t
+	var record *C.rl_error
+	status := C.rl_model_set_weights(m.ptr, n, sizes, placed[*C.rl_tensor](&memory, tensors),
+		C.size_t(len(weights)), &version, &record)
+	return uint64(version), outcome(status, &record, m, weights)
+}
+
+// Tensor is an array of a sample, where it lies; it never changes and outlives the batch.
+func (b *Batch) Tensor(index int, array SampleArray) (*Tensor, error) {
+	var out *C.rl_tensor
+	var record *C.rl_error
+	status := C.rl_batch_tensor(b.ptr, C.size_t(index), C.int32_t(array), &out, &record)
+	runtime.KeepAlive(b)
+	return tensorOf(status, out, &record)
+}
+
+// Tensor is an array of the sample of an EventScore, as Batch.Tensor.
+func (e *Event) Tensor(array SampleArray) (*Tensor, error) {
+	var out *C.rl_tensor
+	var record *C.rl_error
+	status := C.rl_event_tensor(e.ptr, C.int32_t(array), &out, &record)
+	runtime.KeepAlive(e)
+	return tensorOf(status, out, &record)
+}
+
+// Hidden are the hidden states of a sequence under the weights of the last step, a row for each id.
+func (t *Trainer) Hidden(ids []int32) (*Tensor, error) {
+	var out *C.rl_tensor
+	var record *C.rl_error
+	status := C.rl_trainer_hidden(t.ptr, first[C.int32_t](ids), C.size_t(len(ids)), &out, &record)
+	runtime.KeepAlive(t)
+	return tensorOf(status, out, &record)
+}

@@ -1,0 +1,105 @@
+//! Arrays with a shape: weights, what samples hold, hidden states, and arrays of the host.
+use crate::dlpack::{Dlpack, Element};
+use crate::text::slice;
+use crate::{sys, Device, Dtype, Error, Result, Runtime, Status};
+use std::ptr;
+
+handle!(
+    /// An array that keeps alive what its memory belongs to.
+    Tensor,
+    rl_tensor,
+    rl_tensor_release
+);
+
+/// Shape and type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorInfo<'a> {
+    pub shape: &'a [i64],
+    /// In elements.
+    pub strides: &'a [i64],
+    pub num_elements: u64,
+    pub dtype: Dtype,
+    pub device: Device,
+    pub read_only: bool,
+}
+
+impl Tensor {
+    /// A tensor of another library or of the host; a copy of it with `copy`, and without where it
+    /// lies. It is ended by its deleter also when this fails.
+    pub fn from_dlpack(runtime: &Runtime, tensor: Dlpack, copy: bool) -> Result<Self> {
+        let (runtime, flags) = (runtime.as_ptr(), if copy { sys::RL_TENSOR_COPY } else { 0 });
+        // SAFETY: the tensor is whole, and the library's from here on.
+        unsafe {
+            let (raw, stream) = (tensor.into_raw(), ptr::null_mut());
+            object_of!(Self, rl_tensor_import_dlpack(runtime, raw, stream, flags))
+        }
+    }
+
+    /// The tensor for another library, without a copy.
+    pub fn to_dlpack(&self) -> Result<Dlpack> {
+        let (tensor, stream) = (self.as_ptr(), ptr::null_mut());
+        // SAFETY: the handle is this object's, and what it gives is the caller's.
+        let raw = unsafe {
+            value_of!(ptr::null_mut(), rl_tensor_export_dlpack(tensor, stream))
+                .map(|raw| Dlpack::from_raw(raw))
+        }?;
+        raw.ok_or_else(|| Error::of_host(Status::Internal, "", "the library gave no tensor"))
+    }
+
+    /// Another object of the same tensor.
+    pub fn try_clone(&self) -> Result<Self> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Self, rl_tensor_retain(self.as_ptr())) }
+    }
+
+    pub fn info(&self) -> Result<TensorInfo<'_>> {
+        let raw = self.raw_info()?;
+        // SAFETY: the arrays are the tensor's.
+        let numbers = |array| unsafe { slice(array, raw.num_dims as usize) };
+        Ok(TensorInfo {
+            shape: numbers(raw.shape),
+            strides: numbers(raw.strides),
+            num_elements: raw.num_elements,
+            dtype: Dtype::from_raw(raw.dtype),
+            device: Device::from_raw(raw.device),
+            read_only: raw.read_only != 0,
+        })
+    }
+
+    /// The elements where they lie, of a tensor that is row-major.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
+        let (info, data) = (self.info()?, self.raw_info()?.data.cast::<T>());
+        let unfit = |status, what: &str| {
+            Err(Error::of_host(status, "tensor", &format!("{what}: {info:?}")))
+        };
+        if info.dtype != T::DTYPE {
+            return unfit(Status::WrongType, &format!("elements are not {:?}", T::DTYPE));
+        }
+        if !is_row_major(&info) {
+            return unfit(Status::Unsupported, "elements are not in row-major order");
+        }
+        if data as usize % std::mem::align_of::<T>() != 0 {
+            return unfit(Status::Unsupported, "elements are not aligned");
+        }
+        // SAFETY: the elements are of T, one behind another, and nothing writes to them: the safe
+        // functions give memory that nobody writes to, the others have their caller see to it.
+        Ok(unsafe { slice(data, info.num_elements as usize) })
+    }
+
+    fn raw_info(&self) -> Result<sys::rl_tensor_info> {
+        let tensor = self.as_ptr();
+        // SAFETY: the handle is this object's.
+        unsafe { struct_of!(rl_tensor_info, rl_tensor_info_init, rl_tensor_get_info(tensor)) }
+    }
+}
+
+fn is_row_major(info: &TensorInfo<'_>) -> bool {
+    let mut expected = 1;
+    let dims = info.shape.iter().zip(info.strides).rev();
+    info.num_elements == 0
+        || dims.filter(|(&extent, _)| extent != 1).all(|(&extent, &stride)| {
+            let right = stride == expected;
+            expected *= extent;
+            right
+        })
+}
