@@ -80,8 +80,28 @@ std::vector<std::string> nearest_names(std::string_view wrong, std::vector<std::
 std::string option_expectation(const OptionInfo& info);
 const char* option_type_name(OptionType type);
 
-using OptionValue = std::variant<bool, int64_t, uint64_t, double, std::string,
-                                 std::vector<std::string>, std::vector<int64_t>>;
+using OptionVariant = std::variant<bool, int64_t, uint64_t, double, std::string,
+                                   std::vector<std::string>, std::vector<int64_t>>;
+
+// A value of any type. Where copying runs out of memory, the variant of GCC 12 itself destroys what
+// it has not made; made in place it does not.
+class OptionValue : public OptionVariant {
+ public:
+  using OptionVariant::OptionVariant;
+  OptionValue() = default;
+  OptionValue(const OptionValue& other)
+      : OptionVariant(std::visit([](const auto& v) { return in_place(v); }, other.base())) {}
+  OptionValue(OptionValue&&) noexcept = default;
+  OptionValue& operator=(const OptionValue& other) { return *this = OptionValue(other); }
+  OptionValue& operator=(OptionValue&&) noexcept = default;
+  const OptionVariant& base() const { return *this; }
+
+ private:
+  template <typename T>
+  static OptionVariant in_place(const T& value) {
+    return OptionVariant(std::in_place_type<T>, value);
+  }
+};
 
 class OptionSet {
  public:
