@@ -1,7 +1,6 @@
-// Every place in librl.so that allocates on a thread of the library's own, the loop of a pipeline
-// above all, fails once, and then for ever, while the work of the four example programs is done on
-// a tiny model. A play then ends with an error that says so, or as if nothing had failed; nothing
-// crashes, hangs or is lost, and the next play works.
+// Every place in librl.so that allocates fails once, and then for ever, while the work of the four
+// example programs is done on a tiny model. A play then ends with an error that says so, or as if
+// nothing had failed; nothing crashes, hangs or is lost, and the next play works.
 //
 // usage: gate_alloc_faults MODEL DIRECTORY [PLAY [SITE]]      with SITE that one alone
 #include <signal.h>
