@@ -73,7 +73,7 @@ void Pipeline::require_closed() const {
 
 // The outcome is known when the queue closes: whoever takes its last event finds the failure.
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
-  close_step("the metrics file", [&] { records->sync(); });
+  close_step("the metrics file", [&] { records->close(); });
   close_step("the trace", [&] { close_trace(); });
   close_step("the failure", [&] {
     if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);

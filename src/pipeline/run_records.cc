@@ -2,6 +2,7 @@
 #include "pipeline/run_records.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "core/error.h"
 #include "pipeline/run_options.h"
@@ -125,11 +126,20 @@ void RunRecords::write_eval(uint64_t step, const MetricList& metrics,
   }
 }
 
-void RunRecords::sync() {
-  for (MetricsWriter* file : {steps_.get(), evals_.get(), answers_.get()}) {
-    if (file != nullptr) file->sync();
-  }
-  if (board_ != nullptr) board_->sync();
+void RunRecords::close() {
+  std::exception_ptr failure;
+  const auto end = [&](const auto& file) {
+    try {
+      if (file != nullptr) file->close();
+    } catch (const Error&) {
+      if (failure == nullptr) failure = std::current_exception();
+    }
+  };
+  end(steps_);
+  end(evals_);
+  end(answers_);
+  end(board_);
+  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 }  // namespace rl

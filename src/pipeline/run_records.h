@@ -35,8 +35,8 @@ class RunRecords {
   // An evaluation after `step` steps, with its scored answers.
   void write_eval(uint64_t step, const MetricList& metrics,
                   std::span<const ScoreBoard::Scored> answers);
-  // Makes what was written durable.
-  void sync();
+  // Makes what was written durable and ends writing. Every file is closed; the first failure is thrown.
+  void close();
 
  private:
   KeptAnswer kept(const ScoreBoard::Scored& scored, AnswerKind kind) const;

@@ -66,6 +66,9 @@ void MetricsWriter::write_line(std::string_view json) {
   size_ += line.size();
 }
 
-void MetricsWriter::sync() { file_->sync(); }
+void MetricsWriter::close() {
+  file_->sync();
+  file_->close();
+}
 
 }  // namespace rl

@@ -33,8 +33,8 @@ class MetricsWriter {
   void write_line(std::string_view json);
   // Bytes of the file.
   uint64_t size() const { return size_; }
-  // Makes the lines durable.
-  void sync();
+  // Makes the lines durable and ends writing.
+  void close();
   const std::string& path() const { return path_; }
 
  private:

@@ -125,6 +125,9 @@ void TensorBoardWriter::append_record(std::string_view event) {
   file_->append(std::as_bytes(std::span(record)));
 }
 
-void TensorBoardWriter::sync() { file_->sync(); }
+void TensorBoardWriter::close() {
+  file_->sync();
+  file_->close();
+}
 
 }  // namespace rl

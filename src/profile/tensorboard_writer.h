@@ -29,7 +29,8 @@ class TensorBoardWriter {
 
   // One event with a scalar per metric; the step itself is no scalar.
   void write(uint64_t step, const MetricList& metrics);
-  void sync();
+  // Makes the events durable and ends writing.
+  void close();
   const std::string& path() const { return path_; }
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMaxDescriptors = 4096;
 
-char watched_dir[4096];
+char watched_dir[4096], failed_path[4096];
 std::array<std::atomic<bool>, kMaxDescriptors> watched, written;
 std::array<std::atomic<uint64_t>, kNumFileOps> counts;
 std::atomic<int> armed_op{-1}, armed_error{0};
@@ -32,12 +32,22 @@ bool is_watched(const char* path) {
 bool is_watched(int fd) { return fd >= 0 && fd < kMaxDescriptors && watched[size_t(fd)]; }
 
 // 0: the call is to be made; else what it fails with.
-int fault_of(FileOp op, bool counted) {
-  if (!counted) return 0;
+int fault_of(FileOp op, const char* path) {
   const uint64_t call = ++counts[size_t(op)];
   if (armed_op != int(op) || armed_call != call) return 0;
+  snprintf(failed_path, sizeof failed_path, "%s", path);
   failed = true;
   return armed_error;
+}
+
+int fault_of_path(FileOp op, const char* path) { return is_watched(path) ? fault_of(op, path) : 0; }
+
+int fault_of_file(FileOp op, int fd) {
+  if (!is_watched(fd)) return 0;
+  char link[32], path[4096] = "";
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  if (readlink(link, path, sizeof path - 1) < 0) path[0] = '\0';
+  return fault_of(op, path);
 }
 
 template <typename Function>
@@ -70,13 +80,16 @@ bool disarm_file() {
   return failed;
 }
 
+std::string failed_file() { return failed_path; }
+
 uint64_t calls_of(FileOp op) { return counts[size_t(op)]; }
 
 }  // namespace gates
 
 // ---- the functions of the program ----
 
-using gates::fault_of;
+using gates::fault_of_file;
+using gates::fault_of_path;
 using gates::FileOp;
 using gates::is_watched;
 using gates::real;
@@ -92,7 +105,7 @@ RL_HOOK int open(const char* path, int flags, ...) {
   const int mode = (flags & O_CREAT) != 0 ? va_arg(arguments, int) : 0;
   va_end(arguments);
   const bool ours = is_watched(path);
-  if (const int error = fault_of(FileOp::kOpen, ours); error != 0) return errno = error, -1;
+  if (const int error = fault_of_path(FileOp::kOpen, path); error != 0) return errno = error, -1;
   const int fd = call(path, flags, mode);
   if (fd >= 0 && fd < gates::kMaxDescriptors) {
     gates::watched[size_t(fd)] = ours;
@@ -103,40 +116,40 @@ RL_HOOK int open(const char* path, int flags, ...) {
 
 RL_HOOK ssize_t pread(int fd, void* data, size_t size, off_t offset) {
   static const auto call = real<decltype(&pread)>("pread");
-  const int error = fault_of(FileOp::kRead, is_watched(fd));
+  const int error = fault_of_file(FileOp::kRead, fd);
   if (error > 0) return errno = error, -1;
   return call(fd, data, error == gates::kShort ? std::max<size_t>(size / 2, 1) : size, offset);
 }
 
 RL_HOOK ssize_t write(int fd, const void* data, size_t size) {
   static const auto call = real<decltype(&write)>("write");
-  const int error = fault_of(FileOp::kWrite, is_watched(fd));
+  const int error = fault_of_file(FileOp::kWrite, fd);
   if (error > 0) return errno = error, -1;
   return call(fd, data, error == gates::kShort ? std::max<size_t>(size / 2, 1) : size);
 }
 
 RL_HOOK int fsync(int fd) {
   static const auto call = real<decltype(&fsync)>("fsync");
-  if (const int error = fault_of(FileOp::kSync, is_watched(fd)); error != 0)
+  if (const int error = fault_of_file(FileOp::kSync, fd); error != 0)
     return errno = error, -1;
   return call(fd);
 }
 
 RL_HOOK int ftruncate(int fd, off_t size) noexcept {
   static const auto call = real<int (*)(int, off_t)>("ftruncate");
-  const int error = fault_of(FileOp::kTruncate, is_watched(fd));
+  const int error = fault_of_file(FileOp::kTruncate, fd);
   return error != 0 ? (errno = error, -1) : call(fd, size);
 }
 
 RL_HOOK int rename(const char* from, const char* to) noexcept {
   static const auto call = real<int (*)(const char*, const char*)>("rename");
-  const int error = fault_of(FileOp::kRename, is_watched(from));
+  const int error = fault_of_path(FileOp::kRename, from);
   return error != 0 ? (errno = error, -1) : call(from, to);
 }
 
 RL_HOOK int mkdir(const char* path, mode_t mode) noexcept {
   static const auto call = real<int (*)(const char*, mode_t)>("mkdir");
-  const int error = fault_of(FileOp::kMakeDirectory, is_watched(path));
+  const int error = fault_of_path(FileOp::kMakeDirectory, path);
   return error != 0 ? (errno = error, -1) : call(path, mode);
 }
 
@@ -144,7 +157,8 @@ RL_HOOK int mkdir(const char* path, mode_t mode) noexcept {
 // when close fails, as on Linux.
 RL_HOOK int close(int fd) {
   static const auto call = real<decltype(&close)>("close");
-  const int error = fault_of(FileOp::kClose, is_watched(fd) && gates::written[size_t(fd)]);
+  const bool ours = is_watched(fd) && gates::written[size_t(fd)];
+  const int error = ours ? fault_of_file(FileOp::kClose, fd) : 0;
   if (fd >= 0 && fd < gates::kMaxDescriptors) gates::watched[size_t(fd)] = false;
   const int result = call(fd);
   return error != 0 ? (errno = error, -1) : result;

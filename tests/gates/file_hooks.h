@@ -22,6 +22,8 @@ void watch_files(const std::string& dir);
 void arm_file(FileOp op, int error, uint64_t n);
 // Whether it failed.
 bool disarm_file();
+// The path of the call that failed.
+std::string failed_file();
 // Calls since arm_file.
 uint64_t calls_of(FileOp op);
 

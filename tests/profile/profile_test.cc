@@ -45,7 +45,7 @@ TEST(MetricsWriter, WritesOneLineAStep) {
   MetricsWriter w(real_fs(), dir.file("m.jsonl"), 0);
   w.write(line(1));
   w.write(line(2));
-  w.sync();
+  w.close();
   const std::string text = read_text_file(real_fs(), dir.file("m.jsonl"), 1 << 20);
   EXPECT_EQ(text, line(1).to_json() + "\n" + line(2).to_json() + "\n");
 }

@@ -154,7 +154,7 @@ TEST(TensorBoardWriter, WritesOneEventAStep) {
   TensorBoardWriter writer(real_fs(), dir.path(), clock, 0);
   writer.write(1, metrics(1, 0.25));
   writer.write(300, metrics(300, std::nan("")));
-  writer.sync();
+  writer.close();
   const std::vector<Event> events = read_events(writer.path());
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0].version, "brain.Event:2");
