@@ -2,7 +2,7 @@
 """Builds the installed examples of one language against a librl that was installed and then moved, and runs them: each
 checks its own result, and run_grpo.py looks at what 4_grpo leaves.
 
-usage: consumers.py make|cmake|static|python BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
+usage: consumers.py make|cmake|static|python|rust_static|go_static BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
        consumers.py same OUT_DIRECTORY...     runs of 4_grpo in these directories had the same metrics and weights
 """
 import json
@@ -19,10 +19,10 @@ SKIPPED = 77
 
 class Host:
     def __init__(self, build, source, out):
-        self.source, self.out = pathlib.Path(source).resolve(), pathlib.Path(out).resolve()
+        self.build, self.source, self.out = (pathlib.Path(p).resolve() for p in (build, source, out))
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
-        run("cmake", "--install", build, "--prefix", self.out / "installed")
+        run("cmake", "--install", self.build, "--prefix", self.out / "installed")
         self.prefix = (self.out / "installed").rename(self.out / "moved")
         self.pkgconfig = next(self.prefix.rglob("rl.pc")).parent
         self.env = {**os.environ, "PKG_CONFIG_PATH": str(self.pkgconfig)}
@@ -62,11 +62,15 @@ def cmake(host, *settings):
 
 def static(host):
     directory = cmake(host, "-DRL_STATIC=ON")
+    cpp_host(host)
+    return linked_with_archive(directory)
+
+
+def linked_with_archive(directory):
     for name in FOUR:
         needed = run("readelf", "-d", directory / name)
         if "librl" in needed or "libdnnl" not in needed:
             sys.exit(f"{name} is not linked with librl.a and shared libraries for the rest:\n{needed}")
-    cpp_host(host)
     return directory
 
 
@@ -78,6 +82,28 @@ def cpp_host(host):
         host.out / "cpp_host", *("-l:librl.a" if flag == "-lrl" else flag for flag in flags))
     run(host.out / "cpp_host")
     print("cpp_host: passed")
+
+
+def rust_static(host):
+    host.needs("cargo")
+    host.needs("pkg-config")
+    host.env.pop("RL_LIB_DIR", None)
+    run("cargo", "build", "--offline", "--locked", "--manifest-path", host.examples("rust") / "Cargo.toml",
+        "--features", "programs/static", "--target-dir", host.out / "target", env=host.env)
+    return linked_with_archive(host.out / "target/debug")
+
+
+def go_static(host):
+    """Compiled with the cache of the tests of examples/go: much of it is Go's own library."""
+    host.needs("go")
+    host.needs("pkg-config")
+    sys.path.insert(0, str(host.source / "tests/go"))
+    sys.dont_write_bytecode = True
+    import go
+    env = go.environment(str(host.pkgconfig), host.build / "tests/go")
+    env.pop("CGO_LDFLAGS")  # which would have programs find librl.so
+    run("go", "build", "-tags", "rl_static", "-o", f"{host.out}/bin/", "./cmd/...", cwd=host.examples("go"), env=env)
+    return linked_with_archive(host.out / "bin")
 
 
 def python(host):
@@ -129,7 +155,7 @@ def same(*outs):
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "same":
         same(*sys.argv[2:])
-    elif len(sys.argv) == 5 and sys.argv[1] in ("make", "cmake", "static", "python"):
+    elif len(sys.argv) == 5 and sys.argv[1] in ("make", "cmake", "static", "python", "rust_static", "go_static"):
         target = Host(*sys.argv[2:])
         run_programs(target, globals()[sys.argv[1]](target))
     else:

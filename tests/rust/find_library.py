@@ -3,6 +3,7 @@
 
 usage: find_library.py CARGO RUST_DIRECTORY LIBRARY_DIRECTORY RL_PC DIRECTORY
 """
+import copy
 import os
 import pathlib
 import re
@@ -17,6 +18,11 @@ class Builds:
     def __init__(self, cargo, rust, directory):
         self.command = [cargo, "build", "--offline", "--locked", "-p", "rl-sys", "--manifest-path",
                         f"{rust}/Cargo.toml", "--target-dir", f"{directory}/target"]
+
+    def with_feature(self, name):
+        other = copy.copy(self)
+        other.command = [*self.command, "--features", name]
+        return other
 
     def run(self, **settings):
         names = ("RL_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR")
@@ -69,6 +75,10 @@ def main(cargo, rust, library, rl_pc, directory):
             builds.succeeds(PKG_CONFIG_PATH=path)
         else:
             builds.fails("has no \"rl >= 0.1 rl < 0.2\"", ADVICE, PKG_CONFIG_PATH=path)
+    static = builds.with_feature("static")
+    static.succeeds(PKG_CONFIG_PATH=describe(rl_pc, library, directory / "archive", "0.1.0"))
+    static.fails("there is no librl.a", PKG_CONFIG_PATH=describe(rl_pc, empty, directory / "no_archive", "0.1.0"))
+    static.fails("feature static asks pkg-config", "unset it", RL_LIB_DIR=library)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@
 package rl
 
 /*
-#cgo pkg-config: rl
 #include <stdlib.h>
 #include "rl.h"
 #if RL_ABI_MAJOR != 0 || RL_ABI_MINOR < 1

@@ -1,6 +1,7 @@
-//! Finds librl: in the directory RL_LIB_DIR when that is set, else where pkg-config says. A library
-//! of another version than this package can use is refused here. Packages that link rl-sys learn
-//! the directory as DEP_RL_LIBDIR.
+//! Finds librl: in the directory RL_LIB_DIR when that is set, else where pkg-config says. With the
+//! feature `static` it is librl.a, and pkg-config alone knows what else a program then needs. A
+//! library of another version than this package can use is refused here. Packages that link rl-sys
+//! learn the directory of librl.so as DEP_RL_LIBDIR.
 use std::path::Path;
 use std::process::{exit, Command};
 
@@ -9,17 +10,18 @@ fn main() {
         println!("cargo:rerun-if-env-changed={name}");
     }
     println!("cargo:rerun-if-changed=build.rs");
-    let found = match std::env::var("RL_LIB_DIR") {
-        Ok(dir) => in_directory(dir),
-        Err(_) => by_pkg_config(),
+    let given = std::env::var("RL_LIB_DIR");
+    let found = match (std::env::var_os("CARGO_FEATURE_STATIC").is_some(), given) {
+        (false, Ok(dir)) => shared(dir, "RL_LIB_DIR"),
+        (false, Err(_)) => pkg_config(&["--variable=libdir", "rl"])
+            .and_then(|dir| shared(dir, "the libdir of pkg-config")),
+        (true, Ok(_)) => {
+            Err("feature static asks pkg-config, which RL_LIB_DIR is instead of: unset it".into())
+        }
+        (true, Err(_)) => pkg_config(&["--static", "--libs", "rl"]).and_then(|f| archive(&f)),
     };
     match found {
-        Ok(dir) => {
-            println!("cargo:rustc-link-search=native={dir}");
-            println!("cargo:rustc-link-lib=dylib=rl");
-            println!("cargo:rustc-link-arg=-Wl,-rpath,{dir}");
-            println!("cargo:libdir={dir}");
-        }
+        Ok(lines) => lines.iter().for_each(|line| println!("cargo:{line}")),
         Err(text) => {
             eprintln!("rl-sys: {text}");
             exit(1);
@@ -27,14 +29,34 @@ fn main() {
     }
 }
 
-fn in_directory(dir: String) -> Result<String, String> {
-    if Path::new(&dir).join("librl.so").exists() {
-        return Ok(dir);
+/// What cargo is told of librl.so in a directory.
+fn shared(dir: String, source: &str) -> Result<Vec<String>, String> {
+    if !Path::new(&dir).join("librl.so").exists() {
+        return Err(format!("{source} is {dir:?}, where there is no librl.so"));
     }
-    Err(format!("RL_LIB_DIR is {dir:?}, where there is no librl.so"))
+    Ok(vec![
+        format!("rustc-link-search=native={dir}"),
+        "rustc-link-lib=dylib=rl".to_string(),
+        format!("rustc-link-arg=-Wl,-rpath,{dir}"),
+        format!("libdir={dir}"),
+    ])
 }
 
-fn by_pkg_config() -> Result<String, String> {
+/// What it is told of librl.a, by the linker's flags: -L of directories, and -l of librl itself and
+/// of the shared libraries that it is made from.
+fn archive(flags: &str) -> Result<Vec<String>, String> {
+    let of = |prefix| flags.split_whitespace().filter_map(move |flag| flag.strip_prefix(prefix));
+    let archive = of("-L").map(|dir| Path::new(dir).join("librl.a")).find(|path| path.exists());
+    let archive = archive.ok_or(format!("there is no librl.a where pkg-config says: {flags}"))?;
+    let kind = |name| if name == "rl" { "static" } else { "dylib" };
+    let mut lines = vec![format!("rerun-if-changed={}", archive.display())];
+    lines.extend(of("-L").map(|dir| format!("rustc-link-search=native={dir}")));
+    lines.extend(of("-l").map(|name| format!("rustc-link-lib={}={name}", kind(name))));
+    Ok(lines)
+}
+
+/// What pkg-config answers, of a version that this package can use.
+fn pkg_config(question: &[&str]) -> Result<String, String> {
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".to_string());
     let (least, below) = versions();
     let wanted = format!("rl >= {least} rl < {below}");
@@ -53,8 +75,7 @@ fn by_pkg_config() -> Result<String, String> {
         Ok(String::from_utf8_lossy(&done.stdout).trim().to_string())
     };
     run(&["--print-errors", "--exists", &wanted])?;
-    in_directory(run(&["--variable=libdir", "rl"])?)
-        .map_err(|text| text.replace("RL_LIB_DIR", "the libdir of pkg-config"))
+    run(question)
 }
 
 /// The versions of librl from the first to before the second have the interface of this package:

@@ -1,0 +1,6 @@
+//go:build !rl_static
+
+package rl
+
+// #cgo pkg-config: rl
+import "C"
