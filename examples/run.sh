@@ -4,7 +4,8 @@
 #   examples/run.sh c|go|python|rust PREFIX [MODEL]
 #
 # PREFIX is where librl was installed. Without MODEL, a GGUF file or a directory with a tokenizer, a tiny model of the
-# tests is used. Everything is made in a directory that is removed at the end.
+# tests is used. Everything is made in a directory that is removed at the end. The last line is the same for every
+# language but for its name.
 set -eu
 usage="usage: examples/run.sh c|go|python|rust PREFIX [MODEL]"
 language=${1:?$usage}
@@ -62,4 +63,5 @@ fi
 "$programs/4_grpo" --model "$model" --data "$out/rows.jsonl" --eval "$out/rows.jsonl" --steps 2 --out "$out/run" \
   --set pipeline.prompts_per_step=2 --set pipeline.samples_per_prompt=4 --set sampling.max_new_tokens=8 \
   --set eval.max_new_tokens=4
-echo "run.sh: the programs of $language are well"
+digest=$(sed -n 's/.*"weight_digest": "\([0-9a-f]*\)".*/\1/p' "$out/run/summary.json")
+echo "run.sh: the programs of $language are well; the weights that 4_grpo trained have the digest $digest"

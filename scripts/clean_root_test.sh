@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Proves that a stranger's machine is enough: makes a minimal Debian 12 root outside the repository, clones the
-# repository's HEAD into it and runs scripts/test.sh and scripts/demo.sh there, then says how long each took.
+# repository's HEAD into it and runs scripts/test.sh and scripts/demo.sh there, then says how long each took. `hosts`
+# installs the packages that scripts/release.sh --debian left in out/release, with the compilers of the other languages,
+# and runs the examples of each language against them: the root then has no other file of librl than an installed one.
 #
-#   scripts/clean_root_test.sh [setup] [test] [demo]     test and demo when none is named
+#   scripts/clean_root_test.sh [setup] [test] [demo] [hosts]     test and demo when none is named
 #
 # Needs root, git and mmdebstrap (or debootstrap). Mirror, apt and pip settings are those of this machine; host names
 # are not printed. CLEAN_ROOT_DIR chooses the parent directory of the root, CLEAN_ROOT_KEEP=1 keeps the root.
@@ -10,10 +12,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly release=bookworm
 readonly minimal=(ca-certificates)  # what any machine with https has
+readonly host_packages=(cargo gcc golang-go libc6-dev make pkg-config python3)
 commands=("$@")
 [[ $# != 0 ]] || commands=(test demo)
 for name in "${commands[@]}"; do
-  [[ $name =~ ^(setup|test|demo)$ ]] || die "unknown argument $name; the choices are setup, test and demo"
+  [[ $name =~ ^(setup|test|demo|hosts)$ ]] || die "unknown argument $name; the choices are setup, test, demo and hosts"
 done
 [[ $(id -u) == 0 ]] || die "needs root"
 
@@ -92,19 +95,40 @@ mount_kernel() {
   mount --make-rslave "$root/dev"
 }
 
-# run_in_root NAME: runs scripts/NAME.sh of the clone with nothing of this machine's environment but the settings.
-run_in_root() {
+# in_root NAME COMMAND...: runs the command with nothing of this machine's environment but the settings, and logs it.
+in_root() {
   local name=$1 started=$SECONDS status=0
   local -a settings
+  shift
   mapfile -t settings <"$root/root/environment"
-  say "running scripts/$name.sh in the clean root"
+  say "running $name in the clean root"
   chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-    "${settings[@]}" bash "/root/rl/scripts/$name.sh" >"$result_dir/$name.log" 2>&1 || status=$?
+    DEBIAN_FRONTEND=noninteractive "${settings[@]}" "$@" >"$result_dir/$name.log" 2>&1 || status=$?
   tail -n 20 "$result_dir/$name.log" |
     sed -E "s|://[^/ ]+|://...|g; s|host='[^']+'|host='...'|g; s|\[IP: [^]]+\]||g"
-  echo "scripts/$name.sh: exit status $status after $((SECONDS - started)) s"
+  echo "$name: exit status $status after $((SECONDS - started)) s"
   return "$status"
 }
+
+# The examples of every language, of the packages; all end with the same weights.
+run_hosts() {
+  local language digests failed=0
+  mkdir "$root/root/packages"
+  cp out/release/*.deb "$root/root/packages" || die "no packages; run scripts/release.sh --debian first"
+  in_root install bash -c "apt-get -q update &&
+    apt-get -qy install --no-install-recommends /root/packages/*.deb ${host_packages[*]}" || return 1
+  mv "$root/root/rl" "$root/root/sources"
+  for language in c go rust python; do
+    in_root "$language" sh -c "sh \$(find /usr/share/doc -path '*/examples/run.sh') $language /usr \
+      /root/sources/tests/fixtures/gguf/tiny_llama_half.gguf" || failed=1
+  done
+  digests=$(sed -n 's/^run.sh: .* have the digest //p' "$result_dir"/{c,go,rust,python}.log)
+  [[ $(wc -l <<<"$digests") == 4 && $(sort -u <<<"$digests" | wc -l) == 1 ]] ||
+    { echo "the digests of C, Go, Rust and Python differ or are missing: $digests"; failed=1; }
+  return "$failed"
+}
+
+run_script() { in_root "$1" bash "/root/rl/scripts/$1.sh"; }
 
 make_root
 copy_settings
@@ -112,6 +136,6 @@ git clone --quiet --no-hardlinks "file://$PWD" "$root/root/rl"
 mount_kernel
 failed=0
 for name in "${commands[@]}"; do
-  run_in_root "$name" || failed=1
+  if [[ $name == hosts ]]; then run_hosts || failed=1; else run_script "$name" || failed=1; fi
 done
 exit "$failed"
