@@ -1,44 +1,41 @@
 // Every call on a file fails in turn while a model is loaded, trained and saved, samples are
-// written and read, and a run with checkpoints is made and resumed. A play then ends with an error
-// or a report that names the file, or as if nothing had failed; the next one, in what the failed
-// one left, works and ends with the weights of a run in which nothing failed.
+// written and read, and a run with checkpoints is made; and while all that is done where it was
+// done before, so that files are replaced and the run is resumed. A play then ends with an error
+// or a report that names the file, or as if nothing had failed. What it left under a final name is
+// whole, and the next play there works and ends with the weights of a run in which nothing failed.
 //
 // usage: gate_file_faults MODEL DIRECTORY [PLAY]
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "gates/file_hooks.h"
 #include "gates/linked_api.h"
-#include "gates/plays.h"
+#include "gates/play_host.h"
 
 namespace {
 
 using gates::FileOp;
 
 constexpr unsigned kHangSeconds = 600;
-constexpr double kSecondsOfPlay = 4;  // without RL_LONG; then every n-th call is tried
 
 struct Fault {
   FileOp op;
   int error;
 };
-constexpr Fault kFaults[] = {{FileOp::kOpen, EMFILE},
-                             {FileOp::kOpen, EIO},
+constexpr Fault kFaults[] = {{FileOp::kOpen, EIO},
                              {FileOp::kRead, EIO},
                              {FileOp::kRead, EINTR},
                              {FileOp::kRead, gates::kShort},
                              {FileOp::kWrite, ENOSPC},
-                             {FileOp::kWrite, EIO},
                              {FileOp::kWrite, EINTR},
                              {FileOp::kWrite, gates::kShort},
                              {FileOp::kSync, EIO},
@@ -46,6 +43,14 @@ constexpr Fault kFaults[] = {{FileOp::kOpen, EMFILE},
                              {FileOp::kTruncate, EIO},
                              {FileOp::kMakeDirectory, ENOSPC},
                              {FileOp::kClose, EIO}};
+constexpr Fault kMoreFaults[] = {{FileOp::kOpen, EMFILE}, {FileOp::kWrite, EIO}};  // with RL_LONG
+
+// Call n of its kind, which is on a file.
+struct Attempt {
+  Fault fault;
+  uint64_t call;
+  std::string file;
+};
 
 struct Result {
   std::optional<gates::Failure> failure;
@@ -66,11 +71,65 @@ Result play_once(const gates::Api& rl, const gates::Play& play, const gates::Pla
   return out;
 }
 
-// The directory as the first play finds it: a model and the rows of data.
-void begin(const gates::Place& place, const std::string& model) {
-  std::filesystem::remove_all(place.dir);
-  gates::prepare(place);
-  std::filesystem::copy_file(model, place.model);
+// The digest of a saved model.
+uint64_t saved_digest(const gates::Api& rl, const std::string& dir) {
+  gates::Host host(rl);
+  gates::Handle<rl_runtime> runtime(rl.rl_runtime_destroy);
+  gates::Handle<rl_model> model(rl.rl_model_destroy);
+  uint64_t digest = 0;
+  CALL(rl_options_create, host.options.out());
+  host.set("model.path", dir);
+  host.set("runtime.threads", "1");
+  CALL(rl_runtime_create, RL_ABI_VERSION, host.options, runtime.out());
+  CALL(rl_model_open, runtime, host.options, RL_USE_MODEL, model.out());
+  CALL(rl_model_digest, model, &digest);
+  return digest;
+}
+
+// The number of samples in a buffer file.
+uint64_t samples_in(const gates::Api& rl, const std::string& file) {
+  gates::Host host(rl);
+  gates::Handle<rl_buffer> buffer(rl.rl_buffer_destroy);
+  uint64_t count = 0;
+  CALL(rl_options_create, host.options.out());
+  host.set("pipeline.samples_per_prompt", "2");
+  CALL(rl_buffer_create, host.options, uint64_t{4}, buffer.out());
+  CALL(rl_buffer_load, buffer, file.c_str(), file.size(), nullptr, &count);
+  return count;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Of the files that appear by one rename, checkpoints apart, which the next play reads: the first
+// that is not as after a play in which nothing failed, or that is gone and was there at the start.
+// Throws what the library says of one that it cannot read.
+std::string spoilt_file(const gates::Api& rl, const std::string& dir, const std::string& start,
+                        uint64_t expected_digest) {
+  const auto is_whole = [&](const std::string& name) {
+    const std::string path = dir + name;
+    if (!std::filesystem::exists(path)) return !std::filesystem::exists(start + name);
+    if (name == "/saved") return saved_digest(rl, path) == expected_digest;
+    if (name == "/samples.rlbuf") return samples_in(rl, path) == 2;
+    return text_of(path).ends_with(name == "/report.html" ? "</html>\n" : "]}\n");
+  };
+  for (const char* name : {"/saved", "/samples.rlbuf", "/report.html", "/trace/trace.json"}) {
+    if (!is_whole(name)) return name;
+  }
+  return "";
+}
+
+// A later play finds what the first one left, but for the newest checkpoint: a run goes on from
+// the one before.
+void take_newest_checkpoint_away(const std::string& dir) {
+  if (!std::filesystem::exists(dir + "/checkpoints")) return;
+  std::string newest;
+  for (const auto& entry : std::filesystem::directory_iterator(dir + "/checkpoints")) {
+    newest = std::max(newest, entry.path().string());
+  }
+  std::filesystem::remove_all(newest);
 }
 
 std::string describe(const gates::Play& play, const Fault& fault, uint64_t call) {
@@ -83,51 +142,108 @@ bool must_be_survived(const Fault& fault) {
   return fault.error == gates::kShort || fault.error == EINTR;
 }
 
+// Without RL_LONG: of each file the last call, after which most of a half file is there, and for
+// faults that end a play the first one too, as the same file may be read for several reasons.
+std::vector<Attempt> fewer(const std::vector<Attempt>& all) {
+  std::vector<Attempt> out;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto same = [&](const Attempt& other) {
+      return other.fault.op == all[i].fault.op && other.fault.error == all[i].fault.error &&
+             other.file == all[i].file;
+    };
+    const auto here = all.begin() + ptrdiff_t(i);
+    const bool first = std::none_of(all.begin(), here, same);
+    const bool last = std::none_of(here + 1, all.end(), same);
+    if (last || (first && !must_be_survived(all[i].fault))) out.push_back(all[i]);
+  }
+  return out;
+}
+
+// Each of the faults at each call of its kind that a play made.
+std::vector<Attempt> attempts(std::span<const Fault> faults) {
+  std::vector<Attempt> all;
+  for (const Fault& fault : faults) {
+    const std::vector<std::string> files = gates::files_of(fault.op);
+    for (size_t i = 0; i < files.size(); ++i) all.push_back({fault, i + 1, files[i]});
+  }
+  return all;
+}
+
 class Trial {
  public:
-  Trial(const gates::Api& rl, const gates::Play& play, const gates::Place& place,
-        const std::string& model)
-      : rl_(rl), play_(play), place_(place), model_(model) {}
+  Trial(const gates::Api& rl, const gates::Play& play, const gates::Place& place)
+      : rl_(rl), play_(play), place_(place), start_(start_of(place)) {}
 
-  Counts run() {
-    begin(place_, model_);
+  // In a directory with a model and the rows of data alone, then in one with results as well.
+  void run(const std::string& model) {
+    std::filesystem::remove_all(start_);
+    std::filesystem::create_directories(start_);
+    gates::prepare({"", start_});
+    std::filesystem::copy_file(model, start_ + "/model.gguf");
     gates::watch_files(place_.dir);
+    begin();
     expected_ = play_.run(rl_, place_);
-    begin(place_, model_);
-    gates::arm_file(FileOp::kOpen, 0, 0);
-    const auto start = std::chrono::steady_clock::now();
+    if (std::filesystem::exists(place_.dir + "/saved")) {
+      saved_ = saved_digest(rl_, place_.dir + "/saved");
+    }
+    try_all("");
+    begin();
     play_.run(rl_, place_);
-    const std::chrono::duration<double> one = std::chrono::steady_clock::now() - start;
-    std::vector<std::pair<Fault, uint64_t>> all;
-    for (const Fault& fault : kFaults) {
-      for (uint64_t n = 1; n <= gates::calls_of(fault.op); ++n) all.push_back({fault, n});
-    }
-    counts_.calls = all.size();
-    size_t stride = 1;
-    if (std::getenv("RL_LONG") == nullptr) {
-      stride = size_t(3 * one.count() * double(all.size()) / kSecondsOfPlay) + 1;
-    }
-    for (size_t i = 0; i < all.size(); i += stride) try_one(all[i].first, all[i].second);
-    return counts_;
+    take_newest_checkpoint_away(place_.dir);
+    std::filesystem::remove_all(start_);
+    std::filesystem::rename(place_.dir, start_);
+    try_all(" again");
   }
+  bool good() const { return problems_ == 0; }
 
  private:
+  // Beside the place, by a name that does not begin with the place's.
+  static std::string start_of(const gates::Place& place) {
+    const std::filesystem::path dir(place.dir);
+    return dir.parent_path() / ("start_of_" + dir.filename().string());
+  }
+
+  void begin() {
+    std::filesystem::remove_all(place_.dir);
+    std::filesystem::copy(start_, place_.dir, std::filesystem::copy_options::recursive);
+  }
+
+  void try_all(const char* when) {
+    counts_ = {};
+    begin();
+    gates::arm_file(FileOp::kOpen, 0, 0);
+    if (play_.run(rl_, place_) != expected_) complain("it ends with other weights");
+    std::vector<Attempt> all = attempts(kFaults);
+    for (Attempt& more : attempts(kMoreFaults)) all.push_back(std::move(more));
+    counts_.calls = all.size();
+    if (std::getenv("RL_LONG") == nullptr) all = fewer(attempts(kFaults));
+    for (const Attempt& attempt : all) {
+      now_ = describe(play_, attempt.fault, attempt.call) + when;
+      try_one(attempt);
+    }
+    std::printf("%s%s: %zu of %zu faults: %zu errors told, %zu did without, %zu problems\n",
+                play_.name, when, counts_.tried, counts_.calls, counts_.told, counts_.survived,
+                counts_.problems);
+    std::fflush(stdout);
+    problems_ += counts_.problems + (counts_.told == 0 ? 1 : 0);
+  }
+
   void complain(const std::string& text) {
     std::printf("%s: %s\n", now_.c_str(), text.c_str());
     std::fflush(stdout);
     ++counts_.problems;
   }
 
-  void try_one(const Fault& fault, uint64_t call) {
-    now_ = describe(play_, fault, call);
+  void try_one(const Attempt& attempt) {
     alarm(kHangSeconds);
-    begin(place_, model_);
-    gates::arm_file(fault.op, fault.error, call);
+    begin();
+    gates::arm_file(attempt.fault.op, attempt.fault.error, attempt.call);
     const Result result = play_once(rl_, play_, place_);
     ++counts_.tried;
     if (!gates::disarm_file()) return alarm(0), void();
     now_ += " of " + gates::failed_file();
-    judge(fault, result);
+    judge(attempt.fault, result);
+    look_at_files();
     const Result next = play_once(rl_, play_, place_);
     if (next.failure.has_value()) {
       complain("the next play: " + next.failure->function + ": " + next.failure->text);
@@ -137,10 +253,18 @@ class Trial {
     alarm(0);
   }
 
+  void look_at_files() {
+    try {
+      const std::string spoilt = spoilt_file(rl_, place_.dir, start_, saved_);
+      if (!spoilt.empty()) complain("it spoilt " + spoilt);
+    } catch (const gates::Failure& failure) {
+      complain("it left half a file: " + failure.function + " says " + failure.text);
+    }
+  }
+
   // A report is written without the files that cannot be read, and says which.
   bool told_on_page() const {
-    std::ifstream page(place_.dir + "/report.html");
-    const std::string text(std::istreambuf_iterator<char>(page), {});
+    const std::string text = text_of(place_.dir + "/report.html");
     const std::string name = std::filesystem::path(gates::failed_file()).filename();
     return text.find(name + " could not be read") != std::string::npos;
   }
@@ -162,26 +286,25 @@ class Trial {
   const gates::Api& rl_;
   const gates::Play& play_;
   const gates::Place& place_;
-  const std::string& model_;
-  uint64_t expected_ = 0;
+  const std::string start_;
+  uint64_t expected_ = 0, saved_ = 0;
   std::string now_;
   Counts counts_;
+  size_t problems_ = 0;
 };
 
 int run(const std::string& model, const std::string& dir, const std::string& name) {
   const gates::Place place{dir + "/model.gguf", dir};
   const gates::Api rl = gates::linked_api();
-  size_t problems = 0;
+  bool good = true;
   for (const gates::Play& play : gates::plays()) {
     if (play.run == gates::play_hello || play.run == gates::play_generate) continue;
     if (!name.empty() && name != play.name) continue;
-    const Counts c = Trial(rl, play, place, model).run();
-    std::printf("%s: %zu of %zu faults: %zu errors told, %zu did without, %zu problems\n",
-                play.name, c.tried, c.calls, c.told, c.survived, c.problems);
-    std::fflush(stdout);
-    problems += c.problems + (c.told == 0 ? 1 : 0);
+    Trial trial(rl, play, place);
+    trial.run(model);
+    good = good && trial.good();
   }
-  return problems == 0 ? 0 : 1;
+  return good ? 0 : 1;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gates {
 
@@ -24,7 +25,7 @@ void arm_file(FileOp op, int error, uint64_t n);
 bool disarm_file();
 // The path of the call that failed.
 std::string failed_file();
-// Calls since arm_file.
-uint64_t calls_of(FileOp op);
+// The file of each call since arm_file, in order.
+std::vector<std::string> files_of(FileOp op);
 
 }  // namespace gates

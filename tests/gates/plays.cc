@@ -4,61 +4,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <utility>
 #include <vector>
+
+#include "gates/play_host.h"
 
 namespace gates {
 namespace {
-
-// Ends a handle when it goes out of scope.
-template <typename T>
-class Handle {
- public:
-  explicit Handle(void (*end)(T*)) : end_(end) {}
-  ~Handle() { end_(value_); }
-  Handle(const Handle&) = delete;
-  operator T*() const { return value_; }
-  T** out() {
-    end_(std::exchange(value_, nullptr));
-    return &value_;
-  }
-
- private:
-  void (*end_)(T*);
-  T* value_ = nullptr;
-};
-
-class Host {
- public:
-  explicit Host(const Api& rl) : rl_(rl), options(rl.rl_options_destroy) {}
-
-  // Calls fn with err last; a failure is thrown, a result is returned.
-  template <typename... Parameters, typename... Arguments>
-  rl_status call(const char* name, rl_status (*fn)(Parameters...),
-                 const Arguments&... arguments) const {
-    rl_error* err = nullptr;
-    const rl_status status = fn(arguments..., &err);
-    const bool failed = status >= RL_INVALID_ARGUMENT;
-    if (!failed && err == nullptr) return status;
-    Failure failure{status, name, rl_.rl_error_text(err, RL_ERROR_SUMMARY, nullptr)};
-    if (rl_.rl_error_code(err) != status) failure = {RL_INTERNAL, name, "status and error differ"};
-    rl_.rl_error_release(err);
-    throw failure;
-  }
-
-  void set(const char* key, const std::string& text) const {
-    call("rl_options_set_text", rl_.rl_options_set_text, options, key, RL_NUL_TERMINATED,
-         text.c_str(), text.size());
-  }
-
- private:
-  const Api& rl_;
-
- public:
-  Handle<rl_options> options;
-};
-
-#define CALL(function, ...) host.call(#function, rl.function __VA_OPT__(, ) __VA_ARGS__)
 
 uint64_t mix(uint64_t digest, const void* data, size_t size) {
   const auto* const bytes = static_cast<const unsigned char*>(data);
