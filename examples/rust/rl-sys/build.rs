@@ -45,7 +45,9 @@ fn shared(dir: String, source: &str) -> Result<Vec<String>, String> {
 /// What it is told of librl.a, by the linker's flags: -L of directories, and -l of librl itself and
 /// of the shared libraries that it is made from.
 fn archive(flags: &str) -> Result<Vec<String>, String> {
-    let of = |prefix| flags.split_whitespace().filter_map(move |flag| flag.strip_prefix(prefix));
+    let of = |prefix: &'static str| {
+        flags.split_whitespace().filter_map(move |flag| flag.strip_prefix(prefix))
+    };
     let archive = of("-L").map(|dir| Path::new(dir).join("librl.a")).find(|path| path.exists());
     let archive = archive.ok_or(format!("there is no librl.a where pkg-config says: {flags}"))?;
     let kind = |name| if name == "rl" { "static" } else { "dylib" };
