@@ -32,9 +32,14 @@ class Host:
         """A copy of the installed examples, to build in."""
         return pathlib.Path(shutil.copytree(next(self.prefix.rglob("examples")) / language, self.out / language))
 
-    def needs(self, program):
-        if shutil.which(program) is None:
-            print(f"skipped: {program} is not installed")
+    def needs(self, program, *least):
+        reason = "is not installed" if shutil.which(program) is None else ""
+        if least and not reason:
+            said = run(program, "version")
+            if tuple(map(int, re.search(r"(\d+)\.(\d+)", said).groups())) < least:
+                reason = f"{least[0]}.{least[1]} or newer is needed, and it says {said.strip()}"
+        if reason:
+            print(f"skipped: {program} {reason}")
             sys.exit(SKIPPED)
 
 
@@ -85,7 +90,7 @@ def cpp_host(host):
 
 
 def rust_static(host):
-    host.needs("cargo")
+    host.needs("cargo", 1, 63)
     host.needs("pkg-config")
     host.env.pop("RL_LIB_DIR", None)
     run("cargo", "build", "--offline", "--locked", "--manifest-path", host.examples("rust") / "Cargo.toml",
@@ -95,7 +100,7 @@ def rust_static(host):
 
 def go_static(host):
     """Compiled with the cache of the tests of examples/go: much of it is Go's own library."""
-    host.needs("go")
+    host.needs("go", 1, 19)
     host.needs("pkg-config")
     sys.path.insert(0, str(host.source / "tests/go"))
     sys.dont_write_bytecode = True
