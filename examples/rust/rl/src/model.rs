@@ -191,7 +191,7 @@ impl Model {
     }
 }
 
-/// Flags of what writes a directory.
+/// Flags of what writes files.
 pub(crate) fn save_flags(replace: bool) -> u64 {
     if replace {
         sys::RL_SAVE_REPLACE
