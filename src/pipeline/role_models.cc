@@ -19,6 +19,7 @@ struct Role {
 constexpr Role kReference = {"reference model", "model.reference_path", ModelHead::kLogits};
 constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar};
 constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true, true};
+constexpr Role kTeacher = {"teacher", "model.teacher_path", ModelHead::kLogits, false, true};
 
 // All that bytes depend on.
 auto sizes(const ModelConfig& c) {
@@ -32,18 +33,26 @@ std::string shape(const ModelConfig& c) {
              ", ffn ", c.ffn);
 }
 
-// Ids mean the same tokens, and the longest sample has positions.
-void require_same_ids(const LoadedModel& policy, const ModelConfig& given, const Role& role,
+// Ids mean the same tokens.
+void require_same_ids(const ModelConfig& policy, const ModelConfig& given, const Role& role,
                       const std::string& path) {
-  const int64_t longest = policy.model().max_positions();
-  if (policy.config().vocab == given.vocab && given.max_position >= longest) return;
-  const std::string expected = str("vocab ", policy.config().vocab, " and at least ", longest,
-                                   " positions, engine.max_model_len");
-  throw Error(Code::kIncompatible, str("the ", role.name, " ", path, " is ", shape(given), " with ",
-                                       given.max_position, " positions, but the policy is ",
-                                       shape(policy.config()), ": expected ", expected))
+  if (policy.vocab == given.vocab) return;
+  throw Error(Code::kIncompatible, str("the ", role.name, " ", path, " has a vocabulary of ",
+                                       given.vocab, " ids, but the policy has ", policy.vocab))
       .with_key(role.key)
-      .with_expected(expected)
+      .with_expected(str(policy.vocab, " ids"))
+      .with_location(path);
+}
+
+void require_positions(int64_t longest, const ModelConfig& given, const Role& role,
+                       const std::string& path) {
+  if (given.max_position >= longest) return;
+  throw Error(Code::kIncompatible,
+              str("the ", role.name, " ", path, " has ", given.max_position,
+                  " positions, but a sample may have engine.max_model_len = ", longest, " tokens"))
+      .with_key(role.key)
+      .with_other_key("engine.max_model_len")
+      .with_expected(str("at least ", longest, " positions"))
       .with_location(path);
 }
 
@@ -75,7 +84,8 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
   const auto source = open_weight_source(runtime.fs(), path, role.head);
   require_own_head(*source, role);
   if (role.own_shape) {
-    require_same_ids(policy, source->config(), role, path);
+    require_same_ids(policy.config(), source->config(), role, path);
+    require_positions(policy.model().max_positions(), source->config(), role, path);
   } else {
     require_shape(policy.config(), source->config(), role, path);
   }
@@ -99,6 +109,10 @@ ModelConfig reward_config(const OptionSet& options, FileSystem& fs) {
 
 std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options) {
   return load(policy, options, kReward);
+}
+
+std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const OptionSet& options) {
+  return load(policy, options, kTeacher);
 }
 
 std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options) {

@@ -1,6 +1,6 @@
 // The models of a run beside the policy: the frozen reference of a KL term or of preferences, the
-// critic, and the model that scores. Invariant: reference and critic have the policy's shape, so that
-// the plan follows from its header; a reward model has its vocabulary.
+// critic, the model that scores, and the teacher. Invariant: reference and critic have the policy's
+// shape, so that the plan follows from its header; a reward model and a teacher have its vocabulary.
 #pragma once
 #include <memory>
 
@@ -23,5 +23,9 @@ ModelConfig reward_config(const OptionSet& options, FileSystem& fs);
 // Error(kIncompatible) for another vocabulary or too few positions. The caller holds the compute
 // lease.
 std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options);
+
+// model.teacher_path: Error(kIncompatible) for another vocabulary or too few positions. The caller
+// holds the compute lease.
+std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const OptionSet& options);
 
 }  // namespace rl

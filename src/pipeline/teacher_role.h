@@ -14,14 +14,10 @@
 
 namespace rl {
 
-// The header of model.teacher_path; nothing unless algo.objective is distill.
-std::optional<ModelConfig> teacher_config(const OptionSet& options, FileSystem& fs);
-
 class TeacherRole {
  public:
   // Null unless algo.objective is distill. workspace: plan.train_workspace_bytes, shared with the
-  // trainer. The caller holds the compute lease. Error(kIncompatible) for a teacher of another
-  // vocabulary or of too few positions.
+  // trainer. The errors of load_teacher. The caller holds the compute lease.
   static std::unique_ptr<TeacherRole> make(const LoadedModel& policy, const OptionSet& options,
                                            const MemoryPlan& plan, std::byte* workspace);
 

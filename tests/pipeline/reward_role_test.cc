@@ -215,12 +215,11 @@ TEST(RewardRole, WhatDoesNotFitIsNamed) {
       refused(Code::kUnsupported, {"model.reward_path=" + fixture_model("llama")});
   EXPECT_EQ(language.key, "model.reward_path");
   EXPECT_TRUE(contains(language.message, "language model"));
-  const Error shape =
+  const Error ids =
       refused(Code::kIncompatible, {"model.reward_path=" + fixture_model("llama_value")});
-  EXPECT_EQ(shape.key, "model.reward_path");
-  EXPECT_TRUE(contains(shape.message, "vocab 64, hidden 32"));
-  EXPECT_TRUE(contains(shape.message, "but the policy is llama with vocab 256"));
-  EXPECT_EQ(shape.expected, "vocab 256 and at least 32 positions, engine.max_model_len");
+  EXPECT_EQ(ids.key, "model.reward_path");
+  EXPECT_TRUE(contains(ids.message, "a vocabulary of 64 ids, but the policy has 256"));
+  EXPECT_EQ(ids.expected, "256 ids");
   const Error budget = refused(Code::kConflict, {"reward.forward_max_tokens_per_device=31"});
   EXPECT_EQ(budget.key, "reward.forward_max_tokens_per_device");
   EXPECT_EQ(budget.expected, "0, or at least 32");
