@@ -110,11 +110,13 @@ void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)>
   if (tensor.is_row_major()) return visit({data, tensor.num_elements(), size});
   const std::vector<int64_t>&shape = tensor.shape(), &strides = tensor.strides();
   const size_t last = shape.size() - 1;
+  // The stride of a single element is never taken: it may be any number.
+  const int64_t step = shape[last] > 1 ? strides[last] * size : size;
   std::vector<int64_t> index(last, 0);
   for (;;) {
     int64_t offset = 0;
     for (size_t i = 0; i < last; ++i) offset += index[i] * strides[i];
-    visit({data + offset * size, shape[last], strides[last] * size});
+    visit({data + offset * size, shape[last], step});
     size_t i = last;
     while (i > 0 && ++index[i - 1] == shape[i - 1]) index[--i] = 0;
     if (i == 0) return;

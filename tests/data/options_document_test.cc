@@ -395,7 +395,7 @@ void fuzz(const Format& format, const std::vector<std::string>& corpus) {
       ASSERT_FALSE(error.message.empty());
     }
   }
-  EXPECT_GT(read, rounds / 100) << format.name;
+  EXPECT_GT(read, rounds / 200) << format.name;
   EXPECT_LT(read, rounds) << format.name;
 }
 
