@@ -32,9 +32,15 @@ class ComputeCopy {
 
   // Takes the masters over. Nobody reads the copy meanwhile.
   void update(Matmul& matmul);
-  void set_version(uint64_t version) { version_.store(version, std::memory_order_release); }
+  // Before the copy is published. number: that of the model's releases so far.
+  void set_release(uint64_t version, uint64_t number) {
+    version_.store(version, std::memory_order_release);
+    release_.store(number, std::memory_order_release);
+  }
 
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // Tells contents apart also where a checkpoint that was loaded has the version of other weights.
+  uint64_t release() const { return release_.load(std::memory_order_acquire); }
   const PackedWeights& packed() const { return packed_; }
   // Gives the memory of the packed matrices back to the system until the next update().
   void drop_packed() { packed_.drop(); }
@@ -59,7 +65,7 @@ class ComputeCopy {
   Arena own_;
   WeightVectors vectors_;
   std::vector<Move> moves_;  // from the masters to the own vectors, in tasks
-  std::atomic<uint64_t> version_{0};
+  std::atomic<uint64_t> version_{0}, release_{0};
 };
 
 }  // namespace rl

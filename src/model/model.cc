@@ -97,7 +97,7 @@ void Model::repack() {
     trained_ = copies_[trained_ == copies_[0].get() ? 1 : 0].get();
   }
   trained_->update(matmul_);
-  packed_dropped_ = false;
+  packed_dropped_ = masters_moved_ = false;
   ++num_packings_;
 }
 
@@ -115,7 +115,7 @@ void Model::restore_packed() {
 }
 
 void Model::release_as(uint64_t version) {
-  trained_->set_version(version);
+  trained_->set_release(version, ++num_releases_);
   published_.store(trained_, std::memory_order_release);
 }
 

@@ -72,6 +72,9 @@ class Model {
   void publish_as(uint64_t version);
   // Packings of the masters so far: what was made of them before is stale when it has grown.
   uint64_t num_packings() const { return num_packings_; }
+  // The masters were changed and not packed since; whoever changes them says so.
+  void move_masters() { masters_moved_ = true; }
+  bool masters_moved() const { return masters_moved_; }
   // Gives the memory of the packed matrices back to the system; whoever computes next restores them
   // first. Not while anything computes.
   void drop_packed();
@@ -98,7 +101,8 @@ class Model {
   Arena master_;
   std::vector<std::unique_ptr<ComputeCopy>> copies_;
   bool packed_dropped_ = false;
-  uint64_t num_packings_ = 1;
+  bool masters_moved_ = false;
+  uint64_t num_packings_ = 1, num_releases_ = 0;
   std::vector<RopeTable> ropes_;  // of config_.rope, then of config_.local_rope
   ComputeCopy* trained_ = nullptr;
   std::atomic<const ComputeCopy*> published_{nullptr};

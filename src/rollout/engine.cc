@@ -77,7 +77,7 @@ bool Engine::Impl::step() {
   const int64_t start_ns = clock.now_ns();
   meter.begin_work(start_ns);
   weights = &model.published();
-  if (version != weights->version()) take_version();
+  if (release != weights->release()) take_version();
   const Schedule& schedule = scheduler.next();
   note_admitted(start_ns);
   ScopedSpan span(tracer, schedule.prefill_rows > 0 ? "engine.prefill" : "engine.decode",
@@ -100,6 +100,7 @@ void Engine::Impl::take_version() {
     scheduler.forget_computed();
   }
   version = weights->version();
+  release = weights->release();
 }
 
 void Engine::Impl::note_admitted(int64_t now_ns) {

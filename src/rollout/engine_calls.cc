@@ -60,7 +60,7 @@ int64_t Engine::num_unfinished() const {
 }
 
 int64_t Engine::cached_prefix(const Request& request) const {
-  if (impl_->version != impl_->model.published().version()) return 0;
+  if (impl_->release != impl_->model.published().release()) return 0;
   return impl_->blocks.cached_tokens(request.resume ? request.resume->ids : request.prompt);
 }
 

@@ -48,6 +48,7 @@ struct Engine::Impl {
         lanes(tracer, options.number) {
     RL_CHECK(workspace != nullptr);
     version = weights->version();
+    release = weights->release();
     choices.reserve(static_cast<size_t>(options.max_num_seqs));
     scales.reserve(static_cast<size_t>(head.max_rows));
   }
@@ -86,6 +87,7 @@ struct Engine::Impl {
   uint64_t next_number = 0;
   const ComputeCopy* weights;  // of the step under way, or of the last one
   uint64_t version = 0;        // that blocks were computed with
+  uint64_t release = 0;        // of the same weights
   BatchBuilder builder;
   Sampler sampler;
   const Tokenizer* tokenizer;

@@ -60,13 +60,13 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
   const double lr = learning_rate(options.schedule, optimizer_steps_);
   state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}), masters());
   ++optimizer_steps_;
-  forward_stale_ = unpublished_ = true;
+  model_.move_masters();
+  unpublished_ = true;
   return {true, norm, lr};
 }
 
 void Learner::stage() {
-  if (forward_stale_) model_.repack();
-  forward_stale_ = false;
+  if (model_.masters_moved()) model_.repack();
 }
 
 uint64_t Learner::publish() {
@@ -87,7 +87,7 @@ void Learner::loaded(const TrainerCounters& counters) {
   optimizer_steps_ = counters.optimizer_steps;
   skipped_steps_ = counters.skipped_steps;
   model_.publish_as(counters.weight_version);
-  forward_stale_ = unpublished_ = false;
+  unpublished_ = false;
 }
 
 void Learner::load_failed(bool moments_lost, const std::string& path) {

@@ -65,7 +65,6 @@ class Learner {
   PackedWeights packed_backward_;
   std::string lost_;  // not empty: the checkpoint whose reading left the moments in pieces
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
-  bool forward_stale_ = false;  // the model's packed matrices are older than the masters
   uint64_t backward_of_ = 0;    // Model::num_packings() of packed_backward_; 0: never packed
   bool unpublished_ = false;    // updates since the last publication
 };
