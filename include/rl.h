@@ -1607,7 +1607,7 @@ RL_API rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* u
  * while none of these runs. RL_TENSOR_COPY gives the values of one moment instead. */
 
 /* Flag of functions that give a tensor: the values are copied to memory that only the tensor has, in
- * row-major order, and may be written to. */
+ * row-major order, and may be written to. runtime.memory_budget_bytes does not count it. */
 #define RL_TENSOR_COPY UINT64_C(1)
 
 /* What memory a tensor lies in. */
@@ -1642,9 +1642,9 @@ RL_API void rl_tensor_release(rl_tensor* tensor);
 /* Takes a tensor of another library over, without a copy unless flags have RL_TENSOR_COPY. managed is
  * consumed, also on failure: its deleter, which may be NULL, is called exactly once, when nothing
  * reads the memory any more, on whatever thread ends it; with RL_TENSOR_COPY and after a failure
- * before the call returns. It may call every function. producer_stream may be NULL and has to be: the
- * values are in memory when the call begins, and a stream, which only other devices have, is
- * RL_UNSUPPORTED.
+ * before the call returns. It may call every function, inside a callback only callback-safe ones, and
+ * throws nothing. producer_stream may be NULL and has to be: the values are in memory when the call
+ * begins, and a stream, which only other devices have, is RL_UNSUPPORTED.
  *
  * RL_INCOMPATIBLE when the major version of DLPack is not 1; then nothing but the deleter is looked
  * at. RL_UNSUPPORTED names a device other than the CPU (1, 0), an element type other than fp32, bf16
@@ -1686,7 +1686,8 @@ RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t
  * RL_NOT_FOUND, RL_DUPLICATE (given twice), RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape),
  * RL_NON_FINITE, RL_CONFLICT (the values lie among the model's own weights). RL_BUSY while something
  * computes, requests of the model run or a pipeline runs on it; RL_FAILED_PRECONDITION while a training
- * step is not published (rl_trainer_publish). Thread: any. */
+ * step is not published (rl_trainer_publish). A frozen reference without a path of its own stays that of
+ * model.path, and an engine that sleeps holds packed forms again. Thread: any. */
 RL_API rl_status rl_model_set_weights(rl_model* model, const char* const* names,
                                       const size_t* name_lens, const rl_tensor* const* tensors,
                                       size_t num_weights, uint64_t* version, rl_error** err);

@@ -2,6 +2,7 @@
 #include "core/tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -112,7 +113,7 @@ void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)>
   const size_t last = shape.size() - 1;
   // The stride of a single element is never taken: it may be any number.
   const int64_t step = shape[last] > 1 ? strides[last] * size : size;
-  std::vector<int64_t> index(last, 0);
+  std::array<int64_t, kMostDimensions> index{};
   for (;;) {
     int64_t offset = 0;
     for (size_t i = 0; i < last; ++i) offset += index[i] * strides[i];

@@ -81,6 +81,7 @@ void Pipeline::start() {
   if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
   name_lanes(p.runtime.tracer(), p.plan.num_engines);
   p.recorder = recorder;
+  p.version = p.model->version();  // the host may have set weights since
   p.run_lease = std::move(run_lease);
   p.compute = std::move(compute);
   const auto give_back = [&] {

@@ -29,7 +29,8 @@ struct TrainerPart::Impl {
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<CriticRole> critic;    // null but with gae
   std::unique_ptr<TeacherRole> teacher;  // null but with distill
-  uint64_t steps = 0;                  // done
+  uint64_t steps = 0;                    // done
+  uint64_t trained_version = 0;          // after the last of them
 
   Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
 };
@@ -154,6 +155,7 @@ MetricList TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
   if (!waits) measured = train_locked(prepared.train);
   ++impl_->steps;
   impl_->preparation.finish(prepared, measured, *impl_->trainer);
+  impl_->trained_version = model_->model().trained_version();
   MetricList metrics = std::move(prepared.metrics);
   metrics.append(train_metrics(measured));
   return metrics;
@@ -219,16 +221,10 @@ TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
   Sample sample;
   sample.ids.assign(ids.begin(), ids.end());
   sample.prompt_tokens = 1;
-  const Model& model = model_->model();
-  const bool wide = model.compute_dtype() == Dtype::kF32;
-  const OwnedTensor made =
-      make_tensor(wide ? ElementType::kF32 : ElementType::kBf16,
-                  {static_cast<int64_t>(ids.size()), model.config().hidden});
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "hidden states");
   model_->restore_packed();
-  impl_->trainer->hidden(sample, {made.data, made.tensor->num_bytes()});
-  return made.tensor;
+  return impl_->trainer->hidden(sample);
 }
 
 uint64_t TrainerPart::publish() {
@@ -238,7 +234,7 @@ uint64_t TrainerPart::publish() {
 
 uint64_t TrainerPart::trained_version() const {
   const std::lock_guard lock(mutex_);
-  return model_->model().trained_version();
+  return impl_->trained_version;
 }
 
 uint64_t TrainerPart::optimizer_steps() const {

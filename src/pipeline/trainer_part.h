@@ -48,7 +48,7 @@ class TrainerPart {
   // The trained weights become those that engines read from their next step on, whatever runs;
   // returns their version. With one compute copy a step has done it already.
   uint64_t publish();
-  // The version that the trained weights have or will be published as.
+  // The version that the weights of the last step have or will be published as.
   uint64_t trained_version() const;
   uint64_t optimizer_steps() const;
   LoadedModel& model() { return *model_; }

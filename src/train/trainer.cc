@@ -1,7 +1,7 @@
 // Construction, the memory plan and the interface; the step itself is in training_step.cc.
 #include "train/trainer.h"
 
-#include <algorithm>
+#include <cstring>
 #include <tuple>
 
 #include "core/error.h"
@@ -129,14 +129,15 @@ void Trainer::scores(std::span<const Sample* const> samples, std::span<float> ou
       all, [&](int32_t item, float value) { out[static_cast<size_t>(item)] = value; });
 }
 
-void Trainer::hidden(const Sample& sample, std::span<std::byte> out) {
+TensorPtr Trainer::hidden(const Sample& sample) {
   const Model& model = impl_->model;
   SampleLimits limits = with_last_row(forward_limits(impl_->options, model, ForwardOf::kOwn));
   ++limits.max_sample;  // the longest may have it: what bounds a forward is its rows
   check_sequence(sample, limits);
-  const size_t row_bytes =
-      static_cast<size_t>(model.config().hidden) * dtype_bytes(model.compute_dtype());
-  RL_CHECK(out.size() == sample.ids.size() * row_bytes);
+  const bool wide = model.compute_dtype() == Dtype::kF32;
+  const auto rows = static_cast<int64_t>(sample.ids.size());
+  const OwnedTensor out = make_tensor(wide ? ElementType::kF32 : ElementType::kBf16,
+                                      {rows, model.config().hidden});
   impl_->learner.stage();
   const PackItem item = make_pack_item(sample, 0, WantedTokens::kLast);
   MicroBatch batch;
@@ -145,7 +146,8 @@ void Trainer::hidden(const Sample& sample, std::span<std::byte> out) {
   ScoringBuffers& scoring = impl_->workspace.scoring;
   RL_CHECK(batch.blocks() <= scoring.kv.num_blocks);
   forward(model, batch.batch(), scoring.kv, scoring.forward, nullptr);
-  std::copy_n(scoring.forward.hidden, out.size(), out.data());
+  std::memcpy(out.data, scoring.forward.hidden, out.tensor->num_bytes());
+  return out.tensor;
 }
 
 uint64_t Trainer::trained_version() const {

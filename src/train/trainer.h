@@ -21,6 +21,7 @@
 #include "algo/algo_arrays.h"
 #include "core/clock.h"
 #include "core/fs.h"
+#include "core/tensor.h"
 #include "core/trace.h"
 #include "data/sample.h"
 #include "model/model.h"
@@ -97,7 +98,7 @@ class Trainer {
   void scores(std::span<const Sample* const> samples, std::span<float> out);
   // What the last norm gives for every token of a sample under the trained weights: (T, C) of the
   // compute dtype, row t being what the head makes the log-probs of token t + 1 from.
-  void hidden(const Sample& sample, std::span<std::byte> out);
+  TensorPtr hidden(const Sample& sample);
   // The version that the trained weights have, or will have once published.
   uint64_t trained_version() const;
 

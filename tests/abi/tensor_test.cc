@@ -193,8 +193,6 @@ TEST_F(Tensors, SetWeightsAreThoseThatTheModelComputesWith) {
   EXPECT_EQ(difference, 0);
 }
 
-// The same weights reached by training and by setting train on to the same bits: what a trainer
-// packs for its backward pass follows the weights.
 // The weights that are set are neither those of the trainer's first step nor those of its last one: a
 // packed form that is older than they are shows.
 TEST_F(Tensors, TheStepAfterSettingWeightsIsThatOfThoseWeights) {
