@@ -235,6 +235,18 @@ TEST_F(Tensors, TheStepAfterSettingWeightsIsThatOfThoseWeights) {
   EXPECT_EQ(after_use, expected);
 }
 
+// The fixture's pipeline was made before they were set; without prompts it waits for a feed.
+TEST_F(Tensors, APipelineThatStartsHasTheVersionOfTheWeightsThatWereSet) {
+  uint64_t version = 0;
+  EXPECT_RL_OK(
+      rl_model_set_weights(host_.model, &kNorm, nullptr, &host_.tensor, 1, &version, &err));
+  EXPECT_RL_OK(rl_pipeline_start(host_.pipeline, &err));
+  rl_pipeline_stats stats;
+  rl_pipeline_stats_init(&stats, sizeof stats);
+  EXPECT_RL_OK(rl_pipeline_get_stats(host_.pipeline, &stats, &err));
+  EXPECT_EQ(stats.version, version);
+}
+
 TEST_F(Tensors, WeightsThatDoNotFitChangeNothing) {
   rl_tensor* const norm = weight(kNorm, RL_TENSOR_COPY);
   rl_tensor* const head = weight(kHead, RL_TENSOR_COPY);
