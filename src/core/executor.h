@@ -28,6 +28,18 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
+// Tasks begin to end.
+struct TaskShare {
+  int64_t begin, end;
+};
+// The tasks that a worker begins with: neighbours, the same ones in every run of so many tasks, so that what they read
+// and write stays near its core. Who ends early takes the last ones of others. More workers than tasks have no share.
+constexpr TaskShare task_share(int64_t count, int64_t worker, int64_t workers) {
+  const int64_t sharing = workers < count ? workers : count;
+  if (worker >= sharing) return {count, count};
+  return {count * worker / sharing, count * (worker + 1) / sharing};
+}
+
 class Executor {
  public:
   virtual ~Executor() = default;

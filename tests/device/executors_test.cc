@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -154,6 +155,64 @@ TEST_P(Executors, UseASecondWorkerExactlyWhenTheyHaveOne) {
     });
   }
   EXPECT_EQ(second.load(), executor_->num_threads() > 1);
+}
+
+// True once `ready` is; false after so long that nobody can be coming any more.
+template <typename Ready>
+bool wait_until(const Ready& ready) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!ready()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST_P(Executors, AWorkerBeginsWithItsShare) {
+  const int threads = executor_->num_threads();
+  const int64_t count = 3 * threads + 1;
+  std::vector<std::atomic<int64_t>> first(static_cast<size_t>(threads));
+  for (auto& f : first) f = -1;
+  std::atomic<int> begun{0}, late{0};
+  executor_->parallel_for(count, [&](int64_t task, int worker) {
+    if (first[static_cast<size_t>(worker)] >= 0) return;
+    first[static_cast<size_t>(worker)] = task;
+    ++begun;
+    if (!wait_until([&] { return begun == threads; })) ++late;
+  });
+  ASSERT_EQ(late.load(), 0);
+  for (int worker = 0; worker < threads; ++worker) {
+    EXPECT_EQ(first[static_cast<size_t>(worker)].load(), task_share(count, worker, threads).begin);
+  }
+}
+
+TEST_P(Executors, TasksOfAWorkerThatIsHeldUpAreTakenByOthers) {
+  if (executor_->num_threads() == 1) GTEST_SKIP() << "there is no other worker";
+  for (const int64_t held : {0, 9}) {
+    std::atomic<int64_t> others{0};
+    std::atomic<bool> late{false};
+    executor_->parallel_for(10, [&](int64_t task, int) {
+      if (task != held) ++others;
+      else if (!wait_until([&] { return others == 9; })) late = true;
+    });
+    EXPECT_FALSE(late) << "task " << held;
+  }
+}
+
+TEST(TaskShares, AreNeighboursAndTogetherEveryTaskOnce) {
+  for (const int64_t count : {0, 1, 2, 5, 64, 1000}) {
+    for (const int64_t workers : {1, 2, 3, 16, 100}) {
+      int64_t next = 0;
+      for (int64_t worker = 0; worker < workers; ++worker) {
+        const TaskShare share = task_share(count, worker, workers);
+        if (share.begin == share.end) continue;
+        EXPECT_EQ(share.begin, next);
+        EXPECT_LE(share.end - share.begin, count / workers + 1);
+        next = share.end;
+      }
+      EXPECT_EQ(next, count) << workers << " workers";
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Executors,

@@ -1,7 +1,5 @@
-// Core count and the TBB executor. Tasks are handed out by one shared counter: with tasks cut by
-// shape there are few of them, and a counter needs no splitting. A step is many short runs, and TBB
-// takes most of a microsecond to hand one over; so a helper that TBB gives lingers at the gate for
-// the next run before it goes back.
+// Core count and the TBB executor. A step is many short runs, and TBB takes most of a microsecond to
+// hand one over; so a helper that TBB gives lingers at the gate for the next run before it goes back.
 #include "device/cpu/executors.h"
 
 #include <sched.h>
@@ -48,7 +46,7 @@ class MaskSignals final : public tbb::task_scheduler_observer {
 
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(int threads) : threads_(threads), arena_(threads, 1), observer_(arena_) {
+  explicit TbbExecutor(int threads) : threads_(threads), ranges_(threads), arena_(threads, 1), observer_(arena_) {
     // Workers are started while every signal is blocked here, so they inherit the mask from their
     // first instruction.
     const ScopedSignalMask mask;
@@ -64,7 +62,7 @@ class TbbExecutor final : public Executor {
   // The caller is worker 0 and stays outside of the arena, whose first place is kept for it.
   void parallel_for(int64_t count, FunctionRef<void(int64_t, int)> task) override {
     const CallerGuard guard(busy_);
-    TaskRun run(count, task);
+    TaskRun run(count, task, ranges_);
     const int helpers = static_cast<int>(std::min<int64_t>(threads_, count)) - 1;
     if (helpers > 0) {
       gate_.open(run);
@@ -111,6 +109,7 @@ class TbbExecutor final : public Executor {
   }
 
   const int threads_;
+  std::vector<TaskRange> ranges_;  // of the run, one a worker
   tbb::task_arena arena_;
   MaskSignals observer_;
   tbb::task_group helpers_;

@@ -1,32 +1,72 @@
-// What both executors share: one run over tasks handed out by a counter, the guard against a second
-// caller, and signal masks. Invariant: after an exception the remaining tasks are skipped, never
-// half run.
+// What both executors share: one run over tasks, the guard against a second caller, and signal masks. Each worker has its
+// share of the tasks on a line of its own, so that taking one asks no other core; who has none left takes the last of
+// another's.
+// Invariant: after an exception the remaining tasks are skipped, never half run.
 #pragma once
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <span>
 
 #include "core/error.h"
 #include "core/executor.h"
 
 namespace rl {
 
+// What is left of a worker's share.
+class alignas(128) TaskRange {
+ public:
+  static constexpr int64_t kNone = -1;
+  static constexpr int64_t kMostTasks = int64_t{1} << 31;
+
+  void set(const TaskShare& share) { range_.store(pack(share), std::memory_order_relaxed); }
+  int64_t take_first() {
+    const TaskShare taken = take([](TaskShare left) { return TaskShare{left.begin + 1, left.end}; });
+    return taken.begin < taken.end ? taken.begin : kNone;
+  }
+  int64_t take_last() {
+    const TaskShare taken = take([](TaskShare left) { return TaskShare{left.begin, left.end - 1}; });
+    return taken.begin < taken.end ? taken.end - 1 : kNone;
+  }
+
+ private:
+  static uint64_t pack(const TaskShare& s) { return static_cast<uint64_t>(s.end) << 32 | static_cast<uint64_t>(s.begin); }
+  static TaskShare unpack(uint64_t word) {
+    return {static_cast<int64_t>(word & 0xffffffff), static_cast<int64_t>(word >> 32)};
+  }
+
+  // Makes what is left smaller; returns what it was. Ranges only shrink during a run, so a word never comes back.
+  template <typename Shrink>
+  TaskShare take(const Shrink& shrink) {
+    uint64_t word = range_.load(std::memory_order_relaxed);
+    TaskShare left = unpack(word);
+    while (left.begin < left.end &&
+           !range_.compare_exchange_weak(word, pack(shrink(left)), std::memory_order_relaxed)) {
+      left = unpack(word);
+    }
+    return left;
+  }
+
+  std::atomic<uint64_t> range_{0};
+};
+
 class TaskRun {
  public:
-  TaskRun(int64_t count, FunctionRef<void(int64_t, int)> task) : count_(count), task_(task) {}
+  // ranges: one for each worker that may take part, used by this run alone until it ends.
+  TaskRun(int64_t count, FunctionRef<void(int64_t, int)> task, std::span<TaskRange> ranges)
+      : task_(task), ranges_(ranges) {
+    RL_CHECK(count >= 0 && count < TaskRange::kMostTasks);
+    const int64_t workers = static_cast<int64_t>(ranges.size());
+    for (int64_t w = 0; w < workers; ++w) ranges_[w].set(task_share(count, w, workers));
+  }
 
   // Takes tasks until none is left. Called by every thread that takes part.
   void work(int worker) {
-    for (;;) {
-      const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
-      if (i >= count_) return;
-      try {
-        task_(i, worker);
-      } catch (...) {
-        keep(std::current_exception());
-        next_.store(count_, std::memory_order_relaxed);
-        return;
-      }
+    const auto workers = static_cast<int64_t>(ranges_.size());
+    for (int64_t i; (i = ranges_[worker].take_first()) != TaskRange::kNone;) run(i, worker);
+    for (int64_t next = worker + 1; next < worker + workers; ++next) {
+      TaskRange& other = ranges_[next % workers];
+      for (int64_t i; (i = other.take_last()) != TaskRange::kNone;) run(i, worker);
     }
   }
 
@@ -36,14 +76,22 @@ class TaskRun {
   }
 
  private:
+  void run(int64_t task, int worker) {
+    try {
+      task_(task, worker);
+    } catch (...) {
+      keep(std::current_exception());
+      for (TaskRange& range : ranges_) range.set({0, 0});
+    }
+  }
+
   void keep(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (error_ == nullptr) error_ = std::move(error);
   }
 
-  const int64_t count_;
   const FunctionRef<void(int64_t, int)> task_;
-  std::atomic<int64_t> next_{0};
+  const std::span<TaskRange> ranges_;
   std::mutex mutex_;
   std::exception_ptr error_;
 };

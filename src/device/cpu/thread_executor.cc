@@ -15,7 +15,7 @@ constexpr int kMaxThreads = 1024;
 
 class ThreadExecutor final : public Executor {
  public:
-  explicit ThreadExecutor(int threads) {
+  explicit ThreadExecutor(int threads) : ranges_(std::max(threads, 1)) {
     const ScopedSignalMask mask;
     try {
       for (int worker = 1; worker < threads; ++worker) {
@@ -32,7 +32,7 @@ class ThreadExecutor final : public Executor {
 
   void parallel_for(int64_t count, FunctionRef<void(int64_t, int)> task) override {
     const CallerGuard guard(busy_);
-    TaskRun run(count, task);
+    TaskRun run(count, task, ranges_);
     const bool shared = count > 1 && !threads_.empty();
     if (shared) open(run);
     run.work(0);
@@ -79,6 +79,7 @@ class ThreadExecutor final : public Executor {
     for (std::thread& thread : threads_) thread.join();
   }
 
+  std::vector<TaskRange> ranges_;  // of the run, one a worker
   WorkGate gate_;
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stopping_{false};
