@@ -24,8 +24,10 @@ int64_t gate_up_width(const ModelConfig& c) {
 
 PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(c.hidden, qkv, kWidth, t), plan_packed(q, c.hidden, kHiddenWidth, t),
-          plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t), plan_packed(c.ffn, c.hidden, kHiddenWidth, t),
+  return {plan_packed(c.hidden, qkv, kWidth, t, SliceCut::kColumns),
+          plan_packed(q, c.hidden, kHiddenWidth, t, SliceCut::kColumns),
+          plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t, SliceCut::kHalves),
+          plan_packed(c.ffn, c.hidden, kHiddenWidth, t, SliceCut::kColumns),
           plan_head(c, c.hidden, c.vocab, kVocabularyTile, t)};
 }
 

@@ -210,7 +210,7 @@ class Pass {
       return args.pool + (*blocks * heads + task % heads) * args.shape.kv_head_bytes();
     };
     executor_.parallel_for(calls * heads, [&](int64_t task, int worker) {
-      const int64_t call = task / heads, head = task % heads, next = task + executor_.num_threads();
+      const int64_t call = task / heads, head = task % heads, next = task + 1;
       float* scratch = b_.attention + worker * b_.attention_stride;
       AttentionArgs own = args;
       own.next = next < calls * heads ? first_block(next) : nullptr;

@@ -7,7 +7,8 @@
 // - Exactness (N1): with exact() true, an output element depends on its row of x and its column of W only; not on the
 //   number of rows, the row's place, the thread count or the epilogue. A self-check at construction measures it.
 // - Work is cut into tasks (row tile x column slice) by shape alone. Each task computes a dense fp32 tile in its
-//   worker's scratch and hands it to the epilogue, which stores it where and how the model wants.
+//   worker's scratch and hands it to the epilogue, which stores it where and how the model wants. Few rows have smaller
+//   tasks, pieces of a slice, where its epilogue allows them.
 // - Reduction order along K is oneDNN's for the one chosen implementation; weight gradients reduce over rows of the
 //   call in order, then add to what the gradient held.
 #pragma once
@@ -38,7 +39,8 @@ struct MatmulOutput {
   int64_t stride;
 };
 
-// How the n output columns of a packed matrix are cut; a pure function of n and the preferred width.
+// How the n output columns of a packed matrix are cut; a pure function of n, the preferred width and the unit that widths
+// are multiples of.
 struct ColumnSlices {
   int64_t n = 0;
   int64_t width = 0;
@@ -46,7 +48,11 @@ struct ColumnSlices {
   int64_t first(int64_t slice) const { return slice * width; }
   int64_t size(int64_t slice) const { return std::min(width, n - first(slice)); }
 };
-ColumnSlices cut_columns(int64_t n, int64_t preferred_width);
+ColumnSlices cut_columns(int64_t n, int64_t preferred_width, int64_t unit = 16);
+
+// What an epilogue can take of a slice instead of the whole: nothing less, any columns of it, or the same columns of its
+// two halves, side by side.
+enum class SliceCut { kNone, kColumns, kHalves };
 
 // Shape and packed size of one weight matrix; the bytes live in an arena of the caller.
 struct PackedShape {
@@ -54,10 +60,12 @@ struct PackedShape {
   ColumnSlices slices;
   std::vector<uint64_t> slice_offset;  // into the packed bytes, 64-byte aligned
   uint64_t bytes = 0;
+  SliceCut cut = SliceCut::kNone;
 };
 
 // The packed shape of a [k -> n] product: a pure question to oneDNN, nothing is allocated but descriptors.
-PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute);
+PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute,
+                        SliceCut cut = SliceCut::kNone);
 
 // A packed matrix bound to memory. Opaque device objects of each slice are made once, when it is packed first.
 class PackedMatrix {
@@ -72,6 +80,7 @@ class PackedMatrix {
 
  private:
   friend class Matmul;
+  friend class Pieces;
   struct Slices;
   PackedShape shape_;
   std::byte* data_ = nullptr;

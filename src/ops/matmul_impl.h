@@ -8,6 +8,7 @@
 
 #include "core/arena.h"
 #include "ops/matmul.h"
+#include "ops/matmul_pieces.h"
 #include "ops/onednn_handles.h"
 
 namespace rl {
@@ -55,17 +56,11 @@ struct Matmul::Impl {
     MatmulOutput out;  // without y: the worker's scratch
   };
   void run(const Product& product, MatmulEpilogue epilogue);
-  // Some rows against a column slice. `ahead` are the weights to ask for meanwhile.
-  struct SliceTask {
-    const PackedMatrix& w;
-    int64_t slice;
-    const std::byte* x;
-    int64_t rows;
-    const std::byte* ahead;
-    MatmulOutput out;
-  };
-  void run_slice(const SliceTask& task, int worker);
-  static const std::byte* weights_ahead(const PackedMatrix& w, int64_t slice, const PackedMatrix* next);
+  void run_pieces(const Product& product, MatmulEpilogue epilogue);
+  void few_rows(const Piece& piece, const std::byte* ahead, const Product& product, const MatmulOutput& out, int worker);
+  // Some rows of x against a column slice.
+  void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, const MatmulOutput& out,
+                 int worker);
   int64_t bucket(int64_t m) const;  // rows of the kernel that computes m
   int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
 

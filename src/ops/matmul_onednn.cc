@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "core/checked.h"
-#include "ops/few_rows.h"
 #include "ops/matmul_impl.h"
 
 namespace rl {
@@ -68,20 +67,20 @@ PackedMatrix::~PackedMatrix() = default;
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 
-ColumnSlices cut_columns(int64_t n, int64_t preferred_width) {
+ColumnSlices cut_columns(int64_t n, int64_t preferred_width, int64_t unit) {
   // Several slices come in pairs, so that two threads share a single row evenly.
   const int64_t fewest = std::max<int64_t>(1, (n + preferred_width - 1) / preferred_width);
   const int64_t count = fewest == 1 ? 1 : (fewest + 1) / 2 * 2;
   const int64_t even = count == 1 ? n : (n + count - 1) / count;
-  return {n, std::min(n, (even + 15) / 16 * 16)};
+  return {n, std::min(n, (even + unit - 1) / unit * unit)};
 }
 
-PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute) {
+PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute, SliceCut cut) {
   OwnedEngine engine;
   RL_DNNL(dnnl_engine_create(&engine.value, dnnl_cpu, 0));
   PackedShape shape;
   shape.k = k;
-  shape.slices = cut_columns(n, preferred_width);
+  shape.slices = cut_columns(n, preferred_width, cut == SliceCut::kHalves ? 2 * kFewRowsColumnBlock : 16);
   ArenaPlan plan;
   uint64_t full_bytes = 0;
   for (int64_t s = 0; s < shape.slices.count(); ++s) {
@@ -93,6 +92,7 @@ PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype com
     shape.slice_offset.push_back(plan.book("slice", full_bytes));
   }
   shape.bytes = plan.total_bytes();
+  shape.cut = cut;
   return shape;
 }
 
@@ -271,6 +271,7 @@ void Matmul::run_into(const MatmulOutput& out, const PackedMatrix& w, const void
 }
 
 void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
+  if (p.m <= kFewRows && p.w.few_rows_chunk_ != 0) return run_pieces(p, epilogue);
   const PackedShape& shape = p.w.shape_;
   const int64_t row_tile = max_tile(), tiles = (p.m + row_tile - 1) / row_tile;
   const int64_t slices = shape.slices.count();
@@ -280,37 +281,21 @@ void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
     // Neighbouring tasks share the row tile, so that x stays in the second-level cache.
     const int64_t row0 = task / slices * row_tile, rows = std::min(row_tile, p.m - row0);
     const int64_t slice = task % slices, col0 = shape.slices.first(slice), cols = shape.slices.size(slice);
-    // Workers take slices in order, so this one's next is probably as far away as there are workers.
-    const std::byte* ahead = weights_ahead(p.w, slice + executor.num_threads(), p.next);
     MatmulOutput out{tile(worker), cols};
     if (p.out.y) out = {p.out.y + row0 * p.out.stride + col0, p.out.stride};
-    run_slice({p.w, slice, static_cast<const std::byte*>(p.x) + row0 * row_bytes, rows, ahead, out}, worker);
+    run_slice(p.w, slice, static_cast<const std::byte*>(p.x) + row0 * row_bytes, rows, out, worker);
     epilogue({row0, rows, col0, cols, slice, out.y, out.stride, worker});
   });
 }
 
-// Where a slice of w begins; beyond its last, a slice of the matrix that comes next.
-const std::byte* Matmul::Impl::weights_ahead(const PackedMatrix& w, int64_t slice, const PackedMatrix* next) {
-  const int64_t count = w.shape_.slices.count();
-  if (slice < count) return w.data_ + w.shape_.slice_offset[slice];
-  if (next == nullptr) return w.data_;
-  return next->data_ + next->shape_.slice_offset[std::min(slice - count, next->shape_.slices.count() - 1)];
-}
-
-void Matmul::Impl::run_slice(const SliceTask& t, int worker) {
-  const PackedShape& shape = t.w.shape_;
-  const int64_t cols = shape.slices.size(t.slice);
-  if (t.rows <= kFewRows && t.w.few_rows_chunk_ != 0) {
-    return few_rows_product({reinterpret_cast<const bf16*>(t.x), t.rows, shape.k, t.w.few_rows_chunk_,
-                             t.w.data_ + shape.slice_offset[t.slice], cols, t.out.y, t.out.stride,
-                             reinterpret_cast<float*>(pad(worker)), t.ahead});
-  }
+void Matmul::Impl::run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows,
+                             const MatmulOutput& out, int worker) {
+  const int64_t k = w.shape_.k, cols = w.shape_.slices.size(slice);
   // oneDNN writes whole tiles, padding rows included.
   const float* dense = tile(worker);
-  execute(kernel({bucket(t.rows), shape.k, cols, shape.k, false}), worker, t.x,
-          t.w.slices_->memory[t.slice].value, tile(worker));
-  if (t.out.y == dense) return;
-  for (int64_t r = 0; r < t.rows; ++r) std::copy_n(dense + r * cols, cols, t.out.y + r * t.out.stride);
+  execute(kernel({bucket(rows), k, cols, k, false}), worker, x, w.slices_->memory[slice].value, tile(worker));
+  if (out.y == dense) return;
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(dense + r * cols, cols, out.y + r * out.stride);
 }
 
 void Matmul::accumulate_weight_grad(const WeightGrad& a) {

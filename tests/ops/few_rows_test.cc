@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "core/arena.h"
 #include "device/cpu/executors.h"
@@ -36,7 +38,7 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
   const Shape s = GetParam();
   const auto executor = make_thread_executor(2);
   Matmul matmul(*executor, Dtype::kBf16);
-  const PackedShape shape = plan_packed(s.k, s.n, s.width, Dtype::kBf16);
+  const PackedShape shape = plan_packed(s.k, s.n, s.width, Dtype::kBf16, SliceCut::kColumns);
   Arena arena("packed", shape.bytes);
   const auto weights = random_values(s.n * s.k, 1);
   PackedMatrix w;
@@ -51,6 +53,37 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
   for (const int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 31, 63, 64}) {
     const std::vector<float> few = product(matmul, w, x, m);
     EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << m << " rows";
+  }
+}
+
+// An epilogue that joins the halves of a slice gets the same columns of both, every column once.
+TEST(FewRowsPieces, HalvesOfASliceStandSideBySide) {
+  if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+  constexpr int64_t k = 96, m = 5;
+  const auto executor = make_thread_executor(3);
+  Matmul matmul(*executor, Dtype::kBf16);
+  for (const auto& [n, width, tiles_wanted] : {std::tuple<int64_t, int64_t, int>{1280, 512, 10}, {448, 224, 3}}) {
+    const PackedShape shape = plan_packed(k, n, width, Dtype::kBf16, SliceCut::kHalves);
+    Arena arena("packed", shape.bytes);
+    const auto weights = random_values(n * k, 3);
+    PackedMatrix w;
+    matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
+      return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
+    }, w);
+    const auto x = as_dtype(random_values(kFewRows * 2 * k, 4), Dtype::kBf16, Matmul::padded_rows(kFewRows * 2) * k);
+    const std::vector<float> want = product(matmul, w, x, kFewRows * 2);
+    std::vector<float> got(m * n, std::nanf(""));
+    std::atomic<int> tiles{0};
+    matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
+      ++tiles;
+      const int64_t slice0 = shape.slices.first(t.slice), half = shape.slices.size(t.slice) / 2;
+      const int64_t first = (t.col0 - slice0) / 2, width_each = t.cols / 2;
+      for (int64_t r = 0; r < t.rows; ++r)
+        for (int64_t c = 0; c < t.cols; ++c)
+          got[r * n + slice0 + c / width_each * half + first + c % width_each] = t.data[r * t.stride + c];
+    });
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << n << " columns";
+    EXPECT_EQ(tiles.load(), tiles_wanted);
   }
 }
 
