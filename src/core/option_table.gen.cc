@@ -1013,7 +1013,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, kChoices_engine_kv_dtype, 3, "",
      "Type that keys and values are rounded to where they are made, in rollout and training "
-     "alike, so that log-probs stay equal. Attention computes in fp32 from either.",
+     "alike, so that log-probs stay equal. Attention sums in fp32 from either; where the model "
+     "computes in bf16 too and the processor has bf16 dot products, it multiplies bf16 pairs.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "vLLM kv_cache_dtype"},
     {"engine.kv_watermark", OptionType::kF64, "0.01",

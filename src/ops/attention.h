@@ -6,12 +6,15 @@
 //
 // Contract
 // - Row i at position p attends keys first_key(p)..p of its own sequence: from 0, or the last `window` ones. Which keys
-//   these are follows from p and the window alone. Scores are q.k * scale: q is scaled in fp32, the dot product is one
-//   fused multiply-add chain over d = 0..D-1, so it does not depend on vector width.
+//   these are follows from p and the window alone. Scores are q.k * scale.
 // - Blocks are taken in order first_key(p)/P..p/P with one online-softmax update per block: running maximum, exp,
-//   running sum (lane accumulators over the block's keys), and the value sum as one chain over keys in order. A row's
-//   bits follow from its own keys alone, whatever rows share the call (N1). Keys of these blocks outside first_key(p)..p
-//   contribute exactly nothing.
+//   running sum (lane accumulators over the block's keys), and the value sum over keys in order.
+// - Where q, k and v are bf16 and has_pair_products(), both products are chains of bf16 pair products in fp32
+//   (pair_product.h), over d and over the block's keys; scores are scaled after, and the weights of values, not those of
+//   the running sum, are rounded to bf16. Elsewhere q is scaled first, and both are fused multiply-add chains in fp32, so
+//   they do not depend on vector width. Which of the two follows from the types and the machine alone.
+// - A row's bits follow from its own keys alone, whatever rows share the call (N1). Keys of its blocks outside
+//   first_key(p)..p contribute exactly nothing.
 // - A block that holds no key of a row leaves the row's running maximum, sum and values as they are, bit for bit: the
 //   rows of a call walk the blocks of all of them, and a row takes no part in the others' blocks. So the cut of a
 //   prefill into calls cannot change bits. A block that holds no key of any row is not read.

@@ -1,5 +1,5 @@
-// Attention on the CPU, over fp32 copies of one KV block that stay in the first-level cache. The products are those of
-// attention-inl.h; the backward is attention_backward_simd.cc.
+// Attention on the CPU: the running softmax over KV blocks. Its products are in attention_products-inl.h, the backward is
+// attention_backward_simd.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention_simd.cc"
 #include <hwy/foreach_target.h>
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/attention-inl.h"
+#include "ops/attention_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -35,8 +35,8 @@ HWY_INLINE float mask_and_max(float* s, const KeyRange& keys, int64_t block) {
 }
 
 // One online-softmax update of a pair whose maximum, this block's masked scores included, is new_max; turns scores into
-// weights, zero where they are masked.
-HWY_INLINE void softmax_block(float* s, int64_t block, float new_max, float& max, float& sum, float* out, int64_t dim) {
+// weights, zero where they are masked. Returns the share of what was summed before that is kept.
+HWY_INLINE float softmax_block(float* s, int64_t block, float new_max, float& max, float& sum) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto total = hn::Zero(d);
@@ -50,37 +50,25 @@ HWY_INLINE void softmax_block(float* s, int64_t block, float new_max, float& max
   const float block_sum = hn::GetLane(hn::SumOfLanes(d, total));
   if (new_max == max) {  // what was kept counts as before: exp(0) = 1
     sum += block_sum;
-    return;
+    return 1.0f;
   }
   const hn::CappedTag<float, 1> one;
   const float keep_old = hn::GetLane(hn::Exp(one, hn::Set(one, max - new_max)));
   sum = sum * keep_old + block_sum;
   max = new_max;
-  for (int64_t i = 0; i < dim; i += lanes)
-    hn::StoreU(hn::Mul(hn::LoadU(d, out + i), hn::Set(d, keep_old)), d, out + i);
+  return keep_old;
 }
 
-// Up to this many pairs, widening the block in registers beats a widened copy.
-constexpr int64_t kDirectPairs = 4;
-
-// The running softmax of the pairs of one call, block by block. T is the type of q and output, K that of keys and values.
-template <typename T, typename K>
+// The running softmax of the pairs of one call, block by block. T is the type of output.
+template <typename T, typename Products>
 class Attending {
  public:
   Attending(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
       : args_(args), shape_(args.shape), first_row_(first_row), kv_head_(kv_head),
-        pairs_(rows * args.shape.group()) {
-    const int64_t D = shape_.head_dim, P = shape_.block_size;
-    q_ = scratch;
-    out_ = q_ + pairs_ * D;
-    scores_ = out_ + pairs_ * D;
-    k_t_ = scores_ + pairs_ * P;
-    v_ = k_t_ + D * P;
-    max_ = v_ + P * D;
-    new_max_ = max_ + pairs_;
-    sum_ = new_max_ + pairs_;
-    gather_pairs(shape_, static_cast<const T*>(args.q), first_row, rows, kv_head, args.rule.scale, q_);
-    std::fill_n(out_, pairs_ * D, 0.0f);
+        pairs_(rows * args.shape.group()), out_(scratch), scores_(out_ + pairs_ * shape_.head_dim),
+        max_(scores_ + pairs_ * shape_.block_size), new_max_(max_ + pairs_), sum_(new_max_ + pairs_),
+        keep_(sum_ + pairs_), products_(args, first_row, rows, kv_head, keep_ + pairs_) {
+    std::fill_n(out_, pairs_ * shape_.head_dim, 0.0f);
     std::fill_n(max_, pairs_, -std::numeric_limits<float>::infinity());
     std::fill_n(sum_, pairs_, 0.0f);
   }
@@ -95,15 +83,19 @@ class Attending {
   // the position of a row of the call.
   template <typename Positions>
   void visit(int32_t id, int64_t start, int64_t written, const PairRange& pairs, const Positions& position_of) {
-    const int64_t D = shape_.head_dim, P = shape_.block_size;
-    const K* k_bits = reinterpret_cast<const K*>(block(id));
-    if (pairs.end - pairs.first > kDirectPairs) {
-      widen(k_bits, k_t_, D * P);
-      widen(k_bits + D * P, v_, written * D);
-      attend_block(k_t_, v_, start, written, pairs, position_of);
-    } else {
-      attend_block(k_bits, k_bits + D * P, start, written, pairs, position_of);
+    const int64_t P = shape_.block_size, first = pairs.first;
+    const uint64_t half = shape_.kv_head_bytes() / 2;
+    const BlockProduct product{block(id), written, pairs, {next_, half / Ahead::kLine},
+                               {next_ ? next_ + half : nullptr, half / Ahead::kLine}};
+    products_.scores(product, scores_ + first * P);
+    // In two passes, so that the reductions of one pair overlap with those of the next.
+    for (int64_t i = first; i < pairs.end; ++i) {
+      const KeyRange keys = keys_of_row(args_.rule, position_of(i / shape_.group()), start, P);
+      new_max_[i] = std::max(max_[i], mask_and_max(scores_ + i * P, keys, P));
     }
+    for (int64_t i = first; i < pairs.end; ++i)
+      keep_[i] = softmax_block(scores_ + i * P, P, new_max_[i], max_[i], sum_[i]);
+    products_.values(product, scores_ + first * P, keep_ + first, out_ + first * shape_.head_dim);
   }
 
   void finish() const {
@@ -119,38 +111,18 @@ class Attending {
   }
 
  private:
-  // Keys (D, P) and values (P, D) in the type in which they are read.
-  template <typename B, typename Positions>
-  void attend_block(const B* k_t, const B* v, int64_t start, int64_t written, const PairRange& pairs,
-                    const Positions& position_of) {
-    const int64_t D = shape_.head_dim, P = shape_.block_size, first = pairs.first, m = pairs.end - first;
-    const uint64_t half = shape_.kv_head_bytes() / 2;
-    float* scores = scores_ + first * P;
-    std::fill_n(scores, m * P, 0.0f);
-    multiply_accumulate<B>({q_ + first * D, D, 1, k_t, P, scores, P, m, D, P, {next_, half / Ahead::kLine}});
-    // In two passes, so that the reductions of one pair overlap with those of the next.
-    for (int64_t i = first; i < pairs.end; ++i) {
-      const KeyRange keys = keys_of_row(args_.rule, position_of(i / shape_.group()), start, P);
-      new_max_[i] = std::max(max_[i], mask_and_max(scores_ + i * P, keys, P));
-    }
-    for (int64_t i = first; i < pairs.end; ++i)
-      softmax_block(scores_ + i * P, P, new_max_[i], max_[i], sum_[i], out_ + i * D, D);
-    const std::byte* next_values = next_ ? next_ + half : nullptr;
-    multiply_accumulate<B>(
-        {scores, P, 1, v, D, out_ + first * D, D, m, written, D, {next_values, half / Ahead::kLine}});
-  }
-
   const AttentionArgs& args_;
   const AttentionShape& shape_;
-  int64_t first_row_, kv_head_, pairs_;
+  const int64_t first_row_, kv_head_, pairs_;
   const std::byte* next_ = nullptr;
-  float *q_, *out_, *scores_, *k_t_, *v_, *max_, *new_max_, *sum_;
+  float *out_, *scores_, *max_, *new_max_, *sum_, *keep_;
+  Products products_;
 };
 
-template <typename T, typename K>
+template <typename T, typename Products>
 void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
   const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1;
-  Attending<T, K> pass(a, rows.first_row, rows.rows, kv_head, scratch);
+  Attending<T, Products> pass(a, rows.first_row, rows.rows, kv_head, scratch);
   const auto position_of = [&](int64_t row) { return rows.first_position + row; };
   for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
     pass.ask_for(start + P <= last ? pass.block(rows.blocks[start / P + 1]) : a.next);
@@ -161,10 +133,10 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, 
 }
 
 // First the shared blocks with all rows, then each row's own.
-template <typename T, typename K>
+template <typename T, typename Products>
 void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
   const int64_t P = a.shape.block_size, group = a.shape.group(), count = static_cast<int64_t>(rows.rows.size());
-  Attending<T, K> pass(a, rows.first_row, count, kv_head, scratch);
+  Attending<T, Products> pass(a, rows.first_row, count, kv_head, scratch);
   const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
   for (int64_t b = 0; b < rows.shared_blocks; ++b) {
@@ -185,21 +157,24 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
   pass.finish();
 }
 
+// Calls use<type of q and out, products> for the types of a call.
+template <typename Use>
+void with_products(const AttentionShape& s, const Use& use) {
+  const bool wide_kv = s.kv_dtype == Dtype::kF32;
+  if (s.dtype == Dtype::kF32 && wide_kv) use.template operator()<float, WideProducts<float, float>>();
+  else if (s.dtype == Dtype::kF32) use.template operator()<float, WideProducts<float, bf16>>();
+  else if (wide_kv) use.template operator()<bf16, WideProducts<bf16, float>>();
+  else if (has_pair_products()) use.template operator()<bf16, PairProducts>();
+  else use.template operator()<bf16, WideProducts<bf16, bf16>>();
+}
+
 void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head,
                              float* scratch) {
-  const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
-  if (a.shape.dtype == Dtype::kF32 && wide_kv) attend_shared<float, float>(a, rows, kv_head, scratch);
-  else if (a.shape.dtype == Dtype::kF32) attend_shared<float, bf16>(a, rows, kv_head, scratch);
-  else if (wide_kv) attend_shared<bf16, float>(a, rows, kv_head, scratch);
-  else attend_shared<bf16, bf16>(a, rows, kv_head, scratch);
+  with_products(a.shape, [&]<typename T, typename P>() { attend_shared<T, P>(a, rows, kv_head, scratch); });
 }
 
 void attention_target(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
-  const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
-  if (a.shape.dtype == Dtype::kF32 && wide_kv) attend<float, float>(a, rows, kv_head, scratch);
-  else if (a.shape.dtype == Dtype::kF32) attend<float, bf16>(a, rows, kv_head, scratch);
-  else if (wide_kv) attend<bf16, float>(a, rows, kv_head, scratch);
-  else attend<bf16, bf16>(a, rows, kv_head, scratch);
+  with_products(a.shape, [&]<typename T, typename P>() { attend<T, P>(a, rows, kv_head, scratch); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -213,7 +188,9 @@ HWY_EXPORT(attention_shared_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s) {
   const int64_t pairs = kAttentionMaxRows * s.group();
-  return pairs * (2 * s.head_dim + s.block_size + 3) + 2 * s.head_dim * s.block_size;
+  const int64_t wide = pairs * s.head_dim + 2 * s.head_dim * s.block_size;  // WideProducts
+  const int64_t rounded = pairs * (s.head_dim + s.block_size) / 2;          // PairProducts
+  return pairs * (s.head_dim + s.block_size + 4) + std::max(wide, rounded);
 }
 void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_target)(args, rows, kv_head, scratch);
