@@ -69,8 +69,10 @@ static int print_answer(const rl_model* model, const rl_batch* batch, size_t ind
   for (i = 0; i < count; ++i) sum += view.logprobs[i];
   check(
       rl_model_decode(model, view.ids + view.num_prompt, count, RL_TEXT_SKIP_SPECIAL, &text, &err));
-  printf("answer %" PRIu32 ", %zu tokens, log-prob %.3f a token: %s\n", view.slot, count,
-         sum / (double)count, (const char*)rl_bytes_data(text));
+  printf("answer %" PRIu32 ", %zu tokens, log-prob %.3f a token: ", view.slot, count,
+         sum / (double)count);
+  fwrite(rl_bytes_data(text), 1, rl_bytes_size(text), stdout); /* any byte may be in it, 0 too */
+  putchar('\n');
   rl_bytes_release(text);
   return count > 0 && sum <= 0 && view.finish != RL_FINISH_ABORTED;
 }

@@ -317,7 +317,9 @@ func TestAnAbortedSampleGoesOnFromGo(t *testing.T) {
 	}
 	value[uint64](t)(cut.Submit(Request{Resume: sample}))
 	ok(t, cut.Run(context.Background()))
-	if has, wanted := finished(t, cut), finished(t, whole); !reflect.DeepEqual(has, wanted) {
-		t.Errorf("%v instead of %v", has, wanted)
+	// The sample that went on may have as many new tokens again.
+	has, wanted := finished(t, cut)[0], finished(t, whole)[0]
+	if len(has) < len(wanted) || !reflect.DeepEqual(has[:len(wanted)], wanted) {
+		t.Errorf("%v does not begin with %v", has, wanted)
 	}
 }
