@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/few_rows.h"
 
 namespace rl {
 namespace {
@@ -14,8 +15,8 @@ PackedShape plan_head(const ModelConfig& c, int64_t k, int64_t n, int64_t width,
 }
 constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
 constexpr int64_t kWideWidth = 512;  // of the widest product, whose slices are many
-constexpr int64_t kHiddenWidth = 320;  // of products into the hidden size: packed columns come in 64s, so few slices
-                                       // waste less
+constexpr int64_t kHiddenWidth = 320;  // of products into the hidden size
+constexpr SliceCut kBlocks{1, kFewRowsColumnBlock}, kPairsOfBlocks{2, 2 * kFewRowsColumnBlock};
 // Width of the gate and up slices, which are joined while packing.
 int64_t gate_up_width(const ModelConfig& c) {
   return std::clamp<int64_t>(Matmul::kMaxJoinedFloats / c.hidden / 64 * 64, 32, kWideWidth);
@@ -24,10 +25,10 @@ int64_t gate_up_width(const ModelConfig& c) {
 
 PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(c.hidden, qkv, kWidth, t, SliceCut::kColumns),
-          plan_packed(q, c.hidden, kHiddenWidth, t, SliceCut::kColumns),
-          plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t, SliceCut::kHalves),
-          plan_packed(c.ffn, c.hidden, kHiddenWidth, t, SliceCut::kColumns),
+  return {plan_packed(c.hidden, qkv, kWidth, t, {1, c.head_dim}),
+          plan_packed(q, c.hidden, kHiddenWidth, t, kBlocks),
+          plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t, kPairsOfBlocks),
+          plan_packed(c.ffn, c.hidden, kHiddenWidth, t, kBlocks),
           plan_head(c, c.hidden, c.vocab, kVocabularyTile, t)};
 }
 

@@ -1,6 +1,7 @@
 // The forward. One layer is: norm, q/k/v product, rope and KV write, attention, output product with residual, norm,
-// gate/up product with gated unit, down product with residual. Each product's epilogue finishes its tile in place; only
-// sandwich norms, which need whole rows, take a pass of their own before the residual.
+// gate/up product with gated unit, down product with residual. Each product's epilogue finishes its tile in place.
+// Sandwich norms, which need whole rows, take a pass of their own before the residual; a decoding row is turned and
+// written by the thread that attends it, whose cache then has its block.
 #include "model/transformer.h"
 
 #include <algorithm>
@@ -226,22 +227,45 @@ class Pass {
     });
   }
 
+  // Of rows whose product stands at qkv.
+  RopeKvArgs rope_args(int64_t l, const LayerPlaces& at, const HeadNorm& norms, int64_t row0, int64_t rows,
+                       const float* qkv) const {
+    return {kv_.shape.attention, qkv, weights_.layer(l).qkv_bias, config_.qk_norm ? &norms : nullptr,
+            b_.places + row0, &model_.rope(l), at.q + row0 * w_.q * item_, kv_.layer(l), rows};
+  }
+
+  // The q/k/v product with its rows turned and written as its tiles are made. The backward of normed heads needs the
+  // product itself too.
+  void project_and_write(int64_t l, const LayerPlaces& at) {
+    const PackedWeights::Layer& packed = weights_.packed().layer(l);
+    const HeadNorm norms = head_norm(config_, weights_.layer(l));
+    const auto write = [&](const MatmulTile& t) {
+      RopeKvArgs args = rope_args(l, at, norms, t.row0, t.rows, t.data);
+      args.first_head = t.col0 / config_.head_dim;
+      args.end_head = (t.col0 + t.cols) / config_.head_dim;
+      args.stride = t.stride;
+      rope_and_write_kv(args);
+    };
+    if (saved_ && config_.qk_norm) {
+      model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), write, &packed.o);
+    } else {
+      model_.matmul().run(packed.qkv, b_.normed, batch_.rows(), write, &packed.o);
+    }
+  }
+
   void attention_half(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
     norm(at.x_in, vectors.input_norm, b_.normed);
-    model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), &packed.o);
-    const HeadNorm norms = head_norm(config_, vectors);
-    const auto rope = [&](int64_t row0, int64_t rows, int64_t first_kv_head, int64_t end_kv_head) {
-      rope_and_write_kv({kv_.shape.attention, at.qkv + row0 * w_.qkv, vectors.qkv_bias,
-                         config_.qk_norm ? &norms : nullptr, b_.places + row0, &model_.rope(l),
-                         at.q + row0 * w_.q * item_, kv_.layer(l), rows, first_kv_head, end_kv_head});
-    };
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     if (only_newest_rows()) {
-      attend(args, [&](int64_t row0, int64_t rows, int64_t head) { rope(row0, rows, head, head + 1); });
+      model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), &packed.o);
+      const HeadNorm norms = head_norm(config_, vectors);
+      attend(args, [&](int64_t row0, int64_t rows, int64_t head) {
+        rope_and_write_kv(rope_args(l, at, norms, row0, rows, at.qkv + row0 * w_.qkv), head);
+      });
     } else {
-      for_rows([&](int64_t row0, int64_t rows, int) { rope(row0, rows, 0, config_.kv_heads); });
+      project_and_write(l, at);
       if (has_tails_) copy_tails(l);
       attend(args, [](int64_t, int64_t, int64_t) {});
     }

@@ -50,9 +50,12 @@ struct ColumnSlices {
 };
 ColumnSlices cut_columns(int64_t n, int64_t preferred_width, int64_t unit = 16);
 
-// What an epilogue can take of a slice instead of the whole: nothing less, any columns of it, or the same columns of its
-// two halves, side by side.
-enum class SliceCut { kNone, kColumns, kHalves };
+// What an epilogue can take of a slice: the whole (parts 0), any whole units of its columns (1), or the same columns of
+// its two halves, side by side (2). Slices are whole units wide.
+struct SliceCut {
+  int64_t parts = 0;
+  int64_t unit = 16;
+};
 
 // Shape and packed size of one weight matrix; the bytes live in an arena of the caller.
 struct PackedShape {
@@ -60,12 +63,12 @@ struct PackedShape {
   ColumnSlices slices;
   std::vector<uint64_t> slice_offset;  // into the packed bytes, 64-byte aligned
   uint64_t bytes = 0;
-  SliceCut cut = SliceCut::kNone;
+  SliceCut cut = {};
 };
 
 // The packed shape of a [k -> n] product: a pure question to oneDNN, nothing is allocated but descriptors.
 PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute,
-                        SliceCut cut = SliceCut::kNone);
+                        SliceCut cut = {});
 
 // A packed matrix bound to memory. Opaque device objects of each slice are made once, when it is packed first.
 class PackedMatrix {

@@ -19,7 +19,7 @@ void Matmul::Impl::run_pieces(const Product& p, MatmulEpilogue epilogue) {
   const Pieces pieces(p.w);
   const int64_t count = pieces.count();
   const int workers = executor.num_threads();
-  RL_CHECK(p.out.y == nullptr || p.w.shape_.cut != SliceCut::kHalves);
+  RL_CHECK(p.out.y == nullptr || p.w.shape_.cut.parts < 2);
   executor.parallel_for(count, [&](int64_t task, int worker) {
     const Piece piece = pieces.at(task);
     const bool ends_share = task + 1 == task_share(count, worker, workers).end || task + 1 == count;

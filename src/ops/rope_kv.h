@@ -27,7 +27,7 @@ struct RowPlace {
 
 struct RopeKvArgs {
   AttentionShape shape;
-  const float* qkv;        // (rows, (H + 2 KH) D) fp32
+  const float* qkv;        // (rows, heads of the range, D) fp32, rows `stride` floats apart
   const float* bias;       // ((H + 2 KH) D) or null; not together with norm
   const HeadNorm* norm;    // or null
   const RowPlace* places;  // (rows)
@@ -35,10 +35,13 @@ struct RopeKvArgs {
   void* q;                 // (rows, H, D) compute dtype
   std::byte* pool;         // this layer's blocks
   int64_t rows;
-  // Of these heads and the query heads that read them; a head does not depend on the others.
-  int64_t first_kv_head = 0, end_kv_head = shape.kv_heads;
+  // The range, counted over queries, keys and values of a row side by side. A head does not depend on the others.
+  int64_t first_head = 0, end_head = shape.heads + 2 * shape.kv_heads;
+  int64_t stride = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
 };
 void rope_and_write_kv(const RopeKvArgs& args);
+// The same for one key head of whole rows, with the queries that read it and its value.
+void rope_and_write_kv(const RopeKvArgs& args, int64_t kv_head);
 
 // The first `tokens` keys and values of a block, every kv head, written to another block of this layer.
 struct CopyKvArgs {

@@ -69,7 +69,7 @@ HWY_INLINE void write_element(float v, bf16* to) { *to = to_bf16(v); }
 void prepare_head(const RopeKvArgs& a, int64_t r, int64_t h, float* head) {
   const AttentionShape& s = a.shape;
   const int64_t D = s.head_dim, at = h * D;
-  const float* x = a.qkv + r * (s.heads + 2 * s.kv_heads) * D + at;
+  const float* x = a.qkv + r * a.stride + (h - a.first_head) * D;
   for_each_lane(D, [&](auto d, int64_t i) {
     const auto v = load(d, x + i);
     store(a.bias ? hn::Add(v, load(d, a.bias + at + i)) : v, d, head + i);
@@ -84,28 +84,24 @@ void prepare_head(const RopeKvArgs& a, int64_t r, int64_t h, float* head) {
   rotate(head, a.table->cos.data() + turn, a.table->sin.data() + turn, 1.0f, D / 2, head);
 }
 
-// One key head of a row with its queries and its value.
+// Head h of a row: into q, or into its block.
 template <typename T, typename K>
-void rope_kv_head(const RopeKvArgs& a, int64_t r, int64_t g) {
+void rope_kv_head(const RopeKvArgs& a, int64_t r, int64_t h) {
   const AttentionShape& s = a.shape;
   const int64_t D = s.head_dim, P = s.block_size, j = a.places[r].position % P;
   HWY_ALIGN float head[1024];
-  T* q = static_cast<T*>(a.q) + r * s.heads * D;
-  for (int64_t h = g * s.group(); h < (g + 1) * s.group(); ++h) {
-    prepare_head(a, r, h, head);
-    round_to_row(head, D, q + h * D);
-  }
+  prepare_head(a, r, h, head);
+  if (h < s.heads) return round_to_row(head, D, static_cast<T*>(a.q) + (r * s.heads + h) * D);
+  const int64_t g = (h - s.heads) % s.kv_heads;
   K* block = reinterpret_cast<K*>(a.pool + (a.places[r].block * s.kv_heads + g) * s.kv_head_bytes());
-  prepare_head(a, r, s.heads + g, head);
+  if (h >= s.heads + s.kv_heads) return round_to_row(head, D, block + D * P + j * D);
   for (int64_t i = 0; i < D; ++i) write_element(head[i], block + i * P + j);
-  prepare_head(a, r, s.heads + s.kv_heads + g, head);
-  round_to_row(head, D, block + D * P + j * D);
 }
 
 template <typename T, typename K>
 void rope_rows(const RopeKvArgs& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
-    for (int64_t g = a.first_kv_head; g < a.end_kv_head; ++g) rope_kv_head<T, K>(a, r, g);
+    for (int64_t h = a.first_head; h < a.end_head; ++h) rope_kv_head<T, K>(a, r, h);
   }
 }
 
@@ -143,6 +139,20 @@ HWY_EXPORT(rope_and_write_kv_target);
 HWY_EXPORT(rope_backward_target);
 
 void rope_and_write_kv(const RopeKvArgs& args) { HWY_DYNAMIC_DISPATCH(rope_and_write_kv_target)(args); }
+void rope_and_write_kv(const RopeKvArgs& args, int64_t kv_head) {
+  const AttentionShape& s = args.shape;
+  const int64_t key = s.heads + kv_head, value = key + s.kv_heads;
+  const auto heads = [&](int64_t first, int64_t end) {
+    RopeKvArgs own = args;
+    own.qkv += first * s.head_dim;
+    own.first_head = first;
+    own.end_head = end;
+    rope_and_write_kv(own);
+  };
+  heads(kv_head * s.group(), (kv_head + 1) * s.group());
+  heads(key, key + 1);
+  heads(value, value + 1);
+}
 void rope_backward(const RopeBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(rope_backward_target)(args); }
 
 void copy_kv(const CopyKvArgs& a) {

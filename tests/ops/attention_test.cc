@@ -125,6 +125,43 @@ TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
   }
 }
 
+TEST_P(Attention, HeadsInRangesAreThoseOfWholeRows) {
+  const int64_t D = shape_.head_dim, heads = shape_.heads + 2 * shape_.kv_heads;
+  const auto keys_and_values = [&] {
+    std::vector<double> all;
+    for (int64_t p = 0; p < length_; ++p)
+      for (int64_t g = 0; g < shape_.kv_heads; ++g)
+        for (int64_t i = 0; i < D; ++i) all.insert(all.end(), {key(g, p, i), value(g, p, i)});
+    return all;
+  };
+  const auto q = q_;
+  const std::vector<double> kv = keys_and_values();
+  const auto clear = [&] {
+    std::fill(q_.begin(), q_.end(), std::byte{0});
+    std::fill(pool_.begin(), pool_.end(), std::byte{0});
+  };
+  const RopeKvArgs rows{shape_,  qkv_.data(), nullptr,      nullptr, places_.data(),
+                        &table_, q_.data(),   pool_.data(), length_};
+  clear();
+  for (const auto& [first, end] : {std::pair<int64_t, int64_t>{0, 3}, {3, 6}, {6, heads}}) {
+    std::vector<float> tile(length_ * (end - first) * D);
+    for (int64_t p = 0; p < length_; ++p)
+      std::copy_n(&qkv_[p * width_ + first * D], (end - first) * D, &tile[p * (end - first) * D]);
+    RopeKvArgs part = rows;
+    part.qkv = tile.data();
+    part.first_head = first;
+    part.end_head = end;
+    part.stride = (end - first) * D;
+    rope_and_write_kv(part);
+  }
+  EXPECT_EQ(q_, q);
+  EXPECT_EQ(keys_and_values(), kv);
+  clear();
+  for (int64_t g = 0; g < shape_.kv_heads; ++g) rope_and_write_kv(rows, g);
+  EXPECT_EQ(q_, q);
+  EXPECT_EQ(keys_and_values(), kv);
+}
+
 TEST_P(Attention, CopiedKeysAndValuesStandWhereTheyStood) {
   const int64_t last = length_ - 1, begin = last / shape_.block_size * shape_.block_size;
   const int32_t from = blocks_.back();

@@ -38,7 +38,7 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
   const Shape s = GetParam();
   const auto executor = make_thread_executor(2);
   Matmul matmul(*executor, Dtype::kBf16);
-  const PackedShape shape = plan_packed(s.k, s.n, s.width, Dtype::kBf16, SliceCut::kColumns);
+  const PackedShape shape = plan_packed(s.k, s.n, s.width, Dtype::kBf16, {1});
   Arena arena("packed", shape.bytes);
   const auto weights = random_values(s.n * s.k, 1);
   PackedMatrix w;
@@ -63,7 +63,7 @@ TEST(FewRowsPieces, HalvesOfASliceStandSideBySide) {
   const auto executor = make_thread_executor(3);
   Matmul matmul(*executor, Dtype::kBf16);
   for (const auto& [n, width, tiles_wanted] : {std::tuple<int64_t, int64_t, int>{1280, 512, 10}, {448, 224, 3}}) {
-    const PackedShape shape = plan_packed(k, n, width, Dtype::kBf16, SliceCut::kHalves);
+    const PackedShape shape = plan_packed(k, n, width, Dtype::kBf16, {2, 128});
     Arena arena("packed", shape.bytes);
     const auto weights = random_values(n * k, 3);
     PackedMatrix w;
