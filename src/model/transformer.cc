@@ -192,8 +192,16 @@ class Pass {
     return saved_ == nullptr && batch_.rows() == static_cast<int64_t>(batch_.sequences.size());
   }
 
-  // A task is one key head of one call; calls on shared blocks are the longest and go first. `before` is done ahead of a
-  // call for its rows and key head.
+  // Key heads of a task: all that may go together where the calls are enough for every thread; one where more tasks share
+  // the work better. No bit depends on it.
+  int64_t heads_of_task(int64_t calls, int64_t shared_calls) const {
+    constexpr int64_t kCallsOfThread = 4;
+    const bool enough = shared_calls == 0 && calls >= kCallsOfThread * executor_.num_threads();
+    return enough && only_newest_rows() ? std::min(config_.kv_heads, most_kv_heads_together(1)) : 1;
+  }
+
+  // A task is some key heads of one call; calls on shared blocks are the longest and go first. `before` is done ahead of
+  // a call for its rows and each key head.
   void attend(const AttentionArgs& args, FunctionRef<void(int64_t row0, int64_t rows, int64_t kv_head)> before) {
     const AttentionWork& work = b_.work;
     const bool windowed = args.rule.window > 0;
@@ -201,28 +209,30 @@ class Pass {
     const int64_t heads = config_.kv_heads;
     const int64_t together = windowed ? 0 : static_cast<int64_t>(work.together().size());
     const int64_t calls = together + static_cast<int64_t>(alone.size());
+    const int64_t each = heads_of_task(calls, together), groups = (heads + each - 1) / each, tasks = calls * groups;
     const auto first_block = [&](int64_t task) {
-      const int64_t call = task / heads;
+      const int64_t call = task / groups;
       const int32_t* blocks = call < together ? work.together()[call].rows.front().blocks : nullptr;
       if (!blocks) {
         const AttentionRows& rows = alone[call - together];
         blocks = rows.blocks + args.rule.first_key(rows.first_position) / args.shape.block_size;
       }
-      return args.pool + (*blocks * heads + task % heads) * args.shape.kv_head_bytes();
+      return args.pool + (*blocks * heads + task % groups * each) * args.shape.kv_head_bytes();
     };
-    executor_.parallel_for(calls * heads, [&](int64_t task, int worker) {
-      const int64_t call = task / heads, head = task % heads, next = task + 1;
+    executor_.parallel_for(tasks, [&](int64_t task, int worker) {
+      const int64_t call = task / groups, head = task % groups * each;
       float* scratch = b_.attention + worker * b_.attention_stride;
       AttentionArgs own = args;
-      own.next = next < calls * heads ? first_block(next) : nullptr;
+      own.next = task + 1 < tasks ? first_block(task + 1) : nullptr;
       if (call < together) {
         const SharedAttentionRows& rows = work.together()[call];
         before(rows.first_row, static_cast<int64_t>(rows.rows.size()), head);
         attention_shared(own, rows, head, scratch);
       } else {
         const AttentionRows& rows = alone[call - together];
-        before(rows.first_row, rows.rows, head);
-        attention(own, rows, head, scratch);
+        const KvHeads range{head, std::min(heads, head + each)};
+        for (int64_t h = range.first; h < range.end; ++h) before(rows.first_row, rows.rows, h);
+        attention(own, rows, range, scratch);
       }
     });
   }

@@ -72,7 +72,13 @@ struct AttentionArgs {
 int64_t attention_scratch_floats(const AttentionShape& shape);
 int64_t attention_backward_scratch_floats(const AttentionShape& shape, int64_t max_rows);
 
-void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch);
+// Key heads of a call, with the query heads that read them; a head does not depend on the others. Several of few rows may
+// go together: as many as have the scratch of one of kAttentionMaxRows rows.
+struct KvHeads {
+  int64_t first, end;
+};
+constexpr int64_t most_kv_heads_together(int64_t rows) { return kAttentionMaxRows / rows; }
+void attention(const AttentionArgs& args, const AttentionRows& rows, const KvHeads& heads, float* scratch);
 
 // The newest row of a sequence.
 struct SharedRow {

@@ -9,8 +9,23 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "core/error.h"
 #include "ops/attention_products-inl.h"
+
+#ifndef RL_OPS_ATTENTION_SCRATCH_
+#define RL_OPS_ATTENTION_SCRATCH_
+namespace rl {
+// Of one kv head of a call, a multiple of a line.
+inline int64_t scratch_floats(const AttentionShape& s, int64_t rows) {
+  const int64_t pairs = rows * s.group();
+  const int64_t wide = pairs * s.head_dim + 2 * s.head_dim * s.block_size;  // WideProducts
+  const int64_t rounded = pairs * (s.head_dim + s.block_size) / 2;          // PairProducts
+  return (pairs * (s.head_dim + s.block_size + 4) + std::max(wide, rounded) + 15) / 16 * 16;
+}
+}  // namespace rl
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -119,17 +134,25 @@ class Attending {
   Products products_;
 };
 
+// The heads of a range take turns block by block: they stand side by side in a block, so memory is read in runs.
 template <typename T, typename Products>
-void attend(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
-  const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1;
-  Attending<T, Products> pass(a, rows.first_row, rows.rows, kv_head, scratch);
+void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
+  const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1, count = heads.end - heads.first;
+  RL_CHECK(count >= 1 && count <= most_kv_heads_together(rows.rows));
+  const int64_t stride = scratch_floats(a.shape, rows.rows);
+  std::optional<Attending<T, Products>> passes[kAttentionMaxRows];
+  for (int64_t i = 0; i < count; ++i)
+    passes[i].emplace(a, rows.first_row, rows.rows, heads.first + i, scratch + i * stride);
   const auto position_of = [&](int64_t row) { return rows.first_position + row; };
   for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
-    pass.ask_for(start + P <= last ? pass.block(rows.blocks[start / P + 1]) : a.next);
-    pass.visit(rows.blocks[start / P], start, std::min(P, last + 1 - start),
-               pairs_of_block(a.rule, a.shape, rows, start), position_of);
+    const std::byte* next = start + P <= last ? passes[0]->block(rows.blocks[start / P + 1]) : a.next;
+    for (int64_t i = 0; i < count; ++i) {
+      passes[i]->ask_for(i + 1 < count ? passes[i + 1]->block(rows.blocks[start / P]) : next);
+      passes[i]->visit(rows.blocks[start / P], start, std::min(P, last + 1 - start),
+                       pairs_of_block(a.rule, a.shape, rows, start), position_of);
+    }
   }
-  pass.finish();
+  for (int64_t i = 0; i < count; ++i) passes[i]->finish();
 }
 
 // First the shared blocks with all rows, then each row's own.
@@ -173,8 +196,8 @@ void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& 
   with_products(a.shape, [&]<typename T, typename P>() { attend_shared<T, P>(a, rows, kv_head, scratch); });
 }
 
-void attention_target(const AttentionArgs& a, const AttentionRows& rows, int64_t kv_head, float* scratch) {
-  with_products(a.shape, [&]<typename T, typename P>() { attend<T, P>(a, rows, kv_head, scratch); });
+void attention_target(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
+  with_products(a.shape, [&]<typename T, typename P>() { attend<T, P>(a, rows, heads, scratch); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -187,13 +210,13 @@ HWY_EXPORT(attention_target);
 HWY_EXPORT(attention_shared_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s) {
-  const int64_t pairs = kAttentionMaxRows * s.group();
-  const int64_t wide = pairs * s.head_dim + 2 * s.head_dim * s.block_size;  // WideProducts
-  const int64_t rounded = pairs * (s.head_dim + s.block_size) / 2;          // PairProducts
-  return pairs * (s.head_dim + s.block_size + 4) + std::max(wide, rounded);
+  int64_t most = 0;
+  for (int64_t rows = 1; rows <= kAttentionMaxRows; ++rows)
+    most = std::max(most, std::min(s.kv_heads, most_kv_heads_together(rows)) * scratch_floats(s, rows));
+  return most;
 }
-void attention(const AttentionArgs& args, const AttentionRows& rows, int64_t kv_head, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(attention_target)(args, rows, kv_head, scratch);
+void attention(const AttentionArgs& args, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention_target)(args, rows, heads, scratch);
 }
 void attention_shared(const AttentionArgs& args, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_shared_target)(args, rows, kv_head, scratch);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "ops/pair_product.h"
 #include "ops/rope_kv.h"
@@ -78,7 +79,7 @@ class Attention : public ::testing::TestWithParam<Case> {
     for (int64_t p = 0; p < length_; p += chunk)
       for (int64_t g = 0; g < shape_.kv_heads; ++g)
         attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()},
-                  {p, std::min(chunk, length_ - p), p, blocks_.data()}, g, scratch.data());
+                  {p, std::min(chunk, length_ - p), p, blocks_.data()}, {g, g + 1}, scratch.data());
   }
 
   // Gradients of all rows: the first `prefix` rows as one sequence, the others as another that follows it.
@@ -238,6 +239,21 @@ TEST_P(Attention, RowsHaveTheSameBitsInEveryChunking) {
   }
 }
 
+TEST_P(Attention, HeadsTogetherHaveTheBitsOfEachAlone) {
+  for (const int64_t chunk : {1, 5}) {
+    attend(chunk);
+    const auto out = std::exchange(out_, std::vector<std::byte>(out_.size()));
+    const auto lse = std::exchange(lse_, std::vector<float>(lse_.size()));
+    std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
+    ASSERT_LE(shape_.kv_heads, most_kv_heads_together(chunk));
+    for (int64_t p = 0; p < length_; p += chunk)
+      attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()},
+                {p, std::min(chunk, length_ - p), p, blocks_.data()}, {0, shape_.kv_heads}, scratch.data());
+    EXPECT_EQ(out_, out) << "chunk " << chunk;
+    EXPECT_EQ(std::memcmp(lse_.data(), lse.data(), lse.size() * sizeof(float)), 0);
+  }
+}
+
 TEST_P(Attention, BlocksOutsideEveryWindowAreNotRead) {
   const int64_t P = shape_.block_size, last = length_ - 1, first_block = rule_.first_key(last) / P;
   attend(1);
@@ -248,7 +264,7 @@ TEST_P(Attention, BlocksOutsideEveryWindowAreNotRead) {
   }
   std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
   for (int64_t g = 0; g < shape_.kv_heads; ++g)
-    attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()}, {last, 1, last, blocks_.data()}, g,
+    attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()}, {last, 1, last, blocks_.data()}, {g, g + 1},
               scratch.data());
   EXPECT_EQ(out_, out);
 }
