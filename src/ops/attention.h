@@ -78,6 +78,8 @@ struct KvHeads {
   int64_t first, end;
 };
 constexpr int64_t most_kv_heads_together(int64_t rows) { return kAttentionMaxRows / rows; }
+// Of attention_scratch_floats(shape), what one head of a call of so many rows takes: a multiple of a line.
+int64_t attention_scratch_floats(const AttentionShape& shape, int64_t rows);
 void attention(const AttentionArgs& args, const AttentionRows& rows, const KvHeads& heads, float* scratch);
 
 // The newest row of a sequence.

@@ -14,19 +14,6 @@
 #include "core/error.h"
 #include "ops/attention_products-inl.h"
 
-#ifndef RL_OPS_ATTENTION_SCRATCH_
-#define RL_OPS_ATTENTION_SCRATCH_
-namespace rl {
-// Of one kv head of a call, a multiple of a line.
-inline int64_t scratch_floats(const AttentionShape& s, int64_t rows) {
-  const int64_t pairs = rows * s.group();
-  const int64_t wide = pairs * s.head_dim + 2 * s.head_dim * s.block_size;  // WideProducts
-  const int64_t rounded = pairs * (s.head_dim + s.block_size) / 2;          // PairProducts
-  return (pairs * (s.head_dim + s.block_size + 4) + std::max(wide, rounded) + 15) / 16 * 16;
-}
-}  // namespace rl
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
@@ -139,7 +126,7 @@ template <typename T, typename Products>
 void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
   const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1, count = heads.end - heads.first;
   RL_CHECK(count >= 1 && count <= most_kv_heads_together(rows.rows));
-  const int64_t stride = scratch_floats(a.shape, rows.rows);
+  const int64_t stride = attention_scratch_floats(a.shape, rows.rows);
   std::optional<Attending<T, Products>> passes[kAttentionMaxRows];
   for (int64_t i = 0; i < count; ++i)
     passes[i].emplace(a, rows.first_row, rows.rows, heads.first + i, scratch + i * stride);
@@ -209,10 +196,16 @@ namespace rl {
 HWY_EXPORT(attention_target);
 HWY_EXPORT(attention_shared_target);
 
+int64_t attention_scratch_floats(const AttentionShape& s, int64_t rows) {
+  const int64_t pairs = rows * s.group();
+  const int64_t wide = pairs * s.head_dim + 2 * s.head_dim * s.block_size;  // WideProducts
+  const int64_t rounded = pairs * (s.head_dim + s.block_size) / 2;          // PairProducts
+  return (pairs * (s.head_dim + s.block_size + 4) + std::max(wide, rounded) + 15) / 16 * 16;
+}
 int64_t attention_scratch_floats(const AttentionShape& s) {
   int64_t most = 0;
   for (int64_t rows = 1; rows <= kAttentionMaxRows; ++rows)
-    most = std::max(most, std::min(s.kv_heads, most_kv_heads_together(rows)) * scratch_floats(s, rows));
+    most = std::max(most, std::min(s.kv_heads, most_kv_heads_together(rows)) * attention_scratch_floats(s, rows));
   return most;
 }
 void attention(const AttentionArgs& args, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
