@@ -25,7 +25,7 @@ int64_t gate_up_width(const ModelConfig& c) {
 
 PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(c.hidden, qkv, kWidth, t, {1, c.head_dim}),
+  return {plan_packed(c.hidden, qkv, kWidth, t, {1, c.head_dim}),  // the epilogue turns whole heads
           plan_packed(q, c.hidden, kHiddenWidth, t, kBlocks),
           plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t, kPairsOfBlocks),
           plan_packed(c.ffn, c.hidden, kHiddenWidth, t, kBlocks),

@@ -57,7 +57,9 @@ struct Matmul::Impl {
   };
   void run(const Product& product, MatmulEpilogue epilogue);
   void run_pieces(const Product& product, MatmulEpilogue epilogue);
-  void few_rows(const Piece& piece, const std::byte* ahead, const Product& product, const MatmulOutput& out, int worker);
+  // One piece of p.w. `ahead` are the weights to ask for meanwhile.
+  void run_piece(const Pieces& pieces, const Piece& piece, const std::byte* ahead, const Product& p,
+                 const MatmulOutput& out, int worker);
   // Some rows of x against a column slice.
   void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, const MatmulOutput& out,
                  int worker);

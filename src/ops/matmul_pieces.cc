@@ -28,14 +28,13 @@ void Matmul::Impl::run_pieces(const Product& p, MatmulEpilogue epilogue) {
                                          : pieces.weights(piece, 0);
     MatmulOutput out{tile(worker), piece.cols};
     if (p.out.y) out = {p.out.y + piece.col0, p.out.stride};
-    few_rows(piece, ahead, p, out, worker);
+    run_piece(pieces, piece, ahead, p, out, worker);
     epilogue({0, p.m, piece.col0, piece.cols, piece.slice, out.y, out.stride, worker});
   });
 }
 
-void Matmul::Impl::few_rows(const Piece& piece, const std::byte* ahead, const Product& p, const MatmulOutput& out,
-                            int worker) {
-  const Pieces pieces(p.w);
+void Matmul::Impl::run_piece(const Pieces& pieces, const Piece& piece, const std::byte* ahead, const Product& p,
+                             const MatmulOutput& out, int worker) {
   for (int64_t part = 0; part < piece.parts; ++part) {
     const std::byte* next = part + 1 < piece.parts ? pieces.weights(piece, part + 1) : ahead;
     few_rows_product({static_cast<const bf16*>(p.x), p.m, p.w.shape_.k, p.w.few_rows_chunk_,

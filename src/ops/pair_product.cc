@@ -1,5 +1,5 @@
-// A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved as they are read: within 128-bit lanes,
-// which is one instruction a vector, so that columns stand in another order until the tile is stored.
+// A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved as they are read, within
+// 128-bit lanes, which is one instruction a vector: columns stand in another order until the tile is stored.
 #include "ops/pair_product.h"
 
 #include <algorithm>
@@ -53,7 +53,8 @@ inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16*
 }
 
 inline __attribute__((always_inline)) void in_order(__m512 (&sums)[2]) {
-  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   const __m512d low = _mm512_castps_pd(sums[0]), high = _mm512_castps_pd(sums[1]);
   sums[0] = _mm512_castpd_ps(_mm512_permutex2var_pd(low, first, high));
   sums[1] = _mm512_castpd_ps(_mm512_permutex2var_pd(low, second, high));
@@ -127,7 +128,8 @@ void run_tile(int64_t rows, const Tile& t) {
 template <int G, int V>
 void run_columns(const PairProduct& p, int64_t col0) {
   for (int64_t row = 0; row < p.rows;) {
-    const int64_t left = p.rows - row, rows = G * V <= 2 && left >= kTallTileRows ? kTallTileRows : std::min(kTileRows, left);
+    const int64_t left = p.rows - row;
+    const int64_t rows = G * V <= 2 && left >= kTallTileRows ? kTallTileRows : std::min(kTileRows, left);
     const std::byte* ahead = row == 0 && col0 == 0 ? p.ahead : nullptr;
     run_tile<G, V>(rows, {p, p.a + row * p.lda, p.b + col0, p.c + row * p.cols + col0,
                           p.keep ? p.keep + row : nullptr, ahead});
