@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -72,6 +73,18 @@ double timed_threads(int threads, const std::function<void(int)>& body) {
 
 // ---- Memory read ----
 
+// Bytes to go through before any of them is read again, so that no cache still has it.
+uint64_t uncached_bytes() {
+  constexpr uint64_t kLeast = uint64_t{1} << 30, kCaches = 4;
+  const int64_t last_cache = sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where the system does not know
+  return std::max(kLeast, kCaches * static_cast<uint64_t>(std::max<int64_t>(0, last_cache)));
+}
+
+struct ReadRange {
+  const char* data;
+  uint64_t bytes;
+};
+
 class ReadBuffer {
  public:
   ReadBuffer(uint64_t bytes, int threads) : bytes_(bytes) {
@@ -87,8 +100,9 @@ class ReadBuffer {
   }
   ~ReadBuffer() { munmap(data_, bytes_); }
   ReadBuffer(const ReadBuffer&) = delete;
-  const char* data() const { return data_; }
-  uint64_t bytes() const { return bytes_; }
+  ReadRange all() const { return {data_, bytes_}; }
+  // The range of so many bytes that follows after `index` others, from the beginning again after the last whole one.
+  ReadRange range(uint64_t index, uint64_t bytes) const { return {data_ + index % (bytes_ / bytes) * bytes, bytes}; }
 
  private:
   char* data_ = nullptr;
@@ -110,23 +124,23 @@ inline Vector sum_run(const char* data, uint64_t bytes, Vector total) {
   return a + b + c + d;
 }
 
-uint64_t read_sequential(const ReadBuffer& buffer, int t, int threads) {
-  const uint64_t share = buffer.bytes() / threads / kLargePage * kLargePage;
-  return fold(sum_run(buffer.data() + share * t, share, Vector{}));
+uint64_t read_sequential(const ReadRange& range, int t, int threads) {
+  const uint64_t share = range.bytes / threads / kLargePage * kLargePage;
+  return fold(sum_run(range.data + share * t, share, Vector{}));
 }
 
 template <uint64_t unit>
-uint64_t read_interleaved(const ReadBuffer& buffer, int t, int threads) {
+uint64_t read_interleaved(const ReadRange& range, int t, int threads) {
   Vector total = {};
-  const uint64_t units = buffer.bytes() / unit / threads * threads;
-  for (uint64_t i = t; i < units; i += threads) total = sum_run(buffer.data() + i * unit, unit, total);
+  const uint64_t units = range.bytes / unit / threads * threads;
+  for (uint64_t i = t; i < units; i += threads) total = sum_run(range.data + i * unit, unit, total);
   return fold(total);
 }
 
-uint64_t read_streams(const ReadBuffer& buffer, int t, int threads) {
-  const uint64_t share = buffer.bytes() / threads / kStreams / kLargePage * kLargePage;
+uint64_t read_streams(const ReadRange& range, int t, int threads) {
+  const uint64_t share = range.bytes / threads / kStreams / kLargePage * kLargePage;
   const uint64_t count = share / sizeof(Vector);
-  const auto* first = reinterpret_cast<const Vector*>(buffer.data() + share * kStreams * t);
+  const auto* first = reinterpret_cast<const Vector*>(range.data + share * kStreams * t);
   Vector a = {}, b = {}, c = {}, d = {};
   for (uint64_t i = 0; i < count; i += 2) {
     a += first[i] + first[i + 1];
@@ -137,10 +151,10 @@ uint64_t read_streams(const ReadBuffer& buffer, int t, int threads) {
   return fold(a + b + c + d);
 }
 
-uint64_t read_prefetched(const ReadBuffer& buffer, int t, int threads) {
+uint64_t read_prefetched(const ReadRange& range, int t, int threads) {
   constexpr uint64_t kAhead = 2048, kRun = 256;
-  const uint64_t share = buffer.bytes() / threads / kLargePage * kLargePage;
-  const char* data = buffer.data() + share * t;
+  const uint64_t share = range.bytes / threads / kLargePage * kLargePage;
+  const char* data = range.data + share * t;
   Vector total = {};
   for (uint64_t at = 0; at < share; at += kRun) {
     for (uint64_t line = 0; line < kRun; line += 64) __builtin_prefetch(data + at + kAhead + line, 0, 0);
@@ -151,7 +165,7 @@ uint64_t read_prefetched(const ReadBuffer& buffer, int t, int threads) {
 
 struct ReadPattern {
   const char* name;
-  uint64_t (*read)(const ReadBuffer& buffer, int t, int threads);
+  uint64_t (*read)(const ReadRange& range, int t, int threads);
   uint64_t unit;  // a thread reads whole units
 };
 constexpr ReadPattern kReadPatterns[] = {
@@ -172,20 +186,20 @@ struct Amount {
   }
 };
 
-// One pass over the buffer.
-Amount read_once(const ReadPattern& pattern, const ReadBuffer& buffer, int threads) {
+// One pass over the range.
+Amount read_once(const ReadPattern& pattern, const ReadRange& range, int threads) {
   std::vector<uint64_t> sums(threads);
-  const double s = timed_threads(threads, [&](int t) { sums[t] = pattern.read(buffer, t, threads); });
-  return {static_cast<double>(buffer.bytes() / threads / pattern.unit * pattern.unit * threads), s};
+  const double s = timed_threads(threads, [&](int t) { sums[t] = pattern.read(range, t, threads); });
+  return {static_cast<double>(range.bytes / threads / pattern.unit * pattern.unit * threads), s};
 }
 
 std::vector<Probe> probe_reads(const ProbeOptions& options, int threads) {
-  const ReadBuffer buffer(options.read_bytes, threads);
+  const ReadBuffer buffer(options.read_bytes ? options.read_bytes : uncached_bytes(), threads);
   std::vector<Probe> result;
   for (const ReadPattern& pattern : kReadPatterns) {
     double best = 0;
     for (int pass = 0; pass < options.read_passes; ++pass) {
-      best = std::max(best, read_once(pattern, buffer, threads).rate());
+      best = std::max(best, read_once(pattern, buffer.all(), threads).rate());
     }
     result.push_back({pattern.name, best});
   }
@@ -349,10 +363,12 @@ ProbeReport run_probes(const ProbeOptions& options) {
 }
 
 struct LimitMeter::Impl {
-  static constexpr uint64_t kBytes = uint64_t{128} << 20;  // far beyond the last cache
+  static constexpr uint64_t kReadBytes = uint64_t{128} << 20;  // of one pattern in a sample
   static constexpr double kMatmulSeconds = 0.004;
 
-  explicit Impl(bool quick) : threads(usable_cores()), buffer(quick ? kBytes / 8 : kBytes, threads) {
+  explicit Impl(bool quick)
+      : threads(usable_cores()), read_bytes(quick ? kReadBytes / 8 : kReadBytes),
+        buffer(quick ? read_bytes : uncached_bytes() / read_bytes * read_bytes, threads) {
     for (const MatmulShape& shape : kMatmulShapes) products.push_back(std::make_unique<MatmulProbe>(shape, threads));
     reads.resize(std::size(kReadPatterns));
     matmuls.resize(products.size());
@@ -365,6 +381,7 @@ struct LimitMeter::Impl {
   }
 
   int threads;
+  uint64_t read_bytes, ranges_read = 0;
   ReadBuffer buffer;
   std::vector<std::unique_ptr<MatmulProbe>> products;
   std::vector<Amount> reads, matmuls;
@@ -374,8 +391,10 @@ LimitMeter::LimitMeter(bool quick) : impl_(std::make_unique<Impl>(quick)) {}
 LimitMeter::~LimitMeter() = default;
 
 void LimitMeter::sample() {
-  for (size_t i = 0; i < impl_->reads.size(); ++i)
-    impl_->reads[i] += read_once(kReadPatterns[i], impl_->buffer, impl_->threads);
+  for (size_t i = 0; i < impl_->reads.size(); ++i) {
+    const ReadRange range = impl_->buffer.range(impl_->ranges_read++, impl_->read_bytes);
+    impl_->reads[i] += read_once(kReadPatterns[i], range, impl_->threads);
+  }
   for (size_t i = 0; i < impl_->matmuls.size(); ++i) impl_->matmuls[i] += impl_->products[i]->run(Impl::kMatmulSeconds);
 }
 

@@ -27,7 +27,7 @@ struct ProbeReport {
 
 struct ProbeOptions {
   int threads = 0;  // 0: every core this process may use
-  uint64_t read_bytes = uint64_t{1} << 30;
+  uint64_t read_bytes = 0;  // 0: at least 1 GiB and four times the last cache
   int read_passes = 10;
   double matmul_seconds = 1.0;  // per shape
 };
