@@ -16,7 +16,7 @@ PackedShape plan_head(const ModelConfig& c, int64_t k, int64_t n, int64_t width,
 constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
 constexpr int64_t kWideWidth = 512;  // of the widest product, whose slices are many
 constexpr int64_t kHiddenWidth = 320;  // of products into the hidden size
-constexpr SliceCut kBlocks{1, kFewRowsColumnBlock}, kPairsOfBlocks{2, 2 * kFewRowsColumnBlock};
+constexpr SliceCut kAnyColumns{1}, kPairsOfBlocks{2, 2 * kFewRowsColumnBlock};
 // Width of the gate and up slices, which are joined while packing.
 int64_t gate_up_width(const ModelConfig& c) {
   return std::clamp<int64_t>(Matmul::kMaxJoinedFloats / c.hidden / 64 * 64, 32, kWideWidth);
@@ -26,9 +26,9 @@ int64_t gate_up_width(const ModelConfig& c) {
 PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
   return {plan_packed(c.hidden, qkv, kWidth, t, {1, c.head_dim}),  // the epilogue turns whole heads
-          plan_packed(q, c.hidden, kHiddenWidth, t, kBlocks),
+          plan_packed(q, c.hidden, kHiddenWidth, t, kAnyColumns),
           plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t, kPairsOfBlocks),
-          plan_packed(c.ffn, c.hidden, kHiddenWidth, t, kBlocks),
+          plan_packed(c.ffn, c.hidden, kHiddenWidth, t, kAnyColumns),
           plan_head(c, c.hidden, c.vocab, kVocabularyTile, t)};
 }
 

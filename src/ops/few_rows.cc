@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kTileRows = 6;
 constexpr int64_t kLanes = 16;
 constexpr int64_t kPiecePairs = 64;
-constexpr int64_t kPairBytes = 4 * kFewRowsColumnBlock;
+constexpr int64_t kPairBytes = kFewRowsColumnBytes * kFewRowsColumnBlock;
 constexpr int64_t kLine = 64;
 constexpr int64_t kUnroll = 4;
 constexpr int64_t kAheadPairs = 32;  // of a single row group

@@ -18,6 +18,7 @@ namespace rl {
 
 constexpr int64_t kFewRows = 64;
 constexpr int64_t kFewRowsColumnBlock = 64;
+constexpr int64_t kFewRowsColumnBytes = 4;  // of a column in a depth pair
 // Floats of scratch that a call needs.
 constexpr int64_t kFewRowsScratch = kFewRows * kFewRowsColumnBlock;
 
@@ -26,8 +27,8 @@ struct FewRowsProduct {
   int64_t rows;   // 1..kFewRows
   int64_t depth;  // even
   int64_t chunk;
-  const std::byte* weights;
-  int64_t cols;  // a multiple of 16
+  const std::byte* weights;  // of the first column, which may stand inside of a column block
+  int64_t cols;  // a multiple of 16; those of one column block where the first stands inside of it
   float* y;      // [rows, cols], rows y_stride apart
   int64_t y_stride;
   float* scratch;

@@ -80,7 +80,7 @@ PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype com
   RL_DNNL(dnnl_engine_create(&engine.value, dnnl_cpu, 0));
   PackedShape shape;
   shape.k = k;
-  shape.slices = cut_columns(n, preferred_width, cut.unit);
+  shape.slices = cut_columns(n, preferred_width, cut.parts == 0 ? cut.unit : std::max(cut.unit, kFewRowsColumnBlock));
   ArenaPlan plan;
   uint64_t full_bytes = 0;
   for (int64_t s = 0; s < shape.slices.count(); ++s) {

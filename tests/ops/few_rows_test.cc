@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <tuple>
 
 #include "core/arena.h"
@@ -53,6 +55,44 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
   for (const int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 31, 63, 64}) {
     const std::vector<float> few = product(matmul, w, x, m);
     EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << m << " rows";
+  }
+}
+
+// The blocks of the columns are the tiles, but for the middle one of an odd number, whose halves two threads may take,
+// where the epilogue takes halves.
+TEST(FewRowsPieces, TheMiddleBlockOfAnOddNumberIsHalved) {
+  if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+  constexpr int64_t k = 32, m = 3, block = kFewRowsColumnBlock;
+  using Widths = std::map<int64_t, int64_t>;  // of the tiles, by their first column
+  struct Case {
+    int64_t n, width;
+    SliceCut cut;
+    Widths want;
+  };
+  const Case cases[] = {
+      {5 * block, 3 * block, {1}, {{0, 64}, {64, 64}, {128, 32}, {160, 32}, {192, 64}, {256, 64}}},
+      {5 * block, 3 * block, {1, 64}, {{0, 64}, {64, 64}, {128, 64}, {192, 64}, {256, 64}}},
+      {4 * block, 2 * block, {1}, {{0, 64}, {64, 64}, {128, 64}, {192, 64}}},
+      {2 * block + 16, 3 * block, {1}, {{0, 64}, {64, 32}, {96, 32}, {128, 16}}},
+  };
+  const auto executor = make_thread_executor(2);
+  Matmul matmul(*executor, Dtype::kBf16);
+  for (const Case& c : cases) {
+    const PackedShape shape = plan_packed(k, c.n, c.width, Dtype::kBf16, c.cut);
+    Arena arena("packed", shape.bytes);
+    const auto weights = random_values(c.n * k, 5);
+    PackedMatrix w;
+    matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
+      return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
+    }, w);
+    const auto x = as_dtype(random_values(m * k, 6), Dtype::kBf16, Matmul::padded_rows(m) * k);
+    std::mutex mutex;
+    Widths got;
+    matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
+      const std::lock_guard lock(mutex);
+      got[t.col0] = t.cols;
+    });
+    EXPECT_EQ(got, c.want) << c.n << " columns in slices of " << c.width;
   }
 }
 
