@@ -1,8 +1,8 @@
 // A register tile is up to 6 rows by 4 vectors of 16 columns. Weights go through the first-level cache in pieces of
 // kPiecePairs depth pairs: every row group passes over the piece, and each asks for its share of the next one. The
 // same share of what lies kFarBytes behind it is asked for into the second-level cache: the first level cannot keep as
-// many lines under way as memory needs. Both stay on the way through the second level: asked for around it (NTA), lines
-// come at half the rate of plain reading on some processors, since nothing there sees that they follow each other.
+// many lines under way as memory needs. No line goes around the second level (NTA): nothing there would see that lines
+// follow each other, and on some processors they come at half the rate of plain reading then.
 #include "ops/few_rows.h"
 
 #include <algorithm>

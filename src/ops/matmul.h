@@ -51,7 +51,8 @@ struct ColumnSlices {
 ColumnSlices cut_columns(int64_t n, int64_t preferred_width, int64_t unit = 16);
 
 // What an epilogue can take of a slice: the whole (parts 0), any whole units of its columns (1), or the same columns of
-// its two halves, side by side (2). Slices are whole units wide, and whole column blocks where they may be cut.
+// its two halves, side by side (2). Slices are whole units wide; where they may be cut and a unit is smaller than a
+// column block, whole column blocks.
 struct SliceCut {
   int64_t parts = 0;
   int64_t unit = 16;

@@ -24,7 +24,7 @@ class Pieces {
   Piece at(int64_t index) const {
     const bool beyond = index > halved_;
     const int64_t block = beyond ? index - 1 : index;
-    Piece piece = whole(block);
+    const Piece piece = whole(block);
     if (block != halved_) return piece;
     const int64_t skipped = beyond ? kHalf : 0;
     return {piece.slice, piece.col0 + skipped, kHalf, piece.first + skipped, kHalf, 1};
