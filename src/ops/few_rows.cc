@@ -2,7 +2,7 @@
 // kPiecePairs depth pairs: every row group passes over the piece, and each asks for its share of the next one. The
 // same share of what lies kFarBytes behind it is asked for into the second-level cache: the first level cannot keep as
 // many lines under way as memory needs. No line goes around the second level (NTA): nothing there would see that lines
-// follow each other, and on some processors they come at half the rate of plain reading then.
+// follow each other, and on some processors they come at half the rate then.
 #include "ops/few_rows.h"
 
 #include <algorithm>

@@ -29,6 +29,20 @@ class FewRows : public ::testing::TestWithParam<Shape> {
   }
 };
 
+// Random weights, packed.
+struct RandomWeights {
+  RandomWeights(Matmul& matmul, const Shape& s, SliceCut cut, int seed)
+      : shape(plan_packed(s.k, s.n, s.width, Dtype::kBf16, cut)), arena("packed", shape.bytes) {
+    const auto weights = random_values(s.n * s.k, seed);
+    matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
+      return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
+    }, packed);
+  }
+  PackedShape shape;
+  Arena arena;
+  PackedMatrix packed;
+};
+
 std::vector<float> product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m) {
   const int64_t n = w.shape().slices.n;
   std::vector<float> y(m * n, std::nanf(""));
@@ -40,13 +54,8 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
   const Shape s = GetParam();
   const auto executor = make_thread_executor(2);
   Matmul matmul(*executor, Dtype::kBf16);
-  const PackedShape shape = plan_packed(s.k, s.n, s.width, Dtype::kBf16, {1});
-  Arena arena("packed", shape.bytes);
-  const auto weights = random_values(s.n * s.k, 1);
-  PackedMatrix w;
-  matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
-    return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
-  }, w);
+  const RandomWeights weights(matmul, s, {1}, 1);
+  const PackedMatrix& w = weights.packed;
   ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
 
   constexpr int64_t kMany = kFewRows + 16;
@@ -78,17 +87,11 @@ TEST(FewRowsPieces, TheMiddleBlockOfAnOddNumberIsHalved) {
   const auto executor = make_thread_executor(2);
   Matmul matmul(*executor, Dtype::kBf16);
   for (const Case& c : cases) {
-    const PackedShape shape = plan_packed(k, c.n, c.width, Dtype::kBf16, c.cut);
-    Arena arena("packed", shape.bytes);
-    const auto weights = random_values(c.n * k, 5);
-    PackedMatrix w;
-    matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
-      return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
-    }, w);
+    const RandomWeights weights(matmul, {k, c.n, c.width}, c.cut, 5);
     const auto x = as_dtype(random_values(m * k, 6), Dtype::kBf16, Matmul::padded_rows(m) * k);
     std::mutex mutex;
     Widths got;
-    matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
+    matmul.run(weights.packed, x.data(), m, [&](const MatmulTile& t) {
       const std::lock_guard lock(mutex);
       got[t.col0] = t.cols;
     });
@@ -103,13 +106,9 @@ TEST(FewRowsPieces, HalvesOfASliceStandSideBySide) {
   const auto executor = make_thread_executor(3);
   Matmul matmul(*executor, Dtype::kBf16);
   for (const auto& [n, width, tiles_wanted] : {std::tuple<int64_t, int64_t, int>{1280, 512, 10}, {448, 224, 3}}) {
-    const PackedShape shape = plan_packed(k, n, width, Dtype::kBf16, {2, 128});
-    Arena arena("packed", shape.bytes);
-    const auto weights = random_values(n * k, 3);
-    PackedMatrix w;
-    matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
-      return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
-    }, w);
+    const RandomWeights weights(matmul, {k, n, width}, {2, 128}, 3);
+    const PackedShape& shape = weights.shape;
+    const PackedMatrix& w = weights.packed;
     const auto x = as_dtype(random_values(kFewRows * 2 * k, 4), Dtype::kBf16, Matmul::padded_rows(kFewRows * 2) * k);
     const std::vector<float> want = product(matmul, w, x, kFewRows * 2);
     std::vector<float> got(m * n, std::nanf(""));
