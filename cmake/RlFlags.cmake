@@ -23,6 +23,12 @@ if(RL_SANITIZE)
   add_compile_definitions(RL_SANITIZED=1)
 endif()
 
+# No path of the machine that builds goes into a binary: names of source files are relative to the source tree, those of
+# generated files to the build tree, in absolute form and in the relative form that a compiler cache may pass on.
+file(RELATIVE_PATH source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/
+  -ffile-prefix-map=${source_from_build}/=)
+
 find_program(RL_CCACHE ccache)
 if(RL_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${RL_CCACHE})
