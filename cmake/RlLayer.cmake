@@ -35,9 +35,13 @@ function(rl_schemas name)
   target_include_directories(rl_${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated ${RL_FLATBUFFERS_INCLUDE})
 endfunction()
 
-# rl_test(NAME DEPS folder... [LIBS target...]): one GoogleTest binary NAME_test from every *_test.cc of the folder.
+# Builds what the label "threads" runs.
+add_custom_target(tests_threads)
+
+# rl_test(NAME DEPS folder... [LIBS target...] [THREADS]): one GoogleTest binary NAME_test from every *_test.cc of the
+# folder. THREADS: it runs several threads and belongs under ThreadSanitizer (label "threads").
 function(rl_test name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "" "DEPS;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *_test.cc)
   if(NOT sources)
     return()
@@ -49,12 +53,23 @@ function(rl_test name)
   target_compile_definitions(${name}_test PRIVATE RL_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures"
     RL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name}_test)
-  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 900)
+  set(labels unit)
+  if(ARG_THREADS)
+    list(APPEND labels threads)
+    add_dependencies(tests_threads ${name}_test)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900)
 endfunction()
 
-# rl_test_avx2(NAME): runs NAME_test once more with oneDNN's instruction set capped at AVX2, the path of older machines.
+# rl_test_avx2(NAME [EXCEPT filter]): runs NAME_test once more with the instruction set capped at AVX2, the path of older
+# machines (tests/support/compute_dtypes.h), but for the tests of what such machines lack.
 # Outside the label "unit": sanitizers do not see into oneDNN's generated code, so the run tells them nothing new.
 function(rl_test_avx2 name)
-  add_test(NAME ${name}_avx2 COMMAND ${name}_test)
+  cmake_parse_arguments(ARG "" "EXCEPT" "" ${ARGN})
+  set(filter "")
+  if(ARG_EXCEPT)
+    set(filter --gtest_filter=-${ARG_EXCEPT})
+  endif()
+  add_test(NAME ${name}_avx2 COMMAND ${name}_test ${filter})
   set_tests_properties(${name}_avx2 PROPERTIES LABELS isa TIMEOUT 900 ENVIRONMENT DNNL_MAX_CPU_ISA=AVX2)
 endfunction()

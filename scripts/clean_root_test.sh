@@ -4,7 +4,10 @@
 # installs the packages that scripts/release.sh --debian left in out/release, with the compilers of the other languages,
 # and runs the examples of each language against them: the root then has no other file of librl than an installed one.
 #
-#   scripts/clean_root_test.sh [setup] [test] [demo] [hosts]     test and demo when none is named
+#   scripts/clean_root_test.sh [setup] [test] [ci] [demo] [hosts]     test and demo when none is named
+#
+# `ci` runs what continuous integration runs. CI=true is set for all of them, so a test that skips because the root
+# lacks something is a failure.
 #
 # Needs root, git and mmdebstrap (or debootstrap). Mirror, apt and pip settings are those of this machine; host names
 # are not printed. CLEAN_ROOT_DIR chooses the parent directory of the root, CLEAN_ROOT_KEEP=1 keeps the root.
@@ -16,7 +19,8 @@ readonly host_packages=(cargo gcc golang-go libc6-dev make pkg-config python3)
 commands=("$@")
 [[ $# != 0 ]] || commands=(test demo)
 for name in "${commands[@]}"; do
-  [[ $name =~ ^(setup|test|demo|hosts)$ ]] || die "unknown argument $name; the choices are setup, test, demo and hosts"
+  [[ $name =~ ^(setup|test|ci|demo|hosts)$ ]] ||
+    die "unknown argument $name; the choices are setup, test, ci, demo and hosts"
 done
 [[ $(id -u) == 0 ]] || die "needs root"
 
@@ -103,7 +107,7 @@ in_root() {
   mapfile -t settings <"$root/root/environment"
   say "running $name in the clean root"
   chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive "${settings[@]}" "$@" >"$result_dir/$name.log" 2>&1 || status=$?
+    DEBIAN_FRONTEND=noninteractive CI=true "${settings[@]}" "$@" >"$result_dir/$name.log" 2>&1 || status=$?
   tail -n 20 "$result_dir/$name.log" |
     sed -E "s|://[^/ ]+|://...|g; s|host='[^']+'|host='...'|g; s|\[IP: [^]]+\]||g"
   echo "$name: exit status $status after $((SECONDS - started)) s"
@@ -128,7 +132,11 @@ run_hosts() {
   return "$failed"
 }
 
-run_script() { in_root "$1" bash "/root/rl/scripts/$1.sh"; }
+run_script() {
+  local script=/root/rl/scripts/$1.sh
+  [[ $1 != ci ]] || script=/root/rl/.ci/run
+  in_root "$1" bash "$script"
+}
 
 make_root
 copy_settings

@@ -2,6 +2,8 @@
 # Sets up, builds and runs the tests; the last line says how many test cases passed, failed and were skipped.
 #
 #   scripts/test.sh              the whole suite in Release (build/release)
+#   scripts/test.sh --ci         the suite, then unit tests and the interface under ASan + UBSan (build/asan), and what
+#                                runs several threads under TSan (build/tsan)
 #   scripts/test.sh --sanitize   unit tests under ASan + UBSan (build/asan), the interface and the examples too, and under
 #                                TSan (build/tsan)
 #   scripts/test.sh --long       the soak tests in Release
@@ -9,8 +11,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mode=${1:-suite}
 case $mode in
-  suite | --sanitize | --long) ;;
-  *) die "unknown argument $mode; the choices are --sanitize and --long" ;;
+  suite | --ci | --sanitize | --long) ;;
+  *) die "unknown argument $mode; the choices are --ci, --sanitize and --long" ;;
 esac
 [[ $# -le 1 ]] || die "takes one argument at most"
 
@@ -37,12 +39,34 @@ run_tests() {
 }
 ctest_failed=0
 
+run_suite() {
+  build_preset release
+  offer_model
+  run_tests release --label-exclude long
+}
+
+# The labels are regular expressions; the model file and the bits of its runs are no matter of sanitizers.
+run_asan() {
+  ASAN_OPTIONS=halt_on_error=1:detect_leaks=1:strict_string_checks=1 \
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests asan --label-regex "$1"
+}
+run_tsan() {
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/support/tsan.supp \
+    run_tests tsan --label-regex "$1"
+}
+
 scripts/setup.sh
 case $mode in
   suite)
-    build_preset release
-    offer_model
-    run_tests release --label-exclude long
+    run_suite
+    ;;
+  --ci)
+    run_suite
+    unset RL_SMOLLM2_GGUF
+    build_preset asan
+    run_asan '^(unit|abi)$'
+    build_preset tsan tests_threads
+    run_tsan '^threads$'
     ;;
   --long)
     build_preset release
@@ -53,11 +77,8 @@ case $mode in
     unset RL_SMOLLM2_GGUF
     build_preset asan
     build_preset tsan
-    ASAN_OPTIONS=halt_on_error=1:detect_leaks=1:strict_string_checks=1 \
-      UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 RL_FUZZ_ROUNDS=10000 \
-      run_tests asan --label-regex '^(unit|abi|examples)$'
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/support/tsan.supp \
-      run_tests tsan --label-regex '^unit$'
+    RL_FUZZ_ROUNDS=10000 run_asan '^(unit|abi|examples)$'
+    run_tsan '^(unit|threads)$'
     ;;
 esac
 status=0

@@ -2,6 +2,7 @@
 // in any prefill chunking, and at any thread count.
 #include <gtest/gtest.h>
 
+#include "support/compute_dtypes.h"
 #include "support/logprob_runs.h"
 
 namespace rl::testing {
@@ -34,7 +35,7 @@ TEST_P(Exactness, LogprobsDoNotDependOnPackingChunksOrThreads) {
 INSTANTIATE_TEST_SUITE_P(TinyModels, Exactness,
                          ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral",
                                                               "gemma3", "llama_rope_yarn"),
-                                            ::testing::Values(Dtype::kF32, Dtype::kBf16),
+                                            ::testing::ValuesIn(compute_dtypes()),
                                             ::testing::Values(1.0f, 0.7f)));
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "support/compute_dtypes.h"
 #include "support/golden_tensors.h"
 #include "support/tiny_model.h"
 
@@ -117,7 +118,7 @@ TEST_P(ModelGolden, EveryGradientMatches) {
 TEST(Bf16Golden, LogitsMatchInBothComputeTypes) {
   const std::string dir = TinyModel::fixture("llama_bf16");
   const GoldenTensors golden(dir + "/golden.safetensors");
-  for (const Dtype compute : {Dtype::kF32, Dtype::kBf16}) {
+  for (const Dtype compute : compute_dtypes()) {
     if (compute == Dtype::kBf16 && !cpu_has_bf16_dot())
       GTEST_SKIP() << "this CPU has no bf16 dot product";
     // Two bf16 runs round at different places; the goldens' notes allow 0.15 between them.

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "support/compute_dtypes.h"
 #include "support/golden_tensors.h"
 #include "support/tiny_model.h"
 
@@ -60,7 +61,7 @@ struct Rows {
 TEST(ValueHead, ValuesOfEveryRowMatchTheGolden) {
   const std::string dir = TinyModel::fixture("llama_value");
   const GoldenTensors golden(dir + "/golden.safetensors");
-  for (const Dtype compute : {Dtype::kF32, Dtype::kBf16}) {
+  for (const Dtype compute : compute_dtypes()) {
     if (compute == Dtype::kBf16 && !cpu_has_bf16_dot())
       GTEST_SKIP() << "this CPU has no bf16 dot product";
     // In bf16 the weights are rounded too; values have the size of 1 and a row sums 32 products.
@@ -155,7 +156,7 @@ TEST_P(ValueHeadOracle, ChunksAndThreadsLeaveTheBits) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Dtypes, ValueHeadOracle, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, ValueHeadOracle, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST(ValueHead, APublishedCopyKeepsItsHeadWhileTheMastersMove) {

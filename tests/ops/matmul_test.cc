@@ -5,13 +5,14 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
+
+#include <hwy/targets.h>
 
 #include "core/arena.h"
 #include "core/error.h"
 #include "device/cpu/executors.h"
+#include "support/compute_dtypes.h"
 #include "support/random_values.h"
 
 namespace rl::testing {
@@ -164,17 +165,21 @@ TEST_P(Products, WeightGradientsAddToWhatIsThere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, Products, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, Products, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return dtype_name(info.param); });
 
-// The runs with oneDNN capped at AVX2 prove something only when the cap reaches the products.
-TEST(MatmulIsa, FollowsTheCapOfTheEnvironment) {
-  const char* cap = std::getenv("DNNL_MAX_CPU_ISA");
-  if (cap == nullptr || std::string_view(cap) != "AVX2") GTEST_SKIP() << "DNNL_MAX_CPU_ISA is not AVX2";
+// The runs capped at AVX2 prove something only when the cap reaches oneDNN and Highway.
+class CappedIsa : public ::testing::TestWithParam<const char*> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CappedIsa);
+INSTANTIATE_TEST_SUITE_P(Caps, CappedIsa,
+                         ::testing::ValuesIn(capped_at_avx2() ? std::vector{"AVX2"} : std::vector<const char*>{}));
+
+TEST_P(CappedIsa, HoldsForProductsAndForVectorKernels) {
   const auto executor = make_thread_executor(1);
   const Matmul matmul(*executor, Dtype::kF32);
   EXPECT_EQ(matmul.implementation().find("avx512"), std::string::npos) << matmul.implementation();
   EXPECT_FALSE(cpu_has_bf16_dot());
+  EXPECT_EQ(hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX3_DL), 0);
 }
 
 TEST(ColumnSlices, CoverEveryColumnOnceInMultiplesOfSixteen) {

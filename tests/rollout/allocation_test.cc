@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "rollout/engine_fixture.h"
 #include "rollout/sampler.h"
+#include "support/compute_dtypes.h"
 #include "support/random_values.h"
 #include "text/tokenizer.h"
 
@@ -437,7 +438,7 @@ TEST_F(Allocation, AnyOneThatFailsIsMadeUpForByAnotherCall) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, StepAllocation, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, StepAllocation, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 }  // namespace

@@ -3,11 +3,13 @@
 // forward.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "rollout/engine_fixture.h"
+#include "support/compute_dtypes.h"
 
 namespace rl::testing {
 namespace {
@@ -185,15 +187,22 @@ TEST_P(EngineExactness, SampledLogprobIsThatOfTheFilteredDistribution) {
   EXPECT_GT(above, 50);
 }
 
+// Those whose compute dtype this run covers.
+std::vector<Dtypes> made(std::vector<Dtypes> all) {
+  const std::vector<Dtype> covered = compute_dtypes();
+  std::erase_if(all, [&](const Dtypes& d) { return std::ranges::find(covered, d.first) == covered.end(); });
+  return all;
+}
+
 INSTANTIATE_TEST_SUITE_P(TinyModels, EngineExactness,
                          ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3",
                                                               "mistral", "gemma3"),
-                                            ::testing::Values(Dtypes{Dtype::kF32, Dtype::kF32},
-                                                              Dtypes{Dtype::kBf16, Dtype::kBf16})));
+                                            ::testing::ValuesIn(made({{Dtype::kF32, Dtype::kF32},
+                                                                      {Dtype::kBf16, Dtype::kBf16}}))));
 INSTANTIATE_TEST_SUITE_P(KvOfAnotherDtype, EngineExactness,
                          ::testing::Combine(::testing::Values("llama"),
-                                            ::testing::Values(Dtypes{Dtype::kF32, Dtype::kBf16},
-                                                              Dtypes{Dtype::kBf16, Dtype::kF32})));
+                                            ::testing::ValuesIn(made({{Dtype::kF32, Dtype::kBf16},
+                                                                      {Dtype::kBf16, Dtype::kF32}}))));
 
 }  // namespace
 }  // namespace rl::testing

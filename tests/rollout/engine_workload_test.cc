@@ -11,6 +11,7 @@
 
 #include "rollout/engine_fixture.h"
 #include "rollout/sample_tokens.h"
+#include "support/compute_dtypes.h"
 
 namespace rl::testing {
 namespace {
@@ -327,7 +328,7 @@ TEST_P(EngineWorkload, EverySampleEqualsTheOneMadeAlone) {
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, EngineWorkload,
                          ::testing::Combine(::testing::Values("llama", "qwen2"),
-                                            ::testing::Values(Dtype::kF32, Dtype::kBf16)));
+                                            ::testing::ValuesIn(compute_dtypes())));
 
 }  // namespace
 }  // namespace rl::testing

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "rollout/engine_fixture.h"
+#include "support/compute_dtypes.h"
 
 namespace rl::testing {
 namespace {
@@ -158,7 +159,7 @@ TEST_P(KeepKv, NothingKeptIsFoundByOthers) {
   expect_same_sample(*samples.at({9, 0}), *alone.run({same}).at({9, 0}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, KeepKv, ::testing::Values(Dtype::kF32, Dtype::kBf16));
+INSTANTIATE_TEST_SUITE_P(Dtypes, KeepKv, ::testing::ValuesIn(compute_dtypes()));
 
 }  // namespace
 }  // namespace rl::testing

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "group_rig.h"
+#include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 
 namespace rl::testing {
@@ -17,7 +18,7 @@ class BatchCut : public ::testing::TestWithParam<Dtype> {
       GTEST_SKIP() << "this CPU has no bf16 dot product";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Dtypes, BatchCut, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, BatchCut, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST_P(BatchCut, TenRandomCutsLeaveLogprobsAndLoss) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
@@ -68,7 +69,7 @@ TEST_P(ResumedRun, EqualsTheUninterruptedOne) {
   EXPECT_EQ(resumed.model().weight_digest(), whole.model().weight_digest());
   EXPECT_EQ(resumed.model().version(), whole.model().version());
 }
-INSTANTIATE_TEST_SUITE_P(Dtypes, ResumedRun, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, ResumedRun, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 // A rig after one step, with that step saved in a directory.

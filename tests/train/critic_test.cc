@@ -11,6 +11,7 @@
 
 #include "critic_rig.h"
 #include "group_rig.h"
+#include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "support/golden_tensors.h"
 
@@ -139,7 +140,7 @@ class CriticCut : public ::testing::TestWithParam<Dtype> {
       GTEST_SKIP() << "this CPU has no bf16 dot product";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Dtypes, CriticCut, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, CriticCut, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST_P(CriticCut, TenRandomCutsLeaveValuesAndLoss) {

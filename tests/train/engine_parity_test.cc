@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine_samples.h"
+#include "support/compute_dtypes.h"
 #include "train_rig.h"
 
 namespace rl::testing {
@@ -40,7 +41,7 @@ TEST_P(EngineParity, SampledLogprobsEqualTheTrainers) {
 INSTANTIATE_TEST_SUITE_P(
     TinyModels, EngineParity,
     ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3"),
-                       ::testing::Values(Dtype::kF32, Dtype::kBf16), ::testing::Values(1.0f, 0.7f),
+                       ::testing::ValuesIn(compute_dtypes()), ::testing::Values(1.0f, 0.7f),
                        ::testing::Values(1, 2)));
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "critic_rig.h"
 #include "group_rig.h"
+#include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "support/golden_tensors.h"
 
@@ -51,7 +52,7 @@ TEST(RewardModel, TheScoreIsTheValueOfTheLastToken) {
 }
 
 TEST(RewardModel, CutsAndSharedPromptsLeaveTheBits) {
-  for (const Dtype compute : {Dtype::kF32, Dtype::kBf16}) {
+  for (const Dtype compute : compute_dtypes()) {
     if (compute == Dtype::kBf16 && !cpu_has_bf16_dot())
       GTEST_SKIP() << "this CPU has no bf16 dot product";
     CriticRig rig({.compute = compute, .threads = 2}, CriticOptions());

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "train/reward_model.h"
 #include "train_rig.h"
@@ -151,7 +152,7 @@ class RewardCut : public ::testing::TestWithParam<Dtype> {
       GTEST_SKIP() << "this CPU has no bf16 dot product";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Dtypes, RewardCut, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, RewardCut, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST_P(RewardCut, TenRandomCutsLeaveScoresAndLoss) {

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "group_rig.h"
+#include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "support/random_llama.h"
 #include "support/temp_dir.h"
@@ -197,7 +198,7 @@ class RowTeacherCut : public ::testing::TestWithParam<Dtype> {
       GTEST_SKIP() << "this CPU has no bf16 dot product";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Dtypes, RowTeacherCut, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, RowTeacherCut, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST_P(RowTeacherCut, TenRandomCutsLeaveLogprobsAndLoss) {

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "group_rig.h"
+#include "support/compute_dtypes.h"
 
 namespace rl::testing {
 namespace {
@@ -22,7 +23,7 @@ class SharedPrefix : public ::testing::TestWithParam<std::tuple<Dtype, const cha
 };
 // Biases, norms of queries and keys, windows and sandwich norms.
 INSTANTIATE_TEST_SUITE_P(Models, SharedPrefix,
-                         ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
+                         ::testing::Combine(::testing::ValuesIn(compute_dtypes()),
                                             ::testing::Values("llama", "smollm2", "qwen2", "qwen3",
                                                               "gemma3", "mistral")),
                          [](const auto& info) {

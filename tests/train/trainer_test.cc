@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "train_rig.h"
 
@@ -50,7 +51,7 @@ class EveryDtype : public ::testing::TestWithParam<Dtype> {
       GTEST_SKIP() << "this CPU has no bf16 dot product";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Dtypes, EveryDtype, ::testing::Values(Dtype::kF32, Dtype::kBf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, EveryDtype, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST_P(EveryDtype, MicroBatchCutsLeaveLogprobsEqualAndGradientsClose) {
