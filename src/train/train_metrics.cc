@@ -124,7 +124,7 @@ void visit_mismatch(const MismatchSums& s, Visit visit) {
   visit("rollout_corr/rollout_log_ppl", per_sample(s.log_ppl_rollout));
   visit("rollout_corr/training_ppl", per_sample(s.ppl_old));
   visit("rollout_corr/rollout_ppl", per_sample(s.ppl_rollout));
-  visit("rollout_corr/log_ppl_diff", per_sample(s.log_ppl_rollout - s.log_ppl_old));
+  visit("rollout_corr/log_ppl_diff", per_sample(s.log_ppl_old - s.log_ppl_rollout));
   visit("rollout_corr/log_ppl_abs_diff", per_sample(s.log_ppl_abs_diff));
   visit("rollout_corr/ppl_ratio", per_sample(s.ppl_ratio));
 }
