@@ -40,9 +40,11 @@ enum class Advantage : uint8_t {
 std::string_view advantage_name(Advantage v);
 Advantage parse_advantage(std::string_view text);  // key algo.advantage
 
-// What a group of one sample gets. raw: mean 0 and std 1 stand in, so the reward passes through,
-// over (1 + eps) where std is applied (verl). zero: advantage 0, the sample teaches nothing (verl's
-// vectorised rloo). grpo_passk has no raw form: a group of one is Error(kInvalidArgument) there.
+// What a group of one sample gets. raw: 0 stands in for its mean and 1 for its std, so the reward
+// passes through, over (1 + eps) where the std of groups is applied (verl); with std_scope batch it
+// is over the batch's std like every other sample's, as that is known. zero: advantage 0, the sample
+// teaches nothing (verl's vectorised rloo). grpo_passk has no raw form: a group of one is
+// Error(kInvalidArgument) there.
 enum class AdvSingleton : uint8_t { kRaw, kZero };
 std::string_view adv_singleton_name(AdvSingleton v);
 AdvSingleton parse_adv_singleton(std::string_view text);  // key algo.adv_singleton

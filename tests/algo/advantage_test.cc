@@ -31,6 +31,23 @@ TEST(Advantage, ABatchOfOneSampleHasSpreadOneForAnyDdof) {
   for (p.ddof = 0; p.ddof <= 1; ++p.ddof) EXPECT_EQ(run(p, {3.0}, {0})[0], 3.0 / (1.0 + 1e-6));
 }
 
+TEST(Advantage, ASingletonAmongOthersIsOverTheStdOfTheBatch) {
+  AdvantageParams p;
+  p.std_scope = AdvStdScope::kBatch;
+  const std::vector<double> rewards{3.0, 1.0, 2.0};
+  const std::vector<int32_t> group{0, 1, 1};
+  // Mean 2 and squares 2 over three rewards: std 1 with ddof 1, sqrt(2 / 3) with ddof 0.
+  for (p.ddof = 0; p.ddof <= 1; ++p.ddof) {
+    const double scale = std::sqrt(2.0 / (3 - p.ddof)) + 1e-6;
+    const std::vector<double> seen = run(p, rewards, group);
+    EXPECT_DOUBLE_EQ(seen[0], 3.0 / scale);
+    EXPECT_DOUBLE_EQ(seen[1], -0.5 / scale);
+  }
+  p.ddof = 1;
+  p.singleton = AdvSingleton::kZero;
+  EXPECT_EQ(run(p, rewards, group)[0], 0.0);
+}
+
 TEST(Advantage, BiasedStdDividesByTheCount) {
   AdvantageParams p;
   p.ddof = 0;

@@ -214,6 +214,15 @@ TEST(Correction, OpsmDropsOnlyFarSequencesOfNegativeAdvantage) {
   EXPECT_EQ(s.num_touched, 1);
 }
 
+TEST(Correction, OpsmKeepsASequenceWhoseAdvantageIsZeroOrWhoseDistanceIsTheBound) {
+  const std::vector<int32_t> lengths{1, 1, 1};
+  const std::vector<uint8_t> mask{1, 1, 1};
+  const std::vector<float> old{-1, -1, -1}, now{-2, -1.125f, -1.25f};
+  std::vector<uint8_t> keep(3);
+  opsm(0.125, {{lengths, mask}, old, now, Values{0, -1, -1}}, keep);
+  EXPECT_EQ(keep, (std::vector<uint8_t>{1, 1, 0}));
+}
+
 TEST(Correction, RefusesBadParameters) {
   const auto key = [](const auto& call) { return expect_error(Code::kOutOfRange, call).key; };
   EXPECT_EQ(key([] { validate(CorrectionParams{.low = 3}); }), "algo.correction.low");

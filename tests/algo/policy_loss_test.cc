@@ -39,6 +39,18 @@ TEST(PolicyLoss, GradientIsTheDerivativeOfTheValue) {
   }
 }
 
+// The clamp of x makes both terms of a selected token constant.
+TEST(PolicyLoss, AClampedTokenThatKlCovSelectsHasNoGradient) {
+  const PolicyLossParams params{.kind = PolicyLoss::kKlCov, .ratio_log_clamp = 2, .kl_cov_coef = 0.5};
+  for (const double x : {-3.0, 3.0}) {
+    const TokenLoss t = token_policy_loss(params, x, 0, -1.0, true);
+    EXPECT_EQ(t.gradient, 0.0) << x;
+    EXPECT_DOUBLE_EQ(t.value, std::exp(std::copysign(2.0, x)) + 0.5 * 2);
+    const TokenLoss inside = token_policy_loss(params, x / 2, 0, -1.0, true);
+    EXPECT_DOUBLE_EQ(inside.gradient, std::exp(x / 2) + std::copysign(0.5, x));
+  }
+}
+
 TEST(PolicyLoss, RefusesBadParametersAndSizes) {
   const auto key_of = [](const PolicyLossParams& p) {
     return expect_error(Code::kOutOfRange, [&] { validate(p); }).key;

@@ -12,7 +12,7 @@
 
 namespace rl {
 
-class FaultFs final : public FileSystem {
+class FaultFs : public FileSystem {
  public:
   explicit FaultFs(FileSystem& base = real_fs()) : base_(base) {}
 

@@ -298,6 +298,79 @@ TEST_F(CheckpointTest, ALoadThatFailsAnywhereLeavesTheWeights) {
   EXPECT_TRUE(same_bits(other.masters(), rig_.masters()));
 }
 
+// A directory whose file gives another byte once it has been opened so many times.
+class ChangingFs : public FaultFs {
+ public:
+  ChangingFs(std::string name, int after) : name_(std::move(name)), after_(after) {}
+  int opened() const { return opened_; }
+  std::unique_ptr<InputFile> open(const std::string& path) override {
+    if (path.ends_with(name_) && ++opened_ > after_) return std::make_unique<Changed>(real_fs().open(path));
+    return FaultFs::open(path);
+  }
+
+ private:
+  class Changed : public InputFile {
+   public:
+    explicit Changed(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
+    uint64_t size() const override { return file_->size(); }
+    const std::string& path() const override { return file_->path(); }
+    void read_at(uint64_t offset, std::span<std::byte> out) const override {
+      file_->read_at(offset, out);
+      const uint64_t last = size() - 1;
+      if (last >= offset && last - offset < out.size()) out[last - offset] ^= std::byte{0x10};
+    }
+
+   private:
+    std::unique_ptr<InputFile> file_;
+  };
+
+  std::string name_;
+  int after_, opened_ = 0;
+};
+
+// The last time it is opened is when it is read into the arrays, after all of it was verified.
+TEST_F(CheckpointTest, AFileThatChangesAfterItWasVerifiedIsFound) {
+  for (const char* name : {"/masters.safetensors", "/first_moments.safetensors"}) {
+    SCOPED_TRACE(name);
+    TrainRig other({.model = "smollm2", .with_reference = true}, kl_options());
+    ChangingFs counting(name, 1000);
+    other.trainer->load(counting, path_, kConfig);
+    const std::vector<float> masters = other.masters();
+    ASSERT_GT(counting.opened(), 1);
+    ChangingFs changing(name, counting.opened() - 1);
+    const Error e =
+        expect_error(Code::kDataLoss, [&] { other.trainer->load(changing, path_, kConfig); });
+    EXPECT_TRUE(contains(e.message, "it changed while it was read"));
+    EXPECT_TRUE(contains(e.location, name));
+    EXPECT_TRUE(same_bits(other.masters(), masters));
+  }
+}
+
+// Weights that were trained after the save, counters and what awaits publication: nothing stays.
+TEST_F(CheckpointTest, ALoadReplacesWhatTheLearnerHas) {
+  TrainRig other({.model = "smollm2", .with_reference = true}, kl_options());
+  std::vector<Sample> samples = samples_of(other, 1);
+  std::vector<TrainSample> bad = with_advantages(samples);
+  for (TrainSample& s : bad) s.advantage = NAN;
+  other.trainer->step(bad);
+  ASSERT_EQ(other.trainer->counters().skipped_steps, 2);
+  run_step(other, 1);
+  const std::string path = other.trainer->save(
+      real_fs(), dir_.path(), {.step = 7, .config_digest = kConfig, .pipeline = "{}"});
+
+  rig_.trainer->train(with_advantages(samples));  // moves masters that nobody publishes
+  rig_.trainer->load(real_fs(), path, kConfig);
+  EXPECT_EQ(rig_.trainer->counters().skipped_steps, 2);
+  EXPECT_EQ(rig_.trainer->counters().optimizer_steps, 2);
+  EXPECT_TRUE(std::ranges::all_of(rig_.trainer->gradients(), [](float g) { return g == 0; }));
+  EXPECT_EQ(rig_.trainer->trained_version(), 1u);
+  EXPECT_EQ(rig_.trainer->publish(), 1u);
+  EXPECT_EQ(rig_.model().weight_digest(), other.model().weight_digest());
+  run_step(rig_, 2);
+  run_step(other, 2);
+  EXPECT_TRUE(same_bits(rig_.masters(), other.masters()));
+}
+
 TEST_F(CheckpointTest, LaterStepsAreSetAsideAndNeverTheLatest) {
   for (int round = 0; round < 2; ++round) {
     save(2);

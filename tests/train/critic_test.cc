@@ -225,6 +225,24 @@ TEST(Critic, MaskedTokensAndSamplesWithoutLossAreNotRead) {
   EXPECT_TRUE(same_bits(plain.masters(), poisoned.masters()));
 }
 
+// Neither one that a filter masked nor one whose tokens are all masked is a sequence of the mean.
+TEST(Critic, AMeanOverSequencesLeavesOutThoseWithoutLoss) {
+  CriticOptions o = usual_options();
+  o.loss_agg = LossAgg::kSeqMeanTokenMean;
+  CriticRig with({.model = "llama_value"}, o), without({.model = "llama_value"}, o);
+  std::vector<Sample> samples = random_samples(8, with.model().config().vocab, 7);
+  std::ranges::fill(samples[4].loss_mask, 0);
+  Lesson lesson(with, samples, 2);
+  lesson.batch[1].carries_loss = false;
+  std::vector<CriticSample> others = lesson.batch;
+  others.erase(others.begin() + 4);
+  others.erase(others.begin() + 1);
+  const CriticMetrics m = with.critic->step(lesson.batch), n = without.critic->step(others);
+  EXPECT_GT(m.loss, 0);
+  EXPECT_EQ(m.loss, n.loss);
+  EXPECT_EQ(m.loss_tokens, n.loss_tokens);
+}
+
 TEST(Critic, AReturnThatIsNotFiniteSkipsTheStepAndNamesItsSample) {
   CriticOptions o = usual_options();
   o.batch.num_minibatches = 2;

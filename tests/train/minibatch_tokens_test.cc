@@ -223,6 +223,36 @@ TEST(Corrections, BatchMomentsAreOfTheOptimizerStep) {
   EXPECT_EQ(cut.corrections.weights.token_sum, whole.corrections.weights.token_sum);
 }
 
+// The draw of a token follows from (seed, step, ordinal, slot, position) alone: the same tokens are
+// chosen where the samples stand in another order.
+TEST(ClipCov, ATokenIsDrawnUnderTheIdentityOfItsSample) {
+  TrainerOptions o;
+  o.policy_loss.kind = PolicyLoss::kClipCov;
+  o.clip_cov = {.ratio = 0.25, .low = -1e9, .high = 1e9};
+  std::vector<Sample> samples;
+  for (uint64_t i = 0; i < 12; ++i) {
+    samples.push_back(make_sample(std::vector<int32_t>(6 + i % 4, 1), 2, 3 + i / 3, 5 + i % 3));
+  }
+  const auto chosen = [&](const std::vector<size_t>& order) {
+    MinibatchTokens tokens;
+    tokens.begin(0);
+    for (const size_t i : order) tokens.add({&samples[i], 1.0, {}, samples[i].logprobs, true});
+    for (size_t at = 0; at < order.size(); ++at)
+      std::ranges::fill(tokens.current(static_cast<int32_t>(at)), -1.0f);
+    tokens.set_weights(LossAgg::kTokenSum, 0);
+    tokens.compute(o, 4);
+    std::map<std::pair<size_t, int32_t>, bool> out;
+    for (size_t at = 0; at < order.size(); ++at) {
+      for (int32_t g = 0; g < samples[order[at]].generated(); ++g)
+        out[{order[at], g}] = tokens.gradient(tokens.index(static_cast<int32_t>(at), g)) == 0;
+    }
+    return out;
+  };
+  const auto in_order = chosen({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  EXPECT_EQ(std::ranges::count_if(in_order, [](const auto& t) { return t.second; }), 16);  // of 66
+  EXPECT_EQ(chosen({7, 3, 11, 0, 5, 9, 2, 10, 1, 4, 8, 6}), in_order);
+}
+
 TEST(ProbabilityPairs, MomentsAreThoseOfTheProbabilities) {
   ProbabilityPairs p;
   EXPECT_EQ(p.difference_std(), 0.0);

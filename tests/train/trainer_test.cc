@@ -205,6 +205,25 @@ TEST(Trainer, TrainedWeightsAreTheOnesThatScore) {
   EXPECT_EQ(rig.trainer->step(batch).logprob_max_abs_diff, 0.0);
 }
 
+// They are those of the weights as the last step left them, published or not.
+TEST(Trainer, HiddenStatesAreOfTheTrainedWeights) {
+  TrainRig rig({}, usual_options());
+  std::vector<Sample> samples = random_samples(8, 256, 4);
+  store_logprobs(rig, samples);
+  const auto hidden = [&] {
+    const TensorPtr t = rig.trainer->hidden(samples[0]);
+    const auto* first = static_cast<const float*>(t->data());
+    return std::vector<float>(first, first + t->num_bytes() / sizeof(float));
+  };
+  const std::vector<float> before = hidden();
+  rig.trainer->train(with_advantages(samples));
+  ASSERT_EQ(rig.model().version(), 0u);
+  const std::vector<float> trained = hidden();
+  EXPECT_FALSE(same_bits(trained, before));
+  rig.trainer->publish();
+  EXPECT_TRUE(same_bits(hidden(), trained));
+}
+
 TEST(Trainer, NonFiniteAdvantageSkipsTheStepAndNamesTheSample) {
   for (const double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
