@@ -1065,7 +1065,8 @@ RL_API size_t rl_batch_count(const rl_batch* batch);
 RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* view,
                                  rl_error** err);
 
-/* Sets the reward of sample `index`, replacing an earlier one. Thread: any. */
+/* Sets the reward of sample `index`, replacing an earlier one. RL_NON_FINITE where it is not finite.
+ * Thread: any. */
 RL_API rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err);
 
 /* Sets the kinds of reward beside the reward of sample `index`, replacing earlier ones; views of the
@@ -1474,8 +1475,8 @@ typedef struct rl_algo_tokens {
   const int32_t* lengths; /* [num_sequences], from 0 on; their sum is num_tokens */
   size_t num_sequences;
   size_t num_tokens;
-  const uint64_t* groups;    /* [num_sequences], equal for the samples of a prompt, which stand
-                                together; optional: all are of one prompt */
+  const uint64_t* groups;    /* [num_sequences], equal for the samples of a prompt, in any
+                                order; optional: all are of one prompt */
   const uint8_t* mask;       /* [num_tokens], 1 where a token carries loss, else 0; optional: all do */
   const uint8_t* truncated;  /* [num_sequences], 1 where the length limit cut it; optional: none */
   const float* logprobs;     /* [num_tokens], of the current policy */
@@ -1516,15 +1517,19 @@ typedef struct rl_algo_loss {
 RL_API void rl_algo_loss_init(rl_algo_loss* loss, size_t size);
 
 /* Advantages of every token from tokens->rewards, by algo.advantage with shaping, KL in the reward
- * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a reward
- * or a penalty that is not finite. options may be NULL: the defaults. Thread: any; callback-safe. */
+ * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a reward,
+ * a baseline or a penalty that is not finite. RL_INVALID_ARGUMENT for algo.advantage = gae, which
+ * reads values of a critic, RL_FAILED_PRECONDITION for custom. options may be NULL: the defaults.
+ * Thread: any; callback-safe. */
 RL_API rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
                                     double* advantages, size_t num_advantages, rl_error** err);
 
 /* The loss by algo.policy_loss under algo.correction.* and algo.loss_agg, with algo.kl.where = loss
  * the KL term too, and its derivative in the log-prob of each token; num_gradient is num_tokens.
  * Reads logprobs, advantages and, for a KL, ref_logprobs. Log-probs that are not finite give a loss
- * that is not. options may be NULL: the defaults. Thread: any; callback-safe. */
+ * that is not. RL_INVALID_ARGUMENT for an algo.objective that has no policy loss,
+ * RL_FAILED_PRECONDITION for algo.policy_loss = custom. options may be NULL: the defaults. Thread:
+ * any; callback-safe. */
 RL_API rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_tokens* tokens,
                                      double* gradient, size_t num_gradient, rl_algo_loss* out,
                                      rl_error** err);

@@ -1,4 +1,6 @@
 // The parts of a host's own loop: engine, buffer and batches between them.
+#include <cmath>
+
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/model_parts.h"
@@ -130,6 +132,9 @@ rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_e
   return guarded(err, batch, [&] {
     const auto box = use(batch, "batch");
     check_index(index, box->samples.size());
+    if (!std::isfinite(reward)) {
+      throw Error(Code::kNonFinite, str("parameter reward is ", reward)).with_key("reward");
+    }
     const std::lock_guard lock(box->mutex);
     box->samples[index]->reward = reward;
     box->samples[index]->scored = true;

@@ -2,6 +2,7 @@
 #include "pipeline/algo_calls.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "pipeline/algo_options.h"
@@ -48,6 +49,14 @@ void check_arrays(const AlgoArrays& in) {
 template <typename T>
 std::span<const T> given(const char* key, std::span<const T> values, size_t expected) {
   require_size(key, values.size(), expected, false);
+  return values;
+}
+
+std::span<const double> finite(const char* key, std::span<const double> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    throw Error(Code::kNonFinite, str(key, "[", i, "] is ", values[i])).with_key(key);
+  }
   return values;
 }
 
@@ -112,6 +121,28 @@ Gathered gather(const TrainerOptions& options, const AlgoArrays& in) {
   return out;
 }
 
+// What no arrays can give.
+void require_estimator(Advantage kind) {
+  if (kind == Advantage::kGae) {
+    throw Error(Code::kInvalidArgument,
+                "algo.advantage = gae needs the values of a critic, which these arrays have not")
+        .with_key("algo.advantage");
+  }
+}
+
+void require_policy_loss(const TrainerOptions& o) {
+  if (!is_rl(o.objective)) {
+    throw Error(Code::kInvalidArgument,
+                str("algo.objective = ", objective_name(o.objective), " has no policy loss"))
+        .with_key("algo.objective")
+        .with_expected("rl or distill");
+  }
+  if (o.policy_loss.kind != PolicyLoss::kCustom) return;
+  throw Error(Code::kFailedPrecondition,
+              "algo.policy_loss = custom is a function of the host, and none has been set")
+      .with_key("algo.policy_loss");
+}
+
 double mean(double sum, int64_t count) { return count > 0 ? sum / static_cast<double>(count) : 0; }
 
 }  // namespace
@@ -119,6 +150,7 @@ double mean(double sum, int64_t count) { return count > 0 ? sum / static_cast<do
 std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& in) {
   options.validate();
   const AdvantageOptions algorithm = advantage_options_from(options);
+  require_estimator(algorithm.estimator.kind);
   check_arrays(in);
   const size_t sequences = in.lengths.size(), tokens = token_count(in.lengths);
   if (algorithm.kl_in_reward) {
@@ -126,9 +158,11 @@ std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& 
     given("tokens.logprobs", old_of(in), tokens);
   }
   const std::vector<SamplePtr> samples = samples_of(in, old_of(in));
-  ScoredBatch batch{samples, given("tokens.rewards", in.rewards, sequences)};
+  const auto rewards = given("tokens.rewards", in.rewards, sequences);
+  ScoredBatch batch{samples, finite("tokens.rewards", rewards)};
   const size_t kinds = algorithm.gdpo_weights.size();
   const auto flat = given("tokens.reward_parts", in.reward_parts, sequences * kinds);
+  finite("tokens.reward_parts", flat);
   std::vector<std::vector<double>> parts;
   for (size_t i = 0; i < sequences && kinds > 0; ++i) {
     const auto row = flat.subspan(i * kinds, kinds);
@@ -137,6 +171,8 @@ std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& 
   batch.parts = parts;
   std::vector<std::vector<float>> reference;
   std::vector<GreedyAnswer> greedy;
+  const bool compares = algorithm.estimator.kind == Advantage::kRemax;
+  if (compares) finite("tokens.baselines", given("tokens.baselines", in.baselines, sequences));
   size_t at = 0;
   for (size_t i = 0; i < sequences; ++i) {
     const auto count = static_cast<size_t>(in.lengths[i]);
@@ -144,9 +180,7 @@ std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& 
       const auto part = in.ref_logprobs.subspan(at, count);
       reference.emplace_back(part.begin(), part.end());
     }
-    if (algorithm.estimator.kind == Advantage::kRemax) {
-      greedy.push_back({samples[i].get(), given("tokens.baselines", in.baselines, sequences)[i]});
-    }
+    if (compares) greedy.push_back({samples[i].get(), in.baselines[i]});
     at += count;
   }
   batch.ref_logprobs = reference;
@@ -158,6 +192,7 @@ std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& 
 AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
                           std::vector<double>& gradient) {
   const TrainerOptions o = loss_options(options);
+  require_policy_loss(o);
   const size_t tokens = token_count(in.lengths);
   given("tokens.logprobs", in.logprobs, tokens);
   given("tokens.advantages", in.advantages, tokens);
@@ -192,7 +227,9 @@ AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
 
 AlgoCorrections algo_corrections(const OptionSet& options, const AlgoArrays& in) {
   const TrainerOptions o = loss_options(options);
-  given("tokens.logprobs", in.logprobs, token_count(in.lengths));
+  const size_t tokens = token_count(in.lengths);
+  given("tokens.logprobs", in.logprobs, tokens);
+  if (o.correction.opsm_delta > 0) given("tokens.advantages", in.advantages, tokens);
   const Gathered g = gather(o, in);
   AlgoCorrections out;
   for (size_t t = 0; t < g.tokens.weights().size(); ++t) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "algo/filters.h"
 #include "core/error.h"
@@ -16,10 +17,13 @@ bool has_token_rewards(Advantage kind) {
   return kind == Advantage::kReinforcePp || kind == Advantage::kRemax || kind == Advantage::kGae;
 }
 
+// Samples of one ordinal, wherever they stand; numbered as they come.
 std::vector<int32_t> groups_of(std::span<const SamplePtr> samples) {
-  std::vector<int32_t> group(samples.size());
-  for (size_t i = 1; i < samples.size(); ++i) {
-    group[i] = group[i - 1] + (samples[i]->ordinal != samples[i - 1]->ordinal);
+  std::unordered_map<uint64_t, int32_t> numbers;
+  std::vector<int32_t> group;
+  for (const SamplePtr& s : samples) {
+    const auto next = static_cast<int32_t>(numbers.size());
+    group.push_back(numbers.try_emplace(s->ordinal, next).first->second);
   }
   return group;
 }

@@ -56,7 +56,7 @@ struct GreedyAnswer {
   double score = 0;
 };
 
-// Samples in (ordinal, slot) order; those of one ordinal are a group.
+// Those of one ordinal are a group, in any order.
 struct ScoredBatch {
   std::span<const SamplePtr> samples = {};
   std::span<const double> scores = {};

@@ -325,6 +325,21 @@ TEST(AbiRewardParts, GdpoSumsTheKindsOfAReward) {
   EXPECT_EQ(gdpo.digest(), built_in.digest());
 }
 
+TEST(AbiReward, OneThatIsNotFiniteIsNamedAndLeavesTheOneBefore) {
+  Custom built_in(kBuiltIn);
+  rl_batch* const batch = built_in.host().batch;
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    rl_error* error = nullptr;
+    EXPECT_EQ(rl_batch_set_reward(batch, 0, bad, &error), RL_NON_FINITE);
+    EXPECT_EQ(text_of(error, RL_ERROR_KEY), "reward");
+    rl_error_release(error);
+  }
+  rl_sample_view view;
+  rl_sample_view_init(&view, sizeof view);
+  EXPECT_RL_OK(rl_batch_sample(batch, 0, &view, &err));
+  EXPECT_EQ(view.reward, 1);
+}
+
 TEST(AbiRewardParts, AHostsFunctionSeesNoBatchOfUnequalKinds) {
   Custom custom(kOwnAdvantage);
   Calls calls;
