@@ -106,9 +106,9 @@ double distill_row(const DistillParams& params, std::span<const double> log_p,
 
 double distill_logits(const DistillParams& params, const DistillLogits& rows, double scale) {
   require_same_size("teacher", rows.teacher.size(), rows.student.size());
-  // Rounded to float as a log-prob is.
-  const auto p = [&](size_t i) -> double { return rows.student[i] - rows.student_lse; };
-  const auto q = [&](size_t i) -> double { return rows.teacher[i] - rows.teacher_lse; };
+  const auto log_prob = [](float z, const DistillNorm& n) { return (z - n.max) - n.log_sum; };
+  const auto p = [&](size_t i) -> double { return log_prob(rows.student[i], rows.student_norm); };
+  const auto q = [&](size_t i) -> double { return log_prob(rows.teacher[i], rows.teacher_norm); };
   const RowSums sums = row_sums(params, rows.student.size(), p, q);
   for (size_t i = 0; i < rows.student.size(); ++i) {
     rows.teacher[i] = static_cast<float>(scale * derivative(params, sums.own, p(i), q(i)));

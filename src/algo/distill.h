@@ -36,14 +36,18 @@ double distill_row(const DistillParams& params, std::span<const double> student_
                    std::span<const double> teacher_log_probs, double scale,
                    std::span<double> gradient);
 
-// The same of one row of two heads, log p_i = student[i] - student_lse and log q_i likewise, in
-// place: scale * d replaces the teacher's logits. Equal rows give 0 and gradients of 0 exactly. What
-// is not finite is returned as it is.
+// A row's largest logit and the log of the sum of exp(logit - max): log p_i = (logit_i - max) -
+// log_sum, rounded to float as a log-prob is.
+struct DistillNorm {
+  float max, log_sum;
+};
+// The same of one row of two heads, in place: scale * d replaces the teacher's logits. Equal rows
+// give 0 and gradients of 0 exactly. What is not finite is returned as it is.
 struct DistillLogits {
   std::span<const float> student;
-  float student_lse;
+  DistillNorm student_norm;
   std::span<float> teacher;
-  float teacher_lse;
+  DistillNorm teacher_norm;
 };
 double distill_logits(const DistillParams& params, const DistillLogits& rows, double scale);
 

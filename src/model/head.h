@@ -1,4 +1,4 @@
-// The language-model head: logits, temperature, log-sum-exp, log-prob and entropy for a chunk of rows, and backward.
+// The language-model head: logits, temperature, row statistics, log-prob and entropy for a chunk of rows, and backward.
 // No [tokens, vocab] tensor is held beyond one chunk. Sampling and training call head_forward; equal rows give equal
 // bits whatever chunk they stand in.
 #pragma once
@@ -41,7 +41,7 @@ inline void head_forward(const Model& model, std::span<const float> inv_temperat
 }
 
 inline float head_logprob(const HeadBuffers& b, int64_t row, int64_t id) {
-  return b.z[row * b.vocab + id] - b.stats[row].lse;
+  return log_prob(b.z[row * b.vocab + id], b.stats[row]);
 }
 
 struct HeadBackwardArgs {

@@ -3,8 +3,9 @@
 //
 // Per row with temperature T: z = logit * (1 / T) in fp32. A tile yields its maximum m, sum s of exp(z - m) and
 // weighted sum w of exp(z - m) * (z - m) (lane accumulators, sum_lanes order). Tiles combine in order:
-//   M = max m_i, S = sum s_i exp(m_i - M), lse = M + log S, log p(id) = z_id - lse,
+//   M = max m_i, S = sum s_i exp(m_i - M), log p(id) = (z_id - M) - log S, both differences in fp32,
 //   entropy = log S - (sum over tiles of exp(m_i - M) (w_i + (m_i - M) s_i)) / S, sums over tiles in double.
+// M + log S is never formed: its rounding grows with the logits, 2^-16 at 300, that of the differences with -log p alone.
 // Backward: d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log p_j + entropy) + more_j; d logit = d z / T.
 #pragma once
 #include <cstdint>
@@ -23,10 +24,13 @@ TileStats scale_and_measure(float* z, int64_t n, float inv_temperature);
 
 struct RowStats {
   float max;      // over the whole row
-  float lse;      // log-sum-exp of the tempered logits
+  float log_sum;  // log of sum
   float sum;      // sum of exp(z - max)
   float entropy;  // nats
 };
+// Of the id whose scaled logit is z.
+inline float log_prob(float z, const RowStats& row) { return (z - row.max) - row.log_sum; }
+
 // Combines `count` tiles in order.
 RowStats combine_tiles(const TileStats* tiles, int64_t count);
 

@@ -86,7 +86,7 @@ void backward_row(const LogitsBackwardArgs& a) {
   const float down = -a.d_logprob * a.inv_temperature;
   const float pull = -a.d_entropy * a.inv_temperature;
   for_each_lane(a.n, [&](auto d, int64_t i) {
-    const auto log_p = hn::Sub(load(d, a.z + i), hn::Set(d, a.stats.lse));
+    const auto log_p = hn::Sub(hn::Sub(load(d, a.z + i), hn::Set(d, a.stats.max)), hn::Set(d, a.stats.log_sum));
     const auto p = hn::Exp(d, log_p);
     const auto h = hn::Mul(hn::Set(d, pull), hn::Add(log_p, hn::Set(d, a.stats.entropy)));
     const auto own = hn::Mul(p, hn::Add(hn::Set(d, down), h));
@@ -96,7 +96,7 @@ void backward_row(const LogitsBackwardArgs& a) {
       store(own, d, out + i);
     }
   });
-  const float log_p = a.z[a.id] - a.stats.lse;
+  const float log_p = log_prob(a.z[a.id], a.stats);
   const float p = std::exp(log_p);
   float g = a.inv_temperature * a.d_logprob * (1.0f - p) + p * pull * (log_p + a.stats.entropy);
   if constexpr (kMore) g += a.inv_temperature * a.more[a.id];
@@ -136,8 +136,7 @@ RowStats combine_tiles(const TileStats* tiles, int64_t count) {
   // entropy = log S - E[z - M]
   // The vector exp of a NaN is 0; the weighted sum keeps the NaN, and with it the row must not look finite.
   const double log_sum = std::isnan(weighted) ? weighted : std::log(sum);
-  return {max, static_cast<float>(max + log_sum), static_cast<float>(sum),
-          static_cast<float>(log_sum - weighted / sum)};
+  return {max, static_cast<float>(log_sum), static_cast<float>(sum), static_cast<float>(log_sum - weighted / sum)};
 }
 
 int64_t argmax(const float* z, int64_t n) { return std::max_element(z, z + n) - z; }

@@ -95,8 +95,9 @@ const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& o
       std::ranges::fill(row, 0.0f);
       return;
     }
+    const RowStats &mine = chunk.head->stats[r], &its = head_.stats[r];
     value[i] = distill_logits(options.params,
-                              {own, chunk.head->stats[r].lse, row, head_.stats[r].lse},
+                              {own, {mine.max, mine.log_sum}, row, {its.max, its.log_sum}},
                               options.coef * weight[i]);
   });
   return head_.z;

@@ -62,18 +62,18 @@ TEST(Distill, AnIdThatOneSideForbidsIsAnErrorOrNothing) {
 }
 
 TEST(Distill, RowsOfLogitsGiveWhatTheirLogProbsGive) {
-  const float student_lse = 2.5f, teacher_lse = -0.75f;
+  const DistillNorm student{1.5f, 1.0f}, teacher{-1.25f, 0.5f};
   Values p, q;
   for (size_t i = 0; i < 4; ++i) {
-    p.push_back(kStudent[i] - student_lse);
-    q.push_back(kTeacher[i] - teacher_lse);
+    p.push_back((kStudent[i] - student.max) - student.log_sum);
+    q.push_back((kTeacher[i] - teacher.max) - teacher.log_sum);
   }
   for (const DistillKl kind : {DistillKl::kForward, DistillKl::kReverse, DistillKl::kMixed}) {
     const DistillParams params{kind, 0.25};
     Values g(4);
     std::vector<float> row = kTeacher;
     const double value = distill_row(params, p, q, 0.5, g);
-    EXPECT_EQ(distill_logits(params, {kStudent, student_lse, row, teacher_lse}, 0.5), value);
+    EXPECT_EQ(distill_logits(params, {kStudent, student, row, teacher}, 0.5), value);
     for (size_t i = 0; i < 4; ++i) EXPECT_EQ(row[i], static_cast<float>(g[i]));
   }
 }

@@ -13,7 +13,9 @@ namespace rl::testing {
 namespace {
 
 struct Row {
-  Row(int64_t vocab, int64_t width, float temperature, float spread) : width(width), inv(1.0f / temperature), z(random_values(vocab, 3, spread)) {
+  Row(int64_t vocab, int64_t width, float temperature, float spread, float offset = 0)
+      : width(width), inv(1.0f / temperature), z(random_values(vocab, 3, spread)) {
+    for (float& v : z) v += offset;
     for (const float v : z) tempered.push_back(static_cast<double>(v * inv));
     for (int64_t i = 0; i < vocab; i += width) tiles.push_back(scale_and_measure(&z[i], std::min(width, vocab - i), inv));
     stats = combine_tiles(tiles.data(), static_cast<int64_t>(tiles.size()));
@@ -39,7 +41,7 @@ class Logprob : public ::testing::TestWithParam<std::tuple<int64_t, float, float
 };
 
 TEST_P(Logprob, LogSumExpAndEntropyMatchOracle) {
-  EXPECT_NEAR(row_.stats.lse, row_.lse, 2e-6 * (1 + std::abs(row_.lse)));
+  EXPECT_NEAR(row_.stats.max + double{row_.stats.log_sum}, row_.lse, 1e-6 * (1 + row_.stats.log_sum));
   double entropy = 0;
   for (int64_t i = 0; i < vocab(); ++i) entropy -= row_.p(i) * (row_.tempered[i] - row_.lse);
   EXPECT_NEAR(row_.stats.entropy, entropy, 1e-5 * (1 + entropy));
@@ -106,12 +108,31 @@ INSTANTIATE_TEST_SUITE_P(Rows, Logprob,
                          ::testing::Combine(::testing::Values<int64_t>(7, 128, 300, 1000),
                                             ::testing::Values(1.0f, 0.7f), ::testing::Values(1.0f, 8.0f)));
 
+// How far the logits lie from 0 says nothing about their log-probs: three roundings of values up to -log p, and the sum.
+TEST(LargeLogits, LogprobsAndGradientsAreAsCloseAsThoseNearZero) {
+  for (const float offset : {0.0f, 300.0f, -300.0f, 3000.0f}) {
+    const Row row(1000, 128, 1.0f, 4.0f, offset);
+    double farthest = 0, slope = 0, entropy = 0;
+    for (int64_t i = 0; i < 1000; ++i) entropy -= row.p(i) * (row.tempered[i] - row.lse);
+    std::vector<float> d(1000);
+    logits_backward({row.z.data(), 1000, row.stats, 400, 0.7f, -0.3f, 1.0f, d.data(), Dtype::kF32});
+    for (int64_t i = 0; i < 1000; ++i) {
+      const double want = row.tempered[i] - row.lse, p = row.p(i);
+      farthest = std::max(farthest, std::abs(log_prob(row.z[i], row.stats) - want) / (1 - want));
+      slope = std::max(slope, std::abs(d[i] - (0.7 * ((i == 400 ? 1.0 : 0.0) - p) + 0.3 * p * (want + entropy))));
+    }
+    EXPECT_LE(farthest, 2e-7) << offset;
+    EXPECT_LE(slope, 3e-7) << offset;
+    EXPECT_NEAR(row.stats.entropy, entropy, 3e-6 * (1 + entropy)) << offset;
+  }
+}
+
 TEST(NanLogit, MakesTheWholeRowNan) {
   std::vector<float> z = random_values(100, 5);
   z[40] = std::nanf("");
   const TileStats tiles[] = {scale_and_measure(z.data(), 64, 1.0f), scale_and_measure(z.data() + 64, 36, 1.0f)};
   const RowStats stats = combine_tiles(tiles, 2);
-  EXPECT_TRUE(std::isnan(stats.lse));
+  EXPECT_TRUE(std::isnan(stats.log_sum));
   EXPECT_TRUE(std::isnan(stats.entropy));
 }
 
