@@ -91,10 +91,10 @@ TEST(Distill, ARowThatIsNotFiniteIsPassedOn) {
   for (const DistillKl kind : {DistillKl::kForward, DistillKl::kReverse, DistillKl::kMixed}) {
     std::vector<float> row = kTeacher, student = kStudent;
     row[2] = NAN;
-    EXPECT_TRUE(std::isnan(distill_logits({kind}, {kStudent, 0, row, 0}, 1)));
+    EXPECT_TRUE(std::isnan(distill_logits({kind}, {kStudent, {0, 0}, row, {0, 0}}, 1)));
     row = kTeacher;
     student[0] = NAN;
-    EXPECT_TRUE(std::isnan(distill_logits({kind}, {student, 0, row, 0}, 1)));
+    EXPECT_TRUE(std::isnan(distill_logits({kind}, {student, {0, 0}, row, {0, 0}}, 1)));
   }
 }
 
