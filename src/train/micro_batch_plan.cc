@@ -105,31 +105,49 @@ MicroBatchPlan pieces_of(std::span<const PackItem> items, const PackRules& rules
   return pieces;
 }
 
+enum class Measure : uint8_t { kRows, kRowsOrBlocks };
+
 // Blocks are counted as the rows that they stand for, so that one budget holds for both.
-WorkUnit unit_of(std::span<const PackItem> piece, const PackRules& rules) {
+WorkUnit unit_of(std::span<const PackItem> piece, const PackRules& rules, Measure measure) {
   const RunSize size = size_of(piece, rules);
   const auto cost = [&](int64_t rows) {
     return sequence_cost(rules.batch.balance, rules.hidden_size, rows);
   };
   const int64_t rows_of_blocks = (size.blocks() * rules.rows + rules.blocks - 1) / rules.blocks;
-  WorkUnit unit{std::max(size.rows(), rows_of_blocks), 0};
+  WorkUnit unit{size.rows(), 0};
+  if (measure == Measure::kRowsOrBlocks) unit.tokens = std::max(unit.tokens, rows_of_blocks);
   for (const PackItem& item : piece) unit.cost += cost(item.rows);
   unit.cost -= (static_cast<int64_t>(piece.size()) - 1) * cost(piece.front().sample->prompt_tokens);
   return unit;
 }
 
-MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules) {
-  RL_CHECK(rules.batch.packed && rules.batch.micro_batch_size == 0);
-  const MicroBatchPlan pieces = pieces_of(items, rules);
+Partition shared_out(const MicroBatchPlan& pieces, const PackRules& rules, Measure measure) {
   std::vector<WorkUnit> units;
-  for (const auto& piece : pieces) units.push_back(unit_of(piece, rules));
+  for (const auto& piece : pieces) units.push_back(unit_of(piece, rules, measure));
   const int64_t pad_to = rules.batch.seq_len != 0 ? 1 : rules.batch.pad_to;
   MicroBatchParams params;
   params.max_tokens = rules.rows / pad_to * pad_to;  // its padding fits as well
   params.oversize_alone = true;
+  return cut_micro_batches(units, params);
+}
+
+bool blocks_fit(const Partition& bins, const MicroBatchPlan& pieces, const PackRules& rules) {
+  return std::ranges::all_of(bins, [&](const std::vector<int32_t>& bin) {
+    int64_t blocks = 0;
+    for (const int32_t u : bin) blocks += size_of(pieces[static_cast<size_t>(u)], rules).blocks();
+    return blocks <= rules.blocks;
+  });
+}
+
+// The blocks are counted only where sequences are so many and so short that they run out.
+MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules) {
+  RL_CHECK(rules.batch.packed && rules.batch.micro_batch_size == 0);
+  const MicroBatchPlan pieces = pieces_of(items, rules);
   MicroBatchPlan plan;
-  if (units.empty()) return plan;
-  for (const auto& bin : cut_micro_batches(units, params)) {
+  if (pieces.empty()) return plan;
+  Partition bins = shared_out(pieces, rules, Measure::kRows);
+  if (!blocks_fit(bins, pieces, rules)) bins = shared_out(pieces, rules, Measure::kRowsOrBlocks);
+  for (const auto& bin : bins) {
     auto& some = plan.emplace_back();
     for (const int32_t u : bin) {
       const auto& piece = pieces[static_cast<size_t>(u)];

@@ -47,7 +47,8 @@ PackRules forward_rules(const StepOptions& o, const Model& model, ForwardOf of) 
   const bool own = of == ForwardOf::kOwn;
   const int64_t block_size = model.block_size();
   return {batch, own ? o.forward_budget() : o.reference_budget(),
-          forward_kv_blocks(own ? o.forward_rows() : o.reference_rows(), block_size), block_size};
+          forward_kv_blocks(o, own ? o.forward_rows() : o.reference_rows(), block_size),
+          block_size};
 }
 
 bool trains_before(const Sample& a, const Sample& b) {

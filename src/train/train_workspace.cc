@@ -32,7 +32,22 @@ int64_t most_forward_rows(const StepOptions& o) {
 }
 
 int64_t most_forward_blocks(const TrainShape& s, const StepOptions& o) {
-  return forward_kv_blocks(most_forward_rows(o), s.kv.attention.block_size);
+  return forward_kv_blocks(o, most_forward_rows(o), s.kv.attention.block_size);
+}
+
+// Of one optimizer step at most; minibatches are cut by samples or by pairs.
+int64_t minibatch_samples(const BatchRules& b) {
+  if (b.step_samples == 0) return 0;
+  if (b.global_batch_size != 0) return std::min(b.step_samples, 2 * b.global_batch_size);
+  return std::min(b.step_samples, b.step_samples / b.num_minibatches + 2);
+}
+
+// With P rows a block, r rows take at most (r + P - 1) / P blocks. A run of n sequences behind a
+// prompt that ends t rows into a block takes (rows + P - t) / P + n (t + P - 1) / P at most, which
+// is less than (rows + n (2 P - 1)) / P. No sequence takes more blocks than it has rows.
+int64_t blocks_of_any(int64_t rows, int64_t sequences, int64_t block_size, bool shares) {
+  const int64_t waste = shares ? 2 * block_size - 1 : block_size - 1;
+  return std::min(rows, (rows + sequences * waste) / block_size);
 }
 
 // The pieces of ScoringBuffers, in the order of its members.
@@ -50,12 +65,21 @@ TrainShape shape_of(const Model& m) {
   return {m.config(), m.kv_shape(), m.matmul().executor().num_threads()};
 }
 
+int64_t kv_sequences(int64_t rows, int64_t samples) {
+  const int64_t many = std::max<int64_t>(64, rows / 16);
+  return samples != 0 ? std::min(samples, many) : many;
+}
+
 int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
-  const int64_t by_rows = 2 * blocks_of(o.train_rows(), block_size);
-  const int64_t count = o.batch.micro_batch_size;
-  if (count == 0 && o.batch.packed) return by_rows;
-  const int64_t each = blocks_of(o.batch.padded(o.longest_rows()), block_size) + 1;
-  return std::max(by_rows, std::max<int64_t>(count, 1) * each);
+  const BatchRules& b = o.batch;
+  const int64_t rows = o.train_rows();
+  const int64_t count =
+      b.micro_batch_size != 0 ? b.micro_batch_size : kv_sequences(rows, minibatch_samples(b));
+  if (b.packed) return blocks_of_any(rows, count, block_size, b.shared_prefix);
+  // Each with a block more, as the padding behind it begins a block.
+  const int64_t each = blocks_of(b.padded(o.longest_rows()), block_size) + 1;
+  if (b.micro_batch_size != 0) return count * each;
+  return std::max(each, std::min(2 * rows, (rows + count * (2 * block_size - 1)) / block_size));
 }
 
 int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
@@ -63,8 +87,9 @@ int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
   return blocks_of(o.train_rows(), block_size) + blocks_of(o.train_rows(), longest_rows(o)) + 1;
 }
 
-int64_t forward_kv_blocks(int64_t rows, int64_t block_size) {
-  return 2 * blocks_of(rows, block_size);
+int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size) {
+  return blocks_of_any(rows, kv_sequences(rows, o.batch.step_samples), block_size,
+                       o.batch.shared_prefix);
 }
 
 ArenaPlan plan_train_workspace(const TrainShape& s, const StepOptions& o) {
