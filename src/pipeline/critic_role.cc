@@ -17,9 +17,11 @@ CriticRole::CriticRole(const LoadedModel& policy, const OptionSet& options, cons
                        std::byte* workspace)
     : max_tokens_(plan.max_tokens),
       max_sequence_(plan.max_model_len),
+      step_samples_(plan.step_samples),
       warmup_steps_(static_cast<uint64_t>(options.get_i64("algo.critic_warmup_steps"))),
       model_(load_critic(policy, options)),
-      critic_(*model_, critic_options_from(options, max_tokens_, max_sequence_), workspace,
+      critic_(*model_, critic_options_from(options, max_tokens_, max_sequence_, step_samples_),
+              workspace,
               {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock()}) {}
 
 void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
@@ -30,7 +32,7 @@ void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const s
 }
 
 void CriticRole::set_options(const OptionSet& options) {
-  critic_.set_options(critic_options_from(options, max_tokens_, max_sequence_));
+  critic_.set_options(critic_options_from(options, max_tokens_, max_sequence_, step_samples_));
 }
 
 bool CriticRole::step(PreparedBatch& batch) {

@@ -36,7 +36,7 @@ class CriticRole {
   CriticRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
              std::byte* workspace);
 
-  const int64_t max_tokens_, max_sequence_;
+  const int64_t max_tokens_, max_sequence_, step_samples_;
   uint64_t warmup_steps_;
   std::unique_ptr<Model> model_;
   Critic critic_;

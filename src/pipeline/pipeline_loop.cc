@@ -375,7 +375,8 @@ void Pipeline::Impl::apply_staged_options() {
     staged.reset();
     settings = options;
   }
-  trainer->set_options(trainer_options_from(settings, plan.max_tokens, plan.max_model_len));
+  trainer->set_options(
+      trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples));
   preparation.set_options(settings, *trainer);
   if (critic != nullptr) critic->set_options(settings);
 }

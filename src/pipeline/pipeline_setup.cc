@@ -75,7 +75,8 @@ void Pipeline::Impl::make_workers() {
                 Touch::kLater);
   trainer = std::make_unique<Trainer>(
       model->model(), reference.get(),
-      trainer_options_from(options, plan.max_tokens, plan.max_model_len), phase.data(),
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
+      phase.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
   critic = CriticRole::make(*model, options, plan, phase.data());
   reward = RewardRole::make(*model, options, plan, phase.data());

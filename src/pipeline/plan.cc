@@ -325,6 +325,7 @@ MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanU
   plan.baseline_bytes = p.baseline_bytes();
   if (p.has_trainer()) {
     plan.max_tokens = choose_tokens(options, models, use, budget);
+    plan.step_samples = p.step_samples();
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
     if (p.teacher_kept_bytes(plan.max_tokens) != 0) {
       plan.teacher_kept_offset = p.teacher_kept_offset(plan.max_tokens);

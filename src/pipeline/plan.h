@@ -64,6 +64,7 @@ struct MemoryPlan {
   int threads = 0;
   int64_t max_model_len = 0;
   int64_t max_tokens = 0;  // rows of a training micro-batch; 0 without a trainer
+  int64_t step_samples = 0;  // trained in a step; 0 where the host brings them, or without a trainer
   EngineOptions engine;    // of each engine, num_blocks chosen; all 0 without one
   int64_t num_engines = 0;
   uint64_t kv_bytes = 0;  // of all engines, as the workspace

@@ -172,19 +172,21 @@ uint64_t Planner::rollout_bytes(int64_t blocks) const {
 }
 
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
-  return Trainer::plan(config_, kv_, trainer_options_from(options_, max_tokens, max_model_len_),
-                       threads_);
+  return Trainer::plan(
+      config_, kv_, trainer_options_from(options_, max_tokens, max_model_len_, step_samples()),
+      threads_);
 }
 
 TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
   return Critic::plan(with_scalar_head(config_), kv_,
-                      critic_options_from(options_, max_tokens, max_model_len_), threads_);
+                      critic_options_from(options_, max_tokens, max_model_len_, step_samples()),
+                      threads_);
 }
 
 uint64_t Planner::reward_workspace(int64_t max_tokens) const {
   return RewardModel::workspace_bytes(
       {*reward_, kv_shape(*reward_, compute_, kv_format_of(options_)), threads_},
-      reward_options_from(options_, max_tokens, max_model_len_));
+      reward_options_from(options_, max_tokens, max_model_len_, step_samples()));
 }
 
 KvShape Planner::teacher_kv() const {
@@ -194,15 +196,17 @@ KvShape Planner::teacher_kv() const {
 uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
   if (!has_teacher()) return 0;
   const TrainShape shape{*teacher_, teacher_kv(), threads_};
-  const TrainerOptions trainer = trainer_options_from(options_, max_tokens, max_model_len_);
+  const TrainerOptions trainer =
+      trainer_options_from(options_, max_tokens, max_model_len_, step_samples());
   return distills_rows(options_) ? RowTeacher::forward_bytes(shape, trainer)
                                  : Teacher::workspace_bytes(shape, trainer);
 }
 
 uint64_t Planner::teacher_kept_bytes(int64_t max_tokens) const {
   if (!has_teacher() || !distills_rows(options_)) return 0;
-  return RowTeacher::kept_bytes({*teacher_, teacher_kv(), threads_},
-                                trainer_options_from(options_, max_tokens, max_model_len_));
+  return RowTeacher::kept_bytes(
+      {*teacher_, teacher_kv(), threads_},
+      trainer_options_from(options_, max_tokens, max_model_len_, step_samples()));
 }
 
 uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
@@ -220,6 +224,12 @@ uint64_t Planner::train_bytes(int64_t max_tokens) const {
   if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
   if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
   return most;
+}
+
+int64_t Planner::step_samples() const {
+  if (use_ != PlanUse::kPipeline) return 0;
+  const CheckedI64 together(samples_together(objective_of(options_)));
+  return (CheckedI64(trained_units(options_)) * together).get();
 }
 
 int64_t Planner::min_tokens() const {

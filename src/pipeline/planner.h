@@ -62,6 +62,8 @@ class Planner {
   uint64_t min_shared() const;
   uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
 
+  // Samples that a pipeline trains in a step; 0 where a host brings them.
+  int64_t step_samples() const;
   int64_t max_model_len() const { return max_model_len_; }
   int threads() const { return threads_; }
   Dtype compute() const { return compute_; }

@@ -15,7 +15,7 @@ std::unique_ptr<RewardRole> RewardRole::make(const LoadedModel& policy, const Op
 RewardRole::RewardRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
                        std::byte* workspace)
     : model_(load_reward_model(policy, options)),
-      scorer_(*model_, reward_options_from(options, plan.max_tokens, plan.max_model_len),
+      scorer_(*model_, reward_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
               workspace) {}
 
 std::vector<float> RewardRole::score(std::span<const SamplePtr> samples) {

@@ -220,11 +220,12 @@ double own_or(const OptionSet& options, const char* key, double of_policy) {
 }  // namespace
 
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
-                                    int64_t max_sequence) {
+                                    int64_t max_sequence, int64_t step_samples) {
   TrainerOptions t;
   t.max_tokens = max_tokens;
   t.max_sequence = max_sequence + last_rows(options);
   fill_step(options, t);
+  t.batch.step_samples = step_samples;
   fill_algorithm(options, t);
   validate(t);
   return t;
@@ -240,10 +241,11 @@ bool has_reward_model(const OptionSet& options) {
 
 // The last token of a sample is a row as well.
 StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens,
-                                int64_t max_sequence) {
+                                int64_t max_sequence, int64_t step_samples) {
   StepOptions s;
   s.keys.forward_max_tokens = "reward.forward_max_tokens_per_device";
   fill_step(options, s);
+  s.batch.step_samples = step_samples;
   s.max_tokens = max_tokens;
   s.max_sequence = max_sequence + 1;
   s.batch.forward_max_tokens = options.get_i64("reward.forward_max_tokens_per_device");
@@ -256,9 +258,10 @@ bool has_critic(const OptionSet& options) { return options.get_string("algo.adva
 
 // Padding shapes the micro-batches of the policy; the critic's end where their sequences do.
 CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
-                                  int64_t max_sequence) {
+                                  int64_t max_sequence, int64_t step_samples) {
   CriticOptions c;
   fill_step(options, c);
+  c.batch.step_samples = step_samples;
   const int64_t tokens = options.get_i64("critic.max_tokens_per_device");
   const int64_t sequences = options.get_i64("critic.micro_batch_size");
   const bool counted = c.batch.micro_batch_size > 0;

@@ -26,15 +26,17 @@ Request eval_request_from(const OptionSet& options);
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
 // Rows of a trained sample that predict nothing: 1 where its last token is read, of a reward model.
 int64_t last_rows(const OptionSet& options);
+// step_samples: of a step, where they are known (MemoryPlan::step_samples).
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
-                                    int64_t max_sequence);
+                                    int64_t max_sequence, int64_t step_samples = 0);
 bool has_critic(const OptionSet& options);
 // max_tokens is that of the policy.
 CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
-                                  int64_t max_sequence);
+                                  int64_t max_sequence, int64_t step_samples = 0);
 bool has_reward_model(const OptionSet& options);
 // max_tokens is that of the policy.
-StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence);
+StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence,
+                                int64_t step_samples = 0);
 // Samples of a group: pipeline.samples_per_prompt, and with remax one more, the greedy answer; of
 // given answers one, or a pair.
 int64_t attempts_per_prompt(const OptionSet& options);

@@ -20,7 +20,7 @@ TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model
                          const OptionSet& options, const MemoryPlan& plan, std::byte* workspace)
     : clock_(policy.runtime().clock()), model_(std::move(model)) {
   const TrainerOptions trainer =
-      trainer_options_from(options, plan.max_tokens, plan.max_model_len);
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples);
   const PhaseTimer::Place place{&policy.runtime().tracer(), TraceLane::kTrain, &clock_};
   if (distills_rows(options)) {
     const RowTeacher::Memory memory{workspace, workspace + plan.teacher_kept_offset};
