@@ -6,7 +6,8 @@ namespace {
 
 constexpr OptionChoice kChoices_algo_adv_singleton[] = {
     {"raw",
-     "The reward itself; grpo_passk refuses the group (verl)."},
+     "The reward itself (verl), with algo.adv_std_scope = batch over the standard deviation of "
+     "the batch; grpo_passk refuses the group."},
     {"zero",
      "0: the sample teaches nothing (verl rloo_vectorized)."},
 };
@@ -1740,8 +1741,10 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Token budget of a micro-batch, with its padding. A shared prompt counts once. 0 lets the "
-     "memory plan choose.",
+     "Token budget of a micro-batch, with its padding. A shared prompt counts once. KV blocks "
+     "are planned for every sample of an optimizer step of a pipeline, but for no more than 64 "
+     "or one for each 16 tokens of the budget; where more sequences than that share a "
+     "micro-batch, it may end before its budget does. 0 lets the memory plan choose.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl ppo_max_token_len_per_gpu"},
     {"trainer.micro_batch_size", OptionType::kI64, "1",
