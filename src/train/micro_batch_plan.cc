@@ -154,7 +154,9 @@ MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules)
       some.insert(some.end(), piece.begin(), piece.end());
     }
   }
-  return plan;
+  // A run that fits no micro-batch fills rests in order, and an order may be better than any rule.
+  MicroBatchPlan plain = in_order(items, rules);
+  return plain.size() < plan.size() ? plain : plan;
 }
 
 }  // namespace

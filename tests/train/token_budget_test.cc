@@ -96,6 +96,44 @@ TEST(TokenBudget, BlocksCutNothingThatTheTokensAdmit) {
   }
 }
 
+// Groups that fill no micro-batch, some that fit none, and lengths whose best cut is that in order.
+TEST(TokenBudget, BalancingTakesNoMoreMicroBatchesThanTheOrderOfTheBatch) {
+  std::mt19937 rng(11);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<Sample> samples;
+    for (int group = 1 + static_cast<int>(rng() % 12); group > 0; --group) {
+      std::vector<int32_t> own(1 + rng() % 4);
+      for (auto& rows : own) rows = static_cast<int32_t>(rng() % 30);
+      add_group(samples, static_cast<int32_t>(1 + rng() % 30), own);
+    }
+    const int64_t rows = 60 + static_cast<int64_t>(rng() % 60);
+    const auto cut = [&](BalanceCost balance) {
+      return plan_micro_batches(items_of(samples), rules_of(options_of(rows, balance), 16));
+    };
+    const MicroBatchPlan in_order = cut(BalanceCost::kNone);
+    for (const auto balance : {BalanceCost::kTokens, BalanceCost::kFlops}) {
+      const MicroBatchPlan plan = cut(balance);
+      ASSERT_LE(plan.size(), in_order.size()) << "round " << round;
+    }
+  }
+}
+
+// Rows are padded to 256 here, which a budget of 250 has no room for: it ends at 224.
+TEST(TokenBudget, PaddingIsPartOfTheBudget) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 30; ++i) add_group(samples, 10, {2 + i % 7});
+  for (const auto balance : {BalanceCost::kNone, BalanceCost::kTokens, BalanceCost::kFlops}) {
+    StepOptions o = options_of(250, balance);
+    o.batch.pad_to = 32;
+    const PackRules rules = rules_of(o, 16);
+    for (const auto& part : plan_micro_batches(items_of(samples), rules)) {
+      MicroBatch micro;
+      micro.fill(part, rules, WantedTokens::kLoss);
+      EXPECT_LE(micro.rows(), 224);
+    }
+  }
+}
+
 // More sequences than the blocks are planned for: 3000 of one row in 2048 rows.
 TEST(TokenBudget, VeryManySequencesStopAtTheBlocks) {
   std::vector<Sample> samples;
