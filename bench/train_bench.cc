@@ -129,7 +129,7 @@ void run_group_case(const char* name, const GroupTraining& shape, const BenchArg
 void run(const BenchArgs& args) {
   BenchModel bench(args.model);
   const Model& model = *bench.model;
-  PackedWeights packed(model.config(), model.layout(), model.compute_dtype(), PackedWeights::Direction::kBackward);
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(), PackedWeights::Direction::kBackward);
   packed.pack(bench.matmul, model.master());
   Report report(args.quick);
   if (args.quick) {

@@ -48,10 +48,10 @@ uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
   return static_cast<uint64_t>(floats) * sizeof(float);
 }
 
-ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout, Dtype compute,
-                         const float* master, bool own_vectors)
+ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
+                         const PackedShapes& shapes, const float* master, bool own_vectors)
     : master_(master),
-      packed_(config, layout, compute, PackedWeights::Direction::kForward) {
+      packed_(config, layout, shapes, PackedWeights::Direction::kForward) {
   if (own_vectors) own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater);
   float* next = own_vectors ? own_.at<float>(0) : nullptr;
   place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {

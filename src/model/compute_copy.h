@@ -25,8 +25,8 @@ struct WeightVectors {
 
 class ComputeCopy {
  public:
-  // master outlives the copy. own_vectors: what is not packed is copied too.
-  ComputeCopy(const ModelConfig& config, const WeightLayout& layout, Dtype compute,
+  // master outlives the copy. shapes: of the forward. own_vectors: what is not packed is copied too.
+  ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
               const float* master, bool own_vectors);
   ComputeCopy(const ComputeCopy&) = delete;
 

@@ -29,6 +29,7 @@ struct ModelOptions {
   int64_t block_size = 32;       // tokens per KV block
   std::optional<Dtype> kv_dtype = {};  // of keys and values; none: the compute dtype
   int64_t compute_copies = 1;    // 1 or 2
+  int64_t slice_width = 0;       // of packed matrices, see plan_forward_shapes(); for tests
 };
 
 class Model {
@@ -44,6 +45,7 @@ class Model {
   int64_t block_size() const { return kv_format_.block_size; }
   int64_t max_positions() const { return max_positions_; }
   const KvFormat& kv_format() const { return kv_format_; }
+  PackedShapes backward_shapes() const { return plan_backward_shapes(config_, compute_dtype(), slice_width_); }
   KvShape kv_shape() const { return rl::kv_shape(config_, compute_dtype(), kv_format_); }
   Matmul& matmul() const { return matmul_; }
   const RopeTable& rope(int64_t layer) const {
@@ -98,6 +100,7 @@ class Model {
   Matmul& matmul_;
   const KvFormat kv_format_;
   int64_t max_positions_;
+  const int64_t slice_width_;
   Arena master_;
   std::vector<std::unique_ptr<ComputeCopy>> copies_;
   bool packed_dropped_ = false;

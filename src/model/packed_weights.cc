@@ -23,31 +23,31 @@ int64_t gate_up_width(const ModelConfig& c) {
 }
 }  // namespace
 
-PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t) {
+PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(c.hidden, qkv, kWidth, t, {1, c.head_dim}),  // the epilogue turns whole heads
-          plan_packed(q, c.hidden, kHiddenWidth, t, kAnyColumns),
-          plan_packed(c.hidden, 2 * c.ffn, gate_up_width(c), t, kPairsOfBlocks),
-          plan_packed(c.ffn, c.hidden, kHiddenWidth, t, kAnyColumns),
+  const auto width = [&](int64_t own) { return slice_width != 0 ? std::min(slice_width, own) : own; };
+  return {plan_packed(c.hidden, qkv, width(kWidth), t, {1, c.head_dim}),  // the epilogue turns whole heads
+          plan_packed(q, c.hidden, width(kHiddenWidth), t, kAnyColumns),
+          plan_packed(c.hidden, 2 * c.ffn, width(gate_up_width(c)), t, kPairsOfBlocks),
+          plan_packed(c.ffn, c.hidden, width(kHiddenWidth), t, kAnyColumns),
           plan_head(c, c.hidden, c.vocab, kVocabularyTile, t)};
 }
 
-PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t) {
+PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {plan_packed(qkv, c.hidden, kHiddenWidth, t), plan_packed(c.hidden, q, kHiddenWidth, t),
-          plan_packed(2 * c.ffn, c.hidden, kHiddenWidth, t), plan_packed(c.hidden, c.ffn, kWidth, t),
-          plan_head(c, c.vocab, c.hidden, kHiddenWidth, t)};
+  const auto width = [&](int64_t own) { return slice_width != 0 ? std::min(slice_width, own) : own; };
+  return {plan_packed(qkv, c.hidden, width(kHiddenWidth), t), plan_packed(c.hidden, q, width(kHiddenWidth), t),
+          plan_packed(2 * c.ffn, c.hidden, width(kHiddenWidth), t), plan_packed(c.hidden, c.ffn, width(kWidth), t),
+          plan_head(c, c.vocab, c.hidden, width(kHiddenWidth), t)};
 }
 
 uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
   return (s.qkv.bytes + s.o.bytes + s.gate_up.bytes + s.down.bytes) * layers + s.head.bytes;
 }
 
-PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout, Dtype compute,
+PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
                              Direction direction)
-    : config_(config), layout_(layout), direction_(direction),
-      shapes_(direction == Direction::kForward ? plan_forward_shapes(config, compute)
-                                               : plan_backward_shapes(config, compute)),
+    : config_(config), layout_(layout), direction_(direction), shapes_(shapes),
       arena_(direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
              packed_bytes(shapes_, config.layers), Touch::kLater) {
   layers_.resize(config.layers);

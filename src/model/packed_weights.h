@@ -18,15 +18,18 @@ constexpr int64_t kVocabularyTile = 512;
 struct PackedShapes {
   PackedShape qkv, o, gate_up, down, head;
 };
-PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute);
-PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute);
+// slice_width: columns of a slice of every product but the head's logits; 0: what each shape asks for. No bit depends on
+// it; tests give small models several slices with it.
+PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute, int64_t slice_width = 0);
+PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute, int64_t slice_width = 0);
 uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);
 
 // The packed matrices of one direction. The gate_up forward slices hold gate columns first, then the same up columns.
 class PackedWeights {
  public:
   enum class Direction { kForward, kBackward };
-  PackedWeights(const ModelConfig& config, const WeightLayout& layout, Dtype compute, Direction direction);
+  // shapes: those of the direction.
+  PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes, Direction direction);
   // Packs everything from the masters; called once per version.
   void pack(Matmul& matmul, const float* master);
   struct Layer {

@@ -27,7 +27,7 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
 Learner::Learner(Model& model)
     : model_(model),
       state_(model.layout().total(), model.matmul().executor()),
-      packed_backward_(model.config(), model.layout(), model.compute_dtype(),
+      packed_backward_(model.config(), model.layout(), model.backward_shapes(),
                        PackedWeights::Direction::kBackward) {}
 
 std::vector<std::span<std::byte>> Learner::memory() const {

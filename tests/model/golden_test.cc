@@ -93,7 +93,7 @@ TEST_P(ModelGolden, EveryGradientMatches) {
   std::ifstream in(dir_ + "/golden.json");
   EXPECT_NEAR(loss, nlohmann::json::parse(in)["history_f64"][0]["loss"].get<double>(), kLossTolerance);
 
-  PackedWeights packed(model.config(), model.layout(), Dtype::kF32, PackedWeights::Direction::kBackward);
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(), PackedWeights::Direction::kBackward);
   packed.pack(tiny_.matmul, model.master());
   std::vector<float> grads(model.layout().total(), 0.0f);
   head_backward(model, {packed, targets, one, d_logprob, zero, grads.data()}, *head);
