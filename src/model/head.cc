@@ -11,7 +11,7 @@ namespace {
 
 uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_backward, std::byte* data) {
   if (c.scalar_head) return 0;
-  const ColumnSlices slices = cut_columns(c.vocab, kVocabularyTile);
+  const ColumnSlices slices = slices_of_width(c.vocab, kVocabularyTile);
   b.vocab = c.vocab;
   b.tile_width = slices.width;
   b.num_tiles = slices.count();

@@ -1,44 +1,45 @@
-// Packed compute forms of all matrices. Slice widths are chosen so that every product has enough column slices to keep
-// a few cores busy at one row, and wide enough to run at the kernel's full speed.
+// Packed compute forms of all matrices. How each is cut follows from its shape and from what its epilogue can take
+// (ops/matmul_slices.h).
 #include "model/packed_weights.h"
 
 #include <algorithm>
 
 #include "core/error.h"
-#include "ops/few_rows.h"
 
 namespace rl {
 namespace {
-// The matrix of logits in one direction; a scalar head is not packed.
-PackedShape plan_head(const ModelConfig& c, int64_t k, int64_t n, int64_t width, Dtype t) {
-  return c.scalar_head ? PackedShape{} : plan_packed(k, n, width, t);
-}
-constexpr int64_t kWidth = 256;      // columns per slice of a layer's products
-constexpr int64_t kWideWidth = 512;  // of the widest product, whose slices are many
-constexpr int64_t kHiddenWidth = 320;  // of products into the hidden size
-constexpr SliceCut kAnyColumns{1}, kPairsOfBlocks{2, 2 * kFewRowsColumnBlock};
-// Width of the gate and up slices, which are joined while packing.
-int64_t gate_up_width(const ModelConfig& c) {
-  return std::clamp<int64_t>(Matmul::kMaxJoinedFloats / c.hidden / 64 * 64, 32, kWideWidth);
+constexpr SliceCut kWholeSlices{}, kAnyColumns{1}, kJoinedHalves{2};
+
+PackedShapes plan_shapes(const ModelConfig& c, const ProductRules& r, Dtype t) {
+  return {plan_packed(r.qkv, t), plan_packed(r.o, t), plan_packed(r.gate_up, t), plan_packed(r.down, t),
+          c.scalar_head ? PackedShape{} : plan_packed(r.head, t)};  // a scalar head is not packed
 }
 }  // namespace
 
-PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
+ProductRules forward_rules(const ModelConfig& c, int64_t slice_width) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  const auto width = [&](int64_t own) { return slice_width != 0 ? std::min(slice_width, own) : own; };
-  return {plan_packed(c.hidden, qkv, width(kWidth), t, {1, c.head_dim}),  // the epilogue turns whole heads
-          plan_packed(q, c.hidden, width(kHiddenWidth), t, kAnyColumns),
-          plan_packed(c.hidden, 2 * c.ffn, width(gate_up_width(c)), t, kPairsOfBlocks),
-          plan_packed(c.ffn, c.hidden, width(kHiddenWidth), t, kAnyColumns),
-          plan_head(c, c.hidden, c.vocab, kVocabularyTile, t)};
+  const SliceCut whole_heads{1, c.head_dim};  // the epilogue rotates whole heads
+  return {.qkv = {c.hidden, qkv, whole_heads, slice_width},
+          .o = {q, c.hidden, kAnyColumns, slice_width},
+          .gate_up = {c.hidden, 2 * c.ffn, kJoinedHalves, slice_width},
+          .down = {c.ffn, c.hidden, kAnyColumns, slice_width},
+          .head = {c.hidden, c.vocab, kWholeSlices, kVocabularyTile}};
 }
 
-PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
+ProductRules backward_rules(const ModelConfig& c, int64_t slice_width) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  const auto width = [&](int64_t own) { return slice_width != 0 ? std::min(slice_width, own) : own; };
-  return {plan_packed(qkv, c.hidden, width(kHiddenWidth), t), plan_packed(c.hidden, q, width(kHiddenWidth), t),
-          plan_packed(2 * c.ffn, c.hidden, width(kHiddenWidth), t), plan_packed(c.hidden, c.ffn, width(kWidth), t),
-          plan_head(c, c.vocab, c.hidden, width(kHiddenWidth), t)};
+  return {.qkv = {qkv, c.hidden, kWholeSlices, slice_width},
+          .o = {c.hidden, q, kWholeSlices, slice_width},
+          .gate_up = {2 * c.ffn, c.hidden, kWholeSlices, slice_width},
+          .down = {c.hidden, c.ffn, kWholeSlices, slice_width},
+          .head = {c.vocab, c.hidden, kWholeSlices, slice_width}};
+}
+
+PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
+  return plan_shapes(c, forward_rules(c, slice_width), t);
+}
+PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
+  return plan_shapes(c, backward_rules(c, slice_width), t);
 }
 
 uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {

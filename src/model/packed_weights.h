@@ -14,12 +14,19 @@ namespace rl {
 // Columns of a vocabulary tile: the head is packed in these slices and log-probs are summed over them, in order.
 constexpr int64_t kVocabularyTile = 512;
 
-// Packed shapes of one model in one compute dtype. forward: y = x W^T; backward: dx = dy W. A scalar head has none.
+// How the products of a model are cut: a pure function of its sizes. forward: y = x W^T; backward: dx = dy W.
+// slice_width: columns of a slice of every product but the head's logits; 0: what each shape asks for. No bit depends on
+// it; tests give small models several slices with it.
+struct ProductRules {
+  SliceRule qkv, o, gate_up, down, head;
+};
+ProductRules forward_rules(const ModelConfig& config, int64_t slice_width = 0);
+ProductRules backward_rules(const ModelConfig& config, int64_t slice_width = 0);
+
+// Packed shapes of one model in one compute dtype. A scalar head has none.
 struct PackedShapes {
   PackedShape qkv, o, gate_up, down, head;
 };
-// slice_width: columns of a slice of every product but the head's logits; 0: what each shape asks for. No bit depends on
-// it; tests give small models several slices with it.
 PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute, int64_t slice_width = 0);
 PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute, int64_t slice_width = 0);
 uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);

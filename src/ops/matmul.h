@@ -12,7 +12,6 @@
 // - Reduction order along K is oneDNN's for the one chosen implementation; weight gradients reduce over rows of the
 //   call in order, then add to what the gradient held.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,6 +19,7 @@
 
 #include "core/dtype.h"
 #include "core/executor.h"
+#include "ops/matmul_slices.h"
 
 namespace rl {
 
@@ -39,25 +39,6 @@ struct MatmulOutput {
   int64_t stride;
 };
 
-// How the n output columns of a packed matrix are cut; a pure function of n, the preferred width and the unit that widths
-// are multiples of.
-struct ColumnSlices {
-  int64_t n = 0;
-  int64_t width = 0;
-  int64_t count() const { return (n + width - 1) / width; }
-  int64_t first(int64_t slice) const { return slice * width; }
-  int64_t size(int64_t slice) const { return std::min(width, n - first(slice)); }
-};
-ColumnSlices cut_columns(int64_t n, int64_t preferred_width, int64_t unit = 16);
-
-// What an epilogue can take of a slice: the whole (parts 0), any whole units of its columns (1), or the same columns of
-// its two halves, side by side (2). Slices are whole units wide; where they may be cut and a unit is smaller than a
-// column block, whole column blocks.
-struct SliceCut {
-  int64_t parts = 0;
-  int64_t unit = 16;
-};
-
 // Shape and packed size of one weight matrix; the bytes live in an arena of the caller.
 struct PackedShape {
   int64_t k = 0;
@@ -67,9 +48,9 @@ struct PackedShape {
   SliceCut cut = {};
 };
 
-// The packed shape of a [k -> n] product: a pure question to oneDNN, nothing is allocated but descriptors.
-PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute,
-                        SliceCut cut = {});
+// The packed shape of a [k -> n] product, cut as cut_slices() says: a pure question to oneDNN, nothing is allocated but
+// descriptors. Throws Error(kResourceExhausted) when oneDNN would ask for more scratch than a worker has.
+PackedShape plan_packed(const SliceRule& rule, Dtype compute);
 
 // A packed matrix bound to memory. Opaque device objects of each slice are made once, when it is packed first.
 class PackedMatrix {
@@ -84,7 +65,6 @@ class PackedMatrix {
 
  private:
   friend class Matmul;
-  friend class Pieces;
   struct Slices;
   PackedShape shape_;
   std::byte* data_ = nullptr;
@@ -95,9 +75,7 @@ class PackedMatrix {
 class Matmul {
  public:
   // Largest row tile; x must be readable up to padded_rows(m) rows (their content does not matter).
-  static constexpr int64_t kMaxRows = 256;
-  // Largest width times k of a column slice that pack_rows joins from several ranges.
-  static constexpr int64_t kMaxJoinedFloats = (10 << 20) / 4;
+  static constexpr int64_t kMaxRows = kMaxTileRows;
 
   Matmul(Executor& executor, Dtype compute);
   ~Matmul();
@@ -117,6 +95,7 @@ class Matmul {
     int64_t first, count;
   };
   // Packs y = x W^T: column slice s takes its columns from ranges(s), in order. Repacking reuses the slices' objects.
+  // Several ranges of a slice have at most kMaxJoinedFloats.
   void pack_rows(const PackedShape& shape, std::byte* bytes,
                  FunctionRef<std::vector<RowRange>(int64_t slice)> ranges, PackedMatrix& out);
   // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).

@@ -8,10 +8,12 @@
 
 #include "core/arena.h"
 #include "ops/matmul.h"
-#include "ops/matmul_pieces.h"
 #include "ops/onednn_handles.h"
 
 namespace rl {
+
+// What a product may ask of a worker's scratch.
+constexpr uint64_t kScratchpadBytes = 6ull << 20;
 
 struct KernelKey {
   int64_t m, k, n, lda;
@@ -48,18 +50,22 @@ struct Matmul::Impl {
   int64_t few_rows_chunk(const PackedShape& shape);
   int64_t few_rows_chunk(int64_t k, int64_t n);
   int64_t measure_few_rows_chunk(int64_t k, int64_t n);
+  // Where the weights of a range of a piece begin.
+  static const std::byte* piece_weights(const PackedMatrix& w, const Piece& piece, int64_t part);
+  // What a worker reads first of the pieces of the matrix that follows.
+  const std::byte* first_weights(const PackedMatrix& next, int worker) const;
   struct Product {
     const PackedMatrix& w;
     const void* x;
     int64_t m;
     const PackedMatrix* next;
     MatmulOutput out;  // without y: the worker's scratch
+    bool any_columns = false;  // the epilogue does not ask for units
   };
   void run(const Product& product, MatmulEpilogue epilogue);
   void run_pieces(const Product& product, MatmulEpilogue epilogue);
   // One piece of p.w. `ahead` are the weights to ask for meanwhile.
-  void run_piece(const Pieces& pieces, const Piece& piece, const std::byte* ahead, const Product& p,
-                 const MatmulOutput& out, int worker);
+  void run_piece(const Piece& piece, const std::byte* ahead, const Product& p, const MatmulOutput& out, int worker);
   // Some rows of x against a column slice.
   void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, const MatmulOutput& out,
                  int worker);
@@ -78,8 +84,8 @@ struct Matmul::Impl {
   std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
   std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by depth and width
 
-  static constexpr uint64_t kTileBytes = kMaxRows * 1024 * sizeof(float);
-  static constexpr uint64_t kPadBytes = 6ull << 20;
+  static constexpr uint64_t kTileBytes = kTileFloats * sizeof(float);
+  static constexpr uint64_t kPadBytes = kScratchpadBytes;
   static constexpr uint64_t kStageBytes = 4ull << 20;
   static_assert(kPadBytes + kStageBytes == kMaxJoinedFloats * sizeof(float));
   static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }

@@ -56,6 +56,14 @@ Described describe(const KernelKey& key, Dtype compute, dnnl_engine_t engine) {
   return d;
 }
 
+void require_scratchpad(const KernelKey& key, const Described& d) {
+  const uint64_t bytes = dnnl_memory_desc_get_size(&d.pad);
+  if (bytes <= kScratchpadBytes) return;
+  throw Error(Code::kResourceExhausted,
+              str("oneDNN asks for ", bytes, " bytes of scratchpad for a [", key.m, ", ", key.k, "] x [", key.k, ", ",
+                  key.n, "] product; the limit is ", kScratchpadBytes));
+}
+
 int64_t largest_tile() {
   return dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? kFallbackRows : Matmul::kMaxRows;
 }
@@ -67,32 +75,26 @@ PackedMatrix::~PackedMatrix() = default;
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 
-ColumnSlices cut_columns(int64_t n, int64_t preferred_width, int64_t unit) {
-  // Several slices come in pairs, so that two threads share a single row evenly.
-  const int64_t fewest = std::max<int64_t>(1, (n + preferred_width - 1) / preferred_width);
-  const int64_t count = fewest == 1 ? 1 : (fewest + 1) / 2 * 2;
-  const int64_t even = count == 1 ? n : (n + count - 1) / count;
-  return {n, std::min(n, (even + unit - 1) / unit * unit)};
-}
-
-PackedShape plan_packed(int64_t k, int64_t n, int64_t preferred_width, Dtype compute, SliceCut cut) {
+PackedShape plan_packed(const SliceRule& rule, Dtype compute) {
   OwnedEngine engine;
   RL_DNNL(dnnl_engine_create(&engine.value, dnnl_cpu, 0));
   PackedShape shape;
-  shape.k = k;
-  shape.slices = cut_columns(n, preferred_width, cut.parts == 0 ? cut.unit : std::max(cut.unit, kFewRowsColumnBlock));
+  shape.k = rule.k;
+  shape.slices = cut_slices(rule);
   ArenaPlan plan;
   uint64_t full_bytes = 0;
   for (int64_t s = 0; s < shape.slices.count(); ++s) {
     const int64_t cols = shape.slices.size(s);
     if (s == 0 || cols != shape.slices.width) {
-      const Described d = describe({largest_tile(), k, cols, k, false}, compute, engine.value);
+      const KernelKey key{largest_tile(), rule.k, cols, rule.k, false};
+      const Described d = describe(key, compute, engine.value);
+      require_scratchpad(key, d);
       full_bytes = dnnl_memory_desc_get_size(&d.weights);
     }
     shape.slice_offset.push_back(plan.book("slice", full_bytes));
   }
   shape.bytes = plan.total_bytes();
-  shape.cut = cut;
+  shape.cut = rule.cut;
   return shape;
 }
 
@@ -120,12 +122,7 @@ void Matmul::Impl::require_packed_form(const KernelKey& key, const Kernel& made)
 
 std::unique_ptr<Kernel> Matmul::Impl::make_kernel(const KernelKey& key) {
   Described d = describe(key, compute, engine.value);
-  const uint64_t pad_bytes = dnnl_memory_desc_get_size(&d.pad);
-  if (pad_bytes > kPadBytes) {
-    throw Error(Code::kResourceExhausted,
-                str("oneDNN asks for ", pad_bytes, " bytes of scratchpad for a [", key.m, ", ", key.k, "] x [",
-                    key.k, ", ", key.n, "] product; the limit is ", kPadBytes));
-  }
+  require_scratchpad(key, d);
   auto kernel = std::make_unique<Kernel>();
   kernel->weights = d.weights;
   const char* name = nullptr;
@@ -263,7 +260,7 @@ void Matmul::run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue
 }
 void Matmul::run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
                       const PackedMatrix* next) {
-  impl_->run({w, x, m, next, out}, [](const MatmulTile&) {});
+  impl_->run({w, x, m, next, out, true}, [](const MatmulTile&) {});
 }
 void Matmul::run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
                       MatmulEpilogue epilogue, const PackedMatrix* next) {
@@ -276,7 +273,7 @@ void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
   const int64_t row_tile = max_tile(), tiles = (p.m + row_tile - 1) / row_tile;
   const int64_t slices = shape.slices.count();
   const size_t row_bytes = dtype_bytes(compute) * shape.k;
-  RL_CHECK(shape.slices.width * kMaxRows * sizeof(float) <= kTileBytes);
+  RL_CHECK(shape.slices.width * kMaxRows <= kTileFloats);
   executor.parallel_for(tiles * slices, [&](int64_t task, int worker) {
     // Neighbouring tasks share the row tile, so that x stays in the second-level cache.
     const int64_t row0 = task / slices * row_tile, rows = std::min(row_tile, p.m - row0);
@@ -300,7 +297,7 @@ void Matmul::Impl::run_slice(const PackedMatrix& w, int64_t slice, const std::by
 
 void Matmul::accumulate_weight_grad(const WeightGrad& a) {
   const int64_t depth = padded_depth(a.m);
-  const ColumnSlices rows = cut_columns(a.n, 256);
+  const ColumnSlices rows = cut_slices({.k = a.k, .n = a.n});
   const size_t item = dtype_bytes(impl_->compute);
   impl_->executor.parallel_for(rows.count(), [&](int64_t slice, int worker) {
     Kernel& kernel = impl_->kernel({rows.size(slice), depth, a.k, a.dy_stride, true});

@@ -1,44 +1,50 @@
-// Products of few rows, piece by piece: ops/few_rows.h computes, oneDNN's bits stay.
-#include "ops/matmul_pieces.h"
-
+// Products of few rows, piece by piece: ops/matmul_slices.h cuts, ops/few_rows.h computes, oneDNN's bits stay.
 #include "ops/matmul_impl.h"
 
 namespace rl {
-namespace {
 
-// The weights that a worker reads once its own share of the pieces ends.
-const std::byte* first_weights(const PackedMatrix& next, int worker, int workers) {
-  const Pieces pieces(next);
-  const TaskShare share = task_share(pieces.count(), worker, workers);
-  return pieces.weights(pieces.at(std::min(share.begin, pieces.count() - 1)), 0);
+const std::byte* Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p, int64_t part) {
+  const PackedShape& shape = w.shape_;
+  const int64_t column = part * (shape.slices.size(p.slice) / p.parts) + p.first;
+  const int64_t block = column / kFewRowsColumnBlock, within = column % kFewRowsColumnBlock;
+  return w.data_ + shape.slice_offset[p.slice] + block * few_rows_block_bytes(shape.k) + within * kFewRowsColumnBytes;
 }
 
-}  // namespace
+// Pieces without units: those of q/k/v are when decoding. A wrong guess costs a prefetch.
+const std::byte* Matmul::Impl::first_weights(const PackedMatrix& next, int worker) const {
+  const PackedShape& shape = next.shape_;
+  if (next.few_rows_chunk_ == 0) return next.data_;
+  const int workers = executor.num_threads();
+  const Pieces pieces(shape.slices, shape.cut, workers, shape.cut.parts == 1);
+  const TaskShare share = task_share(pieces.count(), worker, workers);
+  return piece_weights(next, pieces.at(std::min(share.begin, pieces.count() - 1)), 0);
+}
 
 void Matmul::Impl::run_pieces(const Product& p, MatmulEpilogue epilogue) {
-  const Pieces pieces(p.w);
-  const int64_t count = pieces.count();
+  const PackedShape& shape = p.w.shape_;
   const int workers = executor.num_threads();
-  RL_CHECK(p.out.y == nullptr || p.w.shape_.cut.parts < 2);
+  const Pieces pieces(shape.slices, shape.cut, workers, p.any_columns && shape.cut.parts == 1);
+  const int64_t count = pieces.count();
+  RL_CHECK(p.out.y == nullptr || shape.cut.parts < 2);
   executor.parallel_for(count, [&](int64_t task, int worker) {
     const Piece piece = pieces.at(task);
     const bool ends_share = task + 1 == task_share(count, worker, workers).end || task + 1 == count;
-    const std::byte* ahead = !ends_share ? pieces.weights(pieces.at(task + 1), 0)
-                             : p.next    ? first_weights(*p.next, worker, workers)
-                                         : pieces.weights(piece, 0);
+    const std::byte* ahead = !ends_share ? piece_weights(p.w, pieces.at(task + 1), 0)
+                             : p.next    ? first_weights(*p.next, worker)
+                                         : piece_weights(p.w, piece, 0);
     MatmulOutput out{tile(worker), piece.cols};
     if (p.out.y) out = {p.out.y + piece.col0, p.out.stride};
-    run_piece(pieces, piece, ahead, p, out, worker);
+    run_piece(piece, ahead, p, out, worker);
     epilogue({0, p.m, piece.col0, piece.cols, piece.slice, out.y, out.stride, worker});
   });
 }
 
-void Matmul::Impl::run_piece(const Pieces& pieces, const Piece& piece, const std::byte* ahead, const Product& p,
-                             const MatmulOutput& out, int worker) {
+void Matmul::Impl::run_piece(const Piece& piece, const std::byte* ahead, const Product& p, const MatmulOutput& out,
+                             int worker) {
   for (int64_t part = 0; part < piece.parts; ++part) {
-    const std::byte* next = part + 1 < piece.parts ? pieces.weights(piece, part + 1) : ahead;
+    const std::byte* next = part + 1 < piece.parts ? piece_weights(p.w, piece, part + 1) : ahead;
     few_rows_product({static_cast<const bf16*>(p.x), p.m, p.w.shape_.k, p.w.few_rows_chunk_,
-                      pieces.weights(piece, part), piece.width, out.y + part * piece.width, out.stride,
+                      piece_weights(p.w, piece, part), piece.width, out.y + part * piece.width, out.stride,
                       reinterpret_cast<float*>(pad(worker)), next});
   }
 }

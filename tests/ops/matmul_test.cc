@@ -49,7 +49,7 @@ TEST_P(Products, WrittenInPlaceTheyAreTheSameAndTouchNothingElse) {
   const Shape s{300, 96, 176, 80};
   const auto wf = random_values(s.n * s.k, 2);
   const auto x = as_dtype(random_values(s.m * s.k, 1), GetParam(), Matmul::padded_rows(s.m) * s.k);
-  const PackedShape shape = plan_packed(s.k, s.n, s.width, GetParam());
+  const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
   Arena arena("rows", shape.bytes);
   PackedMatrix w;
   matmul_->pack_rows(shape, arena.data(), [&](int64_t i) {
@@ -78,7 +78,7 @@ TEST_P(Products, MatchTheOracleOnEdgeShapes) {
                         Shape{257, 33, 530, 512}, Shape{64, 1536, 576, 128}}) {
     const auto xf = random_values(s.m * s.k, 1), wf = random_values(s.n * s.k, 2);
     const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(s.m) * s.k);
-    const PackedShape shape = plan_packed(s.k, s.n, s.width, GetParam());
+    const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
     Arena rows_arena("rows", shape.bytes), cols_arena("cols", shape.bytes);
     PackedMatrix by_rows, by_columns;
     matmul_->pack_rows(shape, rows_arena.data(), [&](int64_t i) {
@@ -105,7 +105,7 @@ TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   const int64_t k = 48, half = 32;
   const auto w = random_values(2 * half * k, 3), xf = random_values(2 * k, 4);
   const auto x = as_dtype(xf, GetParam(), 256 * k);
-  const PackedShape shape = plan_packed(k, 2 * half, 32, GetParam());
+  const PackedShape shape = plan_packed({.k = k, .n = 2 * half, .width = 32}, GetParam());
   Arena arena("packed", shape.bytes), plain_arena("plain", shape.bytes);
   PackedMatrix mixed, plain;
   matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
@@ -122,11 +122,41 @@ TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   }
 }
 
+// As wide as the gate and up projections of a 70B model, whose joined slices have to fit the scratch of a worker.
+TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
+  const int64_t k = 8192, half = 320, n = 2 * half, m = 3;
+  const auto w = random_values(n * k, 9), xf = random_values(m * k, 10);
+  const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k);
+  const PackedShape shape = plan_packed({k, n, {2}}, GetParam());
+  ASSERT_EQ(shape.slices.count(), 3);
+  Arena arena("packed", shape.bytes);
+  PackedMatrix packed;
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
+    const int64_t first = shape.slices.first(s) / 2, count = shape.slices.size(s) / 2;
+    return std::vector<Matmul::RowRange>{{w.data(), first, count}, {w.data(), half + first, count}};
+  }, packed);
+  std::vector<float> y(m * n, std::nanf(""));
+  matmul_->run(packed, x.data(), m, [&](const MatmulTile& t) {
+    const int64_t first = t.col0 / 2, each = t.cols / 2;
+    for (int64_t r = 0; r < t.rows; ++r)
+      for (int64_t c = 0; c < t.cols; ++c)
+        y[(t.row0 + r) * n + c / each * half + first + c % each] = t.data[r * t.stride + c];
+  });
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; j += 3) {
+      double want = 0;
+      for (int64_t t = 0; t < k; ++t)
+        want += static_cast<double>(element(x.data(), GetParam(), i * k + t)) * round_to(GetParam(), w[j * k + t]);
+      ASSERT_NEAR(y[i * n + j], want, tolerance(k)) << i << "," << j;
+    }
+  }
+}
+
 TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
   ASSERT_TRUE(matmul_->exact()) << matmul_->implementation();
   const int64_t k = 576, n = 320;
   const auto w = random_values(n * k, 5);
-  const PackedShape shape = plan_packed(k, n, 128, GetParam());
+  const PackedShape shape = plan_packed({.k = k, .n = n, .width = 128}, GetParam());
   Arena arena("packed", shape.bytes);
   PackedMatrix packed;
   matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
@@ -180,22 +210,6 @@ TEST_P(CappedIsa, HoldsForProductsAndForVectorKernels) {
   EXPECT_EQ(matmul.implementation().find("avx512"), std::string::npos) << matmul.implementation();
   EXPECT_FALSE(cpu_has_bf16_dot());
   EXPECT_EQ(hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX3_DL), 0);
-}
-
-TEST(ColumnSlices, CoverEveryColumnOnceInMultiplesOfSixteen) {
-  for (const int64_t n : {16, 40, 64, 256, 576, 960, 3072, 49152, 49153}) {
-    for (const int64_t width : {128, 256, 512}) {
-      const ColumnSlices s = cut_columns(n, width);
-      int64_t next = 0;
-      for (int64_t i = 0; i < s.count(); ++i) {
-        EXPECT_EQ(s.first(i), next);
-        EXPECT_GT(s.size(i), 0);
-        EXPECT_LE(s.size(i), width);
-        next += s.size(i);
-      }
-      EXPECT_EQ(next, n);
-    }
-  }
 }
 
 }  // namespace
