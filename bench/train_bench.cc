@@ -1,6 +1,7 @@
-// Forward and backward of training, head included, every position carrying loss: 8 sequences of 512 tokens and 32 of
-// 64, cut into micro-batches of 1,024 rows. The gradients are checked to be finite and not zero. Then the gain of
-// computing the prompt of a group once.
+// Forward and backward of training, head included, every position carrying loss: 8 sequences of 512 tokens, 32 of 64
+// and 2 of 2,048, cut into micro-batches of 1,024 rows, or of one sequence where that is longer. The gradients are
+// checked to be finite and not zero. Then the gain of computing the prompt of a group once.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -22,7 +23,7 @@ constexpr int64_t kHeadRows = 256;
 class TrainingStep {
  public:
   TrainingStep(const Model& model, int64_t length, int num_threads)
-      : model_(model), length_(length), rows_(kMicroBatchRows), kv_(model.kv_shape()) {
+      : model_(model), length_(length), rows_(std::max(kMicroBatchRows, length)), kv_(model.kv_shape()) {
     const ModelConfig& c = model.config();
     const Dtype compute = model.compute_dtype();
     const int64_t blocks_each = (length + model.block_size() - 1) / model.block_size();
@@ -46,6 +47,7 @@ class TrainingStep {
     d_hidden_.resize(rows_ * c.hidden);
   }
 
+  int64_t rows() const { return rows_; }
   void run(const std::vector<int32_t>& ids, const PackedWeights& packed, float* grads) {
     const ForwardBatch batch{ids, sequences_};
     forward(model_, batch, pool_, *buffers_, saved_.get());
@@ -100,12 +102,12 @@ void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench
   TrainingStep step(model, c.length, bench.executor->num_threads());
   const int64_t tokens = c.sequences * c.length;
   const auto piece = [&](int64_t done) {
-    step.run(spread_ids(kMicroBatchRows, model.config().vocab, done + 1), packed, grads.at<float>(0));
+    step.run(spread_ids(step.rows(), model.config().vocab, done + 1), packed, grads.at<float>(0));
   };
   piece(0);  // makes kernels and touches memory
   for (int repeat = 0; repeat < args.repeats; ++repeat) {
     report.repeat(c.name, training_work(model.config(), tokens, c.length), [&](MeteredTime& time) {
-      for (int64_t done = 0; done < tokens; done += kMicroBatchRows) time.add([&] { piece(done); });
+      for (int64_t done = 0; done < tokens; done += step.rows()) time.add([&] { piece(done); });
       return static_cast<double>(tokens);
     });
   }
@@ -138,6 +140,7 @@ void run(const BenchArgs& args) {
   } else {
     run_case({"train_8x512", 8, 512}, args, bench, packed, report);
     run_case({"train_32x64", 32, 64}, args, bench, packed, report);
+    run_case({"train_2x2048", 2, 2048}, args, bench, packed, report);
     run_group_case("shared_prefix_gain", {8, 8, 256, 64, kMicroBatchRows}, args, bench, packed, report);
   }
   report.write(args.out);
