@@ -37,8 +37,9 @@ struct Product {
   int64_t ldb;
   float* c;
   int64_t ldc;
-  int64_t m, k, n;  // n is a multiple of the vector width
+  int64_t m, k, n;  // n is a multiple of 16
   Ahead ahead = {};
+  bool fresh = false;  // c counts as zero, whatever it holds
 };
 
 // Hands out the lines of an Ahead evenly over the steps.
@@ -68,7 +69,7 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask)
   hn::Vec<decltype(d)> acc[MR][NV];
   float* c = p.c + i * p.ldc + j;
   for (int r = 0; r < MR; ++r)
-    for (int v = 0; v < NV; ++v) acc[r][v] = hn::LoadU(d, c + r * p.ldc + v * lanes);
+    for (int v = 0; v < NV; ++v) acc[r][v] = p.fresh ? hn::Zero(d) : hn::LoadU(d, c + r * p.ldc + v * lanes);
   const float* a = p.a + i * p.row_step;
   const B* b = p.b + j;
   const int64_t row_step = p.row_step, step = p.step, ldb = p.ldb;  // kept in registers
@@ -92,13 +93,31 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
   else product_tile<MR, NV>(p, i, j, NotAsking());
 }
 
+// Rows of a tile: so many that its sums, b and one value of a fit the registers, of which AVX2 has 16 and AVX-512 32.
+template <int NV>
+constexpr int64_t kTileRows = NV == 4 && HWY_TARGET > HWY_AVX3 ? 3 : 6;
+
 template <int NV, typename B>
-HWY_INLINE void product_columns(const Product<B>& p, int64_t j) {
-  constexpr int kRows = NV == 4 ? 4 : NV == 2 ? 6 : 8;
-  int64_t i = 0;
-  for (; i + kRows <= p.m; i += kRows) product_tile<kRows, NV>(p, i, j);
-  for (; i + 3 <= p.m; i += 3) product_tile<3, NV>(p, i, j);
-  for (; i < p.m; ++i) product_tile<1, NV>(p, i, j);
+HWY_INLINE void product_rows(const Product<B>& p, int64_t rows, int64_t i, int64_t j) {
+  if constexpr (kTileRows<NV> > 3) {
+    if (rows == 6) return product_tile<6, NV>(p, i, j);
+    if (rows == 5) return product_tile<5, NV>(p, i, j);
+    if (rows == 4) return product_tile<4, NV>(p, i, j);
+  }
+  if (rows == 3) return product_tile<3, NV>(p, i, j);
+  if (rows == 2) return product_tile<2, NV>(p, i, j);
+  product_tile<1, NV>(p, i, j);
+}
+
+// Rows are dealt out evenly: a tile of few rows waits for its own sums.
+template <int NV, typename B>
+void product_columns(const Product<B>& p, int64_t j) {
+  int64_t tiles = (p.m + kTileRows<NV> - 1) / kTileRows<NV>;
+  for (int64_t i = 0; tiles > 0; --tiles) {
+    const int64_t rows = (p.m - i + tiles - 1) / tiles;
+    product_rows<NV>(p, rows, i, j);
+    i += rows;
+  }
 }
 
 template <typename B>
@@ -106,7 +125,9 @@ void multiply_accumulate(const Product<B>& p) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
-  for (; j + 4 * lanes <= p.n; j += 4 * lanes) product_columns<4>(p, j);
+  if (kTileRows<4> == kTileRows<2> || p.m <= kTileRows<4>) {  // few rows take wide tiles: their sums are as many
+    for (; j + 4 * lanes <= p.n; j += 4 * lanes) product_columns<4>(p, j);
+  }
   for (; j + 2 * lanes <= p.n; j += 2 * lanes) product_columns<2>(p, j);
   for (; j + lanes <= p.n; j += lanes) product_columns<1>(p, j);
 }

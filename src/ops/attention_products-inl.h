@@ -39,7 +39,6 @@ class WideProducts {
 
   void scores(const BlockProduct& p, float* scores) const {
     const K* keys = reinterpret_cast<const K*>(p.block);
-    std::fill_n(scores, p.count() * shape_.block_size, 0.0f);
     if (direct(p)) return add_scores(p, keys, scores);
     widen(keys, k_t_, shape_.head_dim * shape_.block_size);
     add_scores(p, k_t_, scores);
@@ -68,7 +67,7 @@ class WideProducts {
   template <typename B>
   void add_scores(const BlockProduct& p, const B* k_t, float* scores) const {
     const int64_t D = shape_.head_dim, P = shape_.block_size;
-    multiply_accumulate<B>({q_ + p.pairs.first * D, D, 1, k_t, P, scores, P, p.count(), D, P, p.ahead_keys});
+    multiply_accumulate<B>({q_ + p.pairs.first * D, D, 1, k_t, P, scores, P, p.count(), D, P, p.ahead_keys, true});
   }
   template <typename B>
   void add_values(const BlockProduct& p, const B* v, const float* weights, float* out) const {
