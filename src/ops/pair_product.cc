@@ -13,6 +13,10 @@ bool has_pair_products() {
   static const bool has = cpu_has_bf16_dot();
   return has;
 }
+
+void check_pair_product(const PairProduct& p) {
+  RL_CHECK(p.rows >= 0 && p.depth >= 1 && p.lda % 2 == 0 && p.step % 2 == 0 && p.cols % 16 == 0);
+}
 }  // namespace rl
 
 #if defined(__x86_64__)
@@ -97,11 +101,11 @@ void run_tile(const Tile& t) {
   for (auto& row : sums)
     for (auto& group : row)
       for (__m512& s : group) s = _mm512_setzero_ps();
-  const int64_t lda = t.product.lda, cols = t.product.cols, pairs = t.product.depth / 2;
+  const int64_t lda = t.product.lda, step = t.product.step, cols = t.product.cols, pairs = t.product.depth / 2;
   const bf16 *a = t.a, *b = t.b;
   const std::byte* ahead = t.ahead;
   const int64_t lines = ahead ? (t.product.ahead_lines + pairs - 1) / std::max<int64_t>(1, pairs) : 0;
-  for (int64_t left = pairs; left > 0; --left, a += 2, b += 2 * cols) {
+  for (int64_t left = pairs; left > 0; --left, a += step, b += 2 * cols) {
     for (int64_t i = 0; i < lines; ++i, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T0);
     add_step<R, G, V>(sums, a, lda, b, b + cols);
   }
@@ -137,29 +141,37 @@ void run_columns(const PairProduct& p, int64_t col0) {
   }
 }
 
-}  // namespace
-
-void pair_product(const PairProduct& p) {
-  RL_CHECK(p.rows >= 0 && p.depth >= 1 && p.lda % 2 == 0 && p.cols % kLanes == 0);
+void native_product(const PairProduct& p) {
+  check_pair_product(p);
   int64_t col0 = 0;
   for (; col0 + 4 * kLanes <= p.cols; col0 += 4 * kLanes) run_columns<2, 2>(p, col0);
   for (; col0 + 2 * kLanes <= p.cols; col0 += 2 * kLanes) run_columns<1, 2>(p, col0);
   for (; col0 < p.cols; col0 += kLanes) run_columns<1, 1>(p, col0);
 }
 
-void round_for_pairs(const float* from, int64_t n, bf16* to) {
+void native_round(const float* from, int64_t n, bf16* to) {
   for (int64_t i = 0; i < n; i += kLanes) {
     const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
     std::memcpy(to + i, &rounded, sizeof(rounded));
   }
 }
 
+}  // namespace
 }  // namespace rl
 #pragma GCC pop_options
 
 #else
 namespace rl {
-void pair_product(const PairProduct&) { RL_CHECK(false); }
-void round_for_pairs(const float*, int64_t, bf16*) { RL_CHECK(false); }
+namespace {
+void native_product(const PairProduct&) { RL_CHECK(false); }
+void native_round(const float*, int64_t, bf16*) { RL_CHECK(false); }
+}  // namespace
 }  // namespace rl
 #endif
+
+namespace rl {
+void pair_product(const PairProduct& p) { has_pair_products() ? native_product(p) : pair_product_portable(p); }
+void round_for_pairs(const float* from, int64_t n, bf16* to) {
+  has_pair_products() ? native_round(from, n, to) : round_for_pairs_portable(from, n, to);
+}
+}  // namespace rl

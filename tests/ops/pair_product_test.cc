@@ -1,8 +1,11 @@
-// Pair products against an oracle in double, and that a row has its bits alone.
+// Pair products against an oracle in double, that a row has its bits alone, and the portable form against the
+// processor's.
 #include "ops/pair_product.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -13,9 +16,6 @@ namespace {
 
 class PairProducts : public ::testing::TestWithParam<std::tuple<int64_t /*depth*/, int64_t /*cols*/>> {
  protected:
-  void SetUp() override {
-    if (!has_pair_products()) GTEST_SKIP() << "this CPU has no bf16 dot product";
-  }
   static constexpr int64_t kRows = 31;
   const int64_t depth_ = std::get<0>(GetParam()), cols_ = std::get<1>(GetParam()), lda_ = (depth_ + 1) / 2 * 2;
 
@@ -72,12 +72,87 @@ TEST_P(PairProducts, ARowHasItsBitsAloneAndZerosAddNothing) {
   EXPECT_EQ(std::memcmp(padded.data(), cut.data(), cut.size() * sizeof(float)), 0);
 }
 
-TEST(PairRounding, IsToNearestEven) {
+TEST_P(PairProducts, PairsMayStandApart) {
+  const auto a = rows(), b = depths();
+  // Row i's pairs stand in column i of a (pairs, rows) array of pairs.
+  std::vector<bf16> turned(a.size());
+  for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t t = 0; t < lda_; ++t) turned[(t / 2 * kRows + i) * 2 + t % 2] = a[i * lda_ + t];
+  }
+  std::vector<float> want(kRows * cols_), have(kRows * cols_);
+  pair_product({a.data(), lda_, b.data(), want.data(), kRows, depth_, cols_, 0.3f});
+  pair_product({turned.data(), 2, b.data(), have.data(), kRows, depth_, cols_, 0.3f, nullptr, nullptr, 0, 2 * kRows});
+  EXPECT_EQ(std::memcmp(want.data(), have.data(), want.size() * sizeof(float)), 0);
+}
+
+TEST(PairProduct, ThePortableFormHasTheBitsOfTheProcessor) {
   if (!has_pair_products()) GTEST_SKIP() << "this CPU has no bf16 dot product";
-  const auto values = random_values(64, 5);
-  std::vector<bf16> rounded(64);
+  constexpr int64_t kRows = 14, kDepth = 65, kCols = 112, kLda = 66;
+  const auto from = random_values(kRows * kLda, 1), to = random_values(kDepth * kCols, 2);
+  std::vector<bf16> a(from.size()), b(to.size());
+  for (int64_t i = 0; i < kRows * kLda; ++i) {
+    const float factor = i / kLda % 3 == 0 ? 0x1p-125f : 1.0f;  // some products leave the range of normal numbers
+    a[i] = to_bf16(i % kLda < kDepth ? from[i] * factor : 0.0f);
+  }
+  for (size_t i = 0; i < b.size(); ++i) b[i] = to_bf16(to[i]);
+  const auto keep = random_values(kRows, 3), before = random_values(kRows * kCols, 4);
+  for (const int64_t depth : {65, 64, 31, 2, 1}) {
+    for (const float* factors : {keep.data(), static_cast<const float*>(nullptr)}) {
+      auto native = before, portable = before;
+      if (depth % 2 != 0)
+        for (int64_t i = 0; i < kRows; ++i) a[i * kLda + depth] = to_bf16(0.0f);
+      pair_product({a.data(), kLda, b.data(), native.data(), kRows, depth, kCols, 0.3f, factors});
+      pair_product_portable({a.data(), kLda, b.data(), portable.data(), kRows, depth, kCols, 0.3f, factors});
+      EXPECT_EQ(std::memcmp(native.data(), portable.data(), native.size() * sizeof(float)), 0) << depth;
+    }
+  }
+}
+
+// One pair against a column of equal pairs.
+float one_pair(std::array<float, 2> a, std::array<float, 2> b) {
+  const bf16 x[2] = {to_bf16(a[0]), to_bf16(a[1])};
+  std::vector<bf16> y(32, to_bf16(b[0]));
+  std::fill(y.begin() + 16, y.end(), to_bf16(b[1]));
+  std::vector<float> c(16);
+  pair_product({x, 2, y.data(), c.data(), 1, 2, 16, 1.0f});
+  return c[7];
+}
+
+TEST(PairProduct, AddsTheOddStepFirst) {
+  // 2^30 + 1 is 2^30 in fp32: only the sum whose large terms meet first keeps the small one.
+  const bf16 a[4] = {to_bf16(1.0f), to_bf16(0x1p30f), to_bf16(-0x1p30f), to_bf16(0.0f)};
+  std::vector<bf16> ones(4 * 16, to_bf16(1.0f));
+  std::vector<float> c(16);
+  pair_product({a, 4, ones.data(), c.data(), 1, 4, 16, 1.0f});
+  EXPECT_EQ(c[0], 0.0f);  // 2^30, then the 1 is lost
+  const bf16 swapped[4] = {to_bf16(-0x1p30f), to_bf16(0x1p30f), to_bf16(1.0f), to_bf16(0.0f)};
+  pair_product({swapped, 4, ones.data(), c.data(), 1, 4, 16, 1.0f});
+  EXPECT_EQ(c[0], 1.0f);
+  const bf16 late[4] = {to_bf16(0.0f), to_bf16(0x1p30f), to_bf16(1.0f), to_bf16(-0x1p30f)};
+  pair_product({late, 4, ones.data(), c.data(), 1, 4, 16, 1.0f});
+  EXPECT_EQ(c[0], 1.0f);  // even first would lose the 1
+}
+
+TEST(PairProduct, TakesNumbersTooSmallToBeNormalForZero) {
+  EXPECT_EQ(one_pair({0x1p-63f, 0.0f}, {0x1p-63f, 0.0f}), 0x1p-126f);
+  EXPECT_EQ(one_pair({0x1p-63f, 0.0f}, {0x1p-64f, 0.0f}), 0.0f);                // the result
+  EXPECT_EQ(one_pair({0x1p-127f, 0.0f}, {0x1p60f, 0.0f}), 0.0f);                // an argument
+  EXPECT_EQ(one_pair({0x1p-63f, 0x1p-64f}, {0x1p-63f, 0x1p-63f}), 0x1p-126f);   // a sum on the way
+}
+
+TEST(PairRounding, IsToNearestEven) {
+  auto values = random_values(64, 5);
+  values[3] = 1.0f + 0x1p-8f;   // halfway, to the even one below
+  values[4] = 1.0f + 0x3p-8f;   // halfway, to the even one above
+  values[5] = -0x1p-127f;
+  std::vector<bf16> rounded(64), portable(64);
   round_for_pairs(values.data(), 64, rounded.data());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(to_float(rounded[i]), round_to(Dtype::kBf16, values[i]));
+  round_for_pairs_portable(values.data(), 64, portable.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float want = i == 5 ? -0.0f : round_to(Dtype::kBf16, values[i]);
+    EXPECT_EQ(std::bit_cast<uint32_t>(to_float(rounded[i])), std::bit_cast<uint32_t>(want)) << i;
+    EXPECT_EQ(portable[i].bits, rounded[i].bits) << i;
+  }
 }
 
 // Depths of pairs and of a last single step; columns of one, two, four vectors and of every kind of rest.
