@@ -49,6 +49,14 @@ uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload) {
   return table().insert(static_cast<uint8_t>(kind), std::move(payload));
 }
 
+uint64_t reserve_handle(Kind kind) { return table().reserve(static_cast<uint8_t>(kind)); }
+
+void fill_handle(uint64_t token, std::shared_ptr<void> payload) noexcept {
+  table().fill(token, std::move(payload));
+}
+
+void cancel_handle(uint64_t token) noexcept { table().cancel(token); }
+
 std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* parameter) {
   const uint64_t token = token_of(handle);
   try {

@@ -67,6 +67,10 @@ using PayloadPtr = std::shared_ptr<typename HandleOf<Handle>::Payload>;
 // True in a child of the process that made the first handle.
 bool handles_forked() noexcept;
 uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload);
+// The same in two halves (HandleTable::reserve).
+uint64_t reserve_handle(Kind kind);
+void fill_handle(uint64_t token, std::shared_ptr<void> payload) noexcept;
+void cancel_handle(uint64_t token) noexcept;
 // Errors of HandleTable::get with the parameter's name in key and message.
 std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* parameter);
 // Ends the handle and returns its object. Null, without effect, for one that is NULL, stale, of
@@ -81,6 +85,29 @@ Handle* issue(PayloadPtr<Handle> payload) {
       insert_handle(HandleOf<Handle>::kKind, std::const_pointer_cast<Stored>(std::move(payload)));
   return reinterpret_cast<Handle*>(static_cast<uintptr_t>(token));
 }
+
+// The place of a handle, taken before what it is for, so that nothing is lost where there is none.
+template <typename Handle>
+class Reserved {
+ public:
+  Reserved() : token_(reserve_handle(HandleOf<Handle>::kKind)) {}
+  ~Reserved() {
+    if (token_ != 0) cancel_handle(token_);
+  }
+  Reserved(const Reserved&) = delete;
+  Reserved& operator=(const Reserved&) = delete;
+
+  // At most once.
+  Handle* fill(PayloadPtr<Handle> payload) noexcept {
+    using Stored = std::remove_const_t<typename HandleOf<Handle>::Payload>;
+    const uint64_t token = std::exchange(token_, 0);
+    fill_handle(token, std::const_pointer_cast<Stored>(std::move(payload)));
+    return reinterpret_cast<Handle*>(static_cast<uintptr_t>(token));
+  }
+
+ private:
+  uint64_t token_;
+};
 
 // The object, kept alive by the result.
 template <typename Handle>

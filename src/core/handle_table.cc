@@ -51,7 +51,14 @@ void HandleTable::refuse_forked() const {
 }
 
 uint64_t HandleTable::insert(uint8_t kind, std::shared_ptr<void> payload) {
-  RL_CHECK(kind != 0 && payload != nullptr);
+  RL_CHECK(payload != nullptr);
+  const uint64_t token = reserve(kind);
+  fill(token, std::move(payload));
+  return token;
+}
+
+uint64_t HandleTable::reserve(uint8_t kind) {
+  RL_CHECK(kind != 0);
   refuse_forked();
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
@@ -65,11 +72,20 @@ uint64_t HandleTable::insert(uint8_t kind, std::shared_ptr<void> payload) {
   }
   const uint32_t index = free_.back();
   free_.pop_back();
-  Slot& slot = slots_[index];
-  slot.kind = kind;
+  return make_token(kind, slots_[index].generation, index);
+}
+
+void HandleTable::fill(uint64_t token, std::shared_ptr<void> payload) noexcept {
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slots_[slot_of(token)];
+  slot.kind = kind_of(token);
   slot.payload = std::move(payload);
   ++num_live_;
-  return make_token(kind, slot.generation, index);
+}
+
+void HandleTable::cancel(uint64_t token) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(slot_of(token));  // into room that reserve() made
 }
 
 const HandleTable::Slot& HandleTable::find(uint64_t token, uint8_t kind) const {

@@ -37,6 +37,12 @@ class HandleTable {
   // kind is 1..255. kResourceExhausted when every slot is taken.
   uint64_t insert(uint8_t kind, std::shared_ptr<void> payload);
 
+  // insert() in two halves, so that what can fail comes before the payload is taken from anywhere:
+  // a token that is not live yet. It ends by fill() or cancel(), which cannot fail.
+  uint64_t reserve(uint8_t kind);
+  void fill(uint64_t token, std::shared_ptr<void> payload) noexcept;
+  void cancel(uint64_t token) noexcept;
+
   // The payload, kept alive by the result. Errors: kInvalidArgument (token 0), kForked,
   // kStaleHandle (released or never issued), kWrongHandle (live, but of another kind), kInternal
   // (poisoned).

@@ -136,6 +136,27 @@ TEST(HandleTable, ForkedChildIsToldSo) {
   EXPECT_EQ(*table.get_as<int>(token, kModel), 1);
 }
 
+TEST(HandleTable, AReservedTokenIsLiveOnceItIsFilled) {
+  HandleTable table;
+  const uint64_t token = table.reserve(kModel);
+  EXPECT_EQ(expect_error(Code::kStaleHandle, [&] { table.get(token, kModel); }).code,
+            Code::kStaleHandle);
+  EXPECT_NE(table.insert(kModel, number(2)), token) << "nobody else gets it";
+  EXPECT_EQ(table.num_live(), 1u);
+  table.fill(token, number(1));
+  EXPECT_EQ(*table.get_as<int>(token, kModel), 1);
+  EXPECT_EQ(table.num_live(), 2u);
+}
+
+TEST(HandleTable, ACancelledTokenIsGivenToTheNext) {
+  HandleTable table;
+  const uint64_t token = table.reserve(kModel);
+  table.cancel(token);
+  EXPECT_EQ(table.num_live(), 0u);
+  expect_error(Code::kStaleHandle, [&] { table.get(token, kModel); });
+  EXPECT_EQ(table.insert(kModel, number(1)), token);
+}
+
 TEST(ForkGuard, KnowsAChildWithAndWithoutWipedPages) {
   const ForkGuard by_page, by_process_id(false);
   EXPECT_FALSE(by_page.forked());
