@@ -1286,8 +1286,8 @@ constexpr OptionCondition kConditions_186[] = {
      "false", "", ""},
 };
 constexpr OptionCondition kConditions_187[] = {
-    {"trainer.global_batch_size", OptionCondition::kAbove,
-     "", "pipeline.prompts_per_step", ""},
+    {"trainer.check_logprobs", OptionCondition::kChanged,
+     "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1295,6 +1295,14 @@ constexpr OptionCondition kConditions_187[] = {
 };
 constexpr OptionCondition kConditions_188[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
+     "", "pipeline.prompts_per_step", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_189[] = {
+    {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
      "sft", "", ""},
@@ -1303,25 +1311,25 @@ constexpr OptionCondition kConditions_188[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_189[] = {
+constexpr OptionCondition kConditions_190[] = {
     {"trainer.logprob_chunk_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_190[] = {
+constexpr OptionCondition kConditions_191[] = {
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_191[] = {
+constexpr OptionCondition kConditions_192[] = {
     {"trainer.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_192[] = {
+constexpr OptionCondition kConditions_193[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1329,7 +1337,7 @@ constexpr OptionCondition kConditions_192[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_193[] = {
+constexpr OptionCondition kConditions_194[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1339,13 +1347,13 @@ constexpr OptionCondition kConditions_193[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_194[] = {
+constexpr OptionCondition kConditions_195[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.global_batch_size", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_195[] = {
+constexpr OptionCondition kConditions_196[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -1363,13 +1371,13 @@ constexpr OptionCondition kConditions_195[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_196[] = {
+constexpr OptionCondition kConditions_197[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_197[] = {
+constexpr OptionCondition kConditions_198[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -1377,7 +1385,7 @@ constexpr OptionCondition kConditions_197[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_198[] = {
+constexpr OptionCondition kConditions_199[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -1903,42 +1911,45 @@ constexpr OptionRule kRules[] = {
     {"trainer.balance", "trainer.sequence_packing", kConditions_186, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_187, 3,
+    {"trainer.check_logprobs", "algo.objective", kConditions_187, 3,
+     "trainer.check_logprobs = {trainer.check_logprobs} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_188, 3,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_188, 4,
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_189, 4,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.logprob_chunk_tokens", "algo.objective", kConditions_189, 2,
+    {"trainer.logprob_chunk_tokens", "algo.objective", kConditions_190, 2,
      "trainer.logprob_chunk_tokens = {trainer.logprob_chunk_tokens} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_190, 2,
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_191, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_191, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_192, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_192, 3,
+    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_193, 3,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has the answers of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_193, 4,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_194, 4,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_194, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_195, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_195, 8,
+    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_196, 8,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_196, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_197, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_197, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_198, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching false its sequences are counted"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_198, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_199, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
 };

@@ -1692,6 +1692,18 @@ constexpr OptionInfo kOptions[] = {
      "where it fits.",
      "0.1.0", OptionWhen::kCreate, true, false, "",
      "verl balance_batch, Relax balance-data"},
+    {"trainer.check_logprobs", OptionType::kBool, "true",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "A training step fails, and names the first token, where the log-prob that a sample brings "
+     "differs in any bit from that of the trainer's forward although the sample's version is "
+     "that of the weights. Compared are the trained tokens of a step's first optimizer step, but "
+     "those drawn with keys and values of older weights (engine.keep_kv_on_publish). false only "
+     "measures the difference, as training/logprob_max_abs_diff, for samples that another engine "
+     "drew with the same weights.",
+     "0.1.0", OptionWhen::kBetweenSteps, false, false, "",
+     "none"},
     {"trainer.dynamic_batching", OptionType::kBool, "true",
      {},
      {},

@@ -227,6 +227,7 @@ TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens
   fill_step(options, t);
   t.batch.step_samples = step_samples;
   fill_algorithm(options, t);
+  t.check_logprobs = is_rl(t.objective) && options.get_bool("trainer.check_logprobs");
   validate(t);
   return t;
 }

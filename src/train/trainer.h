@@ -10,7 +10,8 @@
 // 2. A non-finite loss or gradient norm skips the optimizer step: masters, moments and counters
 //    stay, the skip is counted.
 // 3. Log-probs of this forward equal the stored ones bit for bit in the first minibatch after
-//    sampling (N2); the largest difference seen is a metric.
+//    sampling (N2); with check_logprobs another bit is an error that names the token, else the
+//    largest difference seen is a metric.
 // 4. The workspace is read and written during calls only, so an engine may use the same bytes
 //    between them.
 #pragma once

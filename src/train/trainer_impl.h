@@ -42,6 +42,7 @@ struct Trainer::Impl {
   void require_row_teacher() const;
   void check(std::span<const TrainSample> samples) const;
   void require_logprobs(std::span<const TrainSample> samples) const;
+  [[noreturn]] void refuse_logprob(const Sample& sample, int64_t generated, float computed) const;
   ForwardOf forward_of(const Model& which) const {
     return &which == reference ? ForwardOf::kReference : ForwardOf::kOwn;
   }

@@ -56,6 +56,9 @@ struct TrainerOptions : StepOptions {
   KlBounds kl_bounds;        // algo.kl.value_clamp, ratio, ratio_cap
   double kl_coef = 0;        // algo.kl.coef; 0 with kl_in_loss only measures
   DistillOptions distill;
+  // trainer.check_logprobs: stored log-probs of the present weights that are not this forward's are
+  // an error, not a metric.
+  bool check_logprobs = false;
 
   bool needs_reference() const { return kl_in_loss || objective == Objective::kDpo; }
 };

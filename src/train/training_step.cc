@@ -289,9 +289,9 @@ void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metri
     sums.probabilities.add(s.logprobs[w.generated], chunk.logprobs[i]);
     if (s.versions[w.generated] != model.version() || s.has_mixed_kv(w.generated)) continue;
     ++metrics.logprob_compared_tokens;
-    metrics.logprob_max_abs_diff =
-        std::max(metrics.logprob_max_abs_diff,
-                 logprob_difference(chunk.logprobs[i], s.logprobs[w.generated]));
+    const double difference = logprob_difference(chunk.logprobs[i], s.logprobs[w.generated]);
+    if (options.check_logprobs && difference != 0) refuse_logprob(s, w.generated, chunk.logprobs[i]);
+    metrics.logprob_max_abs_diff = std::max(metrics.logprob_max_abs_diff, difference);
   }
 }
 
