@@ -1,6 +1,7 @@
 // Ordered maps, so that a batch is in (ordinal, slot) order by construction.
 #include "buffer/experience_buffer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -29,6 +30,18 @@ void check_sample(const SamplePtr& sample, int64_t group_size, bool needs_scores
   require_storable(s);
 }
 
+// Rethrows what is being handled, as an error of sample i.
+[[noreturn]] void name_refused(std::string_view name, size_t i) {
+  try {
+    throw;
+  } catch (Error& error) {
+    if (name.empty()) throw;
+    error.message = str(name, "[", i, "]: ", error.message);
+    error.key = str(name, "[", i, "]");
+    throw;
+  }
+}
+
 }  // namespace
 
 ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity, bool needs_scores)
@@ -50,15 +63,18 @@ void ExperienceBuffer::put(SamplePtr sample) {
   put_locked(std::move(sample));
 }
 
-void ExperienceBuffer::put_all(std::vector<SamplePtr> samples) {
-  for (const SamplePtr& s : samples) check_sample(s, group_size_, needs_scores_);
+void ExperienceBuffer::put_all(std::vector<SamplePtr> samples, std::string_view name) {
   const std::lock_guard lock(mutex_);
   size_t done = 0;
   try {
-    for (; done < samples.size(); ++done) put_locked(samples[done]);
+    for (; done < samples.size(); ++done) {
+      check_sample(samples[done], group_size_, needs_scores_);
+      put_locked(samples[done]);
+    }
   } catch (...) {
+    const size_t refused = done;
     while (done > 0) erase_locked(*samples[--done]);
-    throw;
+    name_refused(name, refused);
   }
 }
 
@@ -99,16 +115,16 @@ void ExperienceBuffer::visit(FunctionRef<void(const Group& group)> visitor) cons
 
 std::vector<SamplePtr> ExperienceBuffer::take(int64_t max_groups) {
   const std::lock_guard lock(mutex_);
+  const int64_t groups = std::min(max_groups, num_whole_locked());
   std::vector<SamplePtr> out;
-  int64_t taken = 0;
-  for (auto it = groups_.begin(); it != groups_.end() && taken < max_groups;) {
+  out.reserve(static_cast<size_t>(groups * group_size_));  // nothing is lost when memory ends here
+  for (auto it = groups_.begin(); static_cast<int64_t>(out.size()) < groups * group_size_;) {
     if (static_cast<int64_t>(it->second.size()) < group_size_) {
       ++it;
       continue;
     }
     for (auto& [slot, sample] : it->second) out.push_back(std::move(sample));
     it = groups_.erase(it);
-    ++taken;
   }
   num_samples_ -= static_cast<int64_t>(out.size());
   return out;
@@ -121,6 +137,10 @@ int64_t ExperienceBuffer::num_samples() const {
 
 int64_t ExperienceBuffer::num_whole_groups() const {
   const std::lock_guard lock(mutex_);
+  return num_whole_locked();
+}
+
+int64_t ExperienceBuffer::num_whole_locked() const {
   int64_t whole = 0;
   for (const auto& [ordinal, group] : groups_) {
     whole += static_cast<int64_t>(group.size()) == group_size_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "core/executor.h"
@@ -22,8 +23,9 @@ class ExperienceBuffer {
   // scored), kNonFinite (reward), kDuplicate (same ordinal and slot), kOutOfRange (slot),
   // kResourceExhausted (full). The sample is untouched then.
   void put(SamplePtr sample);
-  // All of them or, after an error, none. Errors as put.
-  void put_all(std::vector<SamplePtr> samples);
+  // All of them or, after an error, none. Errors as put; with a name for the samples the key of the
+  // error is "name[i]", and so its message begins.
+  void put_all(std::vector<SamplePtr> samples, std::string_view name = {});
   // The samples of up to max_groups whole groups, by (ordinal, slot); they leave the buffer.
   std::vector<SamplePtr> take(int64_t max_groups);
 
@@ -38,6 +40,7 @@ class ExperienceBuffer {
  private:
   void put_locked(SamplePtr sample);
   void erase_locked(const Sample& sample);
+  int64_t num_whole_locked() const;
 
   const int64_t group_size_, capacity_;
   const bool needs_scores_;

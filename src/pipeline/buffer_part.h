@@ -24,6 +24,10 @@ class BufferPart {
         compression_level_(static_cast<int>(options.get_i64("buffer.compression_level"))) {}
 
   void put(SamplePtr sample) { buffer_.put(std::move(sample)); }
+  // All of them, or none; an error names the sample as "name[i]".
+  void put_all(std::vector<SamplePtr> samples, std::string_view name) {
+    buffer_.put_all(std::move(samples), name);
+  }
   std::vector<SamplePtr> take(int64_t max_groups) { return buffer_.take(max_groups); }
 
   // model, which may be null, is what training on the samples starts from (buffer_file.h).

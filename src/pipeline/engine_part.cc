@@ -141,15 +141,18 @@ std::vector<SamplePtr> EnginePart::take_finished() {
   return std::exchange(finished_, {});
 }
 
-// Turns go to those who wait for them, all others to take_finished().
+// Turns go to those who wait for them, all others to take_finished(). Nothing is lost when memory ends.
 void EnginePart::collect() {
   for (const Error& e : engine_->take_errors()) {
     model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);
   }
-  for (SamplePtr& s : engine_->take_finished()) {
+  engine_->take_finished(collected_);
+  finished_.reserve(finished_.size() + collected_.size());
+  for (SamplePtr& s : collected_) {
     const auto turn = turns_.find(s->id);
     (turn != turns_.end() ? turn->second : finished_.emplace_back()) = std::move(s);
   }
+  collected_.clear();
 }
 
 EnginePart::Identity EnginePart::new_identity() {

@@ -129,6 +129,7 @@ class EnginePart {
   std::unique_ptr<EngineSet> engine_;
   bool in_use_ = false, paused_ = false, draining_ = false, closed_ = false;
   int64_t max_model_len_ = 0;
+  std::vector<SamplePtr> collected_;  // from the engine, on the way to finished_ and turns_
   std::vector<SamplePtr> finished_;
   std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is drawn
   uint64_t next_sample_id_ = 1, next_request_ = 0;

@@ -108,6 +108,8 @@ class Engine {
   bool step();
   // Samples finished since the last call, in order of completion.
   std::vector<SamplePtr> take_finished();
+  // Appends them; after an exception none has left the engine.
+  void take_finished(std::vector<SamplePtr>& into);
   // One Error(kNonFinite) per sample that ended because its logits were not finite, naming ordinal,
   // slot and position. Such a sample comes back as kAborted without generated tokens; others go on.
   std::vector<Error> take_errors();

@@ -65,9 +65,14 @@ int64_t Engine::cached_prefix(const Request& request) const {
 }
 
 // Its own vector keeps its room for the next steps.
-std::vector<SamplePtr> Engine::take_finished() {
-  std::vector<SamplePtr> taken = impl_->finished;
+void Engine::take_finished(std::vector<SamplePtr>& into) {
+  into.insert(into.end(), impl_->finished.begin(), impl_->finished.end());
   impl_->finished.clear();
+}
+
+std::vector<SamplePtr> Engine::take_finished() {
+  std::vector<SamplePtr> taken;
+  take_finished(taken);
   return taken;
 }
 

@@ -57,14 +57,19 @@ bool EngineSet::step() {
   return false;
 }
 
-std::vector<SamplePtr> EngineSet::take_finished() {
-  std::vector<SamplePtr> finished = engines_.front()->take_finished();
-  if (engines_.size() == 1) return finished;
-  for (size_t i = 1; i < engines_.size(); ++i) append(finished, engines_[i]->take_finished());
+void EngineSet::take_finished(std::vector<SamplePtr>& into) {
+  const auto first = static_cast<std::ptrdiff_t>(into.size());
+  for (const auto& engine : engines_) engine->take_finished(into);
+  if (engines_.size() == 1) return;
   const auto earlier = [](const SamplePtr& a, const SamplePtr& b) {
     return a->finished_ns < b->finished_ns;
   };
-  std::stable_sort(finished.begin(), finished.end(), earlier);
+  std::stable_sort(into.begin() + first, into.end(), earlier);
+}
+
+std::vector<SamplePtr> EngineSet::take_finished() {
+  std::vector<SamplePtr> finished;
+  take_finished(finished);
   return finished;
 }
 

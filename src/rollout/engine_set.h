@@ -41,6 +41,8 @@ class EngineSet {
   uint64_t submit(const Request& request);
   bool step();
   std::vector<SamplePtr> take_finished();
+  // Appends them; after an exception each is there or still in its engine.
+  void take_finished(std::vector<SamplePtr>& into);
   std::vector<Error> take_errors();
   bool abort(uint64_t number);
   void abort_all();
