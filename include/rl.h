@@ -48,7 +48,9 @@
  * written. Reserved fields are zero.
  *
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
- * handle; calls that change one object take turns. "callback-safe": also from inside the log
+ * handle; calls that change one object take turns. Destroying or releasing beside a call is safe:
+ * the call ends as if it had come before, or is RL_STALE_HANDLE; what it points to of the handle ends
+ * with the handle. "callback-safe": also from inside the log
  * callback and functions of rl_advantage_fn and rl_loss_fn. There every other function is
  * RL_WRONG_THREAD, and destroying is without effect. librl blocks every signal in its own threads and installs no handler.
  *
@@ -231,9 +233,9 @@ RL_API int32_t rl_error_system_code(const rl_error* error);
  * is none. Thread: any; callback-safe. */
 RL_API rl_error* rl_error_cause(const rl_error* error);
 
-/* An error that reports several at once, as checks of options do, has each of them as a part: a
- * handle of its own that the caller releases. `index` counts from 0; NULL beyond the last, and for
- * an error that stands for itself alone. Thread: any; callback-safe. */
+/* An error that reports several at once, as checks of options and rl_pipeline_score_many do, has each
+ * of them as a part: a handle of its own that the caller releases. `index` counts from 0; NULL beyond
+ * the last, and for an error that stands for itself alone. Thread: any; callback-safe. */
 RL_API rl_error* rl_error_part(const rl_error* error, size_t index);
 
 /* Ends the handle and its texts. Thread: any; callback-safe. */
@@ -792,7 +794,8 @@ typedef struct rl_event_view {
   size_t struct_size;
   int32_t kind;     /* RL_EVENT_SCORE ... */
   int32_t reason;   /* RL_DROP_ABORTED ... */
-  uint64_t step;    /* training steps done, this one counted */
+  uint64_t step;    /* training steps done, this one counted, also when it applied no optimizer step;
+                       of rl_trainer_step those of its trainer */
   uint64_t version; /* of the weights after it */
   uint64_t ordinal; /* of the group */
   int64_t data_row;
@@ -937,7 +940,7 @@ RL_API void rl_pipeline_destroy(rl_pipeline* pipeline);
 /* Starts the loop; RL_FAILED_PRECONDITION when it was started before. Thread: any. */
 RL_API rl_status rl_pipeline_start(rl_pipeline* pipeline, rl_error** err);
 
-/* The next event, which the caller releases. RL_TIMEOUT: none came in time. RL_INTERRUPTED:
+/* The next event, which the caller releases; after a failure no event is lost. RL_TIMEOUT: none came in time. RL_INTERRUPTED:
  * rl_pipeline_interrupt. RL_DONE: the loop ended and every event was taken; sticky. A failure of
  * the loop is returned, again and again, once every event was taken. Thread: any. */
 RL_API rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_event** out,
@@ -974,8 +977,9 @@ RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, do
 RL_API rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_id, double reward,
                                          const double* parts, size_t num_parts, rl_error** err);
 
-/* Rewards many samples. All are tried; the error is the first refusal and says how many were
- * refused. Thread: any. */
+/* Rewards many samples. All are tried. The error has the code of the first refusal, and a part
+ * (rl_error_part) for every refused entry, in order, whose RL_ERROR_KEY is "sample_ids[i]"; all
+ * others went in. Thread: any. */
 RL_API rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* sample_ids,
                                         const double* rewards, size_t count, rl_error** err);
 
@@ -1065,8 +1069,8 @@ RL_API size_t rl_batch_count(const rl_batch* batch);
 RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* view,
                                  rl_error** err);
 
-/* Sets the reward of sample `index`, replacing an earlier one. RL_NON_FINITE where it is not finite.
- * Thread: any. */
+/* Sets the reward of sample `index`, replacing an earlier one. A training step under way keeps those
+ * that it began with. RL_NON_FINITE where it is not finite. Thread: any. */
 RL_API rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err);
 
 /* Sets the kinds of reward beside the reward of sample `index`, replacing earlier ones; views of the
@@ -1178,7 +1182,8 @@ RL_API rl_status rl_engine_resume(rl_engine* engine, rl_error** err);
  * What waits behind it is not running: weights can be trained. Thread: any. */
 RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err);
 
-/* The samples that finished since the last call, in order of completion. RL_TIMEOUT when none did
+/* The samples that finished since the last call, in order of completion; after a failure they are
+ * still there. RL_TIMEOUT when none did
  * but requests are running, RL_DONE when none did and none run. Thread: any. */
 RL_API rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err);
 
@@ -1313,12 +1318,12 @@ RL_API void rl_buffer_destroy(rl_buffer* buffer);
  * Thread: any. */
 RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err);
 
-/* Copies every sample of a batch into the buffer. It stops at the first that is refused, naming its
- * place in the batch; the samples before that stay in the buffer. Thread: any. */
+/* Copies every sample of a batch into the buffer, or after a failure none: RL_ERROR_KEY is "batch[i]"
+ * for the first that is refused, as by rl_buffer_put. Thread: any. */
 RL_API rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err);
 
-/* Takes the whole groups of lowest ordinals, at most max_groups, ordered by (ordinal, slot).
- * RL_TIMEOUT when no group is whole. Thread: any. */
+/* Takes the whole groups of lowest ordinals, at most max_groups, ordered by (ordinal, slot); after a
+ * failure they are still there. RL_TIMEOUT when no group is whole. Thread: any. */
 RL_API rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out,
                                 rl_error** err);
 
@@ -1435,7 +1440,19 @@ RL_API void rl_trainer_destroy(rl_trainer* trainer);
  * rl_batch_count entries, one per sample in the batch's order; with algo.advantage = gae, whose
  * critic learns from rewards, that is RL_FAILED_PRECONDITION. *out is an event of RL_EVENT_STEP
  * with the step's metrics. With model.compute_copies 1 the step publishes, and is RL_BUSY while
- * requests of the model run; with 2 rl_trainer_publish does. Thread: any. */
+ * requests of the model run; with 2 rl_trainer_publish does.
+ *
+ * The log-probs that a batch brings under the version of the weights are those that the trainer
+ * computes, bit for bit: a first difference is RL_FAILED_PRECONDITION naming the sample, before any
+ * weight moves. Where another engine drew with these weights, set trainer.check_logprobs to false.
+ *
+ * A step that fails before its first optimizer step leaves the weights as they were. One that fails
+ * after it leaves the model half-trained: the weights moved, and no version names them. Then whatever
+ * computes with them is RL_FAILED_PRECONDITION that says after how many optimizer steps it failed:
+ * engines of the model with model.compute_copies 1, every trainer of it, rl_pipeline_start and
+ * rl_model_set_weights. rl_model_save and rl_model_digest work. rl_trainer_publish, of any trainer of
+ * the model, makes these weights the next version, and a pipeline that resumes from a checkpoint loads
+ * whole ones. It is the same after a pipeline failed within a step. Thread: any. */
 RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch,
                                  const double* advantages, size_t num_advantages, rl_event** out,
                                  rl_error** err);
@@ -1460,7 +1477,9 @@ RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, si
 
 /* Engines read the weights of the last step from their next step on; *version is that of these
  * weights, one higher than before however many steps there were. With model.compute_copies 1 a step
- * has published its weights, and this call names them. Thread: any. */
+ * has published its weights, and this call names them. Those of a half-trained model (rl_trainer_step)
+ * are packed here, and engines forget what they cached of older ones: RL_BUSY while anything computes,
+ * and with model.compute_copies 1 while requests of the model run. Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
 
 /* ---- algorithms ---- */

@@ -23,9 +23,7 @@ rl_status create_on_model(rl_model* model, const rl_options* options, Handle** o
 }
 
 inline rl_batch* make_batch(std::vector<SamplePtr> samples) {
-  auto box = std::make_shared<BatchBox>();
-  box->samples = std::move(samples);
-  return issue<rl_batch>(std::move(box));
+  return issue<rl_batch>(std::make_shared<BatchBox>(std::move(samples)));
 }
 
 }  // namespace rl::abi

@@ -122,8 +122,8 @@ rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* v
     const auto box = use(batch, "batch");
     write_result(view, "view", [&](rl_sample_view& out) {
       check_index(index, box->samples.size());
-      const std::lock_guard lock(box->mutex);
       fill_sample(out, *box->samples[index]);
+      box->with_rewards(index, [&](const SampleRewards& now) { fill_rewards(out, now); });
     });
   });
 }
@@ -135,9 +135,10 @@ rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_e
     if (!std::isfinite(reward)) {
       throw Error(Code::kNonFinite, str("parameter reward is ", reward)).with_key("reward");
     }
-    const std::lock_guard lock(box->mutex);
-    box->samples[index]->reward = reward;
-    box->samples[index]->scored = true;
+    box->with_rewards(index, [&](SampleRewards& now) {
+      now.reward = reward;
+      now.scored = true;
+    });
   });
 }
 
@@ -147,8 +148,7 @@ rl_status rl_batch_set_reward_parts(rl_batch* batch, size_t index, const double*
     const auto box = use(batch, "batch");
     check_index(index, box->samples.size());
     std::vector<double> given = reward_parts_arg(parts, num_parts, "parts");
-    const std::lock_guard lock(box->mutex);
-    box->samples[index]->reward_parts = std::move(given);
+    box->with_rewards(index, [&](SampleRewards& now) { now.parts = std::move(given); });
   });
 }
 
@@ -212,9 +212,11 @@ rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err) {
   return guarded(err, engine, [&]() -> rl_status {
     const auto source = use(engine, "engine");
     require(out, "out");
-    std::vector<SamplePtr> samples = source->take_finished();
-    if (samples.empty()) return source->idle() ? RL_DONE : RL_TIMEOUT;
-    *out = make_batch(std::move(samples));
+    Reserved<rl_batch> place;
+    const auto box = std::make_shared<BatchBox>();
+    box->samples = source->take_finished();
+    if (box->samples.empty()) return source->idle() ? RL_DONE : RL_TIMEOUT;
+    *out = place.fill(box);
     return RL_OK;
   });
 }
@@ -303,15 +305,15 @@ rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error
   return guarded(err, buffer, [&] {
     const auto target = use(buffer, "buffer");
     const auto box = use(batch, "batch");
-    const std::lock_guard lock(box->mutex);
-    for (size_t i = 0; i < box->samples.size(); ++i) {
-      try {
-        target->put(std::make_shared<Sample>(*box->samples[i]));
-      } catch (Error& error) {
-        error.message = str("batch[", i, "]: ", error.message);
-        throw;
-      }
+    const std::vector<SampleRewards> rewards = box->rewards();
+    std::vector<SamplePtr> copies;
+    for (size_t i = 0; i < rewards.size(); ++i) {
+      const auto& copy = copies.emplace_back(std::make_shared<Sample>(*box->samples[i]));
+      copy->scored = rewards[i].scored;
+      copy->reward = rewards[i].reward;
+      copy->reward_parts = rewards[i].parts;
     }
+    target->put_all(std::move(copies), "batch");
   });
 }
 
@@ -321,9 +323,11 @@ rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out,
     const auto source = use(buffer, "buffer");
     const int64_t limit = count_arg(max_groups, "max_groups");
     require(out, "out");
-    std::vector<SamplePtr> samples = source->take(limit);
-    if (samples.empty()) return RL_TIMEOUT;
-    *out = make_batch(std::move(samples));
+    Reserved<rl_batch> place;
+    const auto box = std::make_shared<BatchBox>();
+    box->samples = source->take(limit);
+    if (box->samples.empty()) return RL_TIMEOUT;
+    *out = place.fill(box);
     return RL_OK;
   });
 }

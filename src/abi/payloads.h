@@ -59,9 +59,38 @@ struct ConversationBox {
   const OptionSet options;
 };
 
-struct BatchBox {
-  mutable std::mutex mutex;  // guards rewards
-  std::vector<SamplePtr> samples;
+// Samples, which never change, and their rewards, which a host sets while others read them.
+class BatchBox {
+ public:
+  BatchBox() = default;
+  explicit BatchBox(std::vector<SamplePtr> given) : samples(std::move(given)) {}
+
+  std::vector<SamplePtr> samples;  // set before the handle is issued
+
+  // As they are now, one per sample.
+  std::vector<SampleRewards> rewards() const {
+    const std::lock_guard lock(mutex_);
+    return filled();
+  }
+  // Runs f(rewards of sample i), which may change them, while nobody else reads them.
+  template <typename F>
+  void with_rewards(size_t i, F&& f) const {
+    const std::lock_guard lock(mutex_);
+    f(filled()[i]);
+  }
+
+ private:
+  // Made when first asked for: taking samples needs no memory after they were taken.
+  std::vector<SampleRewards>& filled() const {
+    if (rewards_.size() == samples.size()) return rewards_;
+    std::vector<SampleRewards> made;
+    for (const SamplePtr& s : samples) made.push_back(rewards_of(*s));
+    rewards_ = std::move(made);
+    return rewards_;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::vector<SampleRewards> rewards_;
 };
 
 }  // namespace rl::abi

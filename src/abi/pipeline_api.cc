@@ -19,8 +19,7 @@ rl_status with_pipeline(const rl_pipeline* pipeline, rl_error** err, F&& call) {
 }
 
 // Hands one event to a host's function; the event ends with the call.
-bool hand_over(std::shared_ptr<Event> event, rl_event_fn fn, void* user_data) {
-  rl_event* const handle = issue<rl_event>(std::move(event));
+bool hand_over(rl_event* handle, rl_event_fn fn, void* user_data) {
   const int32_t stop = fn(user_data, handle);
   drop(handle);
   return stop == 0;
@@ -50,8 +49,9 @@ rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_event**
   clear(out);
   return with_pipeline(pipeline, err, [&](Pipeline& p) {
     require(out, "out");
+    Reserved<rl_event> place;
     EventQueue::Popped popped = p.next(timeout_ns);
-    if (popped.status == Code::kOk) *out = issue<rl_event>(std::move(popped.event));
+    if (popped.status == Code::kOk) *out = place.fill(std::move(popped.event));
     return static_cast<rl_status>(popped.status);
   });
 }
@@ -60,14 +60,16 @@ rl_status rl_pipeline_dispatch(rl_pipeline* pipeline, int64_t timeout_ns, rl_eve
                                void* user_data, rl_error** err) {
   return with_pipeline(pipeline, err, [&](Pipeline& p) -> rl_status {
     if (fn == nullptr) refuse("fn", "is NULL");
-    EventQueue::Popped popped = p.next(timeout_ns);
-    if (popped.status != Code::kOk) return static_cast<rl_status>(popped.status);
-    while (popped.status == Code::kOk) {
-      if (!hand_over(std::move(popped.event), fn, user_data)) return RL_INTERRUPTED;
+    for (bool first = true;; first = false) {
+      Reserved<rl_event> place;
+      EventQueue::Popped popped = p.next(first ? timeout_ns : 0);
+      if (popped.status == Code::kInterrupted) return RL_INTERRUPTED;
+      if (popped.status != Code::kOk) {
+        return first ? static_cast<rl_status>(popped.status) : rl_status{RL_OK};
+      }
+      if (!hand_over(place.fill(std::move(popped.event)), fn, user_data)) return RL_INTERRUPTED;
       if (p.event_queue()->size() == 0) return RL_OK;
-      popped = p.next(0);
     }
-    return popped.status == Code::kInterrupted ? RL_INTERRUPTED : RL_OK;
   });
 }
 

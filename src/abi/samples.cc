@@ -151,6 +151,13 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.reward_parts = data_or_null(sample.reward_parts);
 }
 
+void fill_rewards(rl_sample_view& view, const SampleRewards& rewards) {
+  view.scored = rewards.scored ? 1 : 0;
+  view.reward = rewards.reward;
+  view.num_reward_parts = rewards.parts.size();
+  view.reward_parts = data_or_null(rewards.parts);
+}
+
 namespace {
 
 SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {

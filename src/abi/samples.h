@@ -7,6 +7,8 @@ namespace rl::abi {
 
 // A result view, checked and clear but for the fields whose "nothing" is not 0.
 void fill_sample(rl_sample_view& view, const Sample& sample);
+// Rewards that are kept apart from the sample, in place of its own.
+void fill_rewards(rl_sample_view& view, const SampleRewards& rewards);
 // A sample of its own from what the host describes. Errors name the field.
 SamplePtr sample_from(const rl_sample_view& view);
 // The same for a sample that goes on: it may have no generated token.

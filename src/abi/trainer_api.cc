@@ -9,21 +9,16 @@ using namespace rl::abi;
 
 namespace {
 
-std::vector<SamplePtr> samples_of(const BatchBox& box) {
-  const std::lock_guard lock(box.mutex);
-  return box.samples;
-}
-
-MetricList train(TrainerPart& trainer, const BatchBox& box, const double* advantages,
-                 size_t num_advantages) {
-  const std::vector<SamplePtr> samples = samples_of(box);
+// On the rewards as they are when the call begins.
+TrainedStep train(TrainerPart& trainer, const BatchBox& box, const double* advantages,
+                  size_t num_advantages) {
   const auto given = array_arg(advantages, num_advantages, "advantages");
-  if (advantages == nullptr) return trainer.step(samples);
-  if (given.size() != samples.size()) {
+  if (advantages == nullptr) return trainer.step(box.samples, box.rewards());
+  if (given.size() != box.samples.size()) {
     refuse("num_advantages",
-           str("is ", given.size(), " but the batch has ", samples.size(), " samples"));
+           str("is ", given.size(), " but the batch has ", box.samples.size(), " samples"));
   }
-  return trainer.step_with_advantages(samples, given);
+  return trainer.step_with_advantages(box.samples, box.rewards(), given);
 }
 
 }  // namespace
@@ -44,11 +39,13 @@ rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch, const doub
     const auto target = use(trainer, "trainer");
     const auto box = use(batch, "batch");
     require(out, "out");
-    auto event = std::make_shared<StepEvent>();
-    event->metrics = train(*target, *box, advantages, num_advantages);
-    event->step = target->optimizer_steps();
-    event->version = target->trained_version();
-    *out = issue<rl_event>(std::shared_ptr<const Event>(std::move(event)));
+    Reserved<rl_event> place;
+    const auto event = std::make_shared<StepEvent>();
+    TrainedStep done = train(*target, *box, advantages, num_advantages);
+    event->step = done.step;
+    event->version = done.version;
+    event->metrics = std::move(done);
+    *out = place.fill(event);
   });
 }
 
@@ -78,12 +75,12 @@ rl_status rl_trainer_scores(rl_trainer* trainer, const rl_batch* batch, float* o
   clear_array(out, num_out);
   return guarded(err, trainer, [&] {
     const auto target = use(trainer, "trainer");
-    const std::vector<SamplePtr> samples = samples_of(*use(batch, "batch"));
+    const auto box = use(batch, "batch");
     require(out, "out");
-    if (num_out != samples.size()) {
-      refuse("num_out", str("is ", num_out, " but the batch has ", samples.size(), " samples"));
+    if (num_out != box->samples.size()) {
+      refuse("num_out", str("is ", num_out, " but the batch has ", box->samples.size(), " samples"));
     }
-    std::ranges::copy(target->scores(samples), out);
+    std::ranges::copy(target->scores(box->samples), out);
   });
 }
 

@@ -104,10 +104,12 @@ void Model::repack() {
 
 // A published copy behind the masters cannot be made again, so it stays.
 void Model::drop_packed() {
+  const bool remade = trained_ == &published() && !masters_moved_;
   for (const auto& copy : copies_) {
-    if (copy.get() == trained_ || trained_ == &published()) copy->drop_packed();
+    if (copy.get() == &published() && !remade) continue;
+    copy->drop_packed();
+    packed_dropped_ = packed_dropped_ || copy.get() == trained_;
   }
-  packed_dropped_ = true;
 }
 
 void Model::restore_packed() {

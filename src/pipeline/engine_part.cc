@@ -84,7 +84,7 @@ EngineStep EnginePart::step_locked() {
   require_awake();
   if (paused_) return EngineStep::kPaused;
   const ComputeLease lease(model_->runtime(), "an engine step");
-  model_->restore_packed();
+  model_->prepare_compute(LoadedModel::Weights::kPublished);
   const bool more = engine_->step();
   note_use();
   return more ? EngineStep::kComputed : EngineStep::kRested;
@@ -252,7 +252,7 @@ void EnginePart::wake() {
   const std::lock_guard lock(mutex_);
   if (sleeps_ == 0) return;
   const ComputeLease lease(model_->runtime(), "an engine that wakes");
-  if (sleeps_ == 2) model_->restore_packed();
+  if (sleeps_ == 2) model_->prepare_compute(LoadedModel::Weights::kPublished);
   arena_.commit();
   sleeps_ = 0;
 }

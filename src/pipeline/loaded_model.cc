@@ -197,6 +197,7 @@ void LoadedModel::begin_use() {
   const std::lock_guard lock(use_mutex_);
   if (writing_ && !published_apart()) throw Error(Code::kBusy, "the weights are being trained");
   if (run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", run_));
+  require_whole_locked(Weights::kPublished);
   ++users_;
 }
 
@@ -204,6 +205,50 @@ void LoadedModel::end_use() {
   const std::lock_guard lock(use_mutex_);
   RL_CHECK(users_ > 0);
   --users_;
+}
+
+void LoadedModel::prepare_compute(Weights which) {
+  require_whole(which);
+  model_->restore_packed();
+}
+
+void LoadedModel::note_failed_step(const FailedStep& step) noexcept {
+  const std::lock_guard lock(use_mutex_);
+  failed_step_ = step;
+}
+
+bool LoadedModel::half_trained() const {
+  const std::lock_guard lock(use_mutex_);
+  return half_trained_locked();
+}
+
+bool LoadedModel::half_trained_locked() const {
+  return failed_step_ && failed_step_->release == model_->published().release();
+}
+
+void LoadedModel::require_whole(Weights which) const {
+  const std::lock_guard lock(use_mutex_);
+  require_whole_locked(which);
+}
+
+void LoadedModel::require_whole_locked(Weights which) const {
+  if (!half_trained_locked() || (which == Weights::kPublished && published_apart())) return;
+  const std::string what =
+      failed_step_->planned == 0
+          ? std::string("setting its weights failed half-way")
+          : str("a training step failed after ", failed_step_->applied, " of ",
+                failed_step_->planned, " optimizer steps");
+  throw Error(Code::kFailedPrecondition,
+              str("the model is half-trained: ", what,
+                  ", and no version names the weights that it left; publish them, or load a "
+                  "checkpoint"))
+      .with_expected("rl_trainer_publish, or a pipeline that resumes from a checkpoint");
+}
+
+uint64_t LoadedModel::publish_packed(FunctionRef<uint64_t()> store) {
+  const std::lock_guard lock(use_mutex_);
+  if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  return store();
 }
 
 void LoadedModel::drop_packed(bool caller_counts) {

@@ -76,8 +76,26 @@ class LoadedModel {
   // Gives the memory of the packed weights back to the system until something computes: kBusy while
   // a pipeline has the model, or engines have requests, the caller's own not counted.
   void drop_packed(bool caller_counts);
-  // Called before anything computes with the weights, under the ComputeLease.
-  void restore_packed() { model_->restore_packed(); }
+  // What a computation reads: what engines do, or what the trainer has made of it since.
+  enum class Weights : uint8_t { kPublished, kTrained };
+  // Called before anything computes with the weights, under the ComputeLease: restores what
+  // drop_packed() gave back. Errors of require_whole().
+  void prepare_compute(Weights which);
+
+  // The model is half-trained after a training step that failed between its optimizer steps: its
+  // masters moved, and no version names them. Publishing them ends that, and so does loading a
+  // checkpoint; until then whatever reads them to compute is Error(kFailedPrecondition). With two
+  // compute copies what is published is whole.
+  struct FailedStep {
+    uint64_t release = 0;              // of the weights that it began with
+    int64_t applied = 0, planned = 0;  // optimizer steps; planned 0: weights were being set
+  };
+  void note_failed_step(const FailedStep& step) noexcept;
+  bool half_trained() const;
+  void require_whole(Weights which) const;
+  // Runs store, which names other packed weights the published ones; kBusy while weights are being
+  // trained.
+  uint64_t publish_packed(FunctionRef<uint64_t()> store);
 
   // One run has the model to itself: kBusy while engines have requests or another run has it.
   class RunLease {
@@ -109,6 +127,8 @@ class LoadedModel {
   class ReadLease;
   void load_tokenizer(const WeightSource& source);
   void load_chat_templates();
+  bool half_trained_locked() const;
+  void require_whole_locked(Weights which) const;
 
   std::shared_ptr<Runtime> runtime_;
   OptionSet options_;
@@ -125,6 +145,7 @@ class LoadedModel {
   int64_t users_ = 0;            // engines with requests
   mutable int64_t readers_ = 0;  // saves and digests under way
   bool writing_ = false;
+  std::optional<FailedStep> failed_step_;  // in force while what it began with is still published
   const char* run_ = nullptr;  // what has the model to itself
 };
 

@@ -70,7 +70,7 @@ void Pipeline::start() {
   p.require_custom_algorithms();
   auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
-  p.model->restore_packed();
+  p.model->prepare_compute(LoadedModel::Weights::kTrained);
   std::shared_ptr<TraceRecorder> recorder;
   if (p.settings.get_bool("profiler.timeline.enable")) {
     p.runtime.fs().make_directories(output_path(p.settings, "profiler.timeline.dir"));
@@ -129,20 +129,22 @@ void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> 
 }
 
 void Pipeline::score_many(std::span<const Score> scores) {
-  std::shared_ptr<Error> first;
-  size_t refused = 0;
-  for (const Score& s : scores) {
+  std::vector<Error> refused;
+  for (size_t i = 0; i < scores.size(); ++i) {
     try {
-      score(s.sample_id, s.reward);
-    } catch (const Error& e) {
-      ++refused;
-      if (first == nullptr) first = std::make_shared<Error>(e);
+      score(scores[i].sample_id, scores[i].reward);
+    } catch (Error& e) {
+      refused.push_back(std::move(e));
+      refused.back().key = str("sample_ids[", i, "]");
     }
   }
-  if (first == nullptr) return;
-  throw Error(first->code, str(refused, " of ", scores.size(),
-                               " scores were refused; the first: ", first->message))
-      .with_cause(*first);
+  if (refused.empty()) return;
+  Error all(refused.front().code, str(refused.size(), " of ", scores.size(),
+                                      " scores were refused; the first: ", refused.front().message));
+  all.key = refused.front().key;
+  all.cause = std::make_shared<Error>(refused.front());
+  all.parts = std::move(refused);
+  throw all;
 }
 
 void Pipeline::fail(uint64_t sample_id, std::string_view reason) {

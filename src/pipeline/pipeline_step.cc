@@ -3,6 +3,7 @@
 #include "pipeline/engine_metrics.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/step_metrics.h"
+#include "pipeline/step_watch.h"
 
 namespace rl {
 namespace {
@@ -30,10 +31,12 @@ PipelineState Pipeline::Impl::train() {
   batch_applied = false;
   if (!batch.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
+    StepWatch watch(*model, trainer.get());
     // Activations take its place, also when the weights stay as they are.
     if (engine != nullptr) engine->forget_kv();
     prepared = preparation.prepare({lists.samples, lists.scores, lists.parts}, workers);
     measured = update(prepared);
+    watch.done();
   } else {
     prepared = preparation.prepare({}, workers);
     if (critic != nullptr) critic->step(prepared);

@@ -12,6 +12,7 @@
 #include "pipeline/role_models.h"
 #include "pipeline/run_options.h"
 #include "pipeline/step_metrics.h"
+#include "pipeline/step_watch.h"
 #include "pipeline/teacher_role.h"
 
 namespace rl {
@@ -70,6 +71,12 @@ std::vector<size_t> batch_order(std::span<const SamplePtr> samples) {
   return order;
 }
 
+std::vector<SampleRewards> own_rewards(std::span<const SamplePtr> samples) {
+  std::vector<SampleRewards> out;
+  for (const SamplePtr& s : samples) out.push_back(rewards_of(*s));
+  return out;
+}
+
 void check_samples(std::span<const SamplePtr> samples) {
   for (size_t i = 0; i < samples.size(); ++i) {
     if (samples[i] != nullptr) continue;
@@ -79,19 +86,32 @@ void check_samples(std::span<const SamplePtr> samples) {
 
 }  // namespace
 
-MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
+TrainedStep TrainerPart::step(std::span<const SamplePtr> samples) {
   check_samples(samples);
+  return step(samples, own_rewards(samples));
+}
+
+TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
+                                              std::span<const double> advantages) {
+  check_samples(samples);
+  return step_with_advantages(samples, own_rewards(samples), advantages);
+}
+
+TrainedStep TrainerPart::step(std::span<const SamplePtr> samples,
+                              std::span<const SampleRewards> rewards) {
+  check_samples(samples);
+  RL_CHECK(rewards.size() == samples.size());
   std::vector<SamplePtr> batch;
   std::vector<double> scores;
   std::vector<std::vector<double>> parts;
   for (const size_t i : batch_order(samples)) {
-    const Sample& s = *samples[i];
-    if (!s.scored && is_rl(impl_->objective)) {
-      throw Error(Code::kFailedPrecondition, str("sample ", s.id, " of the batch is not scored"));
+    if (!rewards[i].scored && is_rl(impl_->objective)) {
+      throw Error(Code::kFailedPrecondition,
+                  str("sample ", samples[i]->id, " of the batch is not scored"));
     }
     batch.push_back(samples[i]);
-    scores.push_back(s.reward);
-    parts.push_back(s.reward_parts);
+    scores.push_back(rewards[i].reward);
+    parts.push_back(rewards[i].parts);
   }
   return train_prepared([&] {
     return impl_->preparation.prepare({batch, scores, parts},
@@ -101,9 +121,11 @@ MetricList TrainerPart::step(std::span<const SamplePtr> samples) {
   });
 }
 
-MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
-                                             std::span<const double> advantages) {
+TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
+                                              std::span<const SampleRewards> rewards,
+                                              std::span<const double> advantages) {
   check_samples(samples);
+  RL_CHECK(rewards.size() == samples.size());
   if (!is_rl(impl_->objective)) {
     throw Error(Code::kConflict, str("advantages are given, but algo.objective = ",
                                      objective_name(impl_->objective), " reads none"))
@@ -120,7 +142,7 @@ MetricList TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
   for (const size_t i : batch_order(samples)) {
     batch.push_back(samples[i]);
     ordered.push_back(advantages[i]);
-    scores.push_back(samples[i]->reward);
+    scores.push_back(rewards[i].reward);
   }
   return train_prepared([&] {
     return impl_->preparation.prepare_given(
@@ -142,11 +164,12 @@ void TrainerPart::set_custom_loss(CustomLoss loss) {
   impl_->trainer->set_custom_loss(impl_->loss);
 }
 
-MetricList TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
+TrainedStep TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "a training step");
   const LoadedModel::WriteLease write(*model_, 0);
-  model_->restore_packed();
+  model_->prepare_compute(LoadedModel::Weights::kTrained);
+  StepWatch watch(*model_, impl_->trainer.get());
   PreparedBatch prepared = prepare();
   TrainMetrics measured;
   CriticRole* const critic = impl_->critic.get();
@@ -154,11 +177,12 @@ MetricList TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
   const bool waits = critic != nullptr && critic->policy_waits(impl_->steps);
   if (!waits) measured = train_locked(prepared.train);
   ++impl_->steps;
-  impl_->preparation.finish(prepared, measured, *impl_->trainer);
   impl_->trained_version = model_->model().trained_version();
-  MetricList metrics = std::move(prepared.metrics);
-  metrics.append(train_metrics(measured));
-  return metrics;
+  impl_->preparation.finish(prepared, measured, *impl_->trainer);
+  TrainedStep out{std::move(prepared.metrics), impl_->steps, impl_->trained_version};
+  out.append(train_metrics(measured));
+  watch.done();
+  return out;
 }
 
 TrainMetrics TrainerPart::train_locked(std::span<const TrainSample> samples) {
@@ -184,7 +208,7 @@ std::vector<float> TrainerPart::scores(std::span<const SamplePtr> samples) {
   std::vector<float> out(asked.size());
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "scores");
-  model_->restore_packed();
+  model_->prepare_compute(LoadedModel::Weights::kTrained);
   impl_->trainer->scores(asked, out);
   return out;
 }
@@ -207,7 +231,7 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
   const std::span<float> outs[] = {out};
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "log-probs");
-  model_->restore_packed();
+  model_->prepare_compute(LoadedModel::Weights::kTrained);
   impl_->trainer->logprobs(model_->model(), samples, outs);
   return out;
 }
@@ -223,23 +247,23 @@ TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
   sample.prompt_tokens = 1;
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "hidden states");
-  model_->restore_packed();
+  model_->prepare_compute(LoadedModel::Weights::kTrained);
   return impl_->trainer->hidden(sample);
 }
 
 uint64_t TrainerPart::publish() {
   const std::lock_guard lock(mutex_);
-  return impl_->trainer->publish();
+  if (!model_->half_trained()) {
+    return model_->publish_packed([&] { return impl_->trainer->publish(); });
+  }
+  const ComputeLease compute(model_->runtime(), "publishing a half-trained model");
+  const LoadedModel::WriteLease write(*model_, 0);
+  return impl_->trainer->publish_masters();
 }
 
 uint64_t TrainerPart::trained_version() const {
   const std::lock_guard lock(mutex_);
   return impl_->trained_version;
-}
-
-uint64_t TrainerPart::optimizer_steps() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<uint64_t>(impl_->trainer->counters().optimizer_steps);
 }
 
 }  // namespace rl

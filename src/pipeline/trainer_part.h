@@ -18,6 +18,20 @@
 
 namespace rl {
 
+// The rewards of a sample, apart from it: a host may set new ones while a step reads the sample.
+struct SampleRewards {
+  bool scored = false;
+  double reward = 0;
+  std::vector<double> parts;
+};
+inline SampleRewards rewards_of(const Sample& s) { return {s.scored, s.reward, s.reward_parts}; }
+
+// What a step measured, its number, and what came of it.
+struct TrainedStep : MetricList {
+  uint64_t step = 0;     // steps done, this one counted
+  uint64_t version = 0;  // that the weights have, or will be published as
+};
+
 class TrainerPart {
  public:
   TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options);
@@ -28,10 +42,16 @@ class TrainerPart {
   // step was applied, the model's version is one higher. With two publish() does that. Samples of
   // one ordinal are a group; the batch is ordered by (ordinal, slot), whatever order they came in.
   // Error(kFailedPrecondition) names a sample that is not scored; given answers need no score.
-  MetricList step(std::span<const SamplePtr> samples);
+  // One that fails after an optimizer step leaves the model half-trained (loaded_model.h).
+  // rewards: one per sample; the samples' own are not read.
+  TrainedStep step(std::span<const SamplePtr> samples, std::span<const SampleRewards> rewards);
+  TrainedStep step(std::span<const SamplePtr> samples);  // on their own rewards
   // The same with advantages of the host, one per sample in the order given.
-  MetricList step_with_advantages(std::span<const SamplePtr> samples,
-                                  std::span<const double> advantages);
+  TrainedStep step_with_advantages(std::span<const SamplePtr> samples,
+                                   std::span<const SampleRewards> rewards,
+                                   std::span<const double> advantages);
+  TrainedStep step_with_advantages(std::span<const SamplePtr> samples,
+                                   std::span<const double> advantages);
   // The host's own algorithms, for the steps that follow; null takes one away.
   void set_custom_advantage(CustomAdvantage advantage);
   void set_custom_loss(CustomLoss loss);
@@ -46,18 +66,18 @@ class TrainerPart {
   // Final hidden states of all ids under the trained weights: (tokens, hidden) of the compute dtype.
   TensorPtr hidden(std::span<const int32_t> ids);
   // The trained weights become those that engines read from their next step on, whatever runs;
-  // returns their version. With one compute copy a step has done it already.
+  // returns their version. With one compute copy a step has done it already. Those of a half-trained
+  // model are packed first: kBusy while anything computes or engines have requests on the copy.
   uint64_t publish();
   // The version that the weights of the last step have or will be published as.
   uint64_t trained_version() const;
-  uint64_t optimizer_steps() const;
   LoadedModel& model() { return *model_; }
 
  private:
   struct Impl;
   // Error unless the trained model gives scores, or log-probs.
   void require_scores(bool wanted, const char* what) const;
-  MetricList train_prepared(FunctionRef<PreparedBatch()> prepare);
+  TrainedStep train_prepared(FunctionRef<PreparedBatch()> prepare);
   TrainMetrics train_locked(std::span<const TrainSample> samples);
   std::shared_ptr<LoadedModel> model_;
   mutable std::mutex mutex_;

@@ -9,6 +9,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "pipeline/step_watch.h"
 
 namespace rl {
 namespace {
@@ -117,6 +118,7 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
   const LoadedModel::RunLease run(model, "setting weights");
   const LoadedModel::WriteLease lease(model, 0);
   Model& m = model.model();
+  model.require_whole(LoadedModel::Weights::kTrained);
   if (m.masters_moved() || m.trained_version() != m.version()) {
     throw Error(Code::kFailedPrecondition,
                 "a training step's weights are not published yet; call rl_trainer_publish first");
@@ -125,11 +127,14 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
   runtime.executor().parallel_for(count, [&](int64_t i, int) {
     check_finite(weights[static_cast<size_t>(i)]);
   });
+  StepWatch watch(model, nullptr);
+  m.move_masters();
   runtime.executor().parallel_for(count, [&](int64_t i, int) {
     const auto n = static_cast<size_t>(i);
     write(*weights[n].values, m.master() + targets[n]->offset);
   });
   m.publish();
+  watch.done();
   return m.version();
 }
 

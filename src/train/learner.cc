@@ -58,10 +58,10 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
     return {};
   }
   const double lr = learning_rate(options.schedule, optimizer_steps_);
+  model_.move_masters();  // said first: an update that throws has moved some of them
+  moved_on_ = model_.published().release();
   state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}), masters());
   ++optimizer_steps_;
-  model_.move_masters();
-  unpublished_ = true;
   return {true, norm, lr};
 }
 
@@ -69,11 +69,11 @@ void Learner::stage() {
   if (model_.masters_moved()) model_.repack();
 }
 
-uint64_t Learner::publish() {
-  if (!unpublished_) return model_.version();
+uint64_t Learner::publish() { return unpublished() ? publish_masters() : model_.version(); }
+
+uint64_t Learner::publish_masters() {
   stage();
   model_.release();
-  unpublished_ = false;
   return model_.version();
 }
 
@@ -87,7 +87,6 @@ void Learner::loaded(const TrainerCounters& counters) {
   optimizer_steps_ = counters.optimizer_steps;
   skipped_steps_ = counters.skipped_steps;
   model_.publish_as(counters.weight_version);
-  unpublished_ = false;
 }
 
 void Learner::load_failed(bool moments_lost, const std::string& path) {

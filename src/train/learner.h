@@ -5,6 +5,7 @@
 //    nothing: masters, moments and optimizer_steps stay, the skip is counted.
 // 2. Packed matrices are those of the masters after stage() and, backward, after prepare().
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,7 +46,10 @@ class Learner {
   // Makes trained masters the model's version + 1; without an update since the last one it does
   // nothing. Returns the version.
   uint64_t publish();
-  bool unpublished() const { return unpublished_; }
+  // The same whoever moved them: another learner of the model may have, and be gone.
+  uint64_t publish_masters();
+  // Whether updates of this learner are in no published version; another learner may publish them.
+  bool unpublished() const { return moved_on_ && *moved_on_ == model_.published().release(); }
 
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
   int64_t optimizer_steps() const { return optimizer_steps_; }
@@ -66,7 +70,7 @@ class Learner {
   std::string lost_;  // not empty: the checkpoint whose reading left the moments in pieces
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
   uint64_t backward_of_ = 0;    // Model::num_packings() of packed_backward_; 0: never packed
-  bool unpublished_ = false;    // updates since the last publication
+  std::optional<uint64_t> moved_on_;  // ComputeCopy::release() published at the last update
 };
 
 }  // namespace rl

@@ -93,6 +93,13 @@ uint64_t Trainer::publish() {
   return impl_->publish(ns);
 }
 
+uint64_t Trainer::publish_masters() {
+  impl_->learner.require_whole();
+  return impl_->learner.publish_masters();
+}
+
+int64_t Trainer::planned_steps() const { return impl_->planned_steps; }
+
 void Trainer::stage() { impl_->learner.stage(); }
 
 void Trainer::logprobs(const Model& model, std::span<const Sample* const> samples,

@@ -86,6 +86,11 @@ class Trainer {
   // Makes trained masters the model's version + 1. Without an optimizer step since the last one it
   // does nothing. Returns the version.
   uint64_t publish();
+  // Makes the masters the model's version + 1, whoever moved them. Nobody else reads the model
+  // meanwhile.
+  uint64_t publish_masters();
+  // The optimizer steps that the last train() was to apply; it fails after fewer when it throws.
+  int64_t planned_steps() const;
 
   // Forward only: log-probs of all generated tokens of each sample, at its temperature, into out[i]
   // (one float per generated token). model is this trainer's model or its reference.

@@ -47,6 +47,7 @@ struct Trainer::Impl {
     return &which == reference ? ForwardOf::kReference : ForwardOf::kOwn;
   }
   void order(std::span<const TrainSample> samples);
+  void plan_steps();
   void score_reference(TrainMetrics& metrics);
   void score_proximal(TrainMetrics& metrics);
   void score_current(std::span<const PackItem> items, TrainMetrics& metrics);
@@ -98,6 +99,7 @@ struct Trainer::Impl {
   PreferenceSums minibatch_preference;
   std::vector<int32_t> non_finite;
   StepSums sums;
+  int64_t planned_steps = 0;
 };
 
 }  // namespace rl

@@ -68,6 +68,7 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   if (options.needs_reference()) score_reference(metrics);
   score_proximal(metrics);
   sums = {};
+  plan_steps();
   const auto one = [&](std::span<const PackItem> some) {
     if (scores()) return reward_minibatch(some, metrics);
     minibatch(some, !learner.unpublished() && metrics.minibatches == 0, metrics);
@@ -78,6 +79,15 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
   metrics.has_corrections = is_rl(options.objective) && options.correction.active();
   metrics.total_ns = place.clock->now_ns() - start_ns;
   return metrics;
+}
+
+void Trainer::Impl::plan_steps() {
+  planned_steps = 0;
+  const auto wants = [](const PackItem& item) { return item.wanted > 0; };
+  for_each_minibatch(
+      options, items,
+      [&](std::span<const PackItem> some) { planned_steps += std::ranges::any_of(some, wants); },
+      samples_together(options.objective));
 }
 
 void Trainer::Impl::score_reference(TrainMetrics& metrics) {

@@ -90,6 +90,20 @@ TEST_P(Copies, TheyTakeTurnsAndSeveralTrainingsArePublishedTogether) {
   }
 }
 
+// A training step that failed before its weights were packed, and an engine that sleeps and wakes.
+TEST_P(Copies, WhatIsPublishedIsNotMadeAgainFromMovedMasters) {
+  const std::string before = logits(two_, two_.model->published());
+  train(one_);
+  train(two_);
+  two_.model->move_masters();
+  two_.model->drop_packed();
+  two_.model->restore_packed();
+  EXPECT_EQ(logits(two_, two_.model->published()), before);
+  one_.model->publish();
+  two_.model->publish();
+  EXPECT_EQ(logits(two_, two_.model->published()), logits(one_, one_.model->published()));
+}
+
 // gemma3 has all norms, qwen2 biases, llama a head of its own.
 INSTANTIATE_TEST_SUITE_P(TinyModels, Copies,
                          ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "gemma3"));

@@ -112,6 +112,8 @@ TEST(Scores, ManyScoresAreAllTriedAndTheFirstRefusalIsTold) {
     scores.insert(scores.begin(), {999'999, 1.0});
     const Error e = expect_error(Code::kNotFound, [&] { p.score_many(scores); });
     EXPECT_TRUE(contains(e.message, "1 of 17"));
+    ASSERT_EQ(e.parts.size(), 1u);
+    EXPECT_EQ(e.parts[0].key, "sample_ids[0]");
   };
   EXPECT_EQ(rig.start_and_play().steps.size(), 1u);
 }
