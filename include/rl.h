@@ -776,17 +776,17 @@ enum {
 /* Why a group was dropped. */
 enum {
   RL_DROP_NONE = 0,
-  RL_DROP_STALE = 1,
-  RL_DROP_ABORTED = 2,
+  RL_DROP_STALE = 1,          /* reserved: nothing gives it yet */
+  RL_DROP_ABORTED = 2,        /* the run failed */
   RL_DROP_REWARD_ERROR = 3,   /* rl_pipeline_fail */
   RL_DROP_REWARD_TIMEOUT = 4, /* pipeline.reward_timeout_ns */
-  RL_DROP_NON_FINITE = 5,
-  RL_DROP_FILTERED = 6,
-  RL_DROP_OVERLONG = 7,
-  RL_DROP_POISONED = 8,
-  RL_DROP_ROLLBACK = 9,
-  RL_DROP_CANCELLED = 10,
-  RL_DROP_SHUTDOWN = 11
+  RL_DROP_NON_FINITE = 5,     /* logits, or the update of the whole step */
+  RL_DROP_FILTERED = 6,       /* pipeline.filter, pipeline.discard_zero_advantage */
+  RL_DROP_OVERLONG = 7,       /* reserved */
+  RL_DROP_POISONED = 8,       /* reserved */
+  RL_DROP_ROLLBACK = 9,       /* reserved */
+  RL_DROP_CANCELLED = 10,     /* reserved */
+  RL_DROP_SHUTDOWN = 11       /* the run was stopped */
 };
 
 /* Fields that the kind does not use are 0, empty or, for data_row, -1. */
@@ -1138,7 +1138,8 @@ typedef struct rl_engine_stats {
  * callback-safe. */
 RL_API void rl_engine_stats_init(rl_engine_stats* stats, size_t size);
 
-/* Reserves KV pool and workspace. options may be NULL: those of the model. Thread: any. */
+/* Reserves KV pool and workspace. options may be NULL: those of the model. One that acts in a
+ * pipeline only, as docs/options.md says of it, is RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                                   rl_error** err);
 
@@ -1427,7 +1428,8 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * is counted in training/skipped_steps. */
 
 /* Reserves gradients, optimizer states and workspace. The model was opened with RL_USE_TRAIN.
- * options may be NULL: those of the model. Thread: any. */
+ * options may be NULL: those of the model. One that acts in a pipeline only, as docs/options.md says
+ * of it, is RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_trainer** out,
                                    rl_error** err);
 
@@ -1438,7 +1440,9 @@ RL_API void rl_trainer_destroy(rl_trainer* trainer);
  * batch, ordered by (ordinal, slot). advantages may be NULL: they follow from the rewards as
  * algo.advantage says, samples of one ordinal being a group. Else it has num_advantages =
  * rl_batch_count entries, one per sample in the batch's order; with algo.advantage = gae, whose
- * critic learns from rewards, that is RL_FAILED_PRECONDITION. *out is an event of RL_EVENT_STEP
+ * critic learns from rewards, that is RL_FAILED_PRECONDITION, and an option that was set to make
+ * advantages out of rewards (algo.advantage, algo.adv_*, algo.gamma, algo.gdpo_weights,
+ * algo.reward.*, algo.whiten, algo.kl.where = reward) is RL_CONFLICT. *out is an event of RL_EVENT_STEP
  * with the step's metrics. With model.compute_copies 1 the step publishes, and is RL_BUSY while
  * requests of the model run; with 2 rl_trainer_publish does.
  *

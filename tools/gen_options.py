@@ -27,7 +27,7 @@ WHEN = {"create": "kCreate", "between_steps": "kBetweenSteps", "any_time": "kAny
 WHEN_TEXT = {"create": "at creation", "between_steps": "between steps", "any_time": "any time"}
 FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two", "not_empty", "choices",
           "unit", "doc", "since", "when", "flags", "unsupported_reason", "source"}
-FLAGS = {"determinism", "needs_gpu"}
+FLAGS = {"determinism", "needs_gpu", "pipeline_only"}
 CONDITION = re.compile(r"^(\S+) (changed|is not|is|above|at least)(?: (.+))?$")
 CONDITION_KIND = {"changed": "kChanged", "is": "kIs", "is not": "kIsNot", "above": "kAbove", "at least": "kAtLeast"}
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
@@ -195,7 +195,7 @@ def cpp_row(entry):
         f"{quote(entry.get('unit', ''))},\n"
         f"     {wrapped(entry['doc'], 5)},\n"
         f"     {quote(entry.get('since', SINCE))}, OptionWhen::{WHEN[entry['when']]}, "
-        f"{boolean('determinism' in flags)}, {boolean('needs_gpu' in flags)}, "
+        f"{boolean('determinism' in flags)}, {boolean('needs_gpu' in flags)}, {boolean('pipeline_only' in flags)}, "
         f"{quote(entry.get('unsupported_reason', ''))},\n     {wrapped(entry['source'], 5)}}},\n")
 
 
@@ -268,6 +268,8 @@ def doc_entry(entry):
         facts.append("part of the run's identity")
     if "needs_gpu" in entry.get("flags", []):
         facts.append("needs a GPU")
+    if "pipeline_only" in entry.get("flags", []):
+        facts.append("acts in a pipeline only")
     lines = [f"### `{entry['name']}`", "", "; ".join(facts) + ".", "", entry["doc"]]
     if entry.get("unsupported_reason"):
         lines += ["", f"Only the default works in this build: {entry['unsupported_reason']}"]

@@ -61,6 +61,7 @@ struct OptionInfo {
   OptionWhen when;
   bool affects_determinism;
   bool needs_gpu;
+  bool pipeline_only;              // refused where a host runs a loop of its own
   const char* unsupported_reason;  // not empty: only the default is accepted, for this reason
   const char* source;
 };

@@ -318,6 +318,19 @@ BatchAdvantages batch_advantages(const AdvantageOptions& o, const ScoredBatch& b
   return out;
 }
 
+BatchAdvantages given_advantages(const AdvantageOptions& o, const ScoredBatch& batch,
+                                 std::span<const double> advantages) {
+  BatchAdvantages out;
+  mask_samples(o, batch, out);
+  make_shape(batch, out);
+  out.rewards.assign(batch.scores.begin(), batch.scores.end());
+  out.per_sample.assign(advantages.begin(), advantages.end());
+  out.advantages.assign(out.mask.size(), 0);
+  spread_over_tokens({out.lengths, out.mask}, out.per_sample, out.advantages);
+  out.returns = out.advantages;
+  return out;
+}
+
 std::vector<double> outcome_advantages(const AdvantageOptions& o, const ScoredBatch& batch) {
   return estimate(o, batch, shaped(o.shaping, batch));
 }

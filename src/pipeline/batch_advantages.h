@@ -85,6 +85,10 @@ struct BatchAdvantages {
 // Error(kNonFinite) names a sample whose stored or reference log-probs make its penalty so.
 BatchAdvantages batch_advantages(const AdvantageOptions& options, const ScoredBatch& batch);
 
+// The same with advantages of the host, one per sample: filtered samples carry no loss here too.
+BatchAdvantages given_advantages(const AdvantageOptions& options, const ScoredBatch& batch,
+                                 std::span<const double> advantages);
+
 // The estimator's part alone, from shaped scores: what says whether a group has a signal.
 std::vector<double> outcome_advantages(const AdvantageOptions& options, const ScoredBatch& batch);
 

@@ -2,13 +2,33 @@
 #include "pipeline/batch_preparation.h"
 
 #include <algorithm>
-#include <map>
+#include <string_view>
 
 #include "core/error.h"
+#include "core/violations.h"
 #include "pipeline/algo_options.h"
 #include "pipeline/step_metrics.h"
 
 namespace rl {
+
+namespace {
+
+// What was set to make advantages out of rewards, "key = value" each by its key.
+std::map<std::string, std::string> options_of_rewards(const OptionSet& options) {
+  constexpr std::string_view kKeys[] = {"algo.adv", "algo.gamma", "algo.gdpo_weights", "algo.reward.",
+                                        "algo.whiten"};
+  std::map<std::string, std::string> set;
+  for (size_t i = 0; i < option_count(); ++i) {
+    const std::string key = option_at(i).key;
+    const bool read = std::ranges::any_of(kKeys, [&](auto begin) { return key.starts_with(begin); });
+    if (read && !options.is_default(key)) set[key] = str(key, " = ", options.get_text(key));
+  }
+  const std::string where = "algo.kl.where";
+  if (options.get_string(where) == "reward") set[where] = where + " = reward";
+  return set;
+}
+
+}  // namespace
 
 BatchPreparation::BatchPreparation(const OptionSet& options) {
   read(options);
@@ -27,6 +47,7 @@ void BatchPreparation::read(const OptionSet& options) {
   distill_coef_ = options.get_f64("algo.distill.coef");
   reads_rewards_ = options.get_bool("algo.distill.rewards");
   options_ = advantage_options_from(options);
+  beside_given_ = options_of_rewards(options);
   controller_ = kl_controller_from(options);
   greedy_slot_ = static_cast<uint32_t>(options.get_i64("pipeline.samples_per_prompt"));
   kl_in_loss_ = options.get_string("algo.kl.where") == "loss";
@@ -110,6 +131,19 @@ void forget_rewards(BatchAdvantages& a) {
   a.varies = false;
 }
 
+// What the policy learns.
+void give_policy(std::span<const SamplePtr> samples, const BatchAdvantages& a, PreparedBatch& out) {
+  out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
+  size_t at = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto count = static_cast<size_t>(a.lengths[i]);
+    TrainSample s{samples[i].get(), a.per_sample[i], {}, {}, a.carries_loss[i] != 0};
+    if (a.varies) s.token_advantages = std::span(out.token_advantages).subspan(at, count);
+    out.train.push_back(s);
+    at += count;
+  }
+}
+
 // What the critic learns, from values and the samples that stand in out already.
 void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
   out.returns.assign(a.returns.begin(), a.returns.end());
@@ -121,10 +155,6 @@ void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
     at += count;
   }
 }
-
-}  // namespace
-
-namespace {
 
 void set_lesson(const std::optional<TeacherRole::Lesson>& lesson, MetricList& metrics) {
   if (!lesson) return;
@@ -194,15 +224,7 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   BatchAdvantages a = batch_advantages(options_, batch);
   if (!reads_rewards_) forget_rewards(a);
   const auto lesson = teach(samples, workers, a);
-  out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
-  size_t at = 0;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const auto count = static_cast<size_t>(a.lengths[i]);
-    TrainSample s{samples[i].get(), a.per_sample[i], {}, {}, a.carries_loss[i] != 0};
-    if (a.varies) s.token_advantages = std::span(out.token_advantages).subspan(at, count);
-    out.train.push_back(s);
-    at += count;
-  }
+  give_policy(samples, a, out);
   if (workers.critic != nullptr) give_critic(a, out);
   out.penalty_kl = a.kl;
   out.metrics = batch_metrics({samples, scores, a});
@@ -235,6 +257,17 @@ PreparedBatch BatchPreparation::prepare_answers(std::span<const SamplePtr> sampl
   return out;
 }
 
+void BatchPreparation::refuse_beside_given() const {
+  Violations violations;
+  for (const auto& [key, setting] : beside_given_) {
+    violations.add(Error(Code::kConflict, str("advantages are given, but ", setting,
+                                              " makes them out of rewards"))
+                       .with_key("advantages")
+                       .with_other_key(key));
+  }
+  violations.throw_any();
+}
+
 PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
                                               std::span<const double> scores,
                                               std::span<const double> advantages,
@@ -251,31 +284,13 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
         .with_key("advantages")
         .with_other_key("algo.distill.rewards");
   }
+  refuse_beside_given();
   PreparedBatch out;
   out.completed = complete_logprobs(all, workers.trainer, workers.clock);
   const std::span<const SamplePtr> samples = out.completed.samples;
-  BatchAdvantages a;
-  a.rewards.assign(scores.begin(), scores.end());
-  a.per_sample.assign(advantages.begin(), advantages.end());
-  for (size_t i = 0; i < samples.size(); ++i) {
-    out.train.push_back({samples[i].get(), advantages[i], {}, {}});
-    a.lengths.push_back(static_cast<int32_t>(samples[i]->generated()));
-    for (const uint8_t mask : samples[i]->loss_mask) {
-      a.mask.push_back(mask);
-      a.advantages.push_back(mask != 0 ? advantages[i] : 0);
-    }
-  }
-  a.returns = a.advantages;
+  BatchAdvantages a = given_advantages(options_, {samples, scores}, advantages);
   const auto lesson = teach(samples, workers, a);
-  if (a.varies) {
-    out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
-    size_t at = 0;
-    for (TrainSample& s : out.train) {
-      const auto count = static_cast<size_t>(s.sample->generated());
-      s.token_advantages = std::span(out.token_advantages).subspan(at, count);
-      at += count;
-    }
-  }
+  give_policy(samples, a, out);
   out.metrics = batch_metrics({samples, scores, a});
   set_lesson(lesson, out.metrics);
   if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);

@@ -3,8 +3,10 @@
 // pipeline and the trainer of a host prepare alike, so a replayed batch gives the same weights. One
 // owner; not thread-safe.
 #pragma once
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/options.h"
@@ -57,7 +59,8 @@ class BatchPreparation {
   // stay as they are.
   PreparedBatch prepare(const ScoredSamples& all, const Workers& workers) const;
   // The same with advantages of the host, one per sample. Error(kFailedPrecondition) with gae: a
-  // critic learns from returns. Error(kConflict) where algo.distill.rewards is false.
+  // critic learns from returns. Error(kConflict) where algo.distill.rewards is false, and for every
+  // option that was set to make advantages out of rewards.
   PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                               std::span<const double> advantages, const Workers& workers) const;
   // After the step: completes what it measured; the adaptive controller moves the coefficient, and
@@ -76,6 +79,7 @@ class BatchPreparation {
   PreparedBatch prepare_answers(std::span<const SamplePtr> samples) const;
   Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
   void read(const OptionSet& options);
+  void refuse_beside_given() const;
   void give_coef(Trainer& trainer) const;
 
   Objective objective_ = Objective::kRl;
@@ -86,6 +90,7 @@ class BatchPreparation {
   double option_coef_ = 0, coef_ = 0;
   double distill_coef_ = 0;
   bool reads_rewards_ = true;
+  std::map<std::string, std::string> beside_given_;  // what given advantages make inert, by key
 };
 
 }  // namespace rl

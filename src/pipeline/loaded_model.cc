@@ -8,6 +8,7 @@
 #include "core/violations.h"
 #include "pipeline/algo_options.h"
 #include "pipeline/run_options.h"
+#include "pipeline/run_rules.h"
 
 namespace rl {
 namespace {
@@ -330,6 +331,8 @@ void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse u
   violations.collect([&] { require_same_model(model, options); });
   violations.add(plan_violations(options, model.config(), use));
   if (use == PlanUse::kPipeline) violations.add(run_violations(options, model));
+  if (use == PlanUse::kGenerate) violations.add(part_violations(options, "an engine"));
+  if (use == PlanUse::kTrain) violations.add(part_violations(options, "a trainer"));
   violations.throw_any();
 }
 

@@ -12,6 +12,7 @@
 #include "pipeline/algo_options.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/planner.h"
+#include "pipeline/run_rules.h"
 
 namespace rl {
 

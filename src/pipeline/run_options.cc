@@ -8,12 +8,9 @@
 #include "algo/schedule.h"
 #include "core/checked.h"
 #include "core/error.h"
-#include "core/violations.h"
 #include "pipeline/algo_options.h"
-#include "pipeline/loaded_model.h"
 #include "pipeline/planner.h"
 #include "pipeline/runtime.h"
-#include "rollout/request_check.h"
 #include "text/unicode.h"
 
 namespace rl {
@@ -54,13 +51,13 @@ std::vector<LogitBias> logit_bias_from(const std::vector<std::string>& entries) 
   return out;
 }
 
+}  // namespace
+
 std::vector<int32_t> ids_from(const OptionSet& options, const char* key) {
   std::vector<int32_t> ids;
   for (const int64_t id : options.get_i64_list(key)) ids.push_back(static_cast<int32_t>(id));
   return ids;
 }
-
-}  // namespace
 
 KvFormat kv_format_of(const OptionSet& options) {
   const std::string& name = options.get_string("engine.kv_dtype");
@@ -86,9 +83,6 @@ SamplingParams sampling_from(const OptionSet& options) {
   return p;
 }
 
-namespace {
-
-// Evaluations draw from the whole distribution, and may stop at once.
 SamplingParams eval_sampling_from(const OptionSet& options) {
   SamplingParams p;
   p.temperature = static_cast<float>(options.get_f64("eval.temperature"));
@@ -99,17 +93,6 @@ SamplingParams eval_sampling_from(const OptionSet& options) {
   }
   return p;
 }
-
-void check_experiment(const OptionSet& options) {
-  const std::string& name = options.get_string("runtime.experiment");
-  if (name.find('/') == std::string::npos && name != "." && name != "..") return;
-  throw Error(Code::kOutOfRange,
-              str("runtime.experiment is \"", name, "\"; it is one name, no path"))
-      .with_key("runtime.experiment")
-      .with_expected("a name without '/', not . and not ..");
-}
-
-}  // namespace
 
 Request request_from(const OptionSet& options) {
   Request r;
@@ -133,6 +116,11 @@ Request eval_request_from(const OptionSet& options) {
   r.num_samples = options.get_i64("eval.samples_per_prompt");
   r.purpose = Purpose::kEval;
   return r;
+}
+
+void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends) {
+  if (request.ignore_eos) return;
+  request.stop_token_ids.insert(request.stop_token_ids.end(), turn_ends.begin(), turn_ends.end());
 }
 
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len) {
@@ -279,83 +267,6 @@ CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
   c.grad_clip = own_or(options, "critic.optimizer.grad_clip", c.grad_clip);
   validate(c);
   return c;
-}
-
-namespace {
-
-// Two writers of one file would destroy each other's lines.
-void refuse_shared_files(const OptionSet& options, Violations& violations) {
-  constexpr const char* kKeys[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
-  for (size_t i = 0; i < std::size(kKeys); ++i) {
-    const std::string path = output_path(options, kKeys[i]);
-    for (size_t k = 0; k < i && !path.empty(); ++k) {
-      if (path != output_path(options, kKeys[k])) continue;
-      violations.add(
-          Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are one file, ", path))
-              .with_key(kKeys[i])
-              .with_other_key(kKeys[k]));
-    }
-  }
-}
-
-// How to draw is no matter of a run that draws nothing.
-void refuse_idle_sampling(const OptionSet& options, Violations& violations) {
-  if (draws_samples(options, PlanUse::kPipeline)) return;
-  const bool never = trained_head(options) == ModelHead::kScalar;
-  for (size_t i = 0; i < option_count(); ++i) {
-    const std::string key = option_at(i).key;
-    if (!key.starts_with("sampling.") || options.is_default(key)) continue;
-    violations.add(Error(Code::kConflict,
-                         str(key, " = ", options.get_text(key),
-                             " has no effect: a run with algo.objective = ",
-                             options.get_text("algo.objective"), never ? "" : " and without eval.path",
-                             " draws nothing"))
-                       .with_key(key)
-                       .with_other_key("algo.objective")
-                       .with_expected(OptionSet().get_text(key)));
-  }
-}
-
-}  // namespace
-
-std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model) {
-  Violations v;
-  v.collect([&] { check_experiment(options); });
-  refuse_shared_files(options, v);
-  refuse_idle_sampling(options, v);
-  v.collect([&] { eval_sampling_from(options); });
-  // The shortest request stands for all: lengths depend on the prompts.
-  Request shortest;
-  shortest.prompt = {0};
-  shortest.max_new_tokens = 1;
-  const auto check = [&](const Request& r) {
-    check_request(r, {.vocab = model.config().vocab,
-                      .max_model_len = 2,
-                      .block_size = model.model().block_size(),
-                      .num_blocks = 2,
-                      .has_tokenizer = model.has_tokenizer(),
-                      .eos_ids = model.config().eos_ids});
-  };
-  Request rules = shortest, ids = shortest, texts = shortest;
-  v.collect([&] {
-    rules.sampling = sampling_from(options);
-    check(rules);
-  });
-  ids.stop_token_ids = ids_from(options, "sampling.stop_token_ids");
-  texts.stop_strings = options.get_string_list("sampling.stop");
-  v.collect([&] { check(ids); });
-  v.collect([&] { check(texts); });
-  rules.stop_token_ids = ids.stop_token_ids;
-  rules.ignore_eos = options.get_bool("sampling.ignore_eos");
-  rules.min_new_tokens = std::min<int64_t>(options.get_i64("sampling.min_new_tokens"), 1);
-  if (v.empty()) v.collect([&] { check(rules); });
-  // What the records below refuse is a rule of the registry too, and reported as such.
-  if (!options.validate_all().empty()) return v.errors();
-  v.collect([&] { advantage_options_from(options); });
-  v.collect([&] { kl_controller_from(options); });
-  v.collect([&] { trainer_options_from(options, 1, 0); });
-  if (has_critic(options)) v.collect([&] { critic_options_from(options, 1, 0); });
-  return v.errors();
 }
 
 int64_t attempts_per_prompt(const OptionSet& options) {

@@ -12,16 +12,20 @@
 
 namespace rl {
 
-class LoadedModel;
-
 KvFormat kv_format_of(const OptionSet& options);
 // How a batch is cut.
 BatchRules batch_rules_from(const OptionSet& options);
 SamplingParams sampling_from(const OptionSet& options);
+// Evaluations draw from the whole distribution, and may stop at once.
+SamplingParams eval_sampling_from(const OptionSet& options);
+// The token ids of a list.
+std::vector<int32_t> ids_from(const OptionSet& options, const char* key);
 // Everything of a request but prompt, keys and number of samples.
 Request request_from(const OptionSet& options);
 // The same for an evaluation, with eval.samples_per_prompt samples.
 Request eval_request_from(const OptionSet& options);
+// The ids that end a turn of the model's chat are ends of its own: sampling.ignore_eos goes past them.
+void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends);
 // Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
 // Rows of a trained sample that predict nothing: 1 where its last token is read, of a reward model.
@@ -42,10 +46,6 @@ StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, in
 int64_t attempts_per_prompt(const OptionSet& options);
 // What trainer.global_batch_size counts in a step of a pipeline: samples, or pairs.
 int64_t trained_units(const OptionSet& options);
-// Everything that a run would refuse later, in a step: what the records themselves check, stops
-// that the model or its tokenizer does not know, and an experiment that is no name. Errors name the
-// key.
-std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model);
 // The directory that relative output paths are taken from, and the path that an option of outputs
 // means; empty when the option is.
 std::string output_root(const OptionSet& options);

@@ -168,6 +168,7 @@ TEST(AbiBuffer, ReplayingARecordedRunGivesItsDigest) {
 
   EXPECT_RL_OK(rl_model_open(host.runtime, host.options, RL_USE_TRAIN, &model, &err));
   EXPECT_NE(digest_of(model), expected);
+  set(host.options, "buffer.record_dir", "");  // acts in a pipeline only
   const std::string first = dir.file("record/step_000001.rlbuf");
   set(host.options, "trainer.max_tokens_per_device",
       std::to_string(info_of(first).max_tokens_per_device));

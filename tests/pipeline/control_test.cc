@@ -278,7 +278,7 @@ TEST(Control, OthersActBetweenTheStepsOfARunningEngine) {
   OptionSet o = tiny_options(dir);
   const auto runtime = std::make_shared<Runtime>(o);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-  EnginePart engine(model, o);
+  EnginePart engine(model, testing::for_part(o));
   Request r = request_from(o);
   r.prompt = {1, 2, 3};
   r.num_samples = 16;
@@ -341,7 +341,7 @@ TEST(Control, PartsAreBusyWhileAPipelineRunsAndFreeAfterwards) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   Rig rig(o);
-  EnginePart engine(rig.shared_model(), o);
+  EnginePart engine(rig.shared_model(), testing::for_part(o));
   Request r = request_from(o);
   r.prompt = {1, 2, 3};
   rig.pipeline().start();
@@ -357,8 +357,8 @@ TEST(Control, ATrainerStepWhileRequestsRunIsBusy) {
   OptionSet o = tiny_options(dir);
   const auto runtime = std::make_shared<Runtime>(o);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-  EnginePart engine(model, o);
-  TrainerPart trainer(model, o);
+  EnginePart engine(model, testing::for_part(o));
+  TrainerPart trainer(model, testing::for_part(o));
   Request r = request_from(o);
   r.prompt = {1, 2, 3};
   r.num_samples = 4;

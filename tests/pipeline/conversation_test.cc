@@ -18,7 +18,7 @@ class Conversations : public ::testing::Test {
   Conversations() : options_(tiny_options(dir_)) {
     options_.set_i64("engine.max_model_len", 128);
     model_ = LoadedModel::open(std::make_shared<Runtime>(options_), options_, PlanUse::kTrain);
-    engine_ = std::make_shared<EnginePart>(model_, options_);
+    engine_ = std::make_shared<EnginePart>(model_, testing::for_part(options_));
   }
 
   std::shared_ptr<Conversation> start(std::vector<int32_t> prompt = {1, 2, 3}) {
@@ -82,7 +82,7 @@ TEST_F(Conversations, WhatTheModelDrewHasTheTrainersLogProbs) {
   EXPECT_EQ(batch[0]->ordinal, batch[1]->ordinal);
   EXPECT_EQ(batch[1]->slot, 1u);
   EXPECT_NE(batch[0]->ids, batch[1]->ids);
-  TrainerPart trainer(model_, options_);
+  TrainerPart trainer(model_, testing::for_part(options_));
   const MetricList metrics = trainer.step(batch);
   EXPECT_EQ(metrics.get("training/logprob_max_abs_diff"), 0.0);
   EXPECT_EQ(metrics.get("training/logprob_compared_tokens"), 30.0);
@@ -132,7 +132,7 @@ TEST_F(Conversations, AnAbortedTurnKeepsItsTokensAndGoesOnExactly) {
   const SamplePtr s = cut->sample();
   EXPECT_EQ(s->num_aborts, 1u);
   EXPECT_EQ(s->generated(), 8);
-  TrainerPart trainer(model_, options_);
+  TrainerPart trainer(model_, testing::for_part(options_));
   EXPECT_EQ(trainer.logprobs(s->ids, 3, s->temperature), s->logprobs);
 }
 

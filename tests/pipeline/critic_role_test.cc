@@ -166,7 +166,7 @@ TEST(CriticRole, AHostsTrainerSavesItsCriticToo) {
   const TempDir dir;
   const OptionSet o = gae_options(dir), plain = tiny_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, o), without(model, plain);
+  TrainerPart trainer(model, testing::for_part(o)), without(model, testing::for_part(plain));
   trainer.save_critic(dir.file("critic"), Dtype::kBf16, false);
   EXPECT_TRUE(open_weight_source(real_fs(), dir.file("critic"), ModelHead::kScalar)
                   ->has_scalar_head());
@@ -231,7 +231,7 @@ TEST(CriticRole, ThePlanEqualsTheLedger) {
   }
   const OptionSet o = gae_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  const TrainerPart trainer(model, o);
+  const TrainerPart trainer(model, testing::for_part(o));
   EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
 }
 
@@ -277,7 +277,7 @@ Steps two_steps(const Texts& texts) {
   OptionSet o = gae_options(dir, {"model.critic_path=" + scored_model(dir)});
   for (const std::string& text : texts) o.set_assignment(text);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, o);
+  TrainerPart trainer(model, testing::for_part(o));
   Steps out;
   for (uint64_t step = 0; step < 2; ++step) {
     std::vector<SamplePtr> batch;
@@ -375,7 +375,7 @@ TEST(CriticRole, WhatDoesNotFitIsNamed) {
     const OptionSet o = gae_options(dir, texts);
     return expect_error(code, [&] {
       const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-      TrainerPart(model, o);
+      TrainerPart(model, testing::for_part(o));
     });
   };
   const Error shape =
@@ -394,7 +394,7 @@ TEST(CriticRole, WhatDoesNotFitIsNamed) {
   }
   const OptionSet o = gae_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, o);
+  TrainerPart trainer(model, testing::for_part(o));
   const Error given =
       expect_error(Code::kFailedPrecondition, [&] { trainer.step_with_advantages({}, {}); });
   EXPECT_EQ(given.key, "algo.advantage");

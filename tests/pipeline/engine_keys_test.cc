@@ -35,7 +35,7 @@ class Bench {
     for (const char* text : assignments) options_.set_assignment(text);
     runtime_ = std::make_shared<Runtime>(options_);
     model_ = LoadedModel::open(runtime_, options_, PlanUse::kGenerate);
-    engine_ = std::make_unique<EnginePart>(model_, options_);
+    engine_ = std::make_unique<EnginePart>(model_, testing::for_part(options_));
   }
   EnginePart& engine() { return *engine_; }
   const OptionSet& options() const { return options_; }
@@ -79,17 +79,9 @@ class Bench {
   std::vector<uint64_t> order_;
 };
 
-// A budget and the share of it that weights and so many KV blocks take.
 std::vector<std::string> with_blocks(int64_t blocks) {
   const TempDir dir;
-  const OptionSet o = tiny_options(dir);
-  const auto config = open_weight_source(real_fs(), o.get_string("model.path"))->config();
-  const Planner p(o, config, PlanUse::kGenerate);
-  const double budget = 1 << 30;
-  const double bytes = static_cast<double>(p.weight_bytes() + p.kv_bytes(blocks));
-  char share[64];
-  snprintf(share, sizeof(share), "engine.memory_fraction=%.17g", (bytes + 1) / budget);
-  return {"runtime.memory_budget_bytes=1073741824", share};
+  return testing::with_blocks(tiny_options(dir), blocks);
 }
 
 std::vector<const char*> joined(const std::vector<std::string>& first,
@@ -215,6 +207,25 @@ TEST(EngineKeys, LaterTurnsGoFirst) {
   }
   bench.play();
   EXPECT_EQ(bench.order(), (std::vector<uint64_t>{later->id, begun[0]->id}));
+}
+
+// However many tokens the environment wrote in it.
+TEST(EngineKeys, ATurnOfManyTokensIsOneTurn) {
+  Bench bench({"engine.max_num_seqs=1", "engine.scheduling_policy=priority"});
+  bench.submit(ids_from(1, 4), 3, 2);
+  bench.engine().run();
+  const std::vector<SamplePtr> begun = bench.engine().take_finished();
+  const auto one = std::make_shared<Sample>(*begun[0]), two = std::make_shared<Sample>(*begun[1]);
+  for (const int32_t id : {9, 8, 7, 6}) append_given(*one, id);
+  append_given(*two, 9);
+  two->loss_mask[1] = 0;  // an earlier turn of the environment
+  for (const SamplePtr& s : {one, two}) {
+    Request r = request_of(bench.options(), {}, 2);
+    r.resume = s;
+    bench.engine().submit(r);
+  }
+  bench.play();
+  EXPECT_EQ(bench.order(), (std::vector<uint64_t>{two->id, one->id}));
 }
 
 TEST(EngineKeys, SizesLimitWhatRunsAndWhatIsAdmitted) {

@@ -188,12 +188,12 @@ TEST(EngineMetrics, AnEngineWithoutAPipelineOffersItsIntervals) {
   const auto runtime = std::make_shared<Runtime>(o);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kGenerate);
   {
-    const EnginePart plain(model, o);
+    const EnginePart plain(model, testing::for_part(o));
     const Error e = expect_error(Code::kFailedPrecondition, [&] { plain.last_interval(0); });
     EXPECT_EQ(e.key, "engine.stats_interval_ns");
   }
   o.set_assignment("engine.stats_interval_ns=1ns");
-  EnginePart engine(model, o);
+  EnginePart engine(model, testing::for_part(o));
   EXPECT_FALSE(engine.last_interval(0));
   Request r;
   r.prompt = {1, 2, 3};

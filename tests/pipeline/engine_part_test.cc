@@ -24,8 +24,8 @@ class Parts {
   explicit Parts(const std::vector<const char*>& changes = {}) : options(tiny_options(dir_)) {
     for (const char* text : changes) options.set_assignment(text);
     model = LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
-    engine = std::make_unique<EnginePart>(model, options);
-    trainer = std::make_unique<TrainerPart>(model, options);
+    engine = std::make_unique<EnginePart>(model, testing::for_part(options));
+    trainer = std::make_unique<TrainerPart>(model, testing::for_part(options));
   }
 
   Request request(int64_t samples = 1, int64_t tokens = 20) const {
@@ -377,7 +377,7 @@ TEST(ComputeCopies, AModelKeepsItsNumberAndAPipelineHasOne) {
   OptionSet other = parts.options;
   other.set_i64("model.compute_copies", 2);
   const Error e =
-      expect_error(Code::kConflict, [&] { EnginePart engine(parts.model, other); });
+      expect_error(Code::kConflict, [&] { EnginePart engine(parts.model, testing::for_part(other)); });
   EXPECT_EQ(e.key, "model.compute_copies");
   const Error run = expect_error(
       Code::kConflict, [&] { plan_memory(other, parts.model->config(), PlanUse::kPipeline); });

@@ -22,7 +22,9 @@ struct Parts {
     runtime = std::make_shared<Runtime>(options);
     model = LoadedModel::open(runtime, options, PlanUse::kModel);
   }
-  std::unique_ptr<EnginePart> engine() { return std::make_unique<EnginePart>(model, options); }
+  std::unique_ptr<EnginePart> engine() {
+    return std::make_unique<EnginePart>(model, testing::for_part(options));
+  }
   Request request(int32_t first) const {
     Request r = request_from(options);
     for (int32_t i = 0; i < 20; ++i) r.prompt.push_back((first + 5 * i) % 256);
@@ -133,7 +135,7 @@ TEST(EngineSleep, AThousandCyclesLeaveNothingBehind) {
 TEST(EngineSleep, WhoeverComputesWakesTheWeightsItself) {
   Parts parts;
   const auto engine = parts.engine(), other = parts.engine();
-  TrainerPart trainer(parts.model, parts.options);
+  TrainerPart trainer(parts.model, testing::for_part(parts.options));
   const std::vector<int32_t> ids = {1, 2, 3, 4, 5};
   const std::vector<float> expected = trainer.logprobs(ids, 2, 1.0f);
   engine->sleep(2);
@@ -183,7 +185,7 @@ TEST(EngineSleep, APipelineMayRunMeanwhile) {
   testing::Rig plain(parts.options);
   const std::string expected = plain.start_and_play().fingerprint();
   testing::Rig rig(parts.options);
-  EnginePart engine(rig.shared_model(), parts.options);
+  EnginePart engine(rig.shared_model(), testing::for_part(parts.options));
   engine.sleep(2);
   EXPECT_EQ(rig.start_and_play().fingerprint(), expected);
   engine.wake();

@@ -47,7 +47,8 @@ std::vector<std::string> answer_rows(const std::string& objective) {
 OptionSet answer_options(const TempDir& dir, const std::string& objective) {
   OptionSet o = tiny_options(dir);
   for (const char* key :
-       {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos"}) {
+       {"engine.max_num_batched_tokens", "engine.max_num_seqs", "pipeline.samples_per_prompt",
+        "sampling.ignore_eos", "sampling.max_new_tokens"}) {
     o.unset(key);
   }
   o.set_text("algo.objective", objective);
@@ -214,7 +215,7 @@ TEST_P(GivenAnswers, AreTakenByTheHostsTrainerWithoutLogprobsAndScores) {
   const TempDir dir;
   const OptionSet o = answer_options(dir, GetParam());
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, o);
+  TrainerPart trainer(model, testing::for_part(o));
   std::vector<SamplePtr> batch;
   for (const int i : {3, 2, 1, 0}) {
     auto s = std::make_shared<Sample>();
@@ -350,7 +351,7 @@ TEST(ForeignSamples, AreForwardedOnceSoThatTheirRatioIsOne) {
     o.set_assignment(assignment);
     const auto run = [&](bool with_logprobs) {
       const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-      TrainerPart trainer(model, o);
+      TrainerPart trainer(model, testing::for_part(o));
       MetricList metrics;
       for (int step = 0; step < 2; ++step) {
         const auto batch = host_batch(trainer, {.with_logprobs = with_logprobs});

@@ -164,6 +164,21 @@ TEST(Remax, AGreedyAnswerIsDrawnAndScoredBesideEachGroup) {
   }
 }
 
+TEST(Remax, TheGreedyAnswerIsNoMemberOfAFilteredGroup) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"algo.advantage=remax", "pipeline.total_steps=1",
+                             "pipeline.filter=spread", "pipeline.filter_max_rounds=1"}));
+  // Samples of the even ordinals are alike, whatever their greedy answer is.
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    p.score(s->id, s->slot == 4 || s->ordinal % 2 == 0 ? 0.5 * (s->slot == 4) : 0.25 * s->slot);
+  };
+  const RunLog log = rig.start_and_play();
+  std::set<uint64_t> dropped;
+  for (const auto& d : log.dropped) dropped.insert(d->ordinal);
+  EXPECT_EQ(dropped, (std::set<uint64_t>{0, 2, 4}));
+  EXPECT_EQ(log.steps[0].get("training/samples"), 12.0);
+}
+
 TEST(Remax, ATrainerWantsTheGreedyAnswer) {
   const TempDir dir;
   OptionSet o = options_with(dir, {"algo.advantage=remax", "pipeline.total_steps=1"});
@@ -179,7 +194,7 @@ TEST(Remax, ATrainerWantsTheGreedyAnswer) {
     rig.start_and_play();
   }
   const auto runtime = std::make_shared<Runtime>(o);
-  TrainerPart trainer(LoadedModel::open(runtime, o, PlanUse::kTrain), o);
+  TrainerPart trainer(LoadedModel::open(runtime, o, PlanUse::kTrain), testing::for_part(o));
   EXPECT_EQ(trainer.step(samples).get("training/samples"), 16.0);
   std::erase_if(samples, [](const SamplePtr& s) { return s->slot == 4 && s->ordinal == 2; });
   const Error e = expect_error(Code::kFailedPrecondition, [&] { trainer.step(samples); });
@@ -203,6 +218,18 @@ TEST(AdaptiveKl, TheCoefficientFollowsTheKlOfBothPlacements) {
     EXPECT_GT(kl[1], 1e-6);
     EXPECT_DOUBLE_EQ(coef[2], coef[1] * (1 + 0.2 * 16 / 160));
   }
+}
+
+TEST(AdaptiveKl, TheCoefficientWaitsWhileTheCriticWarmsUp) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"algo.advantage=gae", "algo.critic_warmup_steps=1", "algo.kl.where=reward",
+                             "algo.kl.coef=0.1", "algo.kl.controller=adaptive",
+                             "algo.kl.target=1e-7", "algo.kl.horizon=160"}));
+  const std::vector<double> coef =
+      rig.start_and_play().series("actor/reward_kl_penalty_coeff");
+  EXPECT_EQ(coef[0], 0.1);
+  EXPECT_EQ(coef[1], 0.1) << "the policy has not moved";
+  EXPECT_DOUBLE_EQ(coef[2], 0.1 * (1 - 0.2 * 16 / 160));
 }
 
 }  // namespace

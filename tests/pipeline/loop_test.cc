@@ -233,7 +233,8 @@ TEST(Loop, AHostFedRunEqualsOneFromAFile) {
   o.set_i64("pipeline.total_steps", 2);
   Rig from_file(o);
   const RunLog expected = from_file.start_and_play();
-  o.set_string("data.path", "");
+  o.unset("data.path");
+  o.unset("data.shuffle");
   Rig fed(o);
   const std::vector<std::string> rows = testing::id_rows(8);
   for (const std::string& row : rows) EXPECT_TRUE(fed.pipeline().feed_line(row));

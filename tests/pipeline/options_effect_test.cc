@@ -215,7 +215,8 @@ OptionSet base_options(const Change& change, const TempDir& dir) {
   if (o.get_string("algo.objective") == "dpo") {
     o.set_text("data.path", "");
     for (const char* key :
-         {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos"}) {
+         {"engine.max_num_batched_tokens", "engine.max_num_seqs", "pipeline.samples_per_prompt",
+          "sampling.ignore_eos", "sampling.max_new_tokens"}) {
       o.unset(key);
     }
   }
@@ -390,10 +391,12 @@ TEST(OptionEffects, CreatingReportsEverythingAtOnce) {
     EXPECT_TRUE(contains(part.message, part.other_key));
   }
   const Error of_engine = refusal([&] { EnginePart(rig.shared_model(), bad); });
-  EXPECT_EQ(keys_with(of_engine, Code::kConflict), with({"engine.block_size"}));
+  EXPECT_EQ(keys_with(of_engine, Code::kConflict),
+            with({"data.path", "engine.block_size", "pipeline.total_steps"}));
   const Error of_trainer = refusal([&] { TrainerPart(rig.shared_model(), bad); });
   EXPECT_EQ(keys_with(of_trainer, Code::kConflict),
-            with({"engine.block_size", "trainer.max_tokens_per_device"}));
+            with({"data.path", "engine.block_size", "pipeline.total_steps",
+                  "trainer.max_tokens_per_device"}));
   const auto runtime = std::make_shared<Runtime>(good);
   const Error of_model = refusal([&] { LoadedModel::open(runtime, bad, PlanUse::kPipeline); });
   EXPECT_EQ(keys_with(of_model, Code::kConflict), with({"trainer.max_tokens_per_device"}));

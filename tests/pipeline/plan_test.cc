@@ -61,11 +61,11 @@ TEST(Plan, EqualsTheLedgerOfTheParts) {
     {
       const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
       EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kModel)));
-      const EnginePart engine(model, o);
+      const EnginePart engine(model, testing::for_part(o));
       EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kGenerate)));
     }
     const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-    const TrainerPart trainer(model, o);
+    const TrainerPart trainer(model, testing::for_part(o));
     EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
   }
 }
@@ -195,6 +195,34 @@ TEST(Plan, EveryKnobSavesWhatItSays) {
     turned.set_text(knob.key, knob.value);
     EXPECT_EQ(least(turned), now - knob.saved_bytes);
   }
+}
+
+TEST(Plan, TheLastGroupOfAFullEngineHasItsBlocksToo) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const auto blocks = [&](int64_t sequences) {
+    o.set_i64("engine.max_num_seqs", sequences);
+    return plan_memory(o, real_fs(), PlanUse::kPipeline).engine.num_blocks;
+  };
+  // Groups of four: ten sequences may be of three groups.
+  EXPECT_EQ(blocks(12) * 2, blocks(8) * 3);
+  EXPECT_EQ(blocks(10), blocks(12));
+  EXPECT_EQ(blocks(8), blocks(7));
+}
+
+TEST(Plan, TheShareOfTheEnginesHoldsALongestSequenceOfEach) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const auto config = open_weight_source(real_fs(), o.get_string("model.path"))->config();
+  const int64_t least = Planner(o, config, PlanUse::kGenerate).min_blocks();
+  for (const std::string& text : testing::with_blocks(o, least)) o.set_assignment(text);
+  EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kGenerate).engine.num_blocks, least);
+  o.set_text("engine.num_engines", "2");
+  const Error e = expect_error(Code::kResourceExhausted,
+                               [&] { plan_memory(o, real_fs(), PlanUse::kGenerate); });
+  EXPECT_EQ(e.key, "engine.memory_fraction");
+  for (const std::string& text : testing::with_blocks(o, 2 * least)) o.set_assignment(text);
+  EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kGenerate).engine.num_blocks, least);
 }
 
 TEST(Plan, ContradictionsAreNamed) {

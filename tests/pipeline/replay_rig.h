@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/cpu/executors.h"
+#include "part_options.h"
 #include "pipeline/buffer_part.h"
 #include "pipeline/trainer_part.h"
 
@@ -20,7 +21,7 @@ class Replay {
     seams.executor = make_thread_executor(thread_count_of(options_));
     model_ = LoadedModel::open(std::make_shared<Runtime>(options_, std::move(seams)), options_,
                                PlanUse::kTrain);
-    trainer_ = std::make_unique<TrainerPart>(model_, options_);
+    trainer_ = std::make_unique<TrainerPart>(model_, for_part(options_));
     buffer_ = std::make_unique<BufferPart>(options_, 1000);
   }
   // Returns the number of samples trained on.

@@ -107,7 +107,7 @@ TEST(Replicas, AnEngineOfTheHostDrawsTheSameAtEveryNumber) {
   for (const int64_t engines : {1, 2, 3}) {
     SCOPED_TRACE(engines);
     o.set_i64("engine.num_engines", engines);
-    EnginePart part(model, o);
+    EnginePart part(model, testing::for_part(o));
     for (int i = 0; i < 7; ++i) {
       Request r;
       r.prompt = {1, 2, 3 + i % 2};
@@ -174,7 +174,7 @@ TEST(Replicas, DrainsSleepsAndTurnsDrawTheSameAtEveryNumber) {
   for (const int64_t engines : {1, 2, 3}) {
     SCOPED_TRACE(engines);
     o.set_i64("engine.num_engines", engines);
-    const std::string got = eventful(std::make_shared<EnginePart>(model, o));
+    const std::string got = eventful(std::make_shared<EnginePart>(model, testing::for_part(o)));
     if (engines == 1) one = got;
     EXPECT_EQ(got, one);
   }
@@ -193,7 +193,7 @@ TEST(Replicas, ThePlanHoldsAllOfThem) {
   {
     const auto runtime = std::make_shared<Runtime>(o);
     const auto model = LoadedModel::open(runtime, o, PlanUse::kGenerate);
-    const EnginePart part(model, o);
+    const EnginePart part(model, testing::for_part(o));
     EXPECT_EQ(Arena::live_bytes(), three.arena_bytes);
     EXPECT_EQ(part.stats().blocks_total, 3 * one.engine.num_blocks);
   }

@@ -34,7 +34,8 @@ Texts pair_rows(int count, int first = 0) {
 OptionSet reward_options(const TempDir& dir, const Texts& texts = {}) {
   OptionSet o = tiny_options(dir);
   for (const char* key :
-       {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos"}) {
+       {"engine.max_num_batched_tokens", "engine.max_num_seqs", "pipeline.samples_per_prompt",
+        "sampling.ignore_eos", "sampling.max_new_tokens"}) {
     o.unset(key);
   }
   for (const char* text : {"algo.objective=reward_model", "pipeline.total_steps=6"}) {
@@ -70,7 +71,7 @@ TEST(RewardTraining, WhatARunSavesScoresAnotherRunToTheSameBits) {
   again.set_string("model.path", dir.file("reward"));
   const auto model = open(again, PlanUse::kTrain);
   EXPECT_EQ(model->weight_digest(), rig.model().weight_digest());
-  TrainerPart trainer(model, again);
+  TrainerPart trainer(model, testing::for_part(again));
   BufferPart buffer(rl, 100);
   size_t compared = 0;
   for (int step = 1; step <= 3; ++step) {
@@ -169,17 +170,17 @@ TEST(RewardTraining, AModelOfScoresDrawsNothingAndHasNoLogprobs) {
   const OptionSet scored = reward_options(dir), language = tiny_options(dir);
   const auto model = open(scored, PlanUse::kTrain);
   EXPECT_TRUE(model->config().scalar_head);
-  const Error engine = expect_error(Code::kConflict, [&] { EnginePart part(model, scored); });
+  const Error engine = expect_error(Code::kConflict, [&] { EnginePart part(model, testing::for_part(scored)); });
   EXPECT_EQ(engine.key, "algo.objective");
   EXPECT_TRUE(contains(engine.message, "draws nothing"));
-  const Error other = expect_error(Code::kConflict, [&] { TrainerPart part(model, language); });
+  const Error other = expect_error(Code::kConflict, [&] { TrainerPart part(model, testing::for_part(language)); });
   EXPECT_EQ(other.key, "algo.objective");
   EXPECT_TRUE(contains(other.message, "opened with reward_model, with a scalar head"));
   const auto plain = open(language, PlanUse::kTrain);
   EXPECT_TRUE(contains(
-      expect_error(Code::kConflict, [&] { TrainerPart part(plain, scored); }).message,
+      expect_error(Code::kConflict, [&] { TrainerPart part(plain, testing::for_part(scored)); }).message,
       "algo.objective is reward_model but the model was opened with rl, without"));
-  TrainerPart trainer(model, scored), policy(plain, language);
+  TrainerPart trainer(model, testing::for_part(scored)), policy(plain, testing::for_part(language));
   EXPECT_EQ(expect_error(Code::kFailedPrecondition,
                          [&] { trainer.logprobs(std::vector<int32_t>{1, 2, 3}, 1, 1); })
                 .key,

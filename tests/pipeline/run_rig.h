@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cpu/executors.h"
+#include "part_options.h"
 #include "pipeline/pipeline.h"
 #include "support/temp_dir.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/engine_part.h"
+#include "pipeline/run_rules.h"
 #include "pipeline/run_rig.h"
 #include "support/expect_error.h"
 
@@ -26,7 +27,7 @@ class SamplingOptions : public ::testing::Test {
   }
   // The sample of a new engine's first request.
   Sample draw(const Assignments& assignments) const {
-    EnginePart engine(model_, options_);
+    EnginePart engine(model_, testing::for_part(options_));
     Request r = request_from(with(assignments));
     r.prompt = {1, 2, 3};
     engine.submit(r);

@@ -40,7 +40,7 @@ class Bench {
     for (const char* text : assignments) options_.set_assignment(text);
     runtime_ = std::make_shared<Runtime>(options_);
     model_ = LoadedModel::open(runtime_, options_, PlanUse::kTrain);
-    trainer_ = std::make_unique<TrainerPart>(model_, options_);
+    trainer_ = std::make_unique<TrainerPart>(model_, testing::for_part(options_));
   }
   TrainerPart& trainer() { return *trainer_; }
   MetricList step() {

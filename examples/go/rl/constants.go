@@ -269,10 +269,10 @@ const (
 	// DropNone is RL_DROP_NONE.
 	DropNone DropReason = 0
 
-	// DropStale is RL_DROP_STALE.
+	// DropStale is RL_DROP_STALE: reserved: nothing gives it yet.
 	DropStale DropReason = 1
 
-	// DropAborted is RL_DROP_ABORTED.
+	// DropAborted is RL_DROP_ABORTED: the run failed.
 	DropAborted DropReason = 2
 
 	// DropRewardError is RL_DROP_REWARD_ERROR: rl_pipeline_fail.
@@ -281,25 +281,25 @@ const (
 	// DropRewardTimeout is RL_DROP_REWARD_TIMEOUT: pipeline.reward_timeout_ns.
 	DropRewardTimeout DropReason = 4
 
-	// DropNonFinite is RL_DROP_NON_FINITE.
+	// DropNonFinite is RL_DROP_NON_FINITE: logits, or the update of the whole step.
 	DropNonFinite DropReason = 5
 
-	// DropFiltered is RL_DROP_FILTERED.
+	// DropFiltered is RL_DROP_FILTERED: pipeline.filter, pipeline.discard_zero_advantage.
 	DropFiltered DropReason = 6
 
-	// DropOverlong is RL_DROP_OVERLONG.
+	// DropOverlong is RL_DROP_OVERLONG: reserved.
 	DropOverlong DropReason = 7
 
-	// DropPoisoned is RL_DROP_POISONED.
+	// DropPoisoned is RL_DROP_POISONED: reserved.
 	DropPoisoned DropReason = 8
 
-	// DropRollback is RL_DROP_ROLLBACK.
+	// DropRollback is RL_DROP_ROLLBACK: reserved.
 	DropRollback DropReason = 9
 
-	// DropCancelled is RL_DROP_CANCELLED.
+	// DropCancelled is RL_DROP_CANCELLED: reserved.
 	DropCancelled DropReason = 10
 
-	// DropShutdown is RL_DROP_SHUTDOWN.
+	// DropShutdown is RL_DROP_SHUTDOWN: the run was stopped.
 	DropShutdown DropReason = 11
 )
 
