@@ -58,7 +58,7 @@ void Pipeline::Impl::begin_eval() {
     const Prompt p = eval_data->read(row, *model, limits);
     r.prompt = p.ids;
     r.stop_token_ids = stops;
-    r.stop_token_ids.insert(r.stop_token_ids.end(), p.stop_ids.begin(), p.stop_ids.end());
+    add_turn_stops(r, p.stop_ids);
     r.ordinal = next_eval_ordinal++;
     r.first_sample_id = eval_board.sample_id(r.ordinal, 0);
     {

@@ -220,7 +220,7 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
   Request r = request_from(settings);
   r.prompt = prompt.ids;
   r.num_samples = settings.get_i64("pipeline.samples_per_prompt");
-  r.stop_token_ids.insert(r.stop_token_ids.end(), prompt.stop_ids.begin(), prompt.stop_ids.end());
+  add_turn_stops(r, prompt.stop_ids);
   r.ordinal = ordinal;
   r.first_sample_id = board.sample_id(ordinal, 0);
   {
