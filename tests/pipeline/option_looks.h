@@ -1,0 +1,214 @@
+// What a host can see of options: texts of a run, of an engine or a trainer of its own, of a plan, and
+// the files that are left.
+#pragma once
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+
+#include "host_batch.h"
+#include "pipeline/buffer_part.h"
+#include "pipeline/engine_part.h"
+#include "pipeline/run_options.h"
+#include "pipeline/trainer_part.h"
+#include "run_rig.h"
+
+namespace rl::testing {
+
+namespace files = std::filesystem;
+
+inline std::string text_of(const Sample& s) {
+  std::string out = str(s.purpose == Purpose::kEval ? "eval " : "train ", s.ordinal, ".", s.slot, ":");
+  for (const int32_t id : s.ids) out += str(" ", id);
+  for (const uint8_t mixed : s.mixed_kv) out += mixed != 0 ? " mixed" : " pure";
+  return out + "\n";
+}
+
+// What lies in a directory, and how many lines a log has.
+inline std::string files_in(const std::string& root) {
+  std::set<std::string> lines;
+  for (const auto& entry : files::recursive_directory_iterator(root)) {
+    int64_t count = 0;
+    std::ifstream in(entry.path());
+    const bool log = entry.path().extension() == ".jsonl";
+    for (std::string line; log && std::getline(in, line);) ++count;
+    lines.insert(str(files::relative(entry.path(), root).string(), " ", count, "\n"));
+  }
+  std::string out;
+  for (const std::string& line : lines) out += line;
+  return out;
+}
+
+inline void score(Pipeline& p, const SamplePtr& s, const OptionSet& o) {
+  std::vector<double> parts;
+  for (size_t k = 0; k < o.get_string_list("algo.gdpo_weights").size(); ++k) {
+    parts.push_back(k == 0 ? low_id_reward(*s) : static_cast<double>(s->slot));
+  }
+  p.score(s->id, low_id_reward(*s), parts);
+}
+
+// All that a host sees of a run but times.
+inline std::string play_run(const OptionSet& o) {
+  Rig rig(o);
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) { score(p, s, o); };
+  const RunLog log = rig.start_and_play();
+  std::string out = log.fingerprint();
+  std::set<std::string> samples;  // the order of their ends is no promise
+  for (const SamplePtr& s : log.samples) samples.insert(text_of(*s));
+  for (const std::string& s : samples) out += s;
+  for (const auto& e : log.evals) out += str("eval ", e->step, " ", e->num_scored, "\n");
+  for (const auto& d : log.dropped) out += str("dropped ", d->ordinal, "\n");
+  return out + str(log.intervals.empty() ? "" : "intervals ", rig.model().weight_digest(), "\n");
+}
+
+// The second of two runs of one directory.
+inline std::string play_again(const OptionSet& o) {
+  OptionSet first = o;
+  first.unset("checkpoint.resume");
+  { Rig(first).start_and_play(); }
+  OptionSet longer = o;
+  longer.set_i64("pipeline.total_steps", o.get_i64("pipeline.total_steps") + 1);
+  return play_run(longer);
+}
+
+inline std::string plan_text(const OptionSet& o) {
+  return render_plan(plan_memory(o, real_fs(), PlanUse::kPipeline));
+}
+
+// A processor that cannot compute in the type says so when it plans.
+inline std::string plan_of_dtype(const OptionSet& o) {
+  try {
+    return plan_text(o);
+  } catch (const Error& e) {
+    return str("no ", o.get_text("model.dtype"));
+  }
+}
+
+inline std::shared_ptr<LoadedModel> open(const OptionSet& o, PlanUse use) {
+  return LoadedModel::open(std::make_shared<Runtime>(o), o, use);
+}
+
+inline Request request_of(const OptionSet& o, std::vector<int32_t> prompt, int64_t samples, int64_t tokens) {
+  Request r = request_from(o);
+  r.prompt = std::move(prompt);
+  r.num_samples = samples;
+  r.max_new_tokens = tokens;
+  return r;
+}
+
+// Groups of prompts of many lengths, and last of all a sample that goes on: what each step does, and
+// the samples in the order of their ends.
+inline std::string draw(const OptionSet& o) {
+  EnginePart engine(open(o, PlanUse::kGenerate), for_part(o));
+  engine.submit(request_of(o, {1, 2}, 1, 2));
+  engine.run();
+  Request more = request_of(o, {}, 1, 2);
+  more.resume = engine.take_finished().front();
+  for (const int32_t length : {20, 3, 17, 20, 9, 16}) {
+    std::vector<int32_t> prompt;
+    for (int32_t i = 0; i < length; ++i) prompt.push_back((length + 7 * i) % 256);
+    engine.submit(request_of(o, prompt, 3, 12));
+  }
+  engine.submit(more);
+  std::string out;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = engine.step() == EngineStep::kComputed;
+    const EngineStats s = engine.stats();
+    out += str(s.running, " ", s.waiting, " ", s.blocks_in_use, " of ", s.blocks_total, " ",
+               s.prefill_tokens, " ", s.decode_tokens, " ", s.preemptions, " ", s.swapped_blocks, " ",
+               s.cached_tokens, "\n");
+  }
+  for (const SamplePtr& s : engine.take_finished()) out += text_of(*s);
+  return out;
+}
+
+// How many requests an interrupt spares once their samples were aborted before.
+inline std::string interrupt_twice(const OptionSet& o) {
+  EnginePart engine(open(o, PlanUse::kGenerate), for_part(o));
+  engine.submit(request_of(o, {1, 2}, 1, 8));
+  engine.step();
+  const int64_t fresh = engine.interrupt();
+  Request more = request_of(o, {}, 1, 4);
+  more.resume = engine.take_finished().front();
+  engine.submit(more);
+  engine.step();
+  return str(fresh, " ", engine.interrupt());
+}
+
+// A training step and a publication while samples are drawn.
+inline std::string publish_midway(const OptionSet& o) {
+  const auto model = open(o, PlanUse::kTrain);
+  EnginePart engine(model, for_part(o));
+  TrainerPart trainer(model, for_part(o));
+  const std::vector<SamplePtr> batch = host_batch(trainer);
+  engine.submit(request_of(o, {1, 2, 3}, 2, 12));
+  for (int i = 0; i < 6; ++i) engine.step();
+  trainer.step(batch);
+  trainer.publish();
+  engine.run();
+  std::string out;
+  for (const SamplePtr& s : engine.take_finished()) out += text_of(*s);
+  return out;
+}
+
+// Two steps on two groups of four and a sample without companions.
+inline std::string train(const OptionSet& o) {
+  const auto model = open(o, PlanUse::kTrain);
+  TrainerPart trainer(model, for_part(o));
+  std::vector<SamplePtr> batch = host_batch(trainer);
+  batch.push_back(std::make_shared<Sample>(*batch.back()));
+  batch.back()->ordinal = 2;
+  batch.back()->slot = 0;
+  batch.back()->loss_mask = {1, 0, 1};
+  std::string out;
+  for (int i = 0; i < 2; ++i) out += trainer.step(batch).without_times().to_json() + "\n";
+  return out + str(model->weight_digest());
+}
+
+// Four groups of four, answers of 1 to 16 tokens.
+inline std::string train_lengths(const OptionSet& o) {
+  const auto model = open(o, PlanUse::kTrain);
+  TrainerPart trainer(model, for_part(o));
+  std::vector<SamplePtr> batch;
+  for (int32_t i = 0; i < 16; ++i) {
+    auto s = std::make_shared<Sample>();
+    s->id = static_cast<uint64_t>(i) + 1;
+    s->ordinal = static_cast<uint64_t>(i / 4);
+    s->slot = static_cast<uint32_t>(i % 4);
+    s->ids = {10 + i / 4, 20 + i / 4};
+    for (int32_t t = 0; t <= i; ++t) s->ids.push_back((31 * i + 7 * t) % 256);
+    s->prompt_tokens = 2;
+    s->logprobs = trainer.logprobs(s->ids, 2, 1.0f);
+    s->versions.assign(s->logprobs.size(), 0);
+    s->loss_mask.assign(s->logprobs.size(), 1);
+    s->reward = i % 3;
+    s->scored = true;
+    batch.push_back(std::move(s));
+  }
+  return trainer.step(batch).without_times().to_json() + str(model->weight_digest());
+}
+
+// Kilobytes of a file of one long sample, which repeats stretches of its own.
+inline std::string save_buffer_file(const OptionSet& o) {
+  BufferPart buffer(o, 16);
+  auto s = std::make_shared<Sample>();
+  std::mt19937 rng(7);
+  s->ids = {1, 2};
+  while (s->ids.size() < 20002) {
+    const uint32_t stretch = rng() % 97;
+    for (uint32_t t = 0; t < 20; ++t) s->ids.push_back(static_cast<int32_t>(stretch * t * t % 251));
+  }
+  const size_t drawn = s->ids.size() - 2;
+  s->prompt_tokens = 2;
+  for (size_t t = 0; t < drawn; ++t) s->logprobs.push_back(-static_cast<float>(rng() % 4096) / 512);
+  s->logprobs_sampled = s->logprobs;
+  s->versions.assign(drawn, 0);
+  s->loss_mask.assign(drawn, 1);
+  s->scored = true;
+  buffer.put(s);
+  const TempDir dir;
+  buffer.save(dir.file("b"), nullptr, false);
+  return str(files::file_size(dir.file("b")) / 1024);
+}
+
+}  // namespace rl::testing
