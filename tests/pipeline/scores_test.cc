@@ -152,5 +152,21 @@ TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
   EXPECT_EQ(log.evals[0]->mean_reward, 0.5);
 }
 
+TEST(Scores, AnEvaluationAskedForInTheMiddleOfAStepFollowsIt) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(2));
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  Rig rig(o);
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    if (s->purpose == Purpose::kTrain && s->ordinal == 5 && s->slot == 0) p.request_eval();
+    p.score(s->id, low_id_reward(*s));
+  };
+  const RunLog log = rig.start_and_play();
+  ASSERT_EQ(log.evals.size(), 1u);
+  EXPECT_EQ(log.evals[0]->step, 2u);
+  EXPECT_EQ(log.evals[0]->num_scored, 2);
+}
+
 }  // namespace
 }  // namespace rl

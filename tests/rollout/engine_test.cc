@@ -9,6 +9,8 @@
 #include "core/trace.h"
 #include "rollout/engine_fixture.h"
 #include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "text/small_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace rl::testing {
@@ -214,6 +216,48 @@ TEST_F(EngineTest, AbortsAreCountedInASampleThatGoesOn) {
   EXPECT_EQ(done.num_aborts, 3u);
   EXPECT_EQ(s->finish, FinishReason::kAborted) << "what is gone on from is not changed";
   expect_same_sample(done, free_run());
+}
+
+TEST_F(EngineTest, ASampleThatGoesOnHasNoScoreYet) {
+  TestEngine test(tiny_, {});
+  const Request r = make_request({10, 20, 30}, 4, 1.0f);
+  const SamplePtr scored = test.run({r}).at({0, 0});
+  scored->scored = true;
+  scored->reward = 2.5;
+  const Sample more = *test.run({resumed(r, scored, 4)}).at({0, 0});
+  EXPECT_EQ(more.generated(), 8);
+  EXPECT_FALSE(more.scored);
+  EXPECT_EQ(more.reward, 0);
+  EXPECT_TRUE(scored->scored) << "what is gone on from is not changed";
+}
+
+// Two samples that end in "a", one of them with an id behind it that the tokenizer has no text for,
+// go on with "b".
+TEST_F(EngineTest, ATokenWithoutTextInterruptsAStopString) {
+  const TempDir dir;
+  write_file_atomically(real_fs(), dir.file("tokenizer.json"), test::small_tokenizer().dump());
+  const Tokenizer tokenizer = Tokenizer::from_json(real_fs(), dir.file("tokenizer.json"));
+  constexpr int32_t kA = 0, kB = 1, kNone = 100;
+  ASSERT_EQ(tokenizer.token_bytes(kB), "b");
+  ASSERT_FALSE(tokenizer.has_token(kNone));
+  for (const bool between : {false, true}) {
+    TestEngine test(tiny_, {}, 1024, &tokenizer);
+    auto begun = std::make_shared<Sample>();
+    begun->prompt_tokens = 1;
+    begun->ids = {10, kA};
+    if (between) begun->ids.push_back(kNone);
+    const size_t drawn = begun->ids.size() - 1;
+    begun->logprobs.assign(drawn, -1.0f);
+    begun->logprobs_sampled = begun->logprobs;
+    begun->versions.assign(drawn, 0);
+    begun->loss_mask.assign(drawn, 1);
+    Request r = resumed(make_request({10}, 3, 1.0f), begun, 3);
+    r.sampling.allowed_token_ids = {kB};
+    r.stop_strings = {"ab"};
+    const Sample s = *test.run({r}).at({0, 0});
+    EXPECT_EQ(s.finish, between ? FinishReason::kLength : FinishReason::kStopString);
+    EXPECT_EQ(s.ids.size(), begun->ids.size() + (between ? 3 : 1));
+  }
 }
 
 TEST_F(EngineTest, AnInterruptSparesWhatWasAbortedTooOften) {

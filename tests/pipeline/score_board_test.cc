@@ -1,0 +1,74 @@
+// Deadlines of samples that wait for a score, one by one.
+#include "pipeline/score_board.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+class ScoreBoardDeadlines : public ::testing::Test {
+ protected:
+  // The one sample of a group waits until the deadline.
+  void wait(uint64_t ordinal, int64_t deadline_ns) {
+    auto s = std::make_shared<Sample>();
+    s->id = board_.sample_id(ordinal, 0);
+    s->ordinal = ordinal;
+    s->ids = {1, 2, 3};
+    s->prompt_tokens = 2;
+    board_.open(ordinal, -1);
+    EXPECT_TRUE(board_.finish(s, deadline_ns));
+  }
+  std::vector<uint64_t> dropped() {
+    std::vector<uint64_t> ordinals;
+    for (const auto& d : board_.take_dropped()) ordinals.push_back(d.ordinal);
+    return ordinals;
+  }
+
+  ScoreBoard board_{1, 1};
+};
+
+using Ordinals = std::vector<uint64_t>;
+
+TEST_F(ScoreBoardDeadlines, TheEarliestIsAskedForInAnyOrder) {
+  EXPECT_EQ(board_.next_expiry(), std::nullopt);
+  wait(0, 200);
+  EXPECT_EQ(board_.next_expiry(), 200);
+  wait(1, 100);
+  EXPECT_EQ(board_.next_expiry(), 100);
+  wait(2, 300);
+  EXPECT_EQ(board_.next_expiry(), 100);
+  wait(3, -1);
+  EXPECT_EQ(board_.next_expiry(), 100);
+}
+
+// A deadline that has passed is none to wake up for: the loop would never sleep again.
+TEST_F(ScoreBoardDeadlines, AnExpiryMovesOnToTheNext) {
+  wait(0, 100);
+  wait(1, 250);
+  wait(2, -1);
+  board_.expire(100);
+  EXPECT_EQ(dropped(), Ordinals{}) << "a deadline itself is not late";
+  board_.expire(101);
+  EXPECT_EQ(dropped(), Ordinals{0});
+  EXPECT_EQ(board_.next_expiry(), 250);
+  board_.expire(251);
+  EXPECT_EQ(dropped(), Ordinals{1});
+  EXPECT_EQ(board_.next_expiry(), std::nullopt);
+  EXPECT_EQ(board_.unscored(), 1);
+}
+
+TEST_F(ScoreBoardDeadlines, AScoreInTimeIsNoLongerWaitedFor) {
+  wait(0, 100);
+  wait(1, 200);
+  board_.score(board_.sample_id(0, 0), 1.0, 100);
+  board_.expire(150);
+  EXPECT_EQ(dropped(), Ordinals{});
+  EXPECT_EQ(board_.next_expiry(), 200);
+  expect_error(Code::kLate, [&] { board_.score(board_.sample_id(1, 0), 1.0, 201); });
+  EXPECT_EQ(dropped(), Ordinals{1});
+}
+
+}  // namespace
+}  // namespace rl
