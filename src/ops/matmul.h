@@ -1,6 +1,6 @@
-// Matrix products of the model: y = x W^T with weights packed once per version, and gradient accumulation dW += dy^T x.
-// The only door to oneDNN (onednn_handles.h, matmul_impl.h). Few rows of bf16 go through a kernel that gives oneDNN's bits
-// (ops/few_rows.h), where that was measured to be so.
+// Matrix products of the model: y = x W^T with weights packed once per version, and gradient accumulation dW += dy^T
+// x. The only door to oneDNN (onednn_handles.h, matmul_impl.h). Few rows of bf16 go through a kernel that gives
+// oneDNN's bits (ops/few_rows.h), where that was measured to be so.
 //
 // Contract
 // - Inputs are of the compute dtype, accumulation and output are fp32.
@@ -9,8 +9,12 @@
 // - Work is cut into tasks (row tile x column slice) by shape alone. Each task computes a dense fp32 tile in its
 //   worker's scratch and hands it to the epilogue, which stores it where and how the model wants. Few rows have smaller
 //   tasks, pieces of a slice, where its epilogue allows them.
-// - Reduction order along K is oneDNN's for the one chosen implementation; weight gradients reduce over rows of the
-//   call in order, then add to what the gradient held.
+// - Reduction order along K is oneDNN's for the one chosen implementation.
+// - Weight gradients are summed over the rows of the call in pieces: as many of 512 rows as there are, then at most one
+//   each of 256, 128, 64 and 32 (zeros fill the last). Each piece is summed in oneDNN's order and added to what the
+//   gradient holds, piece after piece. Tiles of the gradient and depths of pieces follow from shapes alone.
+// - Kernels of gradients are a fixed set for each shape of a weight, whatever the number of rows: prepare_weight_grad()
+//   makes them all, and no call makes one later.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -122,6 +126,10 @@ class Matmul {
   };
   static int64_t padded_depth(int64_t m);
   void accumulate_weight_grad(const WeightGrad& args);
+  // Makes every kernel that gradients [n, k] of such a stride will need.
+  void prepare_weight_grad(int64_t n, int64_t k, int64_t dy_stride);
+  // Kernels that oneDNN made for this object so far.
+  int64_t kernels_made() const;
 
  private:
   struct Impl;

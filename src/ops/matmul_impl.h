@@ -18,6 +18,7 @@ constexpr uint64_t kScratchpadBytes = 6ull << 20;
 struct KernelKey {
   int64_t m, k, n, lda;
   bool gradient;
+  int64_t ldb = 0, ldc = 0;  // of a gradient
   auto operator<=>(const KernelKey&) const = default;
 };
 
@@ -54,6 +55,14 @@ struct Matmul::Impl {
   static const std::byte* piece_weights(const PackedMatrix& w, const Piece& piece, int64_t part);
   // What a worker reads first of the pieces of the matrix that follows.
   const std::byte* first_weights(const PackedMatrix& next, int worker) const;
+  bool stages_gradients() const;
+  KernelKey gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride, int64_t k) const;
+  // Some rows of the operands of a gradient's tile, where its kernel reads them.
+  struct DepthPiece {
+    const void *dy, *x;
+  };
+  DepthPiece depth_piece_at(const WeightGrad& a, const GradientTile& t, int64_t row, int64_t depth, int worker);
+  void accumulate_tile(const WeightGrad& a, const GradientTile& t, int worker);
   struct Product {
     const PackedMatrix& w;
     const void* x;
@@ -90,6 +99,7 @@ struct Matmul::Impl {
   static_assert(kPadBytes + kStageBytes == kMaxJoinedFloats * sizeof(float));
   static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }
   float* tile(int w) { return scratch.at<float>(per_worker() * w); }
+  float* stage_floats(int w) { return scratch.at<float>(per_worker() * w + kTileBytes + kPadBytes); }
   std::byte* pad(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes); }
 };
 

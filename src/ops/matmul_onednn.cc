@@ -1,4 +1,5 @@
-// Packing and products: kernels are made by oneDNN on first use and cached by shape (ops/onednn_handles.h has the traps).
+// Packing and products: kernels are made by oneDNN on first use and cached by shape (ops/onednn_handles.h has the
+// traps).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -33,12 +34,12 @@ Described describe(const KernelKey& key, Dtype compute, dnnl_engine_t engine) {
   const dnnl_dims_t wdims = {key.k, key.n};
   if (key.gradient) {
     d.src = plain_desc(key.m, key.k, 1, key.lda, type);
-    d.weights = plain_desc(key.k, key.n, key.n, 1, type);
+    d.weights = plain_desc(key.k, key.n, key.ldb, 1, type);
   } else {
     d.src = plain_desc(key.m, key.k, key.k, 1, type);
     RL_DNNL(dnnl_memory_desc_init_by_tag(&d.weights, 2, wdims, type, dnnl_format_tag_any));
   }
-  d.dst = plain_desc(key.m, key.n, key.n, 1, dnnl_f32);
+  d.dst = plain_desc(key.m, key.n, key.gradient ? key.ldc : key.n, 1, dnnl_f32);
   OwnedAttr attr;
   RL_DNNL(dnnl_primitive_attr_create(&attr.value));
   RL_DNNL(dnnl_primitive_attr_set_scratchpad_mode(attr.value, dnnl_scratchpad_mode_user));
@@ -182,7 +183,6 @@ uint64_t Matmul::workspace_bytes(int num_threads) { return Impl::per_worker() * 
 
 // The last tile reaches past m by less than the coarsest bucket or fixed tile.
 int64_t Matmul::padded_rows(int64_t m) { return m + kFallbackRows; }
-int64_t Matmul::padded_depth(int64_t m) { return (m + 31) / 32 * 32; }
 
 void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,
                               const dnnl_memory_desc_t& from, const float* data, PackedMatrix& out) {
@@ -293,19 +293,6 @@ void Matmul::Impl::run_slice(const PackedMatrix& w, int64_t slice, const std::by
   execute(kernel({bucket(rows), k, cols, k, false}), worker, x, w.slices_->memory[slice].value, tile(worker));
   if (out.y == dense) return;
   for (int64_t r = 0; r < rows; ++r) std::copy_n(dense + r * cols, cols, out.y + r * out.stride);
-}
-
-void Matmul::accumulate_weight_grad(const WeightGrad& a) {
-  const int64_t depth = padded_depth(a.m);
-  const ColumnSlices rows = cut_slices({.k = a.k, .n = a.n});
-  const size_t item = dtype_bytes(impl_->compute);
-  impl_->executor.parallel_for(rows.count(), [&](int64_t slice, int worker) {
-    Kernel& kernel = impl_->kernel({rows.size(slice), depth, a.k, a.dy_stride, true});
-    auto& args = kernel.workers[worker];
-    RL_DNNL(dnnl_memory_set_data_handle(args.weights.value, const_cast<void*>(a.x)));
-    impl_->execute(kernel, worker, static_cast<const std::byte*>(a.dy) + rows.first(slice) * item,
-                   args.weights.value, a.grad + rows.first(slice) * a.k);
-  });
 }
 
 }  // namespace rl

@@ -67,8 +67,8 @@ Pieces::Pieces(const ColumnSlices& slices, const SliceCut& cut, int64_t threads,
   if (cut.parts == 1 && step_ == kFewRowsColumnBlock && kHalf % unit == 0 && whole_blocks) halve();
 }
 
-// Weights of a range that begins inside of a column block cannot reach beyond it, so halves of a slice that are no whole
-// blocks stay together.
+// Weights of a range that begins inside of a column block cannot reach beyond it, so halves of a slice that are no
+// whole blocks stay together.
 int64_t Pieces::in_slice(int64_t slice) const {
   const int64_t width = slices_.size(slice) / parts_;
   if (step_ == 0 || (parts_ > 1 && width % kFewRowsColumnBlock != 0)) return 1;

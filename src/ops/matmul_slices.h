@@ -1,9 +1,9 @@
-// How the products are cut: column slices of packed matrices, pieces of slices for few rows, tasks of weight gradients.
-// Pure functions of shapes (pieces follow the number of threads as well), asked by the memory plan, by packing and by the
-// products alike. What a cut promises is checked where it is made.
+// How the products are cut: column slices of packed matrices, pieces of slices for few rows, tasks of weight
+// gradients. Pure functions of shapes (pieces follow the number of threads as well), asked by the memory plan, by
+// packing and by the products alike. What a cut promises is checked where it is made.
 //
-// No bit depends on a cut of columns, but for the vocabulary tiles, whose log-prob sums are added tile by tile: they have
-// a width of their own. Weight gradients are cut by shape alone, since oneDNN may sum differently in other tiles.
+// No bit depends on a cut of columns, but for the vocabulary tiles, whose log-prob sums are added tile by tile: they
+// have a width of their own. Weight gradients are cut by shape alone, since oneDNN may sum differently in other tiles.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -30,9 +30,9 @@ struct ColumnSlices {
 // Slices of exactly this width.
 constexpr ColumnSlices slices_of_width(int64_t n, int64_t width) { return {n, std::min(n, width)}; }
 
-// What an epilogue can take of a slice: the whole (parts 0), any whole units of its columns (1), or the same whole units
-// of its two halves, side by side (2), which packing joins. Slices are whole units (of each half), and where they may be
-// cut whole column blocks as well, unless these are too wide.
+// What an epilogue can take of a slice: the whole (parts 0), any whole units of its columns (1), or the same whole
+// units of its two halves, side by side (2), which packing joins. Slices are whole units (of each half), and where
+// they may be cut whole column blocks as well, unless these are too wide.
 struct SliceCut {
   int64_t parts = 0;
   int64_t unit = 16;
@@ -44,8 +44,8 @@ struct SliceRule {
   SliceCut cut = {};
   int64_t width = 0;  // columns of a slice at most, but at least one unit; 0: what the shape asks for
 };
-// Without a width: as many slices as there are squares of kMaxTileRows columns in n (in each half, with two parts), evenly.
-// Throws Error(kUnsupported) when a single unit breaks the limits above.
+// Without a width: as many slices as there are squares of kMaxTileRows columns in n (in each half, with two parts),
+// evenly. Throws Error(kUnsupported) when a single unit breaks the limits above.
 ColumnSlices cut_slices(const SliceRule& rule);
 
 // Columns of a slice: one range, or one of each half, which stand side by side in the piece's output.
@@ -56,9 +56,10 @@ struct Piece {
   int64_t parts;
 };
 
-// The tasks of a product of few rows: whole units and column blocks of its slices. A product of a few microseconds in as
-// few tasks as it has slices ends when the slowest thread does. Where whole blocks would give some threads one more than
-// others, and at most every second one, these blocks are halved: two threads have one half each beyond what all have.
+// The tasks of a product of few rows: whole units and column blocks of its slices. A product of a few microseconds in
+// as few tasks as it has slices ends when the slowest thread does. Where whole blocks would give some threads one more
+// than others, and at most every second one, these blocks are halved: two threads have one half each beyond what all
+// have.
 class Pieces {
  public:
   // any_columns: what takes the pieces does not ask for units.
@@ -86,8 +87,8 @@ class Pieces {
 struct GradientTile {
   int64_t n0, n, k0, k;
 };
-// Squares of about kMaxTileRows a side: the tile and a depth piece of both operands stay in a second-level cache of 1 MiB,
-// and few values are packed for a product.
+// Squares of about kMaxTileRows a side: the tile and a depth piece of both operands stay in a second-level cache of 1
+// MiB, and few values are packed for a product.
 struct GradientCut {
   ColumnSlices n, k;
   int64_t count() const { return n.count() * k.count(); }

@@ -11,6 +11,14 @@ namespace {
 // Squares of larger scaled gradients would make the second moment infinite.
 constexpr double kLargestUpdateNorm = 1e18;
 
+// So that no step makes kernels for the number of rows it happens to have.
+void prepare_gradients(const Model& model) {
+  const ProductRules rules = forward_rules(model.config());
+  const auto prepare = [&](const SliceRule& r) { model.matmul().prepare_weight_grad(r.n, r.k, r.n); };
+  for (const SliceRule& r : {rules.qkv, rules.o, rules.gate_up, rules.down}) prepare(r);
+  if (!model.config().scalar_head) prepare(rules.head);
+}
+
 }  // namespace
 
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
@@ -28,7 +36,9 @@ Learner::Learner(Model& model)
     : model_(model),
       state_(model.layout().total(), model.matmul().executor()),
       packed_backward_(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward) {}
+                       PackedWeights::Direction::kBackward) {
+  prepare_gradients(model);
+}
 
 std::vector<std::span<std::byte>> Learner::memory() const {
   std::vector<std::span<std::byte>> all = state_.memory();

@@ -1,5 +1,5 @@
-// Every cut of the published models of all families holds what it promises, on any number of threads. Sizes are those of
-// their config.json.
+// Every cut of the published models of all families holds what it promises, on any number of threads. Sizes are those
+// of their config.json.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -82,7 +82,7 @@ TEST_P(PublicShapes, SlicesAndPiecesHoldWhatTheyPromise) {
   for (const int64_t width : {0, 32, 128}) {
     for (const ProductRules& r : {forward_rules(config, width), backward_rules(config, width)}) {
       for (const SliceRule& rule : {r.qkv, r.o, r.gate_up, r.down, r.head}) {
-        SCOPED_TRACE(::testing::Message() << GetParam().name << ": [" << rule.k << ", " << rule.n << "], width " << width);
+        SCOPED_TRACE(::testing::Message() << GetParam().name << ": " << rule.k << " x " << rule.n << " in " << width);
         ASSERT_NO_FATAL_FAILURE(check_product(rule));
       }
     }

@@ -86,7 +86,8 @@ TEST(Pieces, OddNumbersOfBlocksAreSharedEvenly) {
 }
 
 TEST(GradientCut, CoversEveryElementOnce) {
-  for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {16, 40}, {383, 384}, {530, 96}, {3072, 576}, {4096, 4096}})
+  using Sides = std::pair<int64_t, int64_t>;
+  for (const auto& [n, k] : {Sides{1, 1}, {16, 40}, {383, 384}, {530, 96}, {3072, 576}, {4096, 4096}})
     check_gradient(n, k);
 }
 

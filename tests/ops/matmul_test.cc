@@ -195,6 +195,75 @@ TEST_P(Products, WeightGradientsAddToWhatIsThere) {
   }
 }
 
+// Rows of dy and of x up to the padded depth, in the compute dtype; those from m on are zero.
+struct GradientOperands {
+  GradientOperands(Dtype dtype, int64_t m, int64_t n, int64_t k)
+      : m(m), n(n), k(k), dyf(random_values(m * n, 11)), xf(random_values(m * k, 12)),
+        dy(as_dtype(dyf, dtype, (Matmul::padded_depth(m) - m) * n)),
+        x(as_dtype(xf, dtype, (Matmul::padded_depth(m) - m) * k)) {}
+  std::vector<float> gradient(Matmul& matmul) const {
+    std::vector<float> grad(n * k, 0.25f);
+    matmul.accumulate_weight_grad({dy.data(), n, x.data(), m, n, k, grad.data()});
+    return grad;
+  }
+  int64_t m, n, k;
+  std::vector<float> dyf, xf;
+  std::vector<std::byte> dy, x;
+};
+
+TEST_P(Products, WeightGradientsOfManyTilesAndDepthsMatchTheOracle) {
+  const GradientOperands o(GetParam(), 1100, 700, 530);
+  ASSERT_EQ(cut_gradient(o.n, o.k).count(), 6);
+  const std::vector<float> grad = o.gradient(*matmul_);
+  for (int64_t i = 0; i < o.n; i += 13) {
+    for (int64_t j = 0; j < o.k; j += 7) {
+      double want = 0.25;
+      for (int64_t t = 0; t < o.m; ++t)
+        want += static_cast<double>(element(o.dy.data(), GetParam(), t * o.n + i)) *
+                element(o.x.data(), GetParam(), t * o.k + j);
+      ASSERT_NEAR(grad[i * o.k + j], want, tolerance(o.m)) << i << "," << j;
+    }
+  }
+}
+
+TEST_P(Products, WeightGradientsHaveTheSameBitsOnAnyNumberOfThreads) {
+  const GradientOperands o(GetParam(), 300, 700, 530);
+  const std::vector<float> want = o.gradient(*matmul_);
+  for (const int threads : {1, 3, 7}) {
+    const auto executor = make_thread_executor(threads);
+    Matmul matmul(*executor, GetParam());
+    EXPECT_EQ(o.gradient(matmul), want) << threads << " threads";
+  }
+}
+
+// The sum of an element goes over rows, so a tile has the bits that it has without the columns beside it.
+TEST_P(Products, TheTilesOfAWeightGradientDoNotMeet) {
+  const GradientOperands o(GetParam(), 300, 700, 530);
+  const std::vector<float> whole = o.gradient(*matmul_);
+  const GradientTile tile = cut_gradient(o.n, o.k).at(0);
+  GradientOperands part(GetParam(), o.m, tile.n, tile.k);
+  for (int64_t r = 0; r < o.m; ++r) {
+    std::copy_n(&o.dyf[r * o.n], tile.n, &part.dyf[r * tile.n]);
+    std::copy_n(&o.xf[r * o.k], tile.k, &part.xf[r * tile.k]);
+  }
+  part.dy = as_dtype(part.dyf, GetParam(), (Matmul::padded_depth(o.m) - o.m) * tile.n);
+  part.x = as_dtype(part.xf, GetParam(), (Matmul::padded_depth(o.m) - o.m) * tile.k);
+  ASSERT_EQ(cut_gradient(part.n, part.k).count(), 1);
+  const std::vector<float> alone = part.gradient(*matmul_);
+  for (int64_t i = 0; i < tile.n; ++i)
+    ASSERT_EQ(std::memcmp(&alone[i * tile.k], &whole[i * o.k], tile.k * sizeof(float)), 0) << "row " << i;
+}
+
+TEST_P(Products, WeightGradientsMakeNoKernelOnceTheirShapeIsPrepared) {
+  const int64_t n = 530, k = 96;
+  matmul_->prepare_weight_grad(n, k, n);
+  const int64_t made = matmul_->kernels_made();
+  for (int64_t m = 1; m < 1200; m += 37) {
+    GradientOperands(GetParam(), m, n, k).gradient(*matmul_);
+    ASSERT_EQ(matmul_->kernels_made(), made) << m << " rows";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, Products, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return dtype_name(info.param); });
 
