@@ -151,6 +151,15 @@ TEST(Balance, AnOversizeSampleIsAnErrorOrAlone) {
   EXPECT_EQ(cut_micro_batches(lengths, p), (Partition{{1}, {0, 2}}));
 }
 
+TEST(Balance, TheLeastNumberOfMicroBatchesCountsThoseOfOversizeSamples) {
+  const std::vector<int32_t> lengths{3, 12, 4, 2};
+  MicroBatchParams p{.max_tokens = 9, .min_count = 3};
+  p.oversize_alone = true;
+  EXPECT_EQ(cut_micro_batches(lengths, p).size(), 3u);
+  p.min_count = 4;
+  EXPECT_EQ(cut_micro_batches(lengths, p).size(), 4u);
+}
+
 // Differencing gives the sums 23 and 21 here, no single sequence fits into the other bin, and
 // first-fit needs three bins.
 TEST(Balance, RepairSwapsWhereNoMoveHelps) {

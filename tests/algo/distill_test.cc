@@ -61,6 +61,16 @@ TEST(Distill, AnIdThatOneSideForbidsIsAnErrorOrNothing) {
   expect_error(Code::kNonFinite, [&] { distill_row({DistillKl::kForward}, q, p, 1, g); });
 }
 
+TEST(Distill, IdsWithoutMassUnderTheTeacherAreNotRead) {
+  const std::vector<float> p{-1, -2, -40}, q{-0.5f, -HUGE_VALF, -1};
+  Values g(3);
+  const double q0 = std::exp(-0.5), q2 = std::exp(-1.0);
+  EXPECT_DOUBLE_EQ(distill_top(p, q, 2, g), q0 * 0.5 + q2 * 39);
+  EXPECT_DOUBLE_EQ(g[0], -2 * q0);
+  EXPECT_EQ(g[1], 0);
+  EXPECT_DOUBLE_EQ(g[2], -2 * q2);
+}
+
 TEST(Distill, RowsOfLogitsGiveWhatTheirLogProbsGive) {
   const DistillNorm student{1.5f, 1.0f}, teacher{-1.25f, 0.5f};
   Values p, q;

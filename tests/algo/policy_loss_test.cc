@@ -39,6 +39,23 @@ TEST(PolicyLoss, GradientIsTheDerivativeOfTheValue) {
   }
 }
 
+// gspo is clamped from above alone; what is masked gets nothing of its sequence's gradient.
+TEST(PolicyLoss, GspoIsOpenFromBelowAndLeavesMaskedTokensAlone) {
+  PolicyLossParams params{.kind = PolicyLoss::kGspo, .clip_low = 1, .ratio_log_clamp = 2};
+  params.gspo_gradient = GspoGradient::kSequence;
+  const std::vector<float> old{0, 0, 0}, now{-3, 9, -5}, advantage{1, 1, 1};
+  const std::vector<double> weight{0.5, 0, 0.5};
+  const std::vector<int32_t> lengths{3};
+  PolicyLossInput in{now, old, advantage, weight};
+  in.lengths = lengths;
+  std::vector<double> gradient(3);
+  const double ratio = std::exp(-4.0);  // of the mean of -3 and -5
+  EXPECT_DOUBLE_EQ(policy_loss(params, in, gradient).loss, -ratio);
+  EXPECT_DOUBLE_EQ(gradient[0], -ratio / 2);
+  EXPECT_EQ(gradient[1], 0);
+  EXPECT_DOUBLE_EQ(gradient[2], -ratio / 2);
+}
+
 // The clamp of x makes both terms of a selected token constant.
 TEST(PolicyLoss, AClampedTokenThatKlCovSelectsHasNoGradient) {
   const PolicyLossParams params{.kind = PolicyLoss::kKlCov, .ratio_log_clamp = 2, .kl_cov_coef = 0.5};

@@ -121,7 +121,7 @@ TEST(TokenBudget, BalancingTakesNoMoreMicroBatchesThanTheOrderOfTheBatch) {
 // Rows are padded to 256 here, which a budget of 250 has no room for: it ends at 224.
 TEST(TokenBudget, PaddingIsPartOfTheBudget) {
   std::vector<Sample> samples;
-  for (int i = 0; i < 30; ++i) add_group(samples, 10, {2 + i % 7});
+  for (int i = 0; i < 32; ++i) add_group(samples, 10, {2 + i % 7});  // 474 rows
   for (const auto balance : {BalanceCost::kNone, BalanceCost::kTokens, BalanceCost::kFlops}) {
     StepOptions o = options_of(250, balance);
     o.batch.pad_to = 32;
