@@ -8,7 +8,10 @@ import "C"
 import "runtime"
 
 // Event is what a pipeline or a trainer tells.
-type Event struct{ ptr *C.rl_event }
+type Event struct {
+	ptr *C.rl_event
+	guard
+}
 
 // EventView has the fields of an event; those that its kind does not use are zero or, for DataRow,
 // -1.
@@ -32,13 +35,13 @@ type Metric struct {
 	Value float64
 }
 
-func eventOf(ptr *C.rl_event) *Event { return backstop(&Event{ptr}, (*Event).Close) }
+func eventOf(ptr *C.rl_event) *Event { return backstop(&Event{ptr: ptr}, (*Event).Close) }
 
 // Close ends the event.
 func (e *Event) Close() {
 	if e != nil {
+		defer e.ending()()
 		C.rl_event_release(e.ptr)
-		runtime.KeepAlive(e)
 	}
 }
 
@@ -51,13 +54,18 @@ func (e *Event) Kind() EventKind {
 
 // View has the event's fields.
 func (e *Event) View() (EventView, error) {
+	defer e.reading()()
+	return e.view()
+}
+
+func (e *Event) view() (EventView, error) {
 	var v C.rl_event_view
 	var record *C.rl_error
 	C.rl_event_view_init(&v, C.sizeof_rl_event_view)
 	if err := outcome(C.rl_event_get_view(e.ptr, &v, &record), &record); err != nil {
 		return EventView{}, err
 	}
-	view := EventView{
+	return EventView{
 		Kind:       EventKind(v.kind),
 		Reason:     DropReason(v.reason),
 		Step:       uint64(v.step),
@@ -69,26 +77,24 @@ func (e *Event) View() (EventView, error) {
 		NumMetrics: int(v.num_metrics),
 		Text:       textOf(v.text, v.text_len),
 		Purpose:    Purpose(v.purpose),
-	}
-	runtime.KeepAlive(e)
-	return view, nil
+	}, nil
 }
 
 // Sample of an EventScore.
 func (e *Event) Sample() (*Sample, error) {
+	defer e.reading()()
 	view := newView()
 	var record *C.rl_error
 	if err := outcome(C.rl_event_sample(e.ptr, view, &record), &record); err != nil {
 		return nil, err
 	}
-	sample := sampleOf(view)
-	runtime.KeepAlive(e)
-	return sample, nil
+	return sampleOf(view), nil
 }
 
 // Metrics are all numbers of the event in its order.
 func (e *Event) Metrics() ([]Metric, error) {
-	view, err := e.View()
+	defer e.reading()()
+	view, err := e.view()
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +109,6 @@ func (e *Event) Metrics() ([]Metric, error) {
 		}
 		metrics[i] = Metric{C.GoString(name), float64(value)}
 	}
-	runtime.KeepAlive(e)
 	return metrics, nil
 }
 

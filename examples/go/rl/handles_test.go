@@ -2,6 +2,8 @@ package rl
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 )
 
@@ -92,4 +94,48 @@ func TestTheCollectorEndsWhatNobodyClosed(t *testing.T) {
 	eventually(t, "the arenas of the engine are given back", func() bool {
 		return value[uint64](t)(h.runtime.ReservedBytes()) == before
 	})
+}
+
+// Freed memory has other bytes in it at once, so a copy that was made too late shows.
+func TestCopiesAreWholeWhileTheirMemoryEnds(t *testing.T) {
+	h := newHost(t, UseTrain)
+	parts := func(value float64) []float64 {
+		all := make([]float64, 1024)
+		for i := range all {
+			all[i] = value
+		}
+		return all
+	}
+	for round := 0; round < 20; round++ {
+		batch := h.scored()
+		ok(t, batch.SetRewardParts(0, parts(1)))
+		var group sync.WaitGroup
+		for reader := 0; reader < 2; reader++ {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				for i := 0; i < 200; i++ {
+					sample, err := batch.Sample(0)
+					if errors.Is(err, ErrStaleHandle) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, part := range sample.RewardParts {
+						if part != sample.RewardParts[0] || part < 1 || part > 200 {
+							t.Errorf("a part is %v beside %v", part, sample.RewardParts[0])
+							return
+						}
+					}
+				}
+			}()
+		}
+		for i := 1; i <= 100; i++ {
+			ok(t, batch.SetRewardParts(0, parts(float64(i))))
+		}
+		batch.Close()
+		group.Wait()
+	}
 }

@@ -5,11 +5,12 @@ package rl
 */
 import "C"
 
-import "runtime"
-
 // Model has weights, tokenizer and chat format, which engines, trainers and pipelines made from it
 // share.
-type Model struct{ ptr *C.rl_model }
+type Model struct {
+	ptr *C.rl_model
+	guard
+}
 
 // ModelInfo has shape and abilities.
 type ModelInfo struct {
@@ -33,8 +34,10 @@ type Message struct{ Role, Content string }
 
 // Close ends the handle. The model itself ends with the last object made from it.
 func (m *Model) Close() {
-	C.rl_model_destroy(m.handle())
-	runtime.KeepAlive(m)
+	if m != nil {
+		defer m.ending()()
+		C.rl_model_destroy(m.ptr)
+	}
 }
 
 func (m *Model) handle() *C.rl_model {
@@ -46,6 +49,7 @@ func (m *Model) handle() *C.rl_model {
 
 // Info has shape and abilities.
 func (m *Model) Info() (ModelInfo, error) {
+	defer m.reading()()
 	var info C.rl_model_info
 	var record *C.rl_error
 	C.rl_model_info_init(&info, C.sizeof_rl_model_info)

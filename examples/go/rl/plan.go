@@ -5,10 +5,11 @@ package rl
 */
 import "C"
 
-import "runtime"
-
 // Plan is the memory of a run before anything of it is allocated.
-type Plan struct{ ptr *C.rl_plan }
+type Plan struct {
+	ptr *C.rl_plan
+	guard
+}
 
 // PlanInfo has the totals and the sizes that a plan chose.
 type PlanInfo struct {
@@ -42,14 +43,14 @@ func planOf(status C.rl_status, out **C.rl_plan, record **C.rl_error, used ...an
 	if err := outcome(status, record, used...); err != nil {
 		return nil, err
 	}
-	return backstop(&Plan{*out}, (*Plan).Close), nil
+	return backstop(&Plan{ptr: *out}, (*Plan).Close), nil
 }
 
 // Close ends the plan.
 func (p *Plan) Close() {
 	if p != nil {
+		defer p.ending()()
 		C.rl_plan_release(p.ptr)
-		runtime.KeepAlive(p)
 	}
 }
 
@@ -74,18 +75,18 @@ func (p *Plan) Info() (PlanInfo, error) {
 
 // Items are the arenas, then the parts.
 func (p *Plan) Items() ([]PlanItem, error) {
+	defer p.reading()()
 	var items []PlanItem
 	for i := C.size_t(0); i < C.rl_plan_count(p.ptr); i++ {
 		var item C.rl_plan_item
 		var record *C.rl_error
 		C.rl_plan_item_init(&item, C.sizeof_rl_plan_item)
-		if err := outcome(C.rl_plan_at(p.ptr, i, &item, &record), &record, p); err != nil {
+		if err := outcome(C.rl_plan_at(p.ptr, i, &item, &record), &record); err != nil {
 			return nil, err
 		}
 		name, phase := C.GoString(item.name), C.GoString(item.phase)
 		items = append(items, PlanItem{name, phase, uint64(item.bytes), PlanKind(item.kind)})
 	}
-	runtime.KeepAlive(p)
 	return items, nil
 }
 

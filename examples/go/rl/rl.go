@@ -16,7 +16,7 @@
 //   - Functions that librl calls may panic: the panic is the Cause of an *Error.
 //
 // All of it may be called from every goroutine, also at once, but not inside a function that librl
-// calls.
+// calls. What copies memory of an object holds off Close of it until the copy is made.
 package rl
 
 /*
@@ -32,6 +32,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -54,6 +55,22 @@ func incompatible(header, library uint32) error {
 // Handles of rl.h are tokens, not addresses. A *C.rl_model may hold one all the same: its type is
 // incomplete, and the collector does not follow pointers to such types. An object keeps its token
 // after Close, since librl tells a dead one from a live one.
+
+// A guard is of an object whose calls show memory that ends with it: the lock is held for reading
+// while Go copies that, and for writing by whatever ends it.
+type guard struct{ lock sync.RWMutex }
+
+// reading holds the guard until the function that it gives is called.
+func (g *guard) reading() (done func()) {
+	g.lock.RLock()
+	return g.lock.RUnlock
+}
+
+// ending is the same for what ends the memory.
+func (g *guard) ending() (done func()) {
+	g.lock.Lock()
+	return g.lock.Unlock
+}
 
 // backstop ends an object that nobody closed and nobody can reach. Ending one may wait for a
 // step, so it has a goroutine of its own.

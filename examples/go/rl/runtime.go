@@ -75,7 +75,7 @@ func (r *Runtime) Open(options *Options, use Use) (*Model, error) {
 	if err := outcome(status, &record, r, options); err != nil {
 		return nil, err
 	}
-	return backstop(&Model{out}, (*Model).Close), nil
+	return backstop(&Model{ptr: out}, (*Model).Close), nil
 }
 
 // A Profiler records what the objects of a runtime do.

@@ -12,7 +12,10 @@ import (
 
 // Tensor is an array with a shape: a weight, what a sample holds, hidden states, or values of the
 // host. It keeps alive what its memory belongs to.
-type Tensor struct{ ptr *C.rl_tensor }
+type Tensor struct {
+	ptr *C.rl_tensor
+	guard
+}
 
 // TensorInfo has shape and type.
 type TensorInfo struct {
@@ -48,7 +51,7 @@ func tensorOf(status C.rl_status, out *C.rl_tensor, record **C.rl_error) (*Tenso
 	if err := outcome(status, record); err != nil {
 		return nil, err
 	}
-	return backstop(&Tensor{out}, (*Tensor).Close), nil
+	return backstop(&Tensor{ptr: out}, (*Tensor).Close), nil
 }
 
 // NewTensor is a tensor with a copy of values, which are in row-major order.
@@ -74,8 +77,10 @@ func NewTensor[T Element](r *Runtime, values []T, shape ...int64) (*Tensor, erro
 
 // Close ends the tensor; its memory ends with the last that uses it.
 func (t *Tensor) Close() {
-	C.rl_tensor_release(t.handle())
-	runtime.KeepAlive(t)
+	if t != nil {
+		defer t.ending()()
+		C.rl_tensor_release(t.ptr)
+	}
 }
 
 func (t *Tensor) handle() *C.rl_tensor {
@@ -115,15 +120,19 @@ func infoOf(info *C.rl_tensor_info) TensorInfo {
 
 // Info has shape and type.
 func (t *Tensor) Info() (TensorInfo, error) {
+	if t != nil {
+		defer t.reading()()
+	}
 	info, err := t.info()
-	out := infoOf(&info)
-	runtime.KeepAlive(t)
-	return out, err
+	return infoOf(&info), err
 }
 
 // TensorValues are the elements of a row-major tensor as they are now. Those of a weight that is
 // no copy change in a training step: do not ask for them during one.
 func TensorValues[T Element](t *Tensor) ([]T, error) {
+	if t != nil {
+		defer t.reading()()
+	}
 	raw, err := t.info()
 	if err != nil {
 		return nil, err
@@ -135,9 +144,7 @@ func TensorValues[T Element](t *Tensor) ([]T, error) {
 	if !info.rowMajor() {
 		return nil, invalid("tensor", "elements are not in row-major order: %+v", info)
 	}
-	values := copied[T]((*byte)(raw.data), C.size_t(info.NumElements))
-	runtime.KeepAlive(t)
-	return values, nil
+	return copied[T]((*byte)(raw.data), C.size_t(info.NumElements)), nil
 }
 
 func (i *TensorInfo) rowMajor() bool {
@@ -155,6 +162,7 @@ func (i *TensorInfo) rowMajor() bool {
 
 // WeightNames are those of all weights, as in a Hugging Face directory.
 func (m *Model) WeightNames() ([]string, error) {
+	defer m.reading()()
 	names := make([]string, C.rl_model_weight_count(m.ptr))
 	for i := range names {
 		var name *C.char
@@ -165,7 +173,6 @@ func (m *Model) WeightNames() ([]string, error) {
 		}
 		names[i] = C.GoString(name)
 	}
-	runtime.KeepAlive(m)
 	return names, nil
 }
 
