@@ -10,7 +10,7 @@ BatchBuilder::BatchBuilder(int64_t max_rows, int64_t max_sequences) {
   draws_.reserve(static_cast<size_t>(max_sequences));
 }
 
-void BatchBuilder::build(const Schedule& schedule) {
+void BatchBuilder::build(const StepSchedule& schedule) {
   ids_.clear();
   sequences_.clear();
   logits_rows_.clear();

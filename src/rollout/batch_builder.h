@@ -20,7 +20,7 @@ class BatchBuilder {
   BatchBuilder(int64_t max_rows, int64_t max_sequences);
 
   // Valid until the next call; block tables are those of the sequences.
-  void build(const Schedule& schedule);
+  void build(const StepSchedule& schedule);
   ForwardBatch batch() const { return {ids_, sequences_}; }
   std::span<const int32_t> logits_rows() const { return logits_rows_; }
   // In order of logits_index.

@@ -78,7 +78,7 @@ bool Engine::Impl::step() {
   meter.begin_work(start_ns);
   weights = &model.published();
   if (release != weights->release()) take_version();
-  const Schedule& schedule = scheduler.next();
+  const StepSchedule& schedule = scheduler.next();
   note_admitted(start_ns);
   ScopedSpan span(tracer, schedule.prefill_rows > 0 ? "engine.prefill" : "engine.decode",
                   options.trace_lane);
@@ -117,7 +117,7 @@ void Engine::Impl::note_admitted(int64_t now_ns) {
 
 void Engine::Impl::settle() { meter.settle(scheduler, blocks, clock.now_ns()); }
 
-void Engine::Impl::run_forward(const Schedule& schedule) {
+void Engine::Impl::run_forward(const StepSchedule& schedule) {
   move_blocks(schedule);
   builder.build(schedule);
   const int64_t start_ns = clock.now_ns();
@@ -127,7 +127,7 @@ void Engine::Impl::run_forward(const Schedule& schedule) {
   meter.computed(clock.now_ns() - start_ns);
 }
 
-void Engine::Impl::move_blocks(const Schedule& schedule) {
+void Engine::Impl::move_blocks(const StepSchedule& schedule) {
   for (const BlockTransfer& t : schedule.transfers) {
     const bool out = t.kind == BlockTransfer::Kind::kSwapOut;
     const bool in = t.kind == BlockTransfer::Kind::kSwapIn;

@@ -57,8 +57,8 @@ struct Engine::Impl {
   uint64_t submit(const Request& request);
   bool step();
   void take_version();
-  void run_forward(const Schedule& schedule);
-  void move_blocks(const Schedule& schedule);
+  void run_forward(const StepSchedule& schedule);
+  void move_blocks(const StepSchedule& schedule);
   void draw_tokens();
   void draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws);
   TokenChoice draw(const DrawTarget& target, int64_t row, int worker);

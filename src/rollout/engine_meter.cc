@@ -67,7 +67,7 @@ void EngineMeter::used_blocks(int64_t blocks) {
   count([=](EngineStats& s) { s.blocks_peak = std::max(s.blocks_peak, blocks); });
 }
 
-void EngineMeter::forward(const Schedule& schedule, int64_t elapsed_ns) {
+void EngineMeter::forward(const StepSchedule& schedule, int64_t elapsed_ns) {
   count([&](EngineStats& s) {
     ++s.forwards;
     s.prefill_tokens += schedule.prefill_rows;

@@ -26,7 +26,7 @@ class EngineMeter {
   void finished(bool aborted);
   void nonfinite();
   void used_blocks(int64_t blocks);
-  void forward(const Schedule& schedule, int64_t elapsed_ns);
+  void forward(const StepSchedule& schedule, int64_t elapsed_ns);
   void computed(int64_t elapsed_ns);  // within a forward, the model's part
   // The end of a step, or of all work; scheduler and blocks give the moments.
   void settle(const Scheduler& scheduler, const KvBlocks& blocks, int64_t now_ns);

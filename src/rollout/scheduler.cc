@@ -37,7 +37,7 @@ void Scheduler::submit(std::unique_ptr<ActiveRequest> request) {
   waiting_.merge(fresh);
 }
 
-const Schedule& Scheduler::next() {
+const StepSchedule& Scheduler::next() {
   schedule_.rows.clear();
   if (handed_out_) schedule_.transfers.clear();
   handed_out_ = false;

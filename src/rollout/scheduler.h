@@ -53,7 +53,7 @@ struct BlockTransfer {
   int32_t from, to;
 };
 
-struct Schedule {
+struct StepSchedule {
   std::vector<ScheduledRows> rows;
   std::vector<BlockTransfer> transfers;  // to be made, in order, before anything is written
   int64_t decode_rows = 0, prefill_rows = 0;
@@ -79,7 +79,7 @@ class Scheduler {
   // The rows of the next forward; empty when it rests. Valid until the next call. Calling it again
   // without advance() gives the same rows, without transfers that were already handed out. A call
   // that fails (there is no memory for a sample) is to be made again, before anything is written.
-  const Schedule& next();
+  const StepSchedule& next();
   // The rows of the last schedule are computed: prompts go to their followers, whole blocks to the
   // prefix cache.
   void advance();
@@ -139,7 +139,7 @@ class Scheduler {
   std::vector<Waiting::node_type> spare_nodes_;  // of running sequences, for when they wait again
   std::vector<Sequence*> running_;
   std::vector<uint64_t> ended_requests_;
-  Schedule schedule_;
+  StepSchedule schedule_;
   bool handed_out_ = true;  // its transfers are known to the caller
   SchedulerCounts counts_;
   bool admitting_ = true;

@@ -52,9 +52,9 @@ class Harness {
   }
 
   // One step; a sample ends early with this probability per token, in percent.
-  const Schedule& step(unsigned end_percent = 0) {
+  const StepSchedule& step(unsigned end_percent = 0) {
     const int64_t begun = scheduler.num_begun();
-    const Schedule& schedule = scheduler.next();
+    const StepSchedule& schedule = scheduler.next();
     EXPECT_TRUE(admitting_ || scheduler.num_begun() == begun) << "a sample began during a drain";
     check_schedule(schedule);
     write(schedule);
@@ -127,7 +127,7 @@ class Harness {
     if (s.length() == s.end || rng_() % 100 < end_percent) scheduler.finish(s);
   }
 
-  void check_schedule(const Schedule& schedule) {
+  void check_schedule(const StepSchedule& schedule) {
     int64_t rows = 0;
     for (const ScheduledRows& r : schedule.rows) {
       ASSERT_GT(r.rows, 0);
@@ -177,7 +177,7 @@ class Harness {
     copies += t.kind == BlockTransfer::Kind::kCopy ? 1 : 0;
   }
 
-  void write(const Schedule& schedule) {
+  void write(const StepSchedule& schedule) {
     for (const BlockTransfer& t : schedule.transfers) transfer(t);
     for (const ScheduledRows& r : schedule.rows) {
       const Sequence& s = *r.sequence;
@@ -244,7 +244,7 @@ TEST(Scheduler, DecodeRowsLeaveTheRestOfTheBatchToPrompts) {
   h.submit(4, 20, 3);
   h.step();
   h.submit(40, 2, 1);
-  const Schedule& s = h.step();
+  const StepSchedule& s = h.step();
   EXPECT_EQ(s.decode_rows, 3);
   EXPECT_EQ(s.prefill_rows, 13);
 }
