@@ -96,6 +96,13 @@ TEST(Frame, AnotherVersionIsIncompatible) {
   EXPECT_TRUE(contains(e.message, "version 2"));
 }
 
+TEST(Frame, ReservedBytesAreNamedWithTheirPlace) {
+  std::string bad = sample_file();
+  bad[12] = 1;
+  const Error e = expect_error(Code::kDataLoss, [&] { read_all(bad); });
+  EXPECT_TRUE(contains(e.location, "offset 12")) << e.location;
+}
+
 TEST(Frame, BytesAfterTheEndAndLostOrSwappedFramesAreFound) {
   const std::string whole = sample_file();
   expect_error(Code::kDataLoss, [&] { read_all(whole + "x"); });

@@ -268,6 +268,8 @@ TEST(OptionsJson, WhatIsNoSuchDocumentIsRefusedWithItsPlace) {
   refused(Code::kInvalidArgument, "{\"options\": {}, \"other\": {\"options\": {}}}", "/other");
   refused(Code::kInvalidArgument, "{\"options\": {}, \"options\": {}}", "/options");
   refused(Code::kInvalidArgument, "{\"library_version\": 1, \"options\": {}}", "/library_version");
+  refused(Code::kInvalidArgument,
+          "{\"library_version\": \"1\", \"library_version\": \"2\", \"options\": {}}", "/library_version");
   refused(Code::kUnknownOption, "{\"options\": {\"a/b~\": 1}}", "/options/a~1b~0");
   refused(Code::kInvalidArgument, "{\"options\": {\"a\\u0000\": 1}}",
           "/options/a" + std::string(1, '\0'));

@@ -1,5 +1,7 @@
 // The end of a chat turn ends an answer to a chat row, in training and in evaluations, unless
 // sampling.ignore_eos says to go on.
+#include <map>
+
 #include "run_rig.h"
 #include "tokenized_model.h"
 
@@ -65,7 +67,19 @@ TEST(ChatRows, TheEndOfATurnEndsAnAnswerUnlessEndsAreIgnored) {
     EXPECT_EQ(answer.size(), 8u);
     EXPECT_EQ(answer.front(), greedy);
   }
-  // The same prompt as ids knows nothing of turns.
+  // The same prompt as ids knows nothing of turns, also behind a chat row.
+  write_lines(dir.file("mixed.jsonl"), {kRow, R"({"ids": [22]})"});
+  {
+    OptionSet mixed = o;
+    mixed.set_text("sampling.ignore_eos", "false");
+    mixed.set_string("eval.path", dir.file("mixed.jsonl"));
+    Rig rig(mixed);
+    std::map<int64_t, int64_t> tokens;  // of evaluation answers, by row
+    for (const SamplePtr& s : rig.start_and_play().samples) {
+      if (s->purpose == Purpose::kEval) tokens[s->data_row] = s->generated();
+    }
+    EXPECT_EQ(tokens, (std::map<int64_t, int64_t>{{0, 1}, {1, 8}}));
+  }
   write_lines(dir.file("chat.jsonl"), {R"({"ids": [22]})"});
   o.set_text("sampling.ignore_eos", "false");
   EXPECT_EQ(answers(o).front(), std::vector<int32_t>(8, greedy));

@@ -70,5 +70,18 @@ TEST_F(ScoreBoardDeadlines, AScoreInTimeIsNoLongerWaitedFor) {
   EXPECT_EQ(dropped(), Ordinals{1});
 }
 
+// What a sample had drawn when its run ended is counted, though it never finished.
+TEST_F(ScoreBoardDeadlines, TokensOfAbortedSamplesAreDiscarded) {
+  board_.open(0, -1);
+  const auto running = std::make_shared<Sample>();
+  running->ordinal = 0;
+  running->ids = {1, 2, 3, 4, 5};
+  running->prompt_tokens = 2;
+  board_.abandon(DropReason::kShutdown, {running});
+  EXPECT_EQ(board_.ledger().counts().tokens_generated, 3);
+  EXPECT_EQ(board_.ledger().counts().tokens_discarded, 3);
+  EXPECT_EQ(dropped(), Ordinals{0});
+}
+
 }  // namespace
 }  // namespace rl

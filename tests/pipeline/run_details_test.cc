@@ -1,0 +1,136 @@
+// Small things of a run: counts of one evaluation, epochs at their edges, rows of replaced groups, what
+// a resume goes on from, and what a recorded step says of itself.
+#include <map>
+#include <set>
+
+#include "pipeline/buffer_part.h"
+#include "pipeline/prompt_row.h"
+#include "run_rig.h"
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+using testing::Rig;
+using testing::RunLog;
+using testing::tiny_options;
+using testing::write_lines;
+
+OptionSet options_with(const TempDir& dir, const std::vector<const char*>& assignments) {
+  OptionSet o = tiny_options(dir);
+  for (const char* text : assignments) o.set_assignment(text);
+  return o;
+}
+
+OptionSet with_eval(const TempDir& dir, std::vector<const char*> assignments) {
+  write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
+  OptionSet o = tiny_options(dir);
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  o.set_text("eval.every_steps", "1");
+  for (const char* text : assignments) o.set_assignment(text);
+  return o;
+}
+
+TEST(RunDetails, EveryEvaluationCountsItsOwnFailures) {
+  const TempDir dir;
+  Rig rig(with_eval(dir, {"pipeline.total_steps=2"}));
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    if (s->purpose == Purpose::kEval && s->data_row == 1) {
+      p.fail(s->id, "broken");
+    } else {
+      p.score(s->id, testing::low_id_reward(*s));
+    }
+  };
+  const RunLog log = rig.start_and_play();
+  ASSERT_EQ(log.evals.size(), 2u);
+  for (const auto& e : log.evals) EXPECT_EQ(e->num_failed, 1);
+}
+
+TEST(RunDetails, AStepThatEndsAnEpochIsOfThatEpoch) {
+  const TempDir dir;  // ten rows
+  Rig rig(options_with(dir, {"pipeline.prompts_per_step=5"}));
+  EXPECT_EQ(rig.start_and_play().series("training/epoch"), (std::vector<double>{0, 0, 1}));
+}
+
+TEST(RunDetails, ReplacedGroupsAreOfFurtherRows) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"pipeline.filter=spread", "pipeline.total_steps=1"}));
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    p.score(s->id, s->ordinal < 4 ? 1.0 : 0.25 * s->slot);
+  };
+  std::map<uint64_t, int64_t> row;
+  std::set<int64_t> rows;
+  for (const SamplePtr& s : rig.start_and_play().samples) row[s->ordinal] = s->data_row;
+  for (const auto& [ordinal, data_row] : row) rows.insert(data_row);
+  EXPECT_EQ(row.size(), 8u);
+  EXPECT_EQ(rows.size(), 8u) << "eight draws of an epoch of ten rows";
+}
+
+TEST(RunDetails, AGreedyAnswerIsShapedLikeItsGroup) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"algo.advantage=remax", "algo.reward.clip_high=0.25",
+                             "pipeline.total_steps=1"}));
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, s->slot == 4 ? 1 : 0.5); };
+  EXPECT_EQ(rig.start_and_play().series("critic/advantages/mean"), std::vector<double>{0});
+}
+
+// Nothing of the step was learnt, so none of its groups counts as trained on.
+TEST(RunDetails, AStepWithoutAnUpdateTrainsNoGroup) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"pipeline.overlong_filter=true", "pipeline.total_steps=1"}));
+  const RunLog log = rig.start_and_play();
+  EXPECT_EQ(log.steps[0].get("training/optimizer_steps"), 0.0);
+  EXPECT_EQ(rig.pipeline().status().ledger.prompts_trained, 0);
+  ASSERT_EQ(log.dropped.size(), 4u);
+  for (const auto& d : log.dropped) EXPECT_EQ(d->reason, DropReason::kNonFinite);
+}
+
+TEST(RunDetails, EvaluationsOfAResumedRunDrawOnWhereTheyStopped) {
+  std::vector<std::vector<int32_t>> answers[2];
+  for (const bool cut : {false, true}) {
+    const TempDir dir;
+    OptionSet o = with_eval(dir, {"eval.temperature=1", "checkpoint.every_steps=1",
+                                  "pipeline.total_steps=2"});
+    o.set_string("checkpoint.dir", dir.file("checkpoints"));
+    if (cut) {
+      OptionSet first = o;
+      first.set_text("pipeline.total_steps", "1");
+      { Rig(first).start_and_play(); }
+      o.set_text("checkpoint.resume", "auto");
+    }
+    Rig rig(o);
+    for (const SamplePtr& s : rig.start_and_play().samples) {
+      if (s->purpose == Purpose::kEval && s->ordinal >= 3) answers[cut].push_back(s->ids);
+    }
+    EXPECT_EQ(answers[cut].size(), 3u);
+  }
+  std::ranges::sort(answers[0]);
+  std::ranges::sort(answers[1]);
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+TEST(RunDetails, AnAnswerThatIsOneTokenTooLongIsRefused) {
+  const TempDir dir;
+  const OptionSet o = tiny_options(dir);
+  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel);
+  const auto make = [&](const char* row) {
+    return make_prompt(parse_prompt_row(row, "f:1"), *model, {1, 8, Objective::kSft}, "f:1");
+  };
+  EXPECT_EQ(make(R"({"ids": [1, 2, 3, 4], "response": [5, 6, 7, 8]})").answers.front().size(), 4u);
+  const Error e = expect_error(
+      Code::kOutOfRange, [&] { make(R"({"ids": [1, 2, 3, 4], "response": [5, 6, 7, 8, 9]})"); });
+  EXPECT_TRUE(contains(e.message, "5 tokens of /response"));
+}
+
+TEST(RunDetails, ARecordedStepNamesTheSizeOfItsGroups) {
+  const TempDir dir;
+  OptionSet o = options_with(dir, {"pipeline.total_steps=1"});
+  o.set_string("buffer.record_dir", dir.file("record"));
+  { Rig(o).start_and_play(); }
+  const BufferInfo info = BufferPart::file_info(dir.file("record/step_000001.rlbuf"));
+  EXPECT_EQ(info.group_size, 4);
+  EXPECT_EQ(info.step, 1u);
+}
+
+}  // namespace
+}  // namespace rl
