@@ -128,7 +128,9 @@ class Pass {
   void fill_places() {
     const int64_t block = model_.block_size();
     int64_t next = 0;
+    RL_CHECK(!batch_.decode || saved_ == nullptr);
     for (const SequenceRows& s : batch_.sequences) {
+      RL_CHECK(!batch_.decode || (s.rows == 1 && s.trunk < 0));
       RL_CHECK(s.first_row == next && s.rows > 0 && s.first_position + s.rows <= model_.max_positions());
       has_tails_ = has_tails_ || (s.trunk >= 0 && s.first_position % block != 0);
       for (int32_t r = 0; r < s.rows; ++r) {
@@ -187,17 +189,12 @@ class Pass {
     });
   }
 
-  // Decoding: every row is the newest of its sequence and reads no key that another row of the batch writes.
-  bool only_newest_rows() const {
-    return saved_ == nullptr && batch_.rows() == static_cast<int64_t>(batch_.sequences.size());
-  }
-
   // Key heads of a task: all that may go together where the calls are enough for every thread; one where more tasks share
   // the work better. No bit depends on it.
   int64_t heads_of_task(int64_t calls, int64_t shared_calls) const {
     constexpr int64_t kCallsOfThread = 4;
     const bool enough = shared_calls == 0 && calls >= kCallsOfThread * executor_.num_threads();
-    return enough && only_newest_rows() ? std::min(config_.kv_heads, most_kv_heads_together(1)) : 1;
+    return enough && batch_.decode ? std::min(config_.kv_heads, most_kv_heads_together(1)) : 1;
   }
 
   // A task is some key heads of one call; calls on shared blocks are the longest and go first. `before` is done ahead of
@@ -268,7 +265,7 @@ class Pass {
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
     norm(at.x_in, vectors.input_norm, b_.normed);
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
-    if (only_newest_rows()) {
+    if (batch_.decode) {
       model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), &packed.o);
       const HeadNorm norms = head_norm(config_, vectors);
       attend(args, [&](int64_t row0, int64_t rows, int64_t head) {

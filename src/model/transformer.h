@@ -31,6 +31,9 @@ struct ForwardBatch {
   std::span<const int32_t> ids;  // (N) token ids, each in [0, vocab): checked by the caller
   std::span<const SequenceRows> sequences;  // in row order, covering all N rows
   const ComputeCopy* weights = nullptr;  // of the model; null: those packed last
+  // Decoding: every sequence has one row, its newest, and reads no key that another row of the batch writes. Changes no
+  // bit, only how the work is shared out.
+  bool decode = false;
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 

@@ -21,7 +21,10 @@ class BatchBuilder {
 
   // Valid until the next call; block tables are those of the sequences.
   void build(const StepSchedule& schedule);
-  ForwardBatch batch() const { return {ids_, sequences_}; }
+  // No sequence of a schedule computes for another, and shared blocks were written in earlier steps.
+  ForwardBatch batch() const {
+    return {.ids = ids_, .sequences = sequences_, .decode = ids_.size() == sequences_.size()};
+  }
   std::span<const int32_t> logits_rows() const { return logits_rows_; }
   // In order of logits_index.
   std::span<const DrawTarget> draws() const { return draws_; }

@@ -54,8 +54,9 @@ inline std::vector<float> chunked_logprobs(const TinyModel& tiny, const std::vec
   for (int32_t start = 0; start < length; start += chunk) {
     const int32_t rows = std::min(chunk, length - start);
     const SequenceRows slice{0, rows, start, whole.slices()[0].blocks};
-    forward(model, {{ids.data() + start, static_cast<size_t>(rows)}, {&slice, 1}}, whole.pool, *whole.buffers,
-            nullptr);
+    const ForwardBatch batch{.ids = {ids.data() + start, static_cast<size_t>(rows)}, .sequences = {&slice, 1},
+                             .decode = rows == 1};
+    forward(model, batch, whole.pool, *whole.buffers, nullptr);
     for (int32_t r = 0; r < rows && start + r + 1 < length; ++r) {
       gather_rows(model, whole.buffers->hidden, std::vector<int32_t>{r}, head);
       head_forward(model, std::vector<float>{1.0f / temperature}, head);

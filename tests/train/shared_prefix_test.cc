@@ -79,5 +79,27 @@ TEST(SharedPrefixRows, APromptIsComputedOncePerMicroBatch) {
   EXPECT_EQ(metrics.computed_rows, 64 + 8 * 10);
 }
 
+// A prompt of one token and answers with one row of their own: every sequence of the micro-batch has one row.
+TEST(SharedPrefixRows, PromptsOfOneTokenAreScoredAsTheyAreTrained) {
+  TrainerOptions options;
+  options.max_tokens = 64;
+  options.kl_in_loss = true;
+  options.kl_coef = 0.5;
+  options.entropy_coef = 0.01;
+  TrainRig rig({.threads = 2, .with_reference = true}, options);
+  std::vector<Sample> samples;
+  for (uint32_t i = 0; i < 24; ++i) {
+    std::vector<int32_t> ids = {1, static_cast<int32_t>(3 + 7 * i), static_cast<int32_t>(200 - 5 * i)};
+    samples.push_back(make_sample(std::move(ids), 1, i / 8, i % 8));
+  }
+  store_logprobs(rig, samples);
+  const TrainMetrics m = rig.trainer->step(with_advantages(samples));
+  EXPECT_EQ(m.kl, 0.0);  // the reference is the same model
+  EXPECT_EQ(m.ratio_max, 1.0);
+  EXPECT_EQ(m.logprob_max_abs_diff, 0.0);
+  EXPECT_EQ(m.logprob_compared_tokens, 48);
+  EXPECT_LT(m.computed_rows, m.tokens);
+}
+
 }  // namespace
 }  // namespace rl::testing
