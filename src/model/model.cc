@@ -39,10 +39,9 @@ void check_options(const ModelConfig& c, const ModelOptions& o) {
     throw Error(Code::kOutOfRange, str("model.compute_copies is ", o.compute_copies, ", outside 1..2"))
         .with_key("model.compute_copies").with_expected("1 or 2");
   }
-  if (c.head_dim % 16 != 0 || c.head_dim > 1024) {
-    throw Error(Code::kUnsupported,
-                str("head size ", c.head_dim, " is not a multiple of 16 up to 1024, which attention needs"))
-        .with_key("head_dim");
+  if (c.head_dim > kMaxHeadDim) {
+    throw Error(Code::kUnsupported, str("head size ", c.head_dim, " is above ", kMaxHeadDim, ", the largest there is"))
+        .with_key("head_dim").with_expected(str("an even number up to ", kMaxHeadDim));
   }
   if (o.max_positions < 0 || o.max_positions > c.max_position) {
     throw Error(Code::kOutOfRange, str("max_positions ", o.max_positions, " exceeds the model's ", c.max_position))

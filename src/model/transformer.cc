@@ -29,8 +29,9 @@ struct Carver {
 
 struct Widths {
   explicit Widths(const ModelConfig& c)
-      : q(c.heads * c.head_dim), qkv(q + 2 * c.kv_heads * c.head_dim), hidden(c.hidden), ffn(c.ffn) {}
-  int64_t q, qkv, hidden, ffn;
+      : q(c.heads * c.head_dim), padded_q(c.heads * padded_head_dim(c.head_dim)),
+        qkv(q + 2 * c.kv_heads * c.head_dim), hidden(c.hidden), ffn(c.ffn) {}
+  int64_t q, padded_q, qkv, hidden, ffn;
 };
 
 uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& kv, int num_threads,
@@ -41,7 +42,7 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.x = carver.take<float>("residual", rows * w.hidden * 4);
   b.normed = carver.take("normed", rows * w.hidden * item);
   b.qkv = carver.take<float>("qkv", rows * w.qkv * 4);
-  b.q = carver.take("q", rows * w.q * item);
+  b.q = carver.take("q", rows * w.padded_q * item);
   b.mixed = carver.take("attention output", rows * w.q * item);
   b.h = carver.take("gated units", rows * w.ffn * item);
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
@@ -61,7 +62,7 @@ uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, i
   for (auto& layer : s.layers) {
     layer.x_in = carver.take<float>("x in", rows * w.hidden * 4);
     layer.x_mid = carver.take<float>("x mid", rows * w.hidden * 4);
-    layer.q = carver.take("q", rows * w.q * item);
+    layer.q = carver.take("q", rows * w.padded_q * item);
     layer.mixed = carver.take("attention output", rows * w.q * item);
     layer.lse = carver.take<float>("lse", rows * c.heads * 4);
     layer.gate_up = carver.take("gate up", rows * 2 * w.ffn * item);
@@ -238,7 +239,7 @@ class Pass {
   RopeKvArgs rope_args(int64_t l, const LayerPlaces& at, const HeadNorm& norms, int64_t row0, int64_t rows,
                        const float* qkv) const {
     return {kv_.shape.attention, qkv, weights_.layer(l).qkv_bias, config_.qk_norm ? &norms : nullptr,
-            b_.places + row0, &model_.rope(l), at.q + row0 * w_.q * item_, kv_.layer(l), rows};
+            b_.places + row0, &model_.rope(l), at.q + row0 * w_.padded_q * item_, kv_.layer(l), rows};
   }
 
   // The q/k/v product with its rows turned and written as its tiles are made. The backward of normed heads needs the

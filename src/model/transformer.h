@@ -48,7 +48,7 @@ class ForwardBuffers {
   float* x;          // (N, C) residual stream
   std::byte* normed; // (N, C) compute dtype
   float* qkv;        // (N, (H + 2 KH) D)
-  std::byte* q;      // (N, H, D) compute dtype
+  std::byte* q;      // (N, H, W) compute dtype
   std::byte* mixed;  // (N, H, D) attention output, compute dtype
   std::byte* h;      // (N, F) compute dtype
   float* added;      // (N, C) what a half of a layer adds, before its norm; null without sandwich norms
@@ -67,7 +67,7 @@ class SavedActivations {
   struct Layer {
     float* x_in;         // (N, C) residual at entry
     float* x_mid;        // (N, C) residual after attention
-    std::byte* q;        // (N, H, D) after rope
+    std::byte* q;        // (N, H, W) after rope
     std::byte* mixed;    // (N, H, D)
     float* lse;          // (N, H)
     std::byte* gate_up;  // (N, 2F)

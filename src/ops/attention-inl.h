@@ -143,11 +143,11 @@ template <typename T>
 void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_t count, int64_t kv_head,
                   float scale, float* pairs) {
   const hn::ScalableTag<float> d;
-  const int64_t group = s.group();
+  const int64_t W = s.padded_dim(), group = s.group();
   for (int64_t r = 0; r < count; ++r) {
-    const T* from = q + ((first_row + r) * s.heads + kv_head * group) * s.head_dim;
-    float* to = pairs + r * group * s.head_dim;
-    for (int64_t i = 0; i < group * s.head_dim; i += static_cast<int64_t>(hn::Lanes(d)))
+    const T* from = q + ((first_row + r) * s.heads + kv_head * group) * W;
+    float* to = pairs + r * group * W;
+    for (int64_t i = 0; i < group * W; i += static_cast<int64_t>(hn::Lanes(d)))
       hn::StoreU(hn::Mul(load(d, from + i), hn::Set(d, scale)), d, to + i);
   }
 }

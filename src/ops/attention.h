@@ -1,8 +1,10 @@
 // Causal attention over paged keys and values: one kernel for decode, prefill and training, and its backward.
 //
 // Layout of a KV block (one layer, one kv head): K transposed, then V:
-//   k_t (D, P): k_t[d * P + j] is component d of the key at token j of the block; v (P, D). Both of dtype kv_dtype.
+//   k_t (W, P): k_t[d * P + j] is component d of the key at token j of the block; v (P, W). Both of dtype kv_dtype.
 //   The block `b` of kv head `g` starts at pool + (b * KH + g) * kv_head_bytes(...).
+//   W is D rounded up to a multiple of 16. Components D..W-1 of what was written are zero, those of q too: they add
+//   zeros to scores, and to columns of the output that nobody stores.
 //
 // Contract
 // - Row i at position p attends keys first_key(p)..p of its own sequence: from 0, or the last `window` ones. Which keys
@@ -19,7 +21,7 @@
 //   rows of a call walk the blocks of all of them, and a row takes no part in the others' blocks. So the cut of a
 //   prefill into calls cannot change bits. A block that holds no key of any row is not read.
 // - out is rounded once to the compute dtype; lse = max + log(sum) in fp32.
-// - D and P are multiples of 16; q heads H are a multiple of kv heads KH.
+// - D is even, at most kMaxHeadDim, P a multiple of 16; q heads H are a multiple of kv heads KH.
 // Backward recomputes probabilities from q, k and lse. Gradients of k and v sum over query heads and rows in order; those
 // of a prefix that several sequences have in common sum over the sequences in the order given.
 #pragma once
@@ -31,13 +33,18 @@
 
 namespace rl {
 
+constexpr int64_t kMaxHeadDim = 1024;
+// The width W of a head of D components in q and in KV blocks.
+constexpr int64_t padded_head_dim(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
+
 struct AttentionShape {
   int64_t heads, kv_heads, head_dim, block_size;
   Dtype dtype;             // of q and out: the compute dtype
   Dtype kv_dtype = dtype;  // of k and v
   int64_t group() const { return heads / kv_heads; }
+  int64_t padded_dim() const { return padded_head_dim(head_dim); }
   // Bytes of one kv head's K and V in one block.
-  uint64_t kv_head_bytes() const { return 2 * head_dim * block_size * dtype_bytes(kv_dtype); }
+  uint64_t kv_head_bytes() const { return 2 * padded_dim() * block_size * dtype_bytes(kv_dtype); }
   uint64_t block_bytes() const { return kv_head_bytes() * kv_heads; }  // one layer of one block
 };
 
@@ -62,7 +69,7 @@ struct AttentionRule {
 struct AttentionArgs {
   AttentionShape shape;
   AttentionRule rule;
-  const void* q;         // (N, H, D) compute dtype, after rope
+  const void* q;         // (N, H, W) compute dtype, after rope
   const std::byte* pool; // this layer's blocks
   void* out;             // (N, H, D) compute dtype
   float* lse;            // (N, H) or null
@@ -99,7 +106,7 @@ void attention_shared(const AttentionArgs& args, const SharedAttentionRows& rows
 struct AttentionBackwardArgs {
   AttentionShape shape;
   AttentionRule rule;
-  const void* q;          // (N, H, D)
+  const void* q;          // (N, H, W)
   const std::byte* pool;
   const void* out;        // (N, H, D)
   const float* lse;       // (N, H)

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, D), keep has one factor a pair;
+// A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, W), keep has one factor a pair;
 // all begin with the range's first pair.
 struct BlockProduct {
   const std::byte* block;  // keys, then values
@@ -32,25 +32,25 @@ template <typename T, typename K>
 class WideProducts {
  public:
   WideProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
-      : shape_(a.shape), q_(scratch), k_t_(q_ + rows * a.shape.group() * a.shape.head_dim),
-        v_(k_t_ + a.shape.head_dim * a.shape.block_size) {
+      : shape_(a.shape), q_(scratch), k_t_(q_ + rows * a.shape.group() * a.shape.padded_dim()),
+        v_(k_t_ + a.shape.padded_dim() * a.shape.block_size) {
     gather_pairs(a.shape, static_cast<const T*>(a.q), first_row, rows, kv_head, a.rule.scale, q_);
   }
 
   void scores(const BlockProduct& p, float* scores) const {
     const K* keys = reinterpret_cast<const K*>(p.block);
     if (direct(p)) return add_scores(p, keys, scores);
-    widen(keys, k_t_, shape_.head_dim * shape_.block_size);
+    widen(keys, k_t_, shape_.padded_dim() * shape_.block_size);
     add_scores(p, k_t_, scores);
   }
 
   void values(const BlockProduct& p, const float* weights, const float* keep, float* out) const {
-    const int64_t D = shape_.head_dim;
+    const int64_t W = shape_.padded_dim();
     for (int64_t i = 0; i < p.count(); ++i)
-      if (keep[i] != 1.0f) scale_row(out + i * D, D, keep[i]);
-    const K* v = reinterpret_cast<const K*>(p.block) + D * shape_.block_size;
+      if (keep[i] != 1.0f) scale_row(out + i * W, W, keep[i]);
+    const K* v = reinterpret_cast<const K*>(p.block) + W * shape_.block_size;
     if (direct(p)) return add_values(p, v, weights, out);
-    widen(v, v_, p.written * D);
+    widen(v, v_, p.written * W);
     add_values(p, v_, weights, out);
   }
 
@@ -66,13 +66,13 @@ class WideProducts {
   }
   template <typename B>
   void add_scores(const BlockProduct& p, const B* k_t, float* scores) const {
-    const int64_t D = shape_.head_dim, P = shape_.block_size;
-    multiply_accumulate<B>({q_ + p.pairs.first * D, D, 1, k_t, P, scores, P, p.count(), D, P, p.ahead_keys, true});
+    const int64_t W = shape_.padded_dim(), P = shape_.block_size;
+    multiply_accumulate<B>({q_ + p.pairs.first * W, W, 1, k_t, P, scores, P, p.count(), W, P, p.ahead_keys, true});
   }
   template <typename B>
   void add_values(const BlockProduct& p, const B* v, const float* weights, float* out) const {
-    const int64_t D = shape_.head_dim, P = shape_.block_size;
-    multiply_accumulate<B>({weights, P, 1, v, D, out, D, p.count(), p.written, D, p.ahead_values});
+    const int64_t W = shape_.padded_dim(), P = shape_.block_size;
+    multiply_accumulate<B>({weights, P, 1, v, W, out, W, p.count(), p.written, W, p.ahead_values});
   }
 
   const AttentionShape& shape_;
@@ -85,22 +85,22 @@ class PairProducts {
  public:
   PairProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
       : shape_(a.shape), scale_(a.rule.scale), q_(reinterpret_cast<bf16*>(scratch)),
-        weights_(q_ + rows * a.shape.group() * a.shape.head_dim) {
-    const int64_t D = shape_.head_dim, run = shape_.group() * D;
-    const bf16* q = static_cast<const bf16*>(a.q) + first_row * shape_.heads * D + kv_head * run;
-    for (int64_t r = 0; r < rows; ++r) std::copy_n(q + r * shape_.heads * D, run, q_ + r * run);
+        weights_(q_ + rows * a.shape.group() * a.shape.padded_dim()) {
+    const int64_t W = shape_.padded_dim(), run = shape_.group() * W;
+    const bf16* q = static_cast<const bf16*>(a.q) + first_row * shape_.heads * W + kv_head * run;
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(q + r * shape_.heads * W, run, q_ + r * run);
   }
 
   void scores(const BlockProduct& p, float* scores) const {
-    const int64_t D = shape_.head_dim;
-    pair_product({q_ + p.pairs.first * D, D, reinterpret_cast<const bf16*>(p.block), scores, p.count(), D,
+    const int64_t W = shape_.padded_dim();
+    pair_product({q_ + p.pairs.first * W, W, reinterpret_cast<const bf16*>(p.block), scores, p.count(), W,
                   shape_.block_size, scale_, nullptr, p.ahead_keys.at, static_cast<int64_t>(p.ahead_keys.lines)});
   }
 
   void values(const BlockProduct& p, const float* weights, const float* keep, float* out) const {
-    const int64_t D = shape_.head_dim, P = shape_.block_size;
+    const int64_t W = shape_.padded_dim(), P = shape_.block_size;
     round_for_pairs(weights, p.count() * P, weights_);
-    pair_product({weights_, P, reinterpret_cast<const bf16*>(p.block) + D * P, out, p.count(), p.written, D, 1.0f,
+    pair_product({weights_, P, reinterpret_cast<const bf16*>(p.block) + W * P, out, p.count(), p.written, W, 1.0f,
                   keep, p.ahead_values.at, static_cast<int64_t>(p.ahead_values.lines)});
   }
 

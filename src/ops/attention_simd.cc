@@ -67,10 +67,10 @@ class Attending {
  public:
   Attending(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
       : args_(args), shape_(args.shape), first_row_(first_row), kv_head_(kv_head),
-        pairs_(rows * args.shape.group()), out_(scratch), scores_(out_ + pairs_ * shape_.head_dim),
+        pairs_(rows * args.shape.group()), out_(scratch), scores_(out_ + pairs_ * shape_.padded_dim()),
         max_(scores_ + pairs_ * shape_.block_size), new_max_(max_ + pairs_), sum_(new_max_ + pairs_),
         keep_(sum_ + pairs_), products_(args, first_row, rows, kv_head, keep_ + pairs_) {
-    std::fill_n(out_, pairs_ * shape_.head_dim, 0.0f);
+    std::fill_n(out_, pairs_ * shape_.padded_dim(), 0.0f);
     std::fill_n(max_, pairs_, -std::numeric_limits<float>::infinity());
     std::fill_n(sum_, pairs_, 0.0f);
   }
@@ -97,17 +97,17 @@ class Attending {
     }
     for (int64_t i = first; i < pairs.end; ++i)
       keep_[i] = softmax_block(scores_ + i * P, P, new_max_[i], max_[i], sum_[i]);
-    products_.values(product, scores_ + first * P, keep_ + first, out_ + first * shape_.head_dim);
+    products_.values(product, scores_ + first * P, keep_ + first, out_ + first * shape_.padded_dim());
   }
 
   void finish() const {
-    const hn::ScalableTag<float> d;
-    const int64_t D = shape_.head_dim, group = shape_.group();
+    const int64_t D = shape_.head_dim, W = shape_.padded_dim(), group = shape_.group();
     for (int64_t i = 0; i < pairs_; ++i) {
       const int64_t row = first_row_ + i / group, head = kv_head_ * group + i % group;
       T* to = static_cast<T*>(args_.out) + (row * shape_.heads + head) * D;
-      for (int64_t c = 0; c < D; c += static_cast<int64_t>(hn::Lanes(d)))
-        store(hn::Div(hn::LoadU(d, out_ + i * D + c), hn::Set(d, sum_[i])), d, to + c);
+      for_each_lane(D, [&](auto d, int64_t c) {
+        store(hn::Div(hn::LoadU(d, out_ + i * W + c), hn::Set(d, sum_[i])), d, to + c);
+      });
       if (args_.lse) args_.lse[row * shape_.heads + head] = max_[i] + std::log(sum_[i]);
     }
   }
@@ -197,10 +197,10 @@ HWY_EXPORT(attention_target);
 HWY_EXPORT(attention_shared_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s, int64_t rows) {
-  const int64_t pairs = rows * s.group();
-  const int64_t wide = pairs * s.head_dim + 2 * s.head_dim * s.block_size;  // WideProducts
-  const int64_t rounded = pairs * (s.head_dim + s.block_size) / 2;          // PairProducts
-  return (pairs * (s.head_dim + s.block_size + 4) + std::max(wide, rounded) + 15) / 16 * 16;
+  const int64_t W = s.padded_dim(), pairs = rows * s.group();
+  const int64_t wide = pairs * W + 2 * W * s.block_size;      // WideProducts
+  const int64_t rounded = pairs * (W + s.block_size) / 2;     // PairProducts
+  return (pairs * (W + s.block_size + 4) + std::max(wide, rounded) + 15) / 16 * 16;
 }
 int64_t attention_scratch_floats(const AttentionShape& s) {
   int64_t most = 0;

@@ -32,7 +32,7 @@ struct RopeKvArgs {
   const HeadNorm* norm;    // or null
   const RowPlace* places;  // (rows)
   const RopeTable* table;
-  void* q;                 // (rows, H, D) compute dtype
+  void* q;                 // (rows, H, W) compute dtype, padded with zeros as keys and values are
   std::byte* pool;         // this layer's blocks
   int64_t rows;
   // The range, counted over queries, keys and values of a row side by side. A head does not depend on the others.

@@ -53,7 +53,7 @@ struct HeadWeight {
 void norm_head_backward(const RopeBackwardArgs& a, int64_t row, int64_t head) {
   const int64_t D = a.shape.head_dim, at = (row * (a.shape.heads + 2 * a.shape.kv_heads) + head) * D;
   const HeadWeight weight(*a.norm, a.shape, head);
-  HWY_ALIGN float dx[1024];
+  HWY_ALIGN float dx[kMaxHeadDim];
   std::fill_n(dx, D, 0.0f);
   const RmsNormBackwardArgs args{a.qkv + at, weight.w, a.dqkv + at,  dx, a.d_norm + weight.index * D,
                                  1,          D,        a.norm->eps, a.norm->weight};
@@ -88,14 +88,15 @@ void prepare_head(const RopeKvArgs& a, int64_t r, int64_t h, float* head) {
 template <typename T, typename K>
 void rope_kv_head(const RopeKvArgs& a, int64_t r, int64_t h) {
   const AttentionShape& s = a.shape;
-  const int64_t D = s.head_dim, P = s.block_size, j = a.places[r].position % P;
-  HWY_ALIGN float head[1024];
+  const int64_t W = s.padded_dim(), P = s.block_size, j = a.places[r].position % P;
+  HWY_ALIGN float head[kMaxHeadDim];
   prepare_head(a, r, h, head);
-  if (h < s.heads) return round_to_row(head, D, static_cast<T*>(a.q) + (r * s.heads + h) * D);
+  std::fill_n(head + s.head_dim, W - s.head_dim, 0.0f);
+  if (h < s.heads) return round_to_row(head, W, static_cast<T*>(a.q) + (r * s.heads + h) * W);
   const int64_t g = (h - s.heads) % s.kv_heads;
   K* block = reinterpret_cast<K*>(a.pool + (a.places[r].block * s.kv_heads + g) * s.kv_head_bytes());
-  if (h >= s.heads + s.kv_heads) return round_to_row(head, D, block + D * P + j * D);
-  for (int64_t i = 0; i < D; ++i) write_element(head[i], block + i * P + j);
+  if (h >= s.heads + s.kv_heads) return round_to_row(head, W, block + W * P + j * W);
+  for (int64_t i = 0; i < W; ++i) write_element(head[i], block + i * P + j);
 }
 
 template <typename T, typename K>
@@ -157,12 +158,13 @@ void rope_backward(const RopeBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(rope_bac
 
 void copy_kv(const CopyKvArgs& a) {
   const AttentionShape& s = a.shape;
+  const int64_t W = s.padded_dim();
   const uint64_t item = dtype_bytes(s.kv_dtype), line = s.block_size * item;
   for (int64_t g = 0; g < s.kv_heads; ++g) {
     const std::byte* from = a.pool + (a.from * s.kv_heads + g) * s.kv_head_bytes();
     std::byte* to = a.pool + (a.to * s.kv_heads + g) * s.kv_head_bytes();
-    for (int64_t i = 0; i < s.head_dim; ++i) std::memcpy(to + i * line, from + i * line, a.tokens * item);
-    std::memcpy(to + s.head_dim * line, from + s.head_dim * line, a.tokens * s.head_dim * item);
+    for (int64_t i = 0; i < W; ++i) std::memcpy(to + i * line, from + i * line, a.tokens * item);
+    std::memcpy(to + W * line, from + W * line, a.tokens * W * item);
   }
 }
 }  // namespace rl

@@ -7,11 +7,12 @@
 namespace rl::testing {
 namespace {
 
-// A source whose configuration claims a long context.
-class LongContext final : public WeightSource {
+// A source whose configuration claims another size than its tensors have.
+class Claiming final : public WeightSource {
  public:
-  explicit LongContext(int64_t max_position) : inner_(open_weight_source(real_fs(), TinyModel::fixture("llama"))), config_(inner_->config()) {
-    config_.max_position = max_position;
+  Claiming(int64_t ModelConfig::*size, int64_t claimed)
+      : inner_(open_weight_source(real_fs(), TinyModel::fixture("llama"))), config_(inner_->config()) {
+    config_.*size = claimed;
   }
   const ModelConfig& config() const override { return config_; }
   const std::vector<TensorInfo>& tensors() const override { return inner_->tensors(); }
@@ -32,7 +33,7 @@ class LongContext final : public WeightSource {
 TEST(ModelOptions, AnAbsurdContextIsRefusedUnlessBounded) {
   const auto executor = make_thread_executor(1);
   Matmul matmul(*executor, Dtype::kF32);
-  const LongContext source(int64_t{1} << 30);
+  const Claiming source(&ModelConfig::max_position, int64_t{1} << 30);
   ModelOptions options;
   try {
     Model model(source, matmul, options);
@@ -43,6 +44,19 @@ TEST(ModelOptions, AnAbsurdContextIsRefusedUnlessBounded) {
   }
   options.max_positions = 64;
   EXPECT_EQ(Model(source, matmul, options).max_positions(), 64);
+}
+
+TEST(ModelOptions, AHeadSizeAboveTheLargestIsRefusedByName) {
+  const auto executor = make_thread_executor(1);
+  Matmul matmul(*executor, Dtype::kF32);
+  try {
+    Model model(Claiming(&ModelConfig::head_dim, kMaxHeadDim + 2), matmul, {});
+    FAIL() << "attention has no room for such a head";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::kUnsupported);
+    EXPECT_EQ(e.key, "head_dim");
+    EXPECT_NE(std::string(e.what()).find("1026"), std::string::npos) << e.what();
+  }
 }
 
 TEST(ModelOptions, BlockSizesThatAreNoPowerOfTwoAreRefused) {

@@ -37,8 +37,8 @@ class Attention : public ::testing::TestWithParam<Case> {
         shape_.kv_dtype);
     for (int64_t p = 0; p < length_; ++p)
       places_.push_back({static_cast<int32_t>(p), blocks_[p / shape_.block_size]});
-    q_.resize(length_ * shape_.heads * shape_.head_dim * dtype_bytes(shape_.dtype));
-    out_.resize(q_.size());
+    q_.resize(length_ * shape_.heads * shape_.padded_dim() * dtype_bytes(shape_.dtype), std::byte{0xff});
+    out_.resize(length_ * shape_.heads * shape_.head_dim * dtype_bytes(shape_.dtype));
     lse_.resize(length_ * shape_.heads);
     rope_and_write_kv({shape_, qkv_.data(), nullptr, nullptr, places_.data(), &table_, q_.data(), pool_.data(), length_});
   }
@@ -46,14 +46,14 @@ class Attention : public ::testing::TestWithParam<Case> {
   // Component i of key or value at position p, as the pool holds it.
   double key(int64_t g, int64_t p, int64_t i) const { return pool_at(g, p, i * shape_.block_size + p % shape_.block_size); }
   double value(int64_t g, int64_t p, int64_t i) const {
-    return pool_at(g, p, shape_.head_dim * shape_.block_size + p % shape_.block_size * shape_.head_dim + i);
+    return pool_at(g, p, shape_.padded_dim() * (shape_.block_size + p % shape_.block_size) + i);
   }
   double pool_at(int64_t g, int64_t p, int64_t offset) const {
     const int64_t block = blocks_[p / shape_.block_size];
     return element(pool_.data() + (block * shape_.kv_heads + g) * shape_.kv_head_bytes(), shape_.kv_dtype, offset);
   }
   double query(int64_t p, int64_t h, int64_t i) const {
-    return element(q_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.head_dim + i);
+    return element(q_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.padded_dim() + i);
   }
   std::vector<double> weights(int64_t p, int64_t h, double* lse = nullptr) const {
     const int64_t g = h / shape_.group();
@@ -122,6 +122,18 @@ TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
       ASSERT_NEAR(key(0, p, i), a * std::cos(angle) - b * std::sin(angle), tolerance);
       ASSERT_NEAR(key(0, p, half + i), b * std::cos(angle) + a * std::sin(angle), tolerance);
       ASSERT_EQ(value(1, p, i), round_to(shape_.kv_dtype, x[7 * D + i]));
+    }
+  }
+}
+
+TEST_P(Attention, HeadsArePaddedWithZeros) {
+  for (int64_t p = 0; p < length_; ++p) {
+    for (int64_t i = shape_.head_dim; i < shape_.padded_dim(); ++i) {
+      for (int64_t h = 0; h < shape_.heads; ++h) ASSERT_EQ(query(p, h, i), 0.0);
+      for (int64_t g = 0; g < shape_.kv_heads; ++g) {
+        ASSERT_EQ(key(g, p, i), 0.0);
+        ASSERT_EQ(value(g, p, i), 0.0);
+      }
     }
   }
 }
@@ -380,7 +392,8 @@ class HeadNorms : public ::testing::TestWithParam<std::tuple<int64_t, NormWeight
 };
 
 TEST_P(HeadNorms, QueriesAndKeysAreNormedBeforeTheyTurnAndValuesAreNot) {
-  std::vector<float> q(kRows * kHeads * D), pool(2 * D * 16);
+  const int64_t W = shape_.padded_dim();
+  std::vector<float> q(kRows * kHeads * W), pool(2 * W * 16);
   rope_and_write_kv({shape_, qkv_.data(), nullptr, &norm_, places_.data(), &table_, q.data(),
                      reinterpret_cast<std::byte*>(pool.data()), kRows});
   for (int64_t r = 0; r < kRows; ++r) {
@@ -388,11 +401,11 @@ TEST_P(HeadNorms, QueriesAndKeysAreNormedBeforeTheyTurnAndValuesAreNot) {
     for (int64_t h = 0; h <= kHeads; ++h) {
       const auto want = norm_and_rotate(input(r, h), weights(h), kEps, static_cast<double>(p));
       for (int64_t i = 0; i < D; ++i) {
-        const float have = h < kHeads ? q[(r * kHeads + h) * D + i] : pool[i * 16 + p];
+        const float have = h < kHeads ? q[(r * kHeads + h) * W + i] : pool[i * 16 + p];
         ASSERT_NEAR(have, want[i], 3e-6 * (1 + std::abs(want[i])));
       }
     }
-    for (int64_t i = 0; i < D; ++i) ASSERT_EQ(pool[D * 16 + p * D + i], qkv_[r * width_ + (kHeads + 1) * D + i]);
+    for (int64_t i = 0; i < D; ++i) ASSERT_EQ(pool[W * 16 + p * W + i], qkv_[r * width_ + (kHeads + 1) * D + i]);
   }
 }
 
@@ -427,7 +440,7 @@ TEST_P(HeadNorms, BackwardMatchesDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, HeadNorms,
-                         ::testing::Combine(::testing::Values<int64_t>(16, 64, 256),
+                         ::testing::Combine(::testing::Values<int64_t>(6, 16, 24, 64, 90, 256),
                                             ::testing::Values(NormWeight::kPlain, NormWeight::kMinusOne)));
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
@@ -435,7 +448,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                                                               Dtypes{Dtype::kBf16, Dtype::kBf16},
                                                               Dtypes{Dtype::kF32, Dtype::kBf16},
                                                               Dtypes{Dtype::kBf16, Dtype::kF32}),
-                                            ::testing::Values<int64_t>(16, 64), ::testing::Values<int64_t>(16, 32),
+                                            ::testing::Values<int64_t>(2, 16, 24, 64, 90),
+                                            ::testing::Values<int64_t>(16, 32),
                                             ::testing::Values<int64_t>(1, 16, 17, 50),
                                             ::testing::Values<int64_t>(0, 1, 6, 16, 17, 31, 200)));
 
