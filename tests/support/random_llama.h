@@ -1,13 +1,13 @@
 // A llama of any shape with random weights, as a directory that every loader takes.
 #pragma once
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
 
-#include "core/error.h"
 #include "model/model_config.h"
+#include "support/write_safetensors.h"
 
 namespace rl::testing {
 
@@ -43,21 +43,11 @@ inline std::string write_random_llama(const std::string& path, const LlamaShape&
          "\"tie_word_embeddings\": false, \"eos_token_id\": 2, \"bos_token_id\": 1}";
   std::mt19937 rng(shape.seed);
   std::normal_distribution<float> normal(0.0f, shape.scale);
-  std::string header = "{", data;
-  for (const TensorInfo& t : expected_tensors(config_of(shape))) {
-    const size_t begin = data.size(), count = static_cast<size_t>(t.rows() * t.cols());
-    for (size_t i = 0; i < count; ++i) {
-      const float value = t.shape.size() == 1 ? 1.0f : normal(rng);
-      data.append(reinterpret_cast<const char*>(&value), sizeof value);
-    }
-    header += str(begin == 0 ? "" : ",", "\"", t.name, "\":{\"dtype\":\"F32\",\"shape\":",
-                  shape_text(t.shape), ",\"data_offsets\":[", begin, ",", data.size(), "]}");
-  }
-  header += "}";
-  const uint64_t header_bytes = header.size();
-  std::ofstream out(path + "/model.safetensors", std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
-  out << header << data;
+  write_safetensors(path + "/model.safetensors", expected_tensors(config_of(shape)), [&](const TensorInfo& t) {
+    std::vector<float> values(static_cast<size_t>(t.rows() * t.cols()), 1.0f);
+    if (t.shape.size() > 1) std::ranges::generate(values, [&] { return normal(rng); });
+    return values;
+  });
   return path;
 }
 

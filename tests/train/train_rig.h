@@ -21,6 +21,7 @@ struct RigOptions {
   int threads = 1;
   bool with_reference = false;  // a second, frozen copy of the model
   std::string teacher = {};     // a fixture or a path, for whole rows; empty: none
+  int64_t slice_width = 0;      // of the model's packed matrices; 0: what it takes
 };
 
 // A scalar head that tells rows apart, in place of zeros.
@@ -42,7 +43,8 @@ class TrainRig {
   }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
       : tiny(path_of(rig.model), make_thread_executor(rig.threads), rig.compute,
-             ModelOptions{.block_size = 16}, head_of(options.objective)) {
+             ModelOptions{.block_size = 16, .slice_width = rig.slice_width},
+             head_of(options.objective)) {
     if (rig.with_reference) reference = frozen(rig.model);
     if (!rig.teacher.empty()) teacher = frozen(rig.teacher);
     rebuild(options);
