@@ -22,6 +22,7 @@
 // token.
 #pragma once
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -74,11 +75,14 @@ struct TokenDraw {
   float log_prob;  // under the filtered distribution
 };
 
-// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once
-// max_vocab is reserved. Not thread-safe; use one per thread.
+// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once it
+// is made. Others may write to the scratch between two assign(). Not thread-safe; use one per thread.
 class TokenDistribution {
  public:
-  explicit TokenDistribution(size_t max_vocab);
+  // Takes scratch_bytes(max_vocab) from `scratch`, which outlives it.
+  explicit TokenDistribution(size_t max_vocab, std::pmr::memory_resource* scratch =
+                                                   std::pmr::new_delete_resource());
+  static uint64_t scratch_bytes(size_t max_vocab);
   // params has passed validate, row.logits.size() is 1..max_vocab; an id outside the row is
   // Error(kOutOfRange).
   void assign(const SamplingParams& params, const SamplingRow& row);
@@ -103,11 +107,11 @@ class TokenDistribution {
   void keep_nucleus(float top_p);
   void sum_masses();
 
-  std::vector<float> x_;
-  std::vector<float> mass_;
-  std::vector<float> order_;
-  std::vector<Entry> kept_;
-  std::vector<int32_t> counts_;  // by id; all 0 between rows
+  std::pmr::vector<float> x_;
+  std::pmr::vector<float> mass_;
+  std::pmr::vector<float> order_;
+  std::pmr::vector<Entry> kept_;
+  std::pmr::vector<int32_t> counts_;  // by id
   double total_mass_ = 0;
   double log_total_mass_ = 0;
 };

@@ -11,6 +11,7 @@
 #include "algo/choice.h"
 #include "algo/sampling.h"
 #include "algo/wide.h"
+#include "core/checked.h"
 
 namespace rl {
 namespace {
@@ -51,12 +52,17 @@ Range range_of(std::span<const float> x) {
 
 }  // namespace
 
-TokenDistribution::TokenDistribution(size_t max_vocab) {
+TokenDistribution::TokenDistribution(size_t max_vocab, std::pmr::memory_resource* scratch)
+    : x_(scratch), mass_(scratch), order_(scratch), kept_(scratch), counts_(max_vocab, scratch) {
   x_.reserve(max_vocab);
   mass_.reserve(max_vocab);
   order_.reserve(max_vocab);
   kept_.reserve(max_vocab);
-  counts_.assign(max_vocab, 0);
+}
+
+uint64_t TokenDistribution::scratch_bytes(size_t max_vocab) {
+  return (CheckedU64(max_vocab) * CheckedU64(3 * sizeof(float) + sizeof(Entry) + sizeof(int32_t)))
+      .get();
 }
 
 void TokenDistribution::apply_rules(const SamplingParams& params, const SamplingRow& row) {
@@ -91,6 +97,7 @@ void TokenDistribution::penalise(const SamplingParams& params, const SamplingRow
   require_in_row("previous_ids", ids, x_.size());
   RL_CHECK(row.num_generated <= ids.size());
   const float scale = row.tempered ? tempering(params) : 1.0f;
+  for (const int32_t id : ids) counts_[static_cast<size_t>(id)] = 0;
   for (const int32_t id : ids.last(row.num_generated)) ++counts_[static_cast<size_t>(id)];
   for (const int32_t id : ids) {
     const auto i = static_cast<size_t>(id);
@@ -101,7 +108,6 @@ void TokenDistribution::penalise(const SamplingParams& params, const SamplingRow
     x_[i] -= params.frequency_penalty * static_cast<float>(count) * scale;
     x_[i] -= params.presence_penalty * scale;
   }
-  for (const int32_t id : ids) counts_[static_cast<size_t>(id)] = 0;
 }
 
 void TokenDistribution::temper(float scale) {

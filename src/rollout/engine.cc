@@ -44,7 +44,6 @@ uint64_t Engine::Impl::submit(const Request& request) {
                           .has_tokenizer = tokenizer != nullptr,
                           .eos_ids = model.config().eos_ids,
                           .policy = options.policy});
-  sampler.prepare(request.sampling, request.min_new_tokens > 0);
   auto active = make_active(request, next_number, options.policy);
   active->submitted_ns = clock.now_ns();
   if (!request.ignore_eos) add_stops(active->request, model.config().eos_ids);

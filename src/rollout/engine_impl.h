@@ -40,7 +40,7 @@ struct Engine::Impl {
                   blocks, swap),
         weights(&model.published()),
         builder(options.max_num_batched_tokens, options.max_num_seqs),
-        sampler(model.config().vocab, num_workers()),
+        sampler(model.config().vocab, num_workers(), workspace + plan.sampler),
         tokenizer(tokenizer),
         tracer(tracer),
         clock(tracer != nullptr ? tracer->clock() : real_clock()),

@@ -9,7 +9,7 @@ namespace rl {
 
 // Offsets into the workspace, 64-byte aligned.
 struct EngineWorkspace {
-  uint64_t forward, head, swap, total;
+  uint64_t forward, head, sampler, swap, total;
 };
 
 // Logits rows held at a time.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "core/arena.h"
 #include "core/error.h"
 #include "ops/logprob.h"
 
@@ -40,18 +41,23 @@ void measure_top(const HeadBuffers& head, int64_t row, int32_t count, TokenChoic
   }
 }
 
-}  // namespace
-
-Sampler::Sampler(int64_t vocab, int num_workers) : vocab_(vocab) {
-  filtered_.resize(static_cast<size_t>(num_workers));
+uint64_t bytes_of_worker(int64_t vocab) {
+  return CheckedU64(TokenDistribution::scratch_bytes(static_cast<size_t>(vocab)))
+      .align_up(ArenaPlan::kAlignment)
+      .get();
 }
 
-void Sampler::prepare(const SamplingParams& params, bool forbids) {
-  if (path_of(params, forbids) != Path::kFiltered) return;
-  for (auto& distribution : filtered_) {
-    if (distribution) continue;
-    distribution = std::make_unique<TokenDistribution>(static_cast<size_t>(vocab_));
+}  // namespace
+
+Sampler::Sampler(int64_t vocab, int num_workers, std::byte* scratch) {
+  const uint64_t each = bytes_of_worker(vocab);
+  for (int i = 0; i < num_workers; ++i, scratch += each) {
+    filtered_.emplace_back(vocab, scratch, each);
   }
+}
+
+uint64_t Sampler::scratch_bytes(int64_t vocab, int num_workers) {
+  return (CheckedU64(bytes_of_worker(vocab)) * CheckedU64(static_cast<uint64_t>(num_workers))).get();
 }
 
 TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenRequest& request,
@@ -76,7 +82,7 @@ TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenReq
 
 bool Sampler::choose_filtered(const HeadBuffers& head, int64_t row, const TokenRequest& request,
                               int worker, TokenChoice& choice) {
-  TokenDistribution& distribution = *filtered_[static_cast<size_t>(worker)];
+  TokenDistribution& distribution = filtered_[static_cast<size_t>(worker)].distribution;
   try {
     distribution.assign(request.params,
                         {.logits = {head.z + row * head.vocab, static_cast<size_t>(head.vocab)},

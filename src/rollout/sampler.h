@@ -5,7 +5,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -39,20 +40,27 @@ struct TokenRequest {
 
 class Sampler {
  public:
-  Sampler(int64_t vocab, int num_workers);
-  // Makes the scratch that rows with these parameters need, so that choose() allocates nothing.
-  // forbids: some of them come with forbidden ids.
-  void prepare(const SamplingParams& params, bool forbids);
-  // Chooses from a row after head_forward with inv_temperature(params). Calls with different
-  // workers may run at once.
+  // scratch: scratch_bytes of the same numbers, 64-byte aligned, which outlive it. Others may write
+  // to it between two calls.
+  Sampler(int64_t vocab, int num_workers, std::byte* scratch);
+  static uint64_t scratch_bytes(int64_t vocab, int num_workers);
+  // Chooses from a row after head_forward with inv_temperature(params), without an allocation. Calls
+  // with different workers may run at once.
   TokenChoice choose(const HeadBuffers& head, int64_t row, const TokenRequest& request, int worker);
 
  private:
   bool choose_filtered(const HeadBuffers& head, int64_t row, const TokenRequest& request,
                        int worker, TokenChoice& choice);
 
-  int64_t vocab_;
-  std::vector<std::unique_ptr<TokenDistribution>> filtered_;  // by worker; null until prepared
+  // What a worker draws from when more than the temperature shapes the row.
+  struct Filtered {
+    Filtered(int64_t vocab, std::byte* scratch, uint64_t bytes)
+        : room(scratch, bytes, std::pmr::null_memory_resource()),
+          distribution(static_cast<size_t>(vocab), &room) {}
+    std::pmr::monotonic_buffer_resource room;
+    TokenDistribution distribution;
+  };
+  std::deque<Filtered> filtered_;  // by worker
 };
 
 }  // namespace rl

@@ -21,6 +21,7 @@
 #define RL_HEAP_IS_A_SANITIZERS 0
 #include <execinfo.h>
 #include <link.h>
+#include <malloc.h>
 #endif
 
 #include "core/arena.h"
@@ -199,8 +200,8 @@ void expect_draws_without_allocation(const SamplingParams& params,
                                       inv_temperature(params));
   }
   head.stats[0] = combine_tiles(head.tiles, head.num_tiles);
-  Sampler sampler(kVocab, 1);
-  sampler.prepare(params, !forbidden.empty());
+  const Arena scratch("test scratch", Sampler::scratch_bytes(kVocab, 1));
+  Sampler sampler(kVocab, 1, scratch.data());
   const std::vector<int32_t> ids = {1, 2, 3, 3, 900, 900, 900};
   int finite = 0;
   expect_no_allocation([&] {
@@ -211,7 +212,7 @@ void expect_draws_without_allocation(const SamplingParams& params,
   EXPECT_EQ(finite, 50);
 }
 
-TEST_F(Allocation, APreparedSamplerDrawsWithout) {
+TEST_F(Allocation, ASamplerDrawsWithout) {
   SamplingParams plain, greedy, filtered, ruled;
   plain.top_logprobs = 20;
   greedy.temperature = 0;
@@ -231,6 +232,31 @@ TEST_F(Allocation, APreparedSamplerDrawsWithout) {
     expect_draws_without_allocation(params, {2, 900});
   }
 }
+
+#if !RL_HEAP_IS_A_SANITIZERS
+// The scratch of filtered draws is the engine's from the beginning, not made for the first request
+// that has a filter.
+TEST_F(Allocation, TheFirstFilteredRequestTakesNoScratchFromTheHeap) {
+  const TinyModel tiny(TinyModel::fixture("llama"), Dtype::kF32, 4);
+  TestEngine test(tiny, {});
+  Request plain = make_request({1, 2, 3}, 8, 1.0f, 0);
+  test.engine.submit(plain);
+  test.run();
+  const auto held = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  Request filtered = make_request({1, 2, 3}, 8, 1.0f, 1);
+  filtered.sampling.top_p = 0.9f;
+  filtered.min_new_tokens = 2;
+  const size_t before = held();
+  test.engine.submit(filtered);
+  test.engine.step();
+  const size_t grown = held() - before;
+  EXPECT_LT(grown, Sampler::scratch_bytes(tiny.model->config().vocab, 4) / 2);
+  EXPECT_EQ(test.run().size(), 1u);
+}
+#endif
 
 class StepAllocation : public Allocation, public ::testing::WithParamInterface<Dtype> {
  protected:

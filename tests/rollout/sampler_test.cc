@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -48,8 +49,11 @@ TokenChoice choose(const std::vector<float>& logits, const SamplingParams& param
                    const std::vector<int32_t>& previous, double u,
                    const std::vector<int32_t>& forbidden = {}) {
   Row row(logits, inv_temperature(params));
-  Sampler sampler(static_cast<int64_t>(logits.size()), 1);
-  sampler.prepare(params, !forbidden.empty());
+  const auto vocab = static_cast<int64_t>(logits.size());
+  const Arena scratch("test scratch", Sampler::scratch_bytes(vocab, 1));
+  std::memset(scratch.data(), 0x7f, scratch.bytes());
+  Sampler sampler(vocab, 1, scratch.data());
+  std::memset(scratch.data(), 0x7f, scratch.bytes());  // as training does between two rollouts
   return sampler.choose(row.head, 0, {params, previous, previous.size(), forbidden, u}, 0);
 }
 
