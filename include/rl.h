@@ -490,8 +490,8 @@ RL_API rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* use
 /* Number of compute threads, the caller's own counted. Thread: any. */
 RL_API rl_status rl_runtime_threads(const rl_runtime* runtime, int64_t* out, rl_error** err);
 
-/* Bytes that all arenas of the process hold now: what rl_plan_info calls arena_bytes. Thread: any.
- */
+/* Bytes that the arenas of all objects made from the runtime hold now: what rl_plan_info calls
+ * arena_bytes. Other runtimes of the process are not counted. Thread: any. */
 RL_API rl_status rl_runtime_reserved_bytes(const rl_runtime* runtime, uint64_t* out,
                                            rl_error** err);
 
@@ -505,7 +505,8 @@ enum {
   RL_USE_MODEL = 1,    /* a model: its text functions */
   RL_USE_GENERATE = 2, /* and an engine */
   RL_USE_TRAIN = 3,    /* and a trainer */
-  RL_USE_PIPELINE = 4  /* engine and trainer that share their working memory */
+  RL_USE_PIPELINE = 4, /* engine and trainer that share their working memory */
+  RL_USE_PARTS = 5     /* engine and trainer, each with working memory of its own */
 };
 
 /* Element types. */
@@ -515,7 +516,7 @@ typedef struct rl_plan_info {
   size_t struct_size;
   uint64_t total_bytes; /* arena_bytes + baseline_bytes: what runtime.memory_budget_bytes bounds */
   uint64_t arena_bytes; /* all arenas, exact */
-  uint64_t baseline_bytes; /* estimate of what the process holds beside them */
+  uint64_t baseline_bytes; /* estimate of what is held beside them */
   uint64_t budget_bytes;   /* 0: no limit */
   int64_t max_model_len;   /* tokens of the longest sequence */
   int64_t max_tokens;      /* rows of a training micro-batch; 0 without a trainer */
@@ -531,8 +532,9 @@ RL_API void rl_plan_info_init(rl_plan_info* info, size_t size);
 
 /* Kinds of plan items. */
 enum {
-  RL_PLAN_ARENA = 1, /* arenas add up to arena_bytes */
-  RL_PLAN_PART = 2   /* a part of the arena that rollout and training share */
+  RL_PLAN_ARENA = 1,  /* arenas add up to arena_bytes */
+  RL_PLAN_PART = 2,   /* a part of the working memory of rollout or training */
+  RL_PLAN_OUTSIDE = 3 /* an estimate of memory outside arenas; these add up to baseline_bytes */
 };
 
 typedef struct rl_plan_item {
@@ -541,7 +543,7 @@ typedef struct rl_plan_item {
   const char* phase; /* when the bytes are in use: "always", "rollout", "train", "critic",
                         "reward" or "teacher"; owner: the plan */
   uint64_t bytes;
-  int32_t kind; /* RL_PLAN_ARENA or RL_PLAN_PART */
+  int32_t kind; /* RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE */
   int32_t reserved;
 } rl_plan_item;
 
@@ -549,9 +551,10 @@ typedef struct rl_plan_item {
  * callback-safe. */
 RL_API void rl_plan_item_init(rl_plan_item* item, size_t size);
 
-/* Plans model.path of the options for a use. A budget that even the least plan exceeds is
- * RL_RESOURCE_EXHAUSTED; its text names the phase, the bytes and the options to turn with what each
- * saves. Thread: any. */
+/* Plans model.path of the options for a use. Training is planned for steps of
+ * pipeline.prompts_per_step times pipeline.samples_per_prompt samples, also where the host makes
+ * them. A budget that even the least plan exceeds is RL_RESOURCE_EXHAUSTED; its text names the phase,
+ * the bytes and the options to turn with what each saves. Thread: any. */
 RL_API rl_status rl_plan_create(const rl_options* options, int32_t use, rl_plan** out,
                                 rl_error** err);
 
@@ -561,7 +564,8 @@ RL_API void rl_plan_release(rl_plan* plan);
 /* Totals and the sizes that the plan chose. Thread: any. */
 RL_API rl_status rl_plan_get_info(const rl_plan* plan, rl_plan_info* info, rl_error** err);
 
-/* Item `index`, arenas first, counted from 0; RL_OUT_OF_RANGE beyond the last. Thread: any. */
+/* Item `index`, arenas first, then parts, then what is outside, counted from 0; RL_OUT_OF_RANGE
+ * beyond the last. Thread: any. */
 RL_API rl_status rl_plan_at(const rl_plan* plan, size_t index, rl_plan_item* item, rl_error** err);
 
 /* Number of items; 0 for a handle that is not live. Thread: any; callback-safe. */
@@ -612,7 +616,8 @@ RL_API void rl_model_info_init(rl_model_info* info, size_t size);
 
 /* Opens model.path: a Hugging Face directory of a family that rl_model_info names (SmolLM2 is a
  * llama), or a GGUF file of a llama or qwen2. options may be NULL: those of the runtime. The plan of
- * `use` is checked against the budget before weights are read. A broken file is RL_DATA_LOSS with
+ * `use` is checked against the budget before weights are read; an engine and a trainer on a model
+ * opened with RL_USE_PARTS take the sizes of their common plan. A broken file is RL_DATA_LOSS with
  * file, offset and tensor; another family, or a setting that is not followed, RL_UNSUPPORTED with
  * what is. Thread: any. */
 RL_API rl_status rl_model_open(rl_runtime* runtime, const rl_options* options, int32_t use,
@@ -1138,8 +1143,9 @@ typedef struct rl_engine_stats {
  * callback-safe. */
 RL_API void rl_engine_stats_init(rl_engine_stats* stats, size_t size);
 
-/* Reserves KV pool and workspace. options may be NULL: those of the model. One that acts in a
- * pipeline only, as docs/options.md says of it, is RL_CONFLICT. Thread: any. */
+/* Reserves KV pool and workspace. Where a trainer of the host is beside it, the model is opened with
+ * RL_USE_PARTS. options may be NULL: those of the model. One that acts in a pipeline only, as
+ * docs/options.md says of it, is RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                                   rl_error** err);
 
@@ -1427,9 +1433,9 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * weight decay (arXiv 1711.05101). A step whose loss or norm is not finite leaves the weights and
  * is counted in training/skipped_steps. */
 
-/* Reserves gradients, optimizer states and workspace. The model was opened with RL_USE_TRAIN.
- * options may be NULL: those of the model. One that acts in a pipeline only, as docs/options.md says
- * of it, is RL_CONFLICT. Thread: any. */
+/* Reserves gradients, optimizer states and workspace. The model was opened with RL_USE_TRAIN, or
+ * with RL_USE_PARTS where an engine is beside it. options may be NULL: those of the model. One that
+ * acts in a pipeline only, as docs/options.md says of it, is RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_trainer** out,
                                    rl_error** err);
 

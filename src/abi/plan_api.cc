@@ -6,6 +6,14 @@
 using namespace rl;
 using namespace rl::abi;
 
+namespace {
+
+size_t count_items(const MemoryPlan& plan) {
+  return plan.arenas.size() + plan.parts.size() + plan.outside.size();
+}
+
+}  // namespace
+
 extern "C" {
 
 void rl_plan_info_init(rl_plan_info* info, size_t size) { init_struct(info, size, sizeof(*info)); }
@@ -46,20 +54,26 @@ rl_status rl_plan_at(const rl_plan* plan, size_t index, rl_plan_item* item, rl_e
   return guarded(err, plan, [&] {
     const auto source = use(plan, "plan");
     rl_plan_item& out = result_struct(item, "item");
-    const size_t num_arenas = source->arenas.size(), count = num_arenas + source->parts.size();
-    check_index(index, count);
-    const bool arena = index < num_arenas;
-    const PlanEntry& entry = arena ? source->arenas[index] : source->parts[index - num_arenas];
-    out.name = entry.name.c_str();
-    out.phase = entry.phase.c_str();
-    out.bytes = entry.bytes;
-    out.kind = arena ? RL_PLAN_ARENA : RL_PLAN_PART;
+    check_index(index, count_items(*source));
+    const auto fill = [&](const std::vector<PlanEntry>& entries, int32_t kind) {
+      if (index >= entries.size()) {
+        index -= entries.size();
+        return false;
+      }
+      out.name = entries[index].name.c_str();
+      out.phase = entries[index].phase.c_str();
+      out.bytes = entries[index].bytes;
+      out.kind = kind;
+      return true;
+    };
+    if (fill(source->arenas, RL_PLAN_ARENA) || fill(source->parts, RL_PLAN_PART)) return;
+    fill(source->outside, RL_PLAN_OUTSIDE);
   });
 }
 
 size_t rl_plan_count(const rl_plan* plan) {
   const auto source = use_if_live(plan);
-  return source != nullptr ? source->arenas.size() + source->parts.size() : 0;
+  return source != nullptr ? count_items(*source) : 0;
 }
 
 rl_status rl_plan_text(const rl_plan* plan, rl_bytes** out, rl_error** err) {

@@ -2,7 +2,6 @@
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/user_data.h"
-#include "core/arena.h"
 
 using namespace rl;
 using namespace rl::abi;
@@ -74,9 +73,9 @@ rl_status rl_runtime_threads(const rl_runtime* runtime, int64_t* out, rl_error**
 rl_status rl_runtime_reserved_bytes(const rl_runtime* runtime, uint64_t* out, rl_error** err) {
   clear(out);
   return guarded(err, runtime, [&] {
-    use(runtime, "runtime");
+    const auto source = use(runtime, "runtime");
     require(out, "out");
-    *out = Arena::live_bytes();
+    *out = source->ledger().bytes();
   });
 }
 

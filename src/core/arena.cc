@@ -1,6 +1,5 @@
-// Arenas over anonymous mappings. The ledger and the memory source are the only process-wide state:
-// the ledger because resident memory is a figure of the process, the source because a test must be
-// able to fail any reservation.
+// Arenas over anonymous mappings. The memory source is the only process-wide state, because a test
+// must be able to fail any reservation.
 #include "core/arena.h"
 
 #include <sys/mman.h>
@@ -66,17 +65,6 @@ class SystemMemory final : public MemorySource {
   }
 };
 
-struct Ledger {
-  std::mutex mutex;
-  std::vector<std::pair<const void*, Arena::LedgerEntry>> entries;
-};
-
-// Never destroyed: arenas of objects with static lifetime may end after it would.
-Ledger& ledger_of_process() {
-  static Ledger* const ledger = new Ledger;
-  return *ledger;
-}
-
 std::atomic<MemorySource*>& source_override() {
   static std::atomic<MemorySource*> source{nullptr};
   return source;
@@ -134,8 +122,33 @@ uint64_t ArenaPlan::book(std::string name, uint64_t bytes) {
   return offset;
 }
 
-Arena::Arena(std::string name, uint64_t bytes, Touch touch)
-    : name_(std::move(name)), bytes_(bytes) {
+uint64_t ArenaLedger::bytes() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t sum = 0;
+  for (const auto& [data, entry] : entries_) sum += entry.bytes;
+  return sum;
+}
+
+std::vector<ArenaLedger::Entry> ArenaLedger::entries() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Entry> copy;
+  copy.reserve(entries_.size());
+  for (const auto& [data, entry] : entries_) copy.push_back(entry);
+  return copy;
+}
+
+void ArenaLedger::add(const void* data, Entry entry) {
+  const std::lock_guard lock(mutex_);
+  entries_.emplace_back(data, std::move(entry));
+}
+
+void ArenaLedger::remove(const void* data) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [&](const auto& entry) { return entry.first == data; });
+}
+
+Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
+    : name_(std::move(name)), bytes_(bytes), ledger_(ledger) {
   if (bytes == 0) return;
   mapped_bytes_ = CheckedU64(bytes).align_up(kPage).get();
   source_ = &current_source();
@@ -143,17 +156,16 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch)
   data_ = static_cast<std::byte*>(source_->reserve(mapped_bytes_));
   if (data_ == nullptr) {
     const int code = errno;
+    const uint64_t held = ledger != nullptr ? ledger->bytes() : 0;
     throw Error(Code::kOutOfMemory,
-                str("arena ", name_, ": cannot reserve ", bytes, " bytes beside ", live_bytes(),
+                str("arena ", name_, ": cannot reserve ", bytes, " bytes beside ", held,
                     " bytes of live arenas: ", code != 0 ? std::strerror(code) : "refused"))
         .with_key(name_)
         .with_system_code(code);
   }
   try {
     if (touch == Touch::kNow) touch_pages(data_, mapped_bytes_);
-    Ledger& ledger = ledger_of_process();
-    const std::lock_guard lock(ledger.mutex);
-    ledger.entries.push_back({data_, {name_, bytes_}});
+    if (ledger != nullptr) ledger->add(data_, {name_, bytes_});
   } catch (...) {
     source_->release(data_, mapped_bytes_);  // no destructor runs for what was not made
     throw;
@@ -167,7 +179,8 @@ Arena::Arena(Arena&& other) noexcept
       data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)),
       mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
-      source_(std::exchange(other.source_, nullptr)) {}
+      source_(std::exchange(other.source_, nullptr)),
+      ledger_(std::exchange(other.ledger_, nullptr)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
   if (this == &other) return *this;
@@ -177,6 +190,7 @@ Arena& Arena::operator=(Arena&& other) noexcept {
   bytes_ = std::exchange(other.bytes_, 0);
   mapped_bytes_ = std::exchange(other.mapped_bytes_, 0);
   source_ = std::exchange(other.source_, nullptr);
+  ledger_ = std::exchange(other.ledger_, nullptr);
   return *this;
 }
 
@@ -190,31 +204,10 @@ void Arena::commit() {
 
 void Arena::release() {
   if (data_ == nullptr) return;
-  Ledger& ledger = ledger_of_process();
-  {
-    const std::lock_guard lock(ledger.mutex);
-    std::erase_if(ledger.entries, [&](const auto& entry) { return entry.first == data_; });
-  }
+  if (ledger_ != nullptr) ledger_->remove(data_);
   source_->release(data_, mapped_bytes_);
   data_ = nullptr;
   bytes_ = 0;
-}
-
-uint64_t Arena::live_bytes() {
-  Ledger& ledger = ledger_of_process();
-  const std::lock_guard lock(ledger.mutex);
-  uint64_t sum = 0;
-  for (const auto& [data, entry] : ledger.entries) sum += entry.bytes;
-  return sum;
-}
-
-std::vector<Arena::LedgerEntry> Arena::ledger() {
-  Ledger& ledger = ledger_of_process();
-  const std::lock_guard lock(ledger.mutex);
-  std::vector<LedgerEntry> copy;
-  copy.reserve(ledger.entries.size());
-  for (const auto& [data, entry] : ledger.entries) copy.push_back(entry);
-  return copy;
 }
 
 }  // namespace rl

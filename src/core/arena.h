@@ -1,11 +1,13 @@
 // Arenas: sizes first, then one reservation, then pointers. An ArenaPlan books named pieces and
 // yields their total; an Arena reserves that many bytes once (page-aligned, huge pages advised,
-// touched once) and hands out the pieces.
+// touched once) and hands out the pieces. An ArenaLedger knows the live arenas of a runtime.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/checked.h"
@@ -57,6 +59,26 @@ class ScopedMemorySource {
   MemorySource* previous_;
 };
 
+// The live arenas of one owner, such as a runtime, by name. Any thread may ask. It outlives the
+// arenas that were made with it.
+class ArenaLedger {
+ public:
+  struct Entry {
+    std::string name;
+    uint64_t bytes;
+  };
+  uint64_t bytes() const;  // sum
+  std::vector<Entry> entries() const;
+
+ private:
+  friend class Arena;
+  void add(const void* data, Entry entry);
+  void remove(const void* data) noexcept;
+
+  mutable std::mutex mutex_;
+  std::vector<std::pair<const void*, Entry>> entries_;
+};
+
 // When the first touch of an arena's pages is paid: while it is made, by all cores, or later, by whoever
 // writes them first or by a Prefault (core/prefault.h).
 enum class Touch : uint8_t { kNow, kLater };
@@ -65,8 +87,9 @@ class Arena {
  public:
   Arena() = default;
   // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and
-  // the cause. Zero bytes reserve nothing and stay out of the ledger. The content starts as zeros.
-  Arena(std::string name, uint64_t bytes, Touch touch = Touch::kNow);
+  // the cause. Zero bytes reserve nothing and stay out of the ledger. Without a ledger nobody
+  // counts it. The content starts as zeros.
+  Arena(std::string name, uint64_t bytes, Touch touch = Touch::kNow, ArenaLedger* ledger = nullptr);
   ~Arena();
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -84,13 +107,6 @@ class Arena {
   void decommit();
   // Pays for the first touch after decommit(), as a new arena does with Touch::kNow.
   void commit();
-  // Sum of bytes of all live arenas of the process: the ledger's figure.
-  static uint64_t live_bytes();
-  struct LedgerEntry {
-    std::string name;
-    uint64_t bytes;
-  };
-  static std::vector<LedgerEntry> ledger();
 
  private:
   void release();
@@ -99,6 +115,7 @@ class Arena {
   uint64_t bytes_ = 0;
   uint64_t mapped_bytes_ = 0;
   MemorySource* source_ = nullptr;
+  ArenaLedger* ledger_ = nullptr;
 };
 
 }  // namespace rl

@@ -1501,9 +1501,10 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "bytes",
-     "Memory that the process may use, arenas and an estimate of the rest. A plan above it is "
-     "refused before anything is allocated. It also decides the micro-batch when "
-     "trainer.max_tokens_per_device is 0. 0 sets no limit.",
+     "Memory that the objects of a runtime may use, arenas and an estimate of the rest; other "
+     "runtimes of the process are not counted. A plan above it is refused before anything is "
+     "allocated. It also decides the micro-batch when trainer.max_tokens_per_device is 0. 0 sets "
+     "no limit.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
     {"runtime.memory_margin_bytes", OptionType::kBytes, "0",
@@ -1536,7 +1537,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 1024},
      false, false, nullptr, 0, "threads",
      "Compute threads. 0 takes all cores that the process may use; more than those is an error. "
-     "Results do not depend on it.",
+     "Results do not depend on it, but for the micro-batch that trainer.max_tokens_per_device = "
+     "0 fits into runtime.memory_budget_bytes, which leaves room for the scratch of threads "
+     "beyond the fourth.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "librl"},
     {"sampling.allowed_token_ids", OptionType::kI64List, "",

@@ -49,10 +49,11 @@ uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
 }
 
 ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
-                         const PackedShapes& shapes, const float* master, bool own_vectors)
+                         const PackedShapes& shapes, const float* master, bool own_vectors,
+                         ArenaLedger* ledger)
     : master_(master),
-      packed_(config, layout, shapes, PackedWeights::Direction::kForward) {
-  if (own_vectors) own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater);
+      packed_(config, layout, shapes, PackedWeights::Direction::kForward, ledger) {
+  if (own_vectors) own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, ledger);
   float* next = own_vectors ? own_.at<float>(0) : nullptr;
   place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {
     pointer = own_vectors ? next : master + offset;

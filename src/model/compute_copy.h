@@ -27,7 +27,7 @@ class ComputeCopy {
  public:
   // master outlives the copy. shapes: of the forward. own_vectors: what is not packed is copied too.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
-              const float* master, bool own_vectors);
+              const float* master, bool own_vectors, ArenaLedger* ledger);
   ComputeCopy(const ComputeCopy&) = delete;
 
   // Takes the masters over. Nobody reads the copy meanwhile.

@@ -70,11 +70,12 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
       layout_(config_), matmul_(matmul), kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       slice_width_(options.slice_width),
-      master_("master weights", master_bytes(config_), Touch::kLater) {
+      master_("master weights", master_bytes(config_), Touch::kLater, matmul.ledger()) {
   const bool apart = options.compute_copies > 1;
   const PackedShapes shapes = plan_forward_shapes(config_, compute_dtype(), slice_width_);
   for (int64_t i = 0; i < options.compute_copies; ++i) {
-    copies_.push_back(std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart));
+    copies_.push_back(
+        std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart, matmul.ledger()));
   }
   trained_ = copies_.front().get();
   published_ = trained_;

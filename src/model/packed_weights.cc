@@ -47,10 +47,10 @@ uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
 }
 
 PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
-                             Direction direction)
+                             Direction direction, ArenaLedger* ledger)
     : config_(config), layout_(layout), direction_(direction), shapes_(shapes),
       arena_(direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
-             packed_bytes(shapes_, config.layers), Touch::kLater) {
+             packed_bytes(shapes_, config.layers), Touch::kLater, ledger) {
   layers_.resize(config.layers);
 }
 

@@ -36,7 +36,8 @@ class PackedWeights {
  public:
   enum class Direction { kForward, kBackward };
   // shapes: those of the direction.
-  PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes, Direction direction);
+  PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes, Direction direction,
+                ArenaLedger* ledger = nullptr);
   // Packs everything from the masters; called once per version.
   void pack(Matmul& matmul, const float* master);
   struct Layer {

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "core/arena.h"
 #include "core/dtype.h"
 #include "core/executor.h"
 #include "ops/matmul_slices.h"
@@ -81,7 +82,8 @@ class Matmul {
   // Largest row tile; x must be readable up to padded_rows(m) rows (their content does not matter).
   static constexpr int64_t kMaxRows = kMaxTileRows;
 
-  Matmul(Executor& executor, Dtype compute);
+  // ledger counts the scratch and the arenas of models that compute with it; null: nobody does.
+  Matmul(Executor& executor, Dtype compute, ArenaLedger* ledger = nullptr);
   ~Matmul();
   Matmul(const Matmul&) = delete;
 
@@ -89,6 +91,7 @@ class Matmul {
   bool exact() const;
   const std::string& implementation() const;  // the chosen kernel's name, for build info and errors
   Executor& executor() const;
+  ArenaLedger* ledger() const;
   // Bytes of scratch the object holds for all workers; part of the memory plan.
   static uint64_t workspace_bytes(int num_threads);
   static int64_t padded_rows(int64_t m);

@@ -38,7 +38,7 @@ struct PackedMatrix::Slices {
 };
 
 struct Matmul::Impl {
-  Impl(Executor& executor, Dtype compute);
+  Impl(Executor& executor, Dtype compute, ArenaLedger* ledger);
 
   Kernel& kernel(const KernelKey& key);
   std::unique_ptr<Kernel> make_kernel(const KernelKey& key);
@@ -83,6 +83,7 @@ struct Matmul::Impl {
 
   Executor& executor;
   Dtype compute;
+  ArenaLedger* ledger;
   int64_t fixed_rows = 0;  // 0: buckets; otherwise every tile has exactly this many rows
   bool exact = false;
   std::string implementation;

@@ -103,9 +103,9 @@ bool cpu_has_bf16_dot() { return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_av
 
 int64_t Matmul::Impl::bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
 
-Matmul::Impl::Impl(Executor& executor, Dtype compute)
-    : executor(executor), compute(compute),
-      scratch("matmul workspace", Matmul::workspace_bytes(executor.num_threads())) {
+Matmul::Impl::Impl(Executor& executor, Dtype compute, ArenaLedger* ledger)
+    : executor(executor), compute(compute), ledger(ledger),
+      scratch("matmul workspace", Matmul::workspace_bytes(executor.num_threads()), Touch::kNow, ledger) {
   RL_DNNL(dnnl_engine_create(&engine.value, dnnl_cpu, 0));
   streams.resize(executor.num_threads());
   for (auto& s : streams) RL_DNNL(dnnl_stream_create(&s.value, engine.value, dnnl_stream_default_flags));
@@ -166,7 +166,8 @@ void Matmul::Impl::execute(Kernel& kernel, int worker, const void* src, dnnl_mem
   RL_DNNL(dnnl_primitive_execute(kernel.primitive.value, streams[worker].value, 4, list.data()));
 }
 
-Matmul::Matmul(Executor& executor, Dtype compute) : impl_(std::make_unique<Impl>(executor, compute)) {
+Matmul::Matmul(Executor& executor, Dtype compute, ArenaLedger* ledger)
+    : impl_(std::make_unique<Impl>(executor, compute, ledger)) {
   impl_->exact = impl_->check_exactness();
   if (!impl_->exact && impl_->fixed_rows == 0) {
     impl_->fixed_rows = kFallbackRows;
@@ -179,6 +180,7 @@ Dtype Matmul::compute_dtype() const { return impl_->compute; }
 bool Matmul::exact() const { return impl_->exact; }
 const std::string& Matmul::implementation() const { return impl_->implementation; }
 Executor& Matmul::executor() const { return impl_->executor; }
+ArenaLedger* Matmul::ledger() const { return impl_->ledger; }
 uint64_t Matmul::workspace_bytes(int num_threads) { return Impl::per_worker() * num_threads; }
 
 // The last tile reaches past m by less than the coarsest bucket or fixed tile.

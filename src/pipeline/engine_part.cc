@@ -11,11 +11,10 @@ namespace rl {
 EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
     : model_(std::move(model)), options_(options) {
   Runtime& runtime = model_->runtime();
-  check_for_use(*model_, options, PlanUse::kGenerate);
-  const MemoryPlan plan = plan_memory(options, model_->config(), PlanUse::kGenerate);
+  const MemoryPlan plan = model_->plan_part(options, PlanUse::kGenerate);
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
   require_room(runtime, "the engine", bytes, plan.baseline_bytes);
-  arena_ = Arena("engine workspace", bytes);
+  arena_ = Arena("engine workspace", bytes, Touch::kNow, &runtime.ledger());
   max_model_len_ = plan.max_model_len;
   engine_ = std::make_unique<EngineSet>(
       model_->model(), plan.engine, plan.engine_memory(arena_.data()),

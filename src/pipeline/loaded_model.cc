@@ -56,12 +56,13 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   const std::string& path = options.get_string("model.path");
   const auto source = checked_source(*runtime, options, use);
   const PlanModels models = plan_models(options, source->config(), runtime->fs(), use);
-  MemoryPlan plan = plan_memory(options, models, use);
+  MemoryPlan plan = plan_memory(options, models, use, runtime->num_threads());
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel);
   loaded->runtime_ = runtime;  // a copy: the lease ends after a model that could not be loaded
   loaded->options_ = options;
   loaded->path_ = path;
+  loaded->use_ = use;
   loaded->plan_ = std::move(plan);
   loaded->load_tokenizer(*source);
   loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->matmul(),
@@ -70,6 +71,13 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
                                  loaded->model_->layout().num_parameters(), " parameters, ",
                                  dtype_name(loaded->model_->compute_dtype()), " compute");
   return loaded;
+}
+
+MemoryPlan LoadedModel::plan_part(const OptionSet& options, PlanUse part) const {
+  check_for_use(*this, options, part);
+  const PlanUse use = use_ == PlanUse::kParts ? use_ : part;
+  return plan_memory(options, plan_models(options, config(), runtime_->fs(), use), use,
+                     runtime_->num_threads());
 }
 
 // A template that was chosen by an option must be right; one that came with the model need not be,
@@ -339,7 +347,7 @@ void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse u
 void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
                   uint64_t baseline_bytes) {
   const uint64_t budget = runtime.usable_budget();
-  const uint64_t held = Arena::live_bytes() + baseline_bytes;
+  const uint64_t held = runtime.ledger().bytes() + baseline_bytes;
   if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
   throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes beside the ", held,
                                             " in use, but ", budget_text(runtime.options())))

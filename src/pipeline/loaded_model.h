@@ -38,6 +38,9 @@ class LoadedModel {
   const ModelConfig& config() const { return model_->config(); }
   const std::string& path() const { return path_; }
   const MemoryPlan& plan() const { return plan_; }  // of the use it was opened for
+  // The plan of an engine (kGenerate) or a trainer (kTrain) on this model, that of both where it was
+  // opened for both. Everything that is wrong with the options is one error.
+  MemoryPlan plan_part(const OptionSet& options, PlanUse part) const;
 
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   // kFailedPrecondition naming the model when it came without one.
@@ -133,6 +136,7 @@ class LoadedModel {
   std::shared_ptr<Runtime> runtime_;
   OptionSet options_;
   std::string path_;
+  PlanUse use_ = PlanUse::kModel;
   MemoryPlan plan_;
   std::unique_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;

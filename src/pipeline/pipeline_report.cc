@@ -38,10 +38,10 @@ Pipeline::Facts changed_options(const OptionSet& options) {
 }
 
 // Arenas of the plan in its order, then those that are held beside it.
-std::vector<ReportMemory> memory_of(const MemoryPlan& plan) {
+std::vector<ReportMemory> memory_of(const MemoryPlan& plan, const ArenaLedger& ledger) {
   std::map<std::string, uint64_t> held;
   std::vector<std::string> order;
-  for (const Arena::LedgerEntry& e : Arena::ledger()) {
+  for (const ArenaLedger::Entry& e : ledger.entries()) {
     if (!held.contains(e.name)) order.push_back(e.name);
     held[e.name] += e.bytes;
   }
@@ -90,7 +90,7 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
   in.eval_path = output_path(options, "metrics.eval_jsonl");
   in.answers_path = output_path(options, "metrics.samples");
   in.options = changed_options(options);
-  in.memory = memory_of(p.plan);
+  in.memory = memory_of(p.plan, p.runtime.ledger());
   in.planned_bytes = p.plan.total_bytes;
   in.baseline_bytes = p.plan.baseline_bytes;
   in.peak_bytes = peak_bytes();

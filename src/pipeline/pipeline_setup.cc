@@ -30,7 +30,8 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given
     : model(std::move(loaded)),
       runtime(model->runtime()),
       plan(plan_memory(checked(*model, given),
-                       plan_models(given, model->config(), runtime.fs(), kUse), kUse)),
+                       plan_models(given, model->config(), runtime.fs(), kUse), kUse,
+                       runtime.num_threads())),
       options(given),
       board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.get_i64("eval.samples_per_prompt"), kFirstEvalSampleId),
@@ -72,7 +73,7 @@ void Pipeline::Impl::make_workers() {
   reference = load_reference(*model, options);
   phase = Arena("phase workspace",
                 std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
-                Touch::kLater);
+                Touch::kLater, &runtime.ledger());
   trainer = std::make_unique<Trainer>(
       model->model(), reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),

@@ -1,9 +1,11 @@
 // The memory plan: every arena of a run in bytes, from options and model shape alone, before
-// anything is allocated. Invariant: Arena::ledger() of a run holds exactly the arenas of its plan.
+// anything is allocated. Invariant: the ledger of a run's runtime holds exactly the arenas of its
+// plan.
 //
-// Phases that exclude each other share one arena, "phase workspace": rollout (KV pool and engine)
-// and training (activations, backward, head). The chosen micro-batch size decides bits of a run, so
-// it follows from options that are part of a run's identity and never from the thread count.
+// In a pipeline, phases that exclude each other share one arena, "phase workspace": rollout (KV pool
+// and engine) and training (activations, backward, head). The chosen micro-batch size decides bits of
+// a run. It follows from options that are part of a run's identity; where a budget binds, threads
+// beyond the first four take their scratch from it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -24,6 +26,7 @@ enum class PlanUse : int32_t {
   kGenerate = 2,  // and an engine
   kTrain = 3,     // and a trainer of its own
   kPipeline = 4,  // engine and trainer that share the phase workspace
+  kParts = 5,     // engine and trainer, each with a workspace of its own
 };
 
 // Headers of the models that a plan has to know.
@@ -53,9 +56,10 @@ struct PlanKnob {
 
 struct MemoryPlan {
   std::vector<PlanEntry> arenas;  // as the ledger will list them
-  std::vector<PlanEntry> parts;   // of the shared arena, by phase
+  std::vector<PlanEntry> parts;   // of the workspaces, by phase
+  std::vector<PlanEntry> outside;  // of arenas: what baseline_bytes is made of
   uint64_t arena_bytes = 0;       // sum of arenas
-  uint64_t baseline_bytes = 0;    // estimate of what the process holds outside arenas
+  uint64_t baseline_bytes = 0;    // estimate of what is held outside arenas
   uint64_t total_bytes = 0;       // arenas and baseline: what a budget is compared with
   uint64_t budget_bytes = 0;      // 0: no limit
   std::vector<PlanKnob> knobs;
@@ -83,10 +87,11 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
 
 // A pure function. All violations, those of the registry too, are one error. A budget too small for
 // the least possible plan is Error(kResourceExhausted) naming the phase that needs most, bytes
-// needed, budget, and the knobs with the bytes each saves.
-MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use);
+// needed, budget, and the knobs with the bytes each saves. threads 0: those of the options.
+MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use,
+                       int threads = 0);
 // The same from the header of model.path; nothing of the weights is read.
-MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use);
+MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use, int threads = 0);
 
 // A text table, one arena a line, for people.
 std::string render_plan(const MemoryPlan& plan);

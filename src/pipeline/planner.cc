@@ -25,6 +25,13 @@ constexpr uint64_t kProcessBytes = uint64_t{48} << 20;
 constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 constexpr uint64_t kVocabularyBytes = 640;
 
+// Of a sample, of an id in it and of a token of its answer (data/sample.h).
+constexpr uint64_t kSampleBytes = 512, kIdBytes = 4, kTokenBytes = 18;
+// The most that preparation or trainer hold at once of each answer token of a step, in vectors that
+// may have grown to twice their size: advantages, log-probs, weights, gradients, and what metrics
+// copy; more where a reference or a critic is asked.
+constexpr uint64_t kTrainedTokenBytes = 80, kReferenceTokenBytes = 8, kCriticTokenBytes = 56;
+
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kTokenStep; }
 
@@ -128,21 +135,67 @@ bool Planner::has_reference() const {
 }
 
 bool draws_samples(const OptionSet& options, PlanUse use) {
-  if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate;
+  if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate || use == PlanUse::kParts;
   if (objective_of(options) == Objective::kRewardModel) return false;
   return is_rl(objective_of(options)) || !options.get_string("eval.path").empty();
 }
 
 bool Planner::has_engine() const { return draws_samples(options_, use_); }
 
-uint64_t Planner::baseline_bytes() const {
+uint64_t Planner::rope_bytes() const {
   const uint64_t models = uint64_t{1} + has_reference() + has_critic();
   const auto rope_of = [&](const ModelConfig& c) {
     return static_cast<uint64_t>(max_model_len_) * c.num_ropes() * c.head_dim * sizeof(float);
   };
-  const uint64_t ropes = models * rope_of(config_) + (has_teacher() ? rope_of(*teacher_) : 0) +
-                         (has_reward_model() ? rope_of(*reward_) : 0);
-  return kProcessBytes + threads_ * kThreadBytes + config_.vocab * kVocabularyBytes + ropes;
+  return models * rope_of(config_) + (has_teacher() ? rope_of(*teacher_) : 0) +
+         (has_reward_model() ? rope_of(*reward_) : 0);
+}
+
+// Those of a step, of the largest evaluation that options bound, or that run at once.
+int64_t Planner::samples_held() const {
+  const auto product = [&](const char* prompts, int64_t each) {
+    return (CheckedI64(options_.get_i64(prompts)) * CheckedI64(each)).get();
+  };
+  int64_t most = 0;
+  if (has_trainer()) most = product("pipeline.prompts_per_step", attempts_per_prompt(options_));
+  if (has_engine()) most = std::max(most, product("engine.max_num_seqs", num_engines_));
+  if (use_ == PlanUse::kPipeline && has_engine()) {
+    const int64_t each = options_.get_i64("eval.samples_per_prompt");
+    most = std::max(most, product("eval.max_prompts", each));
+  }
+  return most;
+}
+
+std::vector<PlanEntry> Planner::outside() const {
+  const auto number = [](int64_t n) { return CheckedU64(static_cast<uint64_t>(n)); };
+  const bool draws = has_engine() && is_rl(objective_of(options_));
+  const int64_t longest = max_model_len_ - 1;
+  const int64_t answer = draws ? std::min(max_new_tokens_, longest) : longest;
+  const CheckedU64 of_sample = CheckedU64(kSampleBytes) +
+                               number(max_model_len_) * CheckedU64(kIdBytes) +
+                               number(answer) * CheckedU64(kTokenBytes);
+  std::vector<PlanEntry> out = {
+      {"code and kernels", "always", kProcessBytes},
+      {"threads", "always", static_cast<uint64_t>(threads_) * kThreadBytes},
+      {"tokenizer", "always", static_cast<uint64_t>(config_.vocab) * kVocabularyBytes},
+      {"rope tables", "always", rope_bytes()}};
+  if (has_engine() || has_trainer()) {
+    out.push_back({"samples", "always", (number(samples_held()) * of_sample).get()});
+  }
+  if (!has_trainer()) return out;
+  const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
+                        (has_critic() ? kCriticTokenBytes : 0);
+  const CheckedU64 trained = number(options_.get_i64("pipeline.prompts_per_step")) *
+                             number(attempts_per_prompt(options_));
+  out.push_back({"arrays of a training step", "train",
+                 (trained * number(answer) * CheckedU64(each)).get()});
+  return out;
+}
+
+uint64_t Planner::baseline_bytes() const {
+  CheckedU64 sum(uint64_t{0});
+  for (const PlanEntry& e : outside()) sum = sum + CheckedU64(e.bytes);
+  return sum.get();
 }
 
 uint64_t Planner::always_bytes() const {
@@ -275,7 +328,9 @@ uint64_t Planner::min_shared() const {
 }
 
 uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {
-  return std::max(train_bytes(max_tokens), rollout_bytes(blocks));
+  const uint64_t train = train_bytes(max_tokens), rollout = rollout_bytes(blocks);
+  if (use_ != PlanUse::kParts) return std::max(train, rollout);
+  return (CheckedU64(train) + CheckedU64(rollout)).get();
 }
 
 uint64_t Planner::min_total() const {

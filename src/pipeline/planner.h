@@ -12,6 +12,10 @@ namespace rl {
 // KV blocks that engine.swap_space_bytes holds.
 int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
 
+// Whether there is a trainer.
+inline bool trains(PlanUse use) {
+  return use == PlanUse::kTrain || use == PlanUse::kPipeline || use == PlanUse::kParts;
+}
 // Whether there is an engine; a run on given answers has one for evaluations only, that of a reward
 // model none.
 bool draws_samples(const OptionSet& options, PlanUse use);
@@ -22,12 +26,14 @@ class Planner {
   Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads = 0);
 
   bool has_engine() const;
-  bool has_trainer() const { return use_ == PlanUse::kTrain || use_ == PlanUse::kPipeline; }
+  bool has_trainer() const { return trains(use_); }
   bool has_reference() const;
   bool has_critic() const;
   bool has_reward_model() const { return reward_.has_value(); }
   bool has_teacher() const { return has_trainer() && teacher_.has_value(); }
 
+  // Estimates of what is held outside arenas, and their sum.
+  std::vector<PlanEntry> outside() const;
   uint64_t baseline_bytes() const;
   // Arenas that live all the time, in the order in which a run makes them.
   const std::vector<PlanEntry>& always() const { return always_; }
@@ -60,6 +66,7 @@ class Planner {
   uint64_t min_total() const;
   // Least bytes of what engine.memory_fraction is a share for: weights and one longest sequence.
   uint64_t min_shared() const;
+  // Of both workspaces, or of the one that they share.
   uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
 
   // Samples that a pipeline trains in a step; 0 where a host brings them.
@@ -78,6 +85,8 @@ class Planner {
   void add_critic();
   void add_teacher();
   void add_reward_model();
+  int64_t samples_held() const;
+  uint64_t rope_bytes() const;
   int64_t group_blocks() const;
   KvShape teacher_kv() const;
 

@@ -69,7 +69,7 @@ Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
       tracer_(clock_),
       executor_(make_executor(options, std::move(seams.executor))) {
   logger_.set_level(parse_log_level(options.get_string("runtime.log_level")));
-  matmul_ = std::make_unique<Matmul>(*executor_, compute_dtype_of(options));
+  matmul_ = std::make_unique<Matmul>(*executor_, compute_dtype_of(options), &ledger_);
   if (!matmul_->exact()) {
     throw Error(Code::kUnsupported,
                 str("the ", dtype_name(matmul_->compute_dtype()),

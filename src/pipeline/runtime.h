@@ -1,12 +1,13 @@
-// What every object of a run shares: threads, matrix products, log, trace, files, clock and the
-// memory budget. Invariant: the executor has one caller at a time, and whoever computes holds the
-// ComputeLease; a second one is an error, never a wait.
+// What every object of a run shares: threads, matrix products, log, trace, files, clock, the memory
+// budget and the ledger of what is held of it. Invariant: the executor has one caller at a time, and
+// whoever computes holds the ComputeLease; a second one is an error, never a wait.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "core/arena.h"
 #include "core/clock.h"
 #include "core/executor.h"
 #include "core/fs.h"
@@ -45,6 +46,9 @@ class Runtime {
   uint64_t usable_budget() const { return budget_; }  // 0: no limit
   Executor& executor() { return *executor_; }
   Matmul& matmul() { return *matmul_; }
+  // Of all arenas of the runtime's objects.
+  ArenaLedger& ledger() { return ledger_; }
+  const ArenaLedger& ledger() const { return ledger_; }
   Logger& logger() { return logger_; }
   Tracer& tracer() { return tracer_; }
   FileSystem& fs() { return fs_; }
@@ -62,6 +66,7 @@ class Runtime {
   Logger logger_;
   Tracer tracer_;
   std::unique_ptr<Executor> executor_;
+  ArenaLedger ledger_;
   std::unique_ptr<Matmul> matmul_;
   std::mutex lease_mutex_;
   const char* lease_holder_ = nullptr;

@@ -39,14 +39,14 @@ struct TrainerPart::Impl {
 TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
     : model_(std::move(model)), impl_(std::make_unique<Impl>(options)) {
   Runtime& runtime = model_->runtime();
-  check_for_use(*model_, options, PlanUse::kTrain);
-  const PlanModels models = plan_models(options, model_->config(), runtime.fs(), PlanUse::kTrain);
-  const MemoryPlan plan = plan_memory(options, models, PlanUse::kTrain);
-  const uint64_t held = model_->model().arena_bytes() + plan.bytes_of("matmul workspace");
-  require_room(runtime, "the trainer", plan.arena_bytes - held, plan.baseline_bytes);
+  const MemoryPlan plan = model_->plan_part(options, PlanUse::kTrain);
+  const uint64_t others = model_->model().arena_bytes() + plan.bytes_of("matmul workspace") +
+                          plan.bytes_of("engine workspace");
+  require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
   impl_->reference = load_reference(*model_, options);
-  impl_->workspace = Arena("training workspace", plan.train_workspace_bytes);
+  impl_->workspace = Arena("training workspace", plan.train_workspace_bytes, Touch::kNow,
+                           &runtime.ledger());
   impl_->trainer = std::make_unique<Trainer>(
       model_->model(), impl_->reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),

@@ -19,11 +19,11 @@ uint64_t AdamwState::moment_bytes(int64_t total) {
   return (CheckedU64(2) * CheckedU64(padded(total))).get();
 }
 
-AdamwState::AdamwState(int64_t total, Executor& executor)
+AdamwState::AdamwState(int64_t total, Executor& executor, ArenaLedger* ledger)
     : total_(total),
       executor_(executor),
-      gradients_("gradients", gradient_bytes(total), Touch::kLater),
-      moments_("optimizer states", moment_bytes(total), Touch::kLater),
+      gradients_("gradients", gradient_bytes(total), Touch::kLater, ledger),
+      moments_("optimizer states", moment_bytes(total), Touch::kLater, ledger),
       chunk_sums_(static_cast<size_t>(num_chunks())) {}
 
 int64_t AdamwState::num_chunks() const { return (total_ + kChunk - 1) / kChunk; }

@@ -13,7 +13,7 @@ namespace rl {
 class AdamwState {
  public:
   // total is the layout's, padding included: padding stays zero.
-  AdamwState(int64_t total, Executor& executor);
+  AdamwState(int64_t total, Executor& executor, ArenaLedger* ledger = nullptr);
   static uint64_t gradient_bytes(int64_t total);
   static uint64_t moment_bytes(int64_t total);
 

@@ -34,9 +34,9 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
 
 Learner::Learner(Model& model)
     : model_(model),
-      state_(model.layout().total(), model.matmul().executor()),
+      state_(model.layout().total(), model.matmul().executor(), model.matmul().ledger()),
       packed_backward_(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward) {
+                       PackedWeights::Direction::kBackward, model.matmul().ledger()) {
   prepare_gradients(model);
 }
 

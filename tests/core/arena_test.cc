@@ -79,23 +79,25 @@ TEST(Arena, EveryPageIsResidentAtCreation) {
 }
 
 TEST(Arena, LedgerFollowsCreationMoveAndEnd) {
-  const uint64_t before = Arena::live_bytes();
+  ArenaLedger ledger, other;
   {
-    Arena a("first", 100);
-    Arena b("second", 5000);
-    EXPECT_EQ(Arena::live_bytes(), before + 5100);
+    Arena a("first", 100, Touch::kNow, &ledger);
+    Arena b("second", 5000, Touch::kNow, &ledger);
+    const Arena unseen("third", 70), elsewhere("fourth", 3, Touch::kNow, &other);
+    EXPECT_EQ(ledger.bytes(), 5100u);
+    EXPECT_EQ(other.bytes(), 3u);
     Arena c(std::move(a));
     EXPECT_EQ(c.name(), "first");
-    EXPECT_EQ(Arena::live_bytes(), before + 5100);
+    EXPECT_EQ(ledger.bytes(), 5100u);
     b = std::move(c);
     EXPECT_EQ(b.name(), "first");
-    EXPECT_EQ(Arena::live_bytes(), before + 100);
-    const auto ledger = Arena::ledger();
-    ASSERT_FALSE(ledger.empty());
-    EXPECT_EQ(ledger.back().name, "first");
-    EXPECT_EQ(ledger.back().bytes, 100u);
+    EXPECT_EQ(ledger.bytes(), 100u);
+    const std::vector<ArenaLedger::Entry> entries = ledger.entries();
+    ASSERT_EQ(entries.size(), 1u);
+    EXPECT_EQ(entries[0].name, "first");
+    EXPECT_EQ(entries[0].bytes, 100u);
   }
-  EXPECT_EQ(Arena::live_bytes(), before);
+  EXPECT_EQ(ledger.bytes() + other.bytes(), 0u);
 }
 
 TEST(Arena, ZeroBytesReserveNothing) {
@@ -107,20 +109,22 @@ TEST(Arena, ZeroBytesReserveNothing) {
 }
 
 TEST(Arena, RefusedReservationNamesArenaBytesAndCause) {
-  const uint64_t before = Arena::live_bytes();
+  ArenaLedger ledger;
   FailNth source(2);
   {
     const ScopedMemorySource scope(source);
-    const Arena first("first", 64);
-    const Error error = expect_error(Code::kOutOfMemory, [] { Arena arena("kv cache", 12345); });
+    const Arena first("first", 64, Touch::kNow, &ledger);
+    const Error error = expect_error(
+        Code::kOutOfMemory, [&] { Arena arena("kv cache", 12345, Touch::kNow, &ledger); });
+    EXPECT_TRUE(contains(error.message, "beside 64 bytes"));
     EXPECT_TRUE(contains(error.message, "kv cache"));
     EXPECT_TRUE(contains(error.message, "12345 bytes"));
     EXPECT_EQ(error.system_code, ENOMEM);
     EXPECT_EQ(error.key, "kv cache");
-    EXPECT_EQ(Arena::live_bytes(), before + 64);
+    EXPECT_EQ(ledger.bytes(), 64u);
   }
   EXPECT_EQ(source.live(), 0);
-  EXPECT_EQ(Arena::live_bytes(), before);
+  EXPECT_EQ(ledger.bytes(), 0u);
 }
 
 TEST(Arena, MoreThanTheMachineHasIsRefusedNotKilled) {
@@ -132,8 +136,8 @@ TEST(Arena, MoreThanTheMachineHasIsRefusedNotKilled) {
 
 TEST(Arena, DecommittedPagesLeaveTheProcessAndComeBackAsZeros) {
   constexpr uint64_t kBytes = (uint64_t{6} << 20) + 100;
-  const uint64_t before = Arena::live_bytes();
-  Arena arena("test", kBytes);
+  ArenaLedger ledger;
+  Arena arena("test", kBytes, Touch::kNow, &ledger);
   std::byte* const data = arena.data();
   std::memset(data, 1, kBytes);
   EXPECT_GE(testing::resident_bytes(arena.span()), kBytes);
@@ -141,7 +145,7 @@ TEST(Arena, DecommittedPagesLeaveTheProcessAndComeBackAsZeros) {
   EXPECT_EQ(testing::resident_bytes(arena.span()), 0u);
   EXPECT_EQ(arena.data(), data);
   EXPECT_EQ(arena.bytes(), kBytes);
-  EXPECT_EQ(Arena::live_bytes(), before + kBytes);
+  EXPECT_EQ(ledger.bytes(), kBytes);
   arena.commit();
   EXPECT_GE(testing::resident_bytes(arena.span()), kBytes);
   EXPECT_EQ(data[0], std::byte{0});

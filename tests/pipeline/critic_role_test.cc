@@ -208,9 +208,9 @@ Arenas planned(const MemoryPlan& plan) {
   return sorted(out);
 }
 
-Arenas live() {
+Arenas live(const Runtime& runtime) {
   Arenas out;
-  for (const Arena::LedgerEntry& e : Arena::ledger()) out.emplace_back(e.name, e.bytes);
+  for (const ArenaLedger::Entry& e : runtime.ledger().entries()) out.emplace_back(e.name, e.bytes);
   return sorted(out);
 }
 
@@ -224,15 +224,15 @@ TEST(CriticRole, ThePlanEqualsTheLedger) {
       o.set_i64("pipeline.total_steps", 1);
       const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
       Rig rig(o);
-      EXPECT_EQ(live(), planned(plan));
+      EXPECT_EQ(live(rig.runtime()), planned(plan));
       rig.start_and_play();
-      EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+      EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     }
   }
   const OptionSet o = gae_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
   const TrainerPart trainer(model, testing::for_part(o));
-  EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
+  EXPECT_EQ(live(model->runtime()), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
 }
 
 uint64_t bytes_of_phase(const MemoryPlan& plan, const char* phase) {

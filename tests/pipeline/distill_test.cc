@@ -104,9 +104,9 @@ TEST(Distill, IsPlannedAndResumed) {
   uint64_t digest = 0;
   {
     Rig rig(o);
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     rig.start_and_play();
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     digest = rig.model().weight_digest();
   }
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
@@ -186,9 +186,9 @@ TEST_P(RowDistill, IsPlannedResumedAndReplayed) {
   uint64_t digest = 0;
   {
     Rig rig(o);
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     rig.start_and_play();
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     digest = rig.model().weight_digest();
   }
   {
@@ -259,7 +259,7 @@ TEST(DistillRows, TakesTheBatchesOfAHost) {
   o.set_text("optimizer.lr", "1e-2");
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
   TrainerPart trainer(model, testing::for_part(o));
-  EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kTrain).arena_bytes);
+  EXPECT_EQ(model->runtime().ledger().bytes(), plan_memory(o, real_fs(), PlanUse::kTrain).arena_bytes);
   const std::vector<SamplePtr> batch = host_batch(trainer, {.temperature = 0.8f});
   const double first = trainer.step(batch).get("actor/distill_kl").value();
   EXPECT_LT(trainer.step(batch).get("actor/distill_kl").value(), first);

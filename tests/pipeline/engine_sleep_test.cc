@@ -104,7 +104,7 @@ TEST(EngineSleep, GivesMemoryBackUntilTheWake) {
   EXPECT_EQ(parts.resident_packed(), 0u);
   engine->sleep(1);  // not deeper than it sleeps
   EXPECT_EQ(parts.resident_packed(), 0u);
-  EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+  EXPECT_EQ(parts.runtime->ledger().bytes(), plan.arena_bytes);
   engine->wake();
   EXPECT_GE(parts.resident_packed(), packed);
   EXPECT_GT(resident_bytes_of_process() + bytes / 100 * 2, awake);
@@ -129,7 +129,7 @@ TEST(EngineSleep, AThousandCyclesLeaveNothingBehind) {
   // Pages of the allocator, whichever way the threads took them; a leak of one arena page a cycle
   // would be 4 MiB.
   EXPECT_LT(resident_bytes_of_process(), before + (uint64_t{2} << 20));
-  EXPECT_EQ(Arena::ledger().size(), 4u);
+  EXPECT_EQ(parts.runtime->ledger().entries().size(), 4u);
 }
 
 TEST(EngineSleep, WhoeverComputesWakesTheWeightsItself) {

@@ -139,8 +139,8 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   };
   EXPECT_EQ(rollout(), 0u);
   {
-    const Rig rig(o);
-    EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
+    Rig rig(o);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
   }
   const bool draws = std::string(GetParam()) != "reward_model";
   write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
@@ -151,7 +151,7 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   if (draws) o.set_i64("sampling.max_new_tokens", 8);
   EXPECT_EQ(rollout() > 0, draws);
   Rig rig(o);
-  EXPECT_EQ(Arena::live_bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
+  EXPECT_EQ(rig.runtime().ledger().bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
   const RunLog log = rig.start_and_play();
   ASSERT_EQ(log.evals.size(), 2u);
   EXPECT_EQ(log.evals[0]->num_scored, 3);

@@ -24,9 +24,9 @@ Arenas planned(const MemoryPlan& plan) {
   return out;
 }
 
-Arenas live() {
+Arenas live(const Runtime& runtime) {
   Arenas out;
-  for (const Arena::LedgerEntry& e : Arena::ledger()) out.emplace_back(e.name, e.bytes);
+  for (const ArenaLedger::Entry& e : runtime.ledger().entries()) out.emplace_back(e.name, e.bytes);
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -42,14 +42,13 @@ TEST(Plan, EqualsTheLedgerOfAPipeline) {
         o.set_string("algo.kl.where", kl);
         const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
         testing::Rig rig(o);
-        EXPECT_EQ(live(), planned(plan));
-        EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+        EXPECT_EQ(live(rig.runtime()), planned(plan));
+        EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
         rig.start_and_play();
-        EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+        EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
       }
     }
   }
-  EXPECT_EQ(Arena::live_bytes(), 0u);
 }
 
 TEST(Plan, EqualsTheLedgerOfTheParts) {
@@ -60,13 +59,13 @@ TEST(Plan, EqualsTheLedgerOfTheParts) {
     const auto runtime = std::make_shared<Runtime>(o);
     {
       const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-      EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kModel)));
+      EXPECT_EQ(live(*runtime), planned(plan_memory(o, model->config(), PlanUse::kModel)));
       const EnginePart engine(model, testing::for_part(o));
-      EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kGenerate)));
+      EXPECT_EQ(live(*runtime), planned(plan_memory(o, model->config(), PlanUse::kGenerate)));
     }
     const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
     const TrainerPart trainer(model, testing::for_part(o));
-    EXPECT_EQ(live(), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
+    EXPECT_EQ(live(*runtime), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
   }
 }
 
@@ -121,10 +120,10 @@ TEST(Plan, ARefusedBudgetReservesNothing) {
   OptionSet o = tiny_options(dir);
   o.set_u64("runtime.memory_budget_bytes", 1);
   const auto runtime = std::make_shared<Runtime>(o);
-  const uint64_t before = Arena::live_bytes();
+  const uint64_t before = runtime->ledger().bytes();
   expect_error(Code::kResourceExhausted,
                [&] { LoadedModel::open(runtime, o, PlanUse::kPipeline); });
-  EXPECT_EQ(Arena::live_bytes(), before);
+  EXPECT_EQ(runtime->ledger().bytes(), before);
 }
 
 // SmolLM2-135M.

@@ -194,12 +194,12 @@ TEST(Replicas, ThePlanHoldsAllOfThem) {
     const auto runtime = std::make_shared<Runtime>(o);
     const auto model = LoadedModel::open(runtime, o, PlanUse::kGenerate);
     const EnginePart part(model, testing::for_part(o));
-    EXPECT_EQ(Arena::live_bytes(), three.arena_bytes);
+    EXPECT_EQ(runtime->ledger().bytes(), three.arena_bytes);
     EXPECT_EQ(part.stats().blocks_total, 3 * one.engine.num_blocks);
   }
   const MemoryPlan pipeline = plan_memory(o, real_fs(), PlanUse::kPipeline);
-  const Rig rig(o);
-  EXPECT_EQ(Arena::live_bytes(), pipeline.arena_bytes);
+  Rig rig(o);
+  EXPECT_EQ(rig.runtime().ledger().bytes(), pipeline.arena_bytes);
 }
 
 TEST(Replicas, ABudgetIsSharedAndTooManyEnginesAreNamed) {

@@ -168,9 +168,9 @@ TEST(RewardRole, ThePlanEqualsTheLedger) {
                                        "pipeline.total_steps=1", "algo.kl.where=loss"});
     const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
     Rig rig(o);
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     rig.start_and_play();
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     EXPECT_TRUE(std::ranges::any_of(
         plan.parts, [](const PlanEntry& e) { return e.phase == "reward" && e.bytes > 0; }));
   }
@@ -191,10 +191,10 @@ TEST(RewardRole, MayHaveAnotherShapeThanThePolicy) {
     uint64_t by_model = 0;
     {
       Rig rig(o);
-      EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+      EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
       log = rig.start_and_play();
       by_model = rig.model().weight_digest();
-      EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+      EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     }
     EXPECT_NE(log.series("critic/score/max").front(), log.series("critic/score/min").front());
     if (std::string(dtype) == "bf16") continue;  // HostReward computes in fp32

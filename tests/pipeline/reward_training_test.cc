@@ -139,10 +139,10 @@ TEST(RewardTraining, ThePlanEqualsTheLedger) {
     const OptionSet o = reward_options(dir, texts);
     const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
     Rig rig(o);
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     const std::vector<double> loss = rig.start_and_play().series("actor/loss");
     EXPECT_LT(loss.back(), loss.front());
-    EXPECT_EQ(Arena::live_bytes(), plan.arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
   }
 }
 

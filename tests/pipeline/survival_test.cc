@@ -192,11 +192,11 @@ TEST(Survival, AReferenceOfAnotherShapeIsRefusedBeforeItIsLoaded) {
   o.set_string("algo.kl.where", "loss");
   o.set_f64("algo.kl.coef", 0.1);
   o.set_string("model.reference_path", testing::fixture_model("qwen2"));
-  const uint64_t held = Arena::live_bytes();
+  const uint64_t held = rig.runtime().ledger().bytes();
   const Error e = expect_error(Code::kIncompatible, [&] { Pipeline(rig.shared_model(), o); });
   EXPECT_EQ(e.key, "model.reference_path");
   EXPECT_EQ(e.location, testing::fixture_model("qwen2"));
-  EXPECT_EQ(Arena::live_bytes(), held);
+  EXPECT_EQ(rig.runtime().ledger().bytes(), held);
 }
 
 TEST(Survival, WeightsThatASaveReadsAreBusy) {

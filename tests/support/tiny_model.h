@@ -23,12 +23,13 @@ struct TinyModel {
                   ModelOptions{.block_size = block_size, .compute_copies = compute_copies}) {}
   TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute, const ModelOptions& options,
             ModelHead head = ModelHead::kLogits)
-      : executor(std::move(given)), matmul(*executor, compute) {
+      : executor(std::move(given)), matmul(*executor, compute, &ledger) {
     model = std::make_unique<Model>(*open_weight_source(real_fs(), path, head), matmul, options);
   }
   static std::string fixture(const std::string& name) { return std::string(RL_FIXTURES) + "/models/" + name; }
 
   std::unique_ptr<Executor> executor;
+  ArenaLedger ledger;
   Matmul matmul;
   std::unique_ptr<Model> model;
 };

@@ -181,6 +181,9 @@ const (
 
 	// UsePipeline is RL_USE_PIPELINE: engine and trainer that share their working memory.
 	UsePipeline Use = 4
+
+	// UseParts is RL_USE_PARTS: engine and trainer, each with working memory of its own.
+	UseParts Use = 5
 )
 
 // DType: Element types.
@@ -204,8 +207,11 @@ const (
 	// PlanArena is RL_PLAN_ARENA: arenas add up to arena_bytes.
 	PlanArena PlanKind = 1
 
-	// PlanPart is RL_PLAN_PART: a part of the arena that rollout and training share.
+	// PlanPart is RL_PLAN_PART: a part of the working memory of rollout or training.
 	PlanPart PlanKind = 2
+
+	// PlanOutside is RL_PLAN_OUTSIDE: an estimate of memory outside arenas; these add up to baseline_bytes.
+	PlanOutside PlanKind = 3
 )
 
 // Purpose: What a sample is for.
