@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace rl {
 namespace {
 
@@ -51,25 +53,26 @@ uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
 ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
                          const PackedShapes& shapes, const float* master, bool own_vectors,
                          ArenaLedger* ledger)
-    : master_(master),
-      packed_(config, layout, shapes, PackedWeights::Direction::kForward, ledger) {
+    : packed_(config, layout, shapes, PackedWeights::Direction::kForward, ledger) {
+  RL_CHECK(master != nullptr || own_vectors);
   if (own_vectors) own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, ledger);
+  const int64_t step = std::max<int64_t>(1, kMoveFloats / config.hidden) * config.hidden;
   float* next = own_vectors ? own_.at<float>(0) : nullptr;
   place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {
     pointer = own_vectors ? next : master + offset;
     if (!own_vectors) return;
-    for (int64_t i = 0; i < size; i += kMoveFloats) {
-      moves_.push_back({master + offset + i, next + i, std::min(kMoveFloats, size - i)});
+    for (int64_t i = 0; i < size; i += step) {
+      moves_.push_back({offset + i, next + i, std::min(step, size - i)});
     }
     next += aligned(size);
   });
 }
 
-void ComputeCopy::update(Matmul& matmul) {
-  packed_.pack(matmul, master_);
+void ComputeCopy::update(Matmul& matmul, const WeightFloats& weights) {
+  packed_.pack(matmul, weights);
   matmul.executor().parallel_for(static_cast<int64_t>(moves_.size()), [&](int64_t i, int) {
     const Move& m = moves_[static_cast<size_t>(i)];
-    std::copy_n(m.from, m.size, m.to);
+    weights.copy(m.from, {m.to, static_cast<size_t>(m.size)});
   });
 }
 

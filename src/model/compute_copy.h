@@ -1,6 +1,6 @@
 // All that a forward reads of one version of the weights: the packed matrices, and the parameters
 // that are read as they are (embedding, norms, biases). These are the masters' own, or a copy when
-// the masters change while the version is still read.
+// the masters change while the version is still read, or when there are none.
 // Invariant: between update() calls a copy does not change, so whoever reads it sees one version.
 #pragma once
 #include <atomic>
@@ -25,13 +25,14 @@ struct WeightVectors {
 
 class ComputeCopy {
  public:
-  // master outlives the copy. shapes: of the forward. own_vectors: what is not packed is copied too.
+  // master outlives the copy. shapes: of the forward. own_vectors: what is not packed is copied too,
+  // as it must be where master is null.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
               const float* master, bool own_vectors, ArenaLedger* ledger);
   ComputeCopy(const ComputeCopy&) = delete;
 
-  // Takes the masters over. Nobody reads the copy meanwhile.
-  void update(Matmul& matmul);
+  // Takes the weights over, the masters or those of a file. Nobody reads the copy meanwhile.
+  void update(Matmul& matmul, const WeightFloats& weights);
   // Before the copy is published. number: that of the model's releases so far.
   void set_release(uint64_t version, uint64_t number) {
     version_.store(version, std::memory_order_release);
@@ -55,16 +56,15 @@ class ComputeCopy {
 
  private:
   struct Move {
-    const float* from;
+    int64_t from;  // offset in the layout
     float* to;
     int64_t size;
   };
 
-  const float* master_;
   PackedWeights packed_;
   Arena own_;
   WeightVectors vectors_;
-  std::vector<Move> moves_;  // from the masters to the own vectors, in tasks
+  std::vector<Move> moves_;  // to the own vectors, in tasks of whole rows
   std::atomic<uint64_t> version_{0}, release_{0};
 };
 

@@ -70,8 +70,9 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
       layout_(config_), matmul_(matmul), kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       slice_width_(options.slice_width),
-      master_("master weights", master_bytes(config_), Touch::kLater, matmul.ledger()) {
-  const bool apart = options.compute_copies > 1;
+      master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater, matmul.ledger()) {
+  RL_CHECK(!options.frozen || options.compute_copies == 1);
+  const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes = plan_forward_shapes(config_, compute_dtype(), slice_width_);
   for (int64_t i = 0; i < options.compute_copies; ++i) {
     copies_.push_back(
@@ -81,15 +82,24 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
   published_ = trained_;
   ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, config_.rope));
   if (config_.local_rope) ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, *config_.local_rope));
+  if (options.frozen) {
+    const int64_t room = largest_slice(shapes);
+    trained_->update(matmul_, WeightFloats(source, layout_, matmul.executor().num_threads(), room, matmul.ledger()));
+  } else {
+    load_masters(source);
+    trained_->update(matmul_, WeightFloats(master()));
+  }
+}
+Model::~Model() = default;
+
+void Model::load_masters(const WeightSource& source) {
   const std::vector<LoadTask> tasks = cut_load(source, layout_, master());
-  matmul.executor().parallel_for(static_cast<int64_t>(tasks.size()), [&](int64_t i, int) {
+  matmul_.executor().parallel_for(static_cast<int64_t>(tasks.size()), [&](int64_t i, int) {
     const LoadTask& t = tasks[i];
     const int64_t cols = source.tensors()[t.tensor].cols();
     source.read(t.tensor, t.first_row, {t.to, static_cast<size_t>(t.rows * cols)});
   });
-  trained_->update(matmul_);
 }
-Model::~Model() = default;
 
 void Model::publish() { publish_as(version() + 1); }
 
@@ -97,13 +107,15 @@ void Model::repack() {
   if (copies_.size() > 1 && trained_ == &published()) {
     trained_ = copies_[trained_ == copies_[0].get() ? 1 : 0].get();
   }
-  trained_->update(matmul_);
+  RL_CHECK(!frozen());
+  trained_->update(matmul_, WeightFloats(master()));
   packed_dropped_ = masters_moved_ = false;
   ++num_packings_;
 }
 
 // A published copy behind the masters cannot be made again, so it stays.
 void Model::drop_packed() {
+  RL_CHECK(!frozen());
   const bool remade = trained_ == &published() && !masters_moved_;
   for (const auto& copy : copies_) {
     if (copy.get() == &published() && !remade) continue;
@@ -113,7 +125,7 @@ void Model::drop_packed() {
 }
 
 void Model::restore_packed() {
-  if (packed_dropped_) trained_->update(matmul_);
+  if (packed_dropped_) trained_->update(matmul_, WeightFloats(master()));
   packed_dropped_ = false;
 }
 
@@ -128,12 +140,13 @@ void Model::publish_as(uint64_t version) {
 }
 
 uint64_t Model::arena_bytes() const {
-  uint64_t bytes = master_bytes(config_);
+  uint64_t bytes = master_.bytes();
   for (const auto& copy : copies_) bytes += copy->arena_bytes();
   return bytes;
 }
 
 uint64_t Model::weight_digest() const {
+  RL_CHECK(!frozen());
   Digest64 digest;
   for (const Parameter& p : layout_.parameters())
     digest.update(std::as_bytes(std::span(master() + p.offset, static_cast<size_t>(p.size))));
@@ -141,6 +154,7 @@ uint64_t Model::weight_digest() const {
 }
 
 void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const {
+  RL_CHECK(!frozen());
   save_hf_directory(fs, dir, config_, [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
     const auto& all = layout_.parameters();
     const auto it = std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == tensor.name; });

@@ -1,6 +1,6 @@
 // A loaded model: configuration, fp32 master weights, the compute copies that forwards read, and the
 // rope tables. Shared by reference between engine and trainer; one forward reads it for both
-// (contract N2).
+// (contract N2). A frozen one, which nobody trains or saves, has no masters.
 //
 // Versions. With one compute copy the trainer updates the masters in place and publish() repacks
 // and adds one to version(); nobody may be reading meanwhile. With two the published copy is apart
@@ -30,6 +30,7 @@ struct ModelOptions {
   std::optional<Dtype> kv_dtype = {};  // of keys and values; none: the compute dtype
   int64_t compute_copies = 1;    // 1 or 2
   int64_t slice_width = 0;       // of packed matrices, see plan_forward_shapes(); for tests
+  bool frozen = false;           // no masters: it is never trained, saved or packed again
 };
 
 class Model {
@@ -51,11 +52,13 @@ class Model {
   const RopeTable& rope(int64_t layer) const {
     return ropes_[config_.local_rope && config_.is_windowed(layer) ? 1 : 0];
   }
+  bool frozen() const { return master_.data() == nullptr; }
   // What engines read. Any thread, at any time.
   const ComputeCopy& published() const { return *published_.load(std::memory_order_acquire); }
   // What was packed last. The same one, but for a repack() that is not released yet.
   const ComputeCopy& trained() const { return *trained_; }
   int64_t num_compute_copies() const { return static_cast<int64_t>(copies_.size()); }
+  // Null of a frozen one.
   float* master() const { return master_.data() ? master_.at<float>(0) : nullptr; }
 
   // Any thread, at any time.
@@ -88,13 +91,16 @@ class Model {
   // Saves a Hugging Face directory (atomically, see save_hf.h).
   void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
-  // Bytes of the arenas a Model will hold, from the configuration alone.
+  // Bytes of the arenas a Model will hold, from the configuration alone. A frozen one has the vectors
+  // of ComputeCopy::vector_bytes in place of masters.
   static uint64_t master_bytes(const ModelConfig& config);
   static uint64_t packed_forward_bytes(const ModelConfig& config, Dtype compute);
   // Those of this one.
   uint64_t arena_bytes() const;
 
  private:
+  void load_masters(const WeightSource& source);
+
   ModelConfig config_;
   WeightLayout layout_;
   Matmul& matmul_;

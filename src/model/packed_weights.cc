@@ -46,6 +46,13 @@ uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
   return (s.qkv.bytes + s.o.bytes + s.gate_up.bytes + s.down.bytes) * layers + s.head.bytes;
 }
 
+int64_t largest_slice(const PackedShapes& shapes) {
+  int64_t most = 0;
+  for (const PackedShape* s : {&shapes.qkv, &shapes.o, &shapes.gate_up, &shapes.down, &shapes.head})
+    most = std::max(most, s->k * std::min(s->slices.width, s->slices.n));
+  return most;
+}
+
 PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
                              Direction direction, ArenaLedger* ledger)
     : config_(config), layout_(layout), direction_(direction), shapes_(shapes),
@@ -55,16 +62,18 @@ PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layo
 }
 
 void PackedWeights::pack(Matmul& matmul, const float* master) {
-  if (direction_ == Direction::kForward) pack_forward(matmul, master);
+  if (direction_ == Direction::kForward) pack(matmul, WeightFloats(master));
   else pack_backward(matmul, master);
 }
 
-void PackedWeights::pack_forward(Matmul& matmul, const float* master) {
+void PackedWeights::pack(Matmul& matmul, const WeightFloats& weights) {
+  RL_CHECK(direction_ == Direction::kForward);
   std::byte* next = arena_.data();
   using Range = Matmul::RowRange;
   const auto plain = [&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
-    matmul.pack_rows(shape, next, [&](int64_t s) {
-      return std::vector<Range>{{master + offset, shape.slices.first(s), shape.slices.size(s)}};
+    matmul.pack_rows(shape, next, [&](int64_t s, int worker) {
+      const int64_t first = shape.slices.first(s), count = shape.slices.size(s);
+      return std::vector<Range>{{weights.get(offset + first * shape.k, count * shape.k, 0, worker), 0, count}};
     }, out);
     next += shape.bytes;
   };
@@ -74,10 +83,12 @@ void PackedWeights::pack_forward(Matmul& matmul, const float* master) {
     plain(shapes_.o, at.o, layers_[l].o);
     // A slice of 2w columns starting at 2c is gate columns c..c+w, then up columns c..c+w.
     const PackedShape& gu = shapes_.gate_up;
-    matmul.pack_rows(gu, next, [&](int64_t s) {
-      const int64_t first = gu.slices.first(s) / 2, count = gu.slices.size(s) / 2;
-      return std::vector<Range>{{master + at.gate_up, first, count},
-                                {master + at.gate_up, config_.ffn + first, count}};
+    matmul.pack_rows(gu, next, [&](int64_t s, int worker) {
+      const int64_t first = gu.slices.first(s) / 2, count = gu.slices.size(s) / 2, floats = count * gu.k;
+      const auto half = [&](int64_t row, int64_t place) {
+        return Range{weights.get(at.gate_up + row * gu.k, floats, place, worker), 0, count};
+      };
+      return std::vector<Range>{half(first, 0), half(config_.ffn + first, floats)};
     }, layers_[l].gate_up);
     next += gu.bytes;
     plain(shapes_.down, at.down, layers_[l].down);

@@ -1,12 +1,12 @@
 // Packed compute forms of all matrices, in one arena: forward y = x W^T, backward dx = dy W.
-// Invariant: between pack() calls they do not change; pack() reads the masters and nothing else.
+// Invariant: between pack() calls they do not change; pack() reads the fp32 weights and nothing else.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/arena.h"
-#include "model/weights.h"
+#include "model/weight_floats.h"
 #include "ops/matmul.h"
 
 namespace rl {
@@ -30,6 +30,8 @@ struct PackedShapes {
 PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute, int64_t slice_width = 0);
 PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute, int64_t slice_width = 0);
 uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);
+// Floats of the largest slice, which is packed at once.
+int64_t largest_slice(const PackedShapes& shapes);
 
 // The packed matrices of one direction. The gate_up forward slices hold gate columns first, then the same up columns.
 class PackedWeights {
@@ -40,6 +42,8 @@ class PackedWeights {
                 ArenaLedger* ledger = nullptr);
   // Packs everything from the masters; called once per version.
   void pack(Matmul& matmul, const float* master);
+  // The same of the forward direction, from masters or from a file.
+  void pack(Matmul& matmul, const WeightFloats& weights);
   struct Layer {
     PackedMatrix qkv, o, gate_up, down;
   };
@@ -50,7 +54,6 @@ class PackedWeights {
   void drop() { arena_.decommit(); }
 
  private:
-  void pack_forward(Matmul& matmul, const float* master);
   void pack_backward(Matmul& matmul, const float* master);
   const ModelConfig config_;
   const WeightLayout& layout_;

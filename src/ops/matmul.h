@@ -101,10 +101,11 @@ class Matmul {
     const float* w;
     int64_t first, count;
   };
-  // Packs y = x W^T: column slice s takes its columns from ranges(s), in order. Repacking reuses the slices' objects.
+  // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. What a worker was given is read
+  // before it asks again. Repacking reuses the slices' objects.
   // Several ranges of a slice have at most kMaxJoinedFloats.
   void pack_rows(const PackedShape& shape, std::byte* bytes,
-                 FunctionRef<std::vector<RowRange>(int64_t slice)> ranges, PackedMatrix& out);
+                 FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges, PackedMatrix& out);
   // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).
   void pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out);
 

@@ -218,14 +218,14 @@ void bind(const PackedShape& shape, std::byte* bytes, PackedShape& out_shape, st
 }  // namespace
 
 void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
-                       FunctionRef<std::vector<RowRange>(int64_t slice)> ranges, PackedMatrix& out) {
+                       FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges, PackedMatrix& out) {
   bind(shape, bytes, out.shape_, out.data_);
   if (!out.slices_) {
     out.slices_ = std::make_unique<PackedMatrix::Slices>();
     out.slices_->memory.resize(shape.slices.count());
   }
   impl_->executor.parallel_for(shape.slices.count(), [&](int64_t slice, int worker) {
-    const std::vector<RowRange> parts = ranges(slice);
+    const std::vector<RowRange> parts = ranges(slice, worker);
     const int64_t width = shape.slices.size(slice);
     const float* data = parts[0].w + parts[0].first * shape.k;
     if (parts.size() > 1) {

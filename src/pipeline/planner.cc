@@ -95,27 +95,20 @@ void Planner::add_second_copy() {
 }
 
 void Planner::add_training() {
-  if (has_reference()) {
-    add("master weights", Model::master_bytes(config_));
-    add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
-  }
+  if (has_reference()) add_frozen(config_);
   const TrainerSizes sizes = train_sizes(min_tokens());
   add("gradients", sizes.gradients);
   add("optimizer states", sizes.optimizer);
   add("packed weights, backward", sizes.packed_backward);
   if (has_critic()) add_critic();
-  if (has_reward_model()) add_reward_model();
-  if (has_teacher()) add_teacher();
+  if (has_reward_model()) add_frozen(*reward_);
+  if (has_teacher()) add_frozen(*teacher_);
 }
 
-void Planner::add_teacher() {
-  add("master weights", Model::master_bytes(*teacher_));
-  add("packed weights, forward", Model::packed_forward_bytes(*teacher_, compute_));
-}
-
-void Planner::add_reward_model() {
-  add("master weights", Model::master_bytes(*reward_));
-  add("packed weights, forward", Model::packed_forward_bytes(*reward_, compute_));
+// A model without masters.
+void Planner::add_frozen(const ModelConfig& config) {
+  add("unpacked weights, copy", ComputeCopy::vector_bytes(config));
+  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
 }
 
 void Planner::add_critic() {

@@ -83,8 +83,7 @@ class Planner {
   void add_second_copy();
   void add_training();
   void add_critic();
-  void add_teacher();
-  void add_reward_model();
+  void add_frozen(const ModelConfig& config);
   int64_t samples_held() const;
   uint64_t rope_bytes() const;
   int64_t group_blocks() const;

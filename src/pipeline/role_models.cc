@@ -15,9 +15,10 @@ struct Role {
   ModelHead head;
   bool own_head = false;  // a head that begins with zeros will not do
   bool own_shape = false;
+  bool trained = false;
 };
 constexpr Role kReference = {"reference model", "model.reference_path", ModelHead::kLogits};
-constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar};
+constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar, false, false, true};
 constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true, true};
 constexpr Role kTeacher = {"teacher", "model.teacher_path", ModelHead::kLogits, false, true};
 
@@ -93,6 +94,7 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
   model.max_positions = policy.model().max_positions();
   model.block_size = policy.model().block_size();
   model.kv_dtype = policy.model().kv_format().dtype;
+  model.frozen = !role.trained;
   return std::make_unique<Model>(*source, runtime.matmul(), model);
 }
 

@@ -37,6 +37,7 @@ Learner::Learner(Model& model)
       state_(model.layout().total(), model.matmul().executor(), model.matmul().ledger()),
       packed_backward_(model.config(), model.layout(), model.backward_shapes(),
                        PackedWeights::Direction::kBackward, model.matmul().ledger()) {
+  RL_CHECK(!model.frozen());
   prepare_gradients(model);
 }
 

@@ -129,5 +129,55 @@ TEST(ComputeCopies, BytesAreKnownBeforeTheModel) {
   }
 }
 
+// The packed matrices and the vectors of a model.
+std::string forms_of(const Model& model) {
+  const ComputeCopy& copy = model.published();
+  const auto packed = copy.packed().memory();
+  std::string bytes(reinterpret_cast<const char*>(packed.data()), packed.size());
+  const auto add = [&](const float* v, int64_t size) {
+    if (v != nullptr) bytes.append(reinterpret_cast<const char*>(v), static_cast<size_t>(size) * sizeof(float));
+  };
+  const ModelConfig& c = model.config();
+  add(copy.embedding(), c.vocab * c.hidden);
+  add(copy.final_norm(), c.hidden);
+  add(copy.score(), c.hidden);
+  for (int64_t l = 0; l < c.layers; ++l) {
+    const LayerVectors& v = copy.layer(l);
+    for (const float* norm : {v.input_norm, v.mlp_norm, v.attention_out_norm, v.mlp_out_norm}) add(norm, c.hidden);
+    add(v.q_norm, c.head_dim);
+    add(v.k_norm, c.head_dim);
+    add(v.qkv_bias, (c.heads + 2 * c.kv_heads) * c.head_dim);
+  }
+  return bytes;
+}
+
+class Frozen : public ::testing::TestWithParam<const char*> {};
+
+// What a frozen model computes with is made of the file, to the bits of one with masters.
+TEST_P(Frozen, ReadsTheSameBitsWithoutMasters) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
+    if (dtype == Dtype::kBf16 && !cpu_has_bf16_dot()) continue;
+    for (const ModelHead head : {ModelHead::kLogits, ModelHead::kScalar}) {
+      const auto open = [&](bool frozen, int threads) {
+        return std::make_unique<TinyModel>(TinyModel::fixture(GetParam()), make_thread_executor(threads), dtype,
+                                           ModelOptions{.frozen = frozen}, head);
+      };
+      const auto trained = open(false, 1), frozen = open(true, 3);
+      ASSERT_EQ(frozen->model->master(), nullptr);
+      EXPECT_TRUE(frozen->model->frozen());
+      EXPECT_FALSE(trained->model->frozen());
+      EXPECT_EQ(forms_of(*frozen->model), forms_of(*trained->model));
+      const ModelConfig& c = frozen->model->config();
+      EXPECT_EQ(frozen->model->arena_bytes(),
+                ComputeCopy::vector_bytes(c) + Model::packed_forward_bytes(c, dtype));
+      EXPECT_EQ(frozen->ledger.bytes(), frozen->model->arena_bytes() + Matmul::workspace_bytes(3))
+          << "what was read is given back";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TinyModels, Frozen,
+                         ::testing::Values("llama", "llama_bf16", "smollm2", "qwen2", "qwen3", "mistral", "gemma3"));
+
 }  // namespace
 }  // namespace rl::testing

@@ -34,7 +34,7 @@ struct RandomWeights {
   RandomWeights(Matmul& matmul, const Shape& s, SliceCut cut, int seed)
       : shape(plan_packed({s.k, s.n, cut, s.width}, Dtype::kBf16)), arena("packed", shape.bytes) {
     const auto weights = random_values(s.n * s.k, seed);
-    matmul.pack_rows(shape, arena.data(), [&](int64_t i) {
+    matmul.pack_rows(shape, arena.data(), [&](int64_t i, int) {
       return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
     }, packed);
   }

@@ -52,7 +52,7 @@ TEST_P(Products, WrittenInPlaceTheyAreTheSameAndTouchNothingElse) {
   const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
   Arena arena("rows", shape.bytes);
   PackedMatrix w;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t i) {
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t i, int) {
     return std::vector<Matmul::RowRange>{{wf.data(), shape.slices.first(i), shape.slices.size(i)}};
   }, w);
   const int64_t stride = s.n + 5;
@@ -81,7 +81,7 @@ TEST_P(Products, MatchTheOracleOnEdgeShapes) {
     const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
     Arena rows_arena("rows", shape.bytes), cols_arena("cols", shape.bytes);
     PackedMatrix by_rows, by_columns;
-    matmul_->pack_rows(shape, rows_arena.data(), [&](int64_t i) {
+    matmul_->pack_rows(shape, rows_arena.data(), [&](int64_t i, int) {
       return std::vector<Matmul::RowRange>{{wf.data(), shape.slices.first(i), shape.slices.size(i)}};
     }, by_rows);
     std::vector<float> transposed(wf.size());
@@ -108,10 +108,10 @@ TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   const PackedShape shape = plan_packed({.k = k, .n = 2 * half, .width = 32}, GetParam());
   Arena arena("packed", shape.bytes), plain_arena("plain", shape.bytes);
   PackedMatrix mixed, plain;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
     return std::vector<Matmul::RowRange>{{w.data(), s * 16, 16}, {w.data(), half + s * 16, 16}};
   }, mixed);
-  matmul_->pack_rows(shape, plain_arena.data(), [&](int64_t s) {
+  matmul_->pack_rows(shape, plain_arena.data(), [&](int64_t s, int) {
     return std::vector<Matmul::RowRange>{{w.data(), s * 32, 32}};
   }, plain);
   const auto a = run_product(*matmul_, mixed, x, 2), b = run_product(*matmul_, plain, x, 2);
@@ -131,7 +131,7 @@ TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
   ASSERT_EQ(shape.slices.count(), 3);
   Arena arena("packed", shape.bytes);
   PackedMatrix packed;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
     const int64_t first = shape.slices.first(s) / 2, count = shape.slices.size(s) / 2;
     return std::vector<Matmul::RowRange>{{w.data(), first, count}, {w.data(), half + first, count}};
   }, packed);
@@ -159,7 +159,7 @@ TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
   const PackedShape shape = plan_packed({.k = k, .n = n, .width = 128}, GetParam());
   Arena arena("packed", shape.bytes);
   PackedMatrix packed;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t s) {
+  matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
     return std::vector<Matmul::RowRange>{{w.data(), shape.slices.first(s), shape.slices.size(s)}};
   }, packed);
   const auto row = random_values(k, 6);

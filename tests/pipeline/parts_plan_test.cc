@@ -259,6 +259,21 @@ TEST(ArenaLedger, IsOfOneRuntime) {
   EXPECT_EQ(live(*first), held);
 }
 
+// Reference, teacher and reward model are read, never trained: no masters.
+TEST(Plan, FrozenModelsHaveNoMasters) {
+  const TempDir dir;
+  for (const Texts& texts : {Texts{"algo.kl.where=loss"}, Texts{"algo.objective=distill"}}) {
+    const OptionSet o = parts_options(dir, texts);
+    const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kTrain);
+    const auto count = [&](const char* name) {
+      return std::ranges::count(plan.arenas, name, &PlanEntry::name);
+    };
+    EXPECT_EQ(count("master weights"), 1);
+    EXPECT_EQ(count("packed weights, forward"), 2);
+    EXPECT_EQ(count("unpacked weights, copy"), 1);
+  }
+}
+
 TEST(Plan, ItemsOutsideAddUp) {
   const TempDir dir;
   for (const PlanUse use : {PlanUse::kModel, PlanUse::kGenerate, PlanUse::kTrain,
