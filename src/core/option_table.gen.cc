@@ -1706,7 +1706,7 @@ constexpr OptionInfo kOptions[] = {
      "those drawn with keys and values of older weights (engine.keep_kv_on_publish). false only "
      "measures the difference, as training/logprob_max_abs_diff, for samples that another engine "
      "drew with the same weights.",
-     "0.1.0", OptionWhen::kBetweenSteps, false, false, false, "",
+     "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "none"},
     {"trainer.dynamic_batching", OptionType::kBool, "true",
      {},

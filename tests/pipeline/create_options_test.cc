@@ -25,6 +25,7 @@ using testing::save_buffer_file;
 using testing::tiny_options;
 using testing::train;
 using testing::train_lengths;
+using testing::train_spoiled;
 using testing::write_lines;
 
 using Texts = std::vector<std::string>;
@@ -217,6 +218,7 @@ const std::map<std::string, Change>& changes() {
       {"schedule.total_steps", {{"9"}, linear}},
       {"schedule.warmup_steps", {{"3"}}},
       {"trainer.balance", {{"tokens"}, small, train_lengths}},
+      {"trainer.check_logprobs", {{"false"}, {}, train_spoiled}},
       {"trainer.dynamic_batching", {{"false"}}},
       {"trainer.epochs", {{"2"}}},
       {"trainer.global_batch_size", {{"4"}}},

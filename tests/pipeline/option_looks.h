@@ -1,6 +1,7 @@
 // What a host can see of options: texts of a run, of an engine or a trainer of its own, of a plan, and
 // the files that are left.
 #pragma once
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -163,6 +164,15 @@ inline std::string train(const OptionSet& o) {
   std::string out;
   for (int i = 0; i < 2; ++i) out += trainer.step(batch).without_times().to_json() + "\n";
   return out + str(model->weight_digest());
+}
+
+// A step on samples of which one has another bit in a log-prob.
+inline std::string train_spoiled(const OptionSet& o) {
+  const auto model = open(o, PlanUse::kTrain);
+  TrainerPart trainer(model, for_part(o));
+  const std::vector<SamplePtr> batch = host_batch(trainer);
+  batch[0]->logprobs[0] = std::nextafter(batch[0]->logprobs[0], -100.0f);
+  return trainer.step(batch).without_times().to_json() + str(model->weight_digest());
 }
 
 // Four groups of four, answers of 1 to 16 tokens.
