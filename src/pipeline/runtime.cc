@@ -38,8 +38,11 @@ const OptionSet& validated(const OptionSet& options, bool own_executor) {
 
 Dtype compute_dtype_of(const OptionSet& options) {
   const std::string& name = options.get_string("model.dtype");
-  if (name == "auto") return cpu_has_bf16_dot() ? Dtype::kBf16 : Dtype::kF32;
-  return name == "bf16" ? Dtype::kBf16 : Dtype::kF32;
+  if (name == "fp32") return Dtype::kF32;
+  if (cpu_has_bf16_dot()) return Dtype::kBf16;
+  if (name == "auto") return Dtype::kF32;
+  throw Error(Code::kUnsupported, "model.dtype is bf16, but this processor has no bf16 dot product; fp32 and auto work")
+      .with_key("model.dtype");
 }
 
 int thread_count_of(const OptionSet& options) {

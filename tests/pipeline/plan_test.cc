@@ -12,6 +12,7 @@
 namespace rl {
 namespace {
 
+using testing::computable_dtypes;
 using testing::fixture_model;
 using testing::tiny_options;
 
@@ -34,7 +35,7 @@ Arenas live(const Runtime& runtime) {
 TEST(Plan, EqualsTheLedgerOfAPipeline) {
   const TempDir dir;
   for (const char* model : {"llama", "smollm2", "qwen2"}) {
-    for (const char* dtype : {"fp32", "bf16"}) {
+    for (const char* dtype : computable_dtypes()) {
       for (const char* kl : {"none", "loss"}) {
         SCOPED_TRACE(str(model, " ", dtype, " ", kl));
         OptionSet o = tiny_options(dir, model);
@@ -145,7 +146,8 @@ ModelConfig smollm2() {
 
 OptionSet smollm2_options() {
   OptionSet o;
-  for (const char* text : {"runtime.threads=2", "model.dtype=bf16", "engine.max_model_len=128",
+  o.set_string("model.dtype", computable_dtypes().back());
+  for (const char* text : {"runtime.threads=2", "engine.max_model_len=128",
                            "sampling.max_new_tokens=32", "engine.max_num_batched_tokens=512"}) {
     o.set_assignment(text);
   }
@@ -234,6 +236,17 @@ TEST(Plan, ContradictionsAreNamed) {
   EXPECT_EQ(refused("engine.max_model_len=9000", Code::kOutOfRange).key, "engine.max_model_len");
   EXPECT_EQ(refused("trainer.max_tokens_per_device=64", Code::kConflict).key,
             "trainer.max_tokens_per_device");
+}
+
+TEST(Runtime, ADtypeThatTheProcessorCannotComputeIsRefusedByName) {
+  OptionSet o;
+  EXPECT_EQ(compute_dtype_of(o), cpu_has_bf16_dot() ? Dtype::kBf16 : Dtype::kF32);
+  o.set_string("model.dtype", "fp32");
+  EXPECT_EQ(compute_dtype_of(o), Dtype::kF32);
+  o.set_string("model.dtype", "bf16");
+  if (cpu_has_bf16_dot()) return EXPECT_EQ(compute_dtype_of(o), Dtype::kBf16);
+  EXPECT_EQ(expect_error(Code::kUnsupported, [&] { compute_dtype_of(o); }).key, "model.dtype");
+  GTEST_SKIP() << "this CPU has no bf16 dot product: no test of pipelines runs in bf16";
 }
 
 TEST(Runtime, OptionsOfItsObjectsMustAgree) {

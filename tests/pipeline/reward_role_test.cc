@@ -14,6 +14,7 @@
 namespace rl {
 namespace {
 
+using testing::computable_dtypes;
 using testing::fixture_model;
 using testing::id_rows;
 using testing::Rig;
@@ -163,7 +164,7 @@ TEST(RewardRole, AScoreThatIsNotFiniteLosesItsGroup) {
 
 TEST(RewardRole, ThePlanEqualsTheLedger) {
   const TempDir dir;
-  for (const char* dtype : {"fp32", "bf16"}) {
+  for (const char* dtype : computable_dtypes()) {
     const OptionSet o = rewarded(dir, {str("model.dtype=", dtype), "algo.advantage=gae",
                                        "pipeline.total_steps=1", "algo.kl.where=loss"});
     const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
@@ -178,7 +179,7 @@ TEST(RewardRole, ThePlanEqualsTheLedger) {
 
 // Another family and other sizes, of the same ids: the plan follows its header.
 TEST(RewardRole, MayHaveAnotherShapeThanThePolicy) {
-  for (const char* dtype : {"fp32", "bf16"}) {
+  for (const char* dtype : computable_dtypes()) {
     const TempDir dir;
     OptionSet o = tiny_options(dir);
     o.set_string("model.dtype", dtype);

@@ -15,6 +15,7 @@
 namespace rl {
 namespace {
 
+using testing::computable_dtypes;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
@@ -133,7 +134,7 @@ TEST(RewardTraining, PairsWithoutFiniteScoresFailInAnEvaluation) {
 TEST(RewardTraining, ThePlanEqualsTheLedger) {
   const TempDir dir;
   for (const Texts& texts :
-       {Texts{}, Texts{"model.dtype=bf16", "trainer.sequence_packing=false"},
+       {Texts{}, Texts{str("model.dtype=", computable_dtypes().back()), "trainer.sequence_packing=false"},
         Texts{"trainer.max_tokens_per_device=32", "trainer.logprob_max_tokens_per_device=32"},
         Texts{"trainer.dynamic_batching=false", "trainer.micro_batch_size=3"}}) {
     const OptionSet o = reward_options(dir, texts);

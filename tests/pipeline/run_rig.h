@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cpu/executors.h"
+#include "ops/matmul.h"
 #include "part_options.h"
 #include "pipeline/pipeline.h"
 #include "support/temp_dir.h"
@@ -34,6 +35,12 @@ inline std::vector<std::string> id_rows(int count) {
     rows.push_back(str("{\"ids\": [1, ", 10 + i, ", ", 20 + 3 * i, "], \"tag\": \"", i, "\"}"));
   }
   return rows;
+}
+
+// Values of model.dtype that this processor computes in.
+inline std::vector<const char*> computable_dtypes() {
+  if (cpu_has_bf16_dot()) return {"fp32", "bf16"};
+  return {"fp32"};
 }
 
 // A run of four groups of four short answers a step.
