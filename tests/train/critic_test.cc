@@ -260,6 +260,25 @@ TEST(Critic, AReturnThatIsNotFiniteSkipsTheStepAndNamesItsSample) {
   EXPECT_EQ(rig.critic->counters().skipped_steps, 1);
 }
 
+TEST(Critic, MeansAreOverTheTokensOfAllMinibatches) {
+  CriticMetrics seen[2];
+  for (const int minibatches : {1, 3}) {
+    CriticOptions o = usual_options();
+    o.schedule.lr = 0;  // so that every minibatch sees the same weights
+    o.batch.num_minibatches = minibatches;
+    CriticRig rig({.model = "llama_value"}, o);
+    const std::vector<Sample> samples = random_samples(12, rig.model().config().vocab, 7);
+    Lesson lesson(rig, samples, 2);
+    seen[minibatches > 1] = rig.critic->step(lesson.batch);
+  }
+  EXPECT_EQ(seen[1].minibatches, 3);
+  EXPECT_GT(seen[0].clip_fraction, 0);
+  EXPECT_LT(seen[0].clip_fraction, 1);
+  EXPECT_DOUBLE_EQ(seen[1].clip_fraction, seen[0].clip_fraction);
+  EXPECT_NEAR(seen[1].value, seen[0].value, 1e-12);
+  EXPECT_EQ(seen[1].loss_tokens, seen[0].loss_tokens);
+}
+
 TEST(Critic, MinibatchesAndEpochsAreOptimizerSteps) {
   CriticOptions o = usual_options();
   o.batch.num_minibatches = 3;

@@ -188,6 +188,24 @@ TEST(Corrections, OffPolicyMaskingTakesBadSamplesThatThePolicyLeft) {
   EXPECT_EQ(shifted_step(with_correction(c), -0.5f).corrections.opsm.num_touched, 0.0);
 }
 
+// The advantage of a sample is the mean over the tokens that carry loss, whatever stands at the others.
+TEST(Corrections, OffPolicyMaskingReadsNoAdvantageOfAMaskedToken) {
+  CorrectionOptions c;
+  c.opsm_delta = 0.25;
+  for (const float masked : {9.0f, -9.0f}) {
+    for (const float carried : {1.0f, -1.0f}) {
+      Sample s = make_sample({1, 2, 3}, 1, 0, 0);
+      s.loss_mask = {1, 0};
+      const std::vector<float> advantages = {carried, masked};
+      MinibatchTokens tokens;
+      tokens.begin(0);
+      tokens.add({&s, 0, advantages, s.logprobs, true});
+      std::ranges::fill(tokens.current(0), -2.0f);  // far from the stored -1
+      EXPECT_EQ(tokens.correct(c).opsm.num_touched, carried < 0 ? 1 : 0);
+    }
+  }
+}
+
 // Half of the samples go; a mean over all of them is half the mean over those that stay.
 TEST(Corrections, RejectedTokensMayStayInTheDenominators) {
   CorrectionOptions c;
@@ -221,6 +239,31 @@ TEST(Corrections, BatchMomentsAreOfTheOptimizerStep) {
   EXPECT_GT(cut.micro_batches, whole.micro_batches);
   EXPECT_NEAR(cut.loss, whole.loss, 1e-12);
   EXPECT_EQ(cut.corrections.weights.token_sum, whole.corrections.weights.token_sum);
+}
+
+// Items with a gradient that is not finite are to blame; where there is none, all of them are.
+TEST(HostLoss, OnlyTheSamplesOfBadGradientsAreNamed) {
+  TrainerOptions o;
+  o.policy_loss.kind = PolicyLoss::kCustom;
+  std::vector<Sample> samples;
+  for (uint64_t i = 0; i < 3; ++i) samples.push_back(make_sample({1, 2, 3}, 1, i, 0));
+  const auto blamed = [&](double loss, size_t bad_token) {
+    MinibatchTokens tokens;
+    tokens.begin(10);
+    for (const Sample& s : samples) tokens.add({&s, 1, {}, s.logprobs, true});
+    tokens.set_weights(LossAgg::kTokenMean, 0);
+    const PolicyLossSums sums =
+        tokens.compute([&](const AlgoArrays&, std::span<const double>, std::span<double> gradient) {
+          if (bad_token < gradient.size()) gradient[bad_token] = NAN;
+          return loss;
+        });
+    EXPECT_FALSE(std::isfinite(sums.loss));
+    std::vector<int32_t> items;
+    tokens.find_non_finite(o, items);
+    return items;
+  };
+  EXPECT_EQ(blamed(1, 3), std::vector<int32_t>{11});
+  EXPECT_EQ(blamed(NAN, 99), (std::vector<int32_t>{10, 11, 12}));
 }
 
 // The draw of a token follows from (seed, step, ordinal, slot, position) alone: the same tokens are

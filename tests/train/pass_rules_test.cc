@@ -47,6 +47,19 @@ TEST(PassRules, AReferenceIsForwardedByItsOwnBudget) {
   }
 }
 
+TEST(PassRules, SamplesAreTrainedByOrdinalSlotAttemptAndNumber) {
+  std::vector<Sample> ordered(5, make_sample({1, 2}, 1, 3, 2));
+  ordered[1].id = ordered[0].id + 5;
+  ordered[2].attempt = 1;
+  ordered[3].slot = 4;
+  ordered[4].ordinal = 9;
+  ordered[4].slot = 0;
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    for (size_t k = 0; k < ordered.size(); ++k)
+      EXPECT_EQ(trains_before(ordered[i], ordered[k]), i < k) << i << " " << k;
+  }
+}
+
 TEST(PassRules, WhereTheLastTokenIsARowASampleMayHaveOneLess) {
   const SampleLimits limits{.vocab = 9, .max_positions = 50, .max_rows = 40, .rows_key = "key", .max_sample = 41};
   const SampleLimits less = with_last_row(limits);

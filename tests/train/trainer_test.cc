@@ -160,6 +160,7 @@ TEST(Trainer, TokensOfMixedKvAreNotCompared) {
   const TrainMetrics m = rig.trainer->step(with_advantages(samples));
   EXPECT_EQ(m.logprob_max_abs_diff, 0.0);
   EXPECT_EQ(m.logprob_compared_tokens, m.loss_tokens - 1);
+  EXPECT_EQ(m.probabilities.count, m.loss_tokens);
   EXPECT_GT(m.ratio_max, 1.5);  // exp(0.5): the ratio is against what was stored
 }
 
