@@ -24,7 +24,7 @@ std::unique_ptr<ActiveRequest> request_at(uint64_t number, std::vector<int32_t> 
 TEST(BatchBuilder, ABatchOfOneRowPerSequenceDecodes) {
   const auto a = request_at(0, {5, 6, 7}, 2), b = request_at(1, {8, 9, 3, 4}, 2);
   BatchBuilder builder(8, 4);
-  Schedule schedule;
+  StepSchedule schedule;
   schedule.rows = {{&a->sequences.front(), 1}, {&b->sequences.front(), 1}};
   builder.build(schedule);
   EXPECT_TRUE(builder.batch().decode);
