@@ -40,8 +40,8 @@ class TrainingStep {
     buffers_ = std::make_unique<ForwardBuffers>(c, kv_, rows_, num_threads, forward_arena_.data());
     saved_arena_ = Arena("bench activations", SavedActivations::bytes(c, compute, rows_));
     saved_ = std::make_unique<SavedActivations>(c, compute, rows_, saved_arena_.data());
-    backward_arena_ = Arena("bench backward", BackwardBuffers::bytes(c, kv_, rows_, length, num_threads));
-    scratch_ = std::make_unique<BackwardBuffers>(c, kv_, rows_, length, num_threads, backward_arena_.data());
+    backward_arena_ = Arena("bench backward", BackwardBuffers::bytes(c, kv_, rows_, num_threads));
+    scratch_ = std::make_unique<BackwardBuffers>(c, kv_, rows_, num_threads, backward_arena_.data());
     head_arena_ = Arena("bench head", HeadBuffers::bytes(c, compute, kHeadRows, true));
     head_ = std::make_unique<HeadBuffers>(c, compute, kHeadRows, true, head_arena_.data());
     d_hidden_.resize(rows_ * c.hidden);

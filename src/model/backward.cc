@@ -18,8 +18,8 @@ constexpr int64_t kEmbedColumns = 64;
 
 int64_t num_chunks(int64_t rows) { return (rows + kRowsPerTask - 1) / kRowsPerTask; }
 
-uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape& kv, int64_t max_rows,
-                        int64_t max_sequence, int num_threads, std::byte* data) {
+uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape& kv, int64_t max_rows, int num_threads,
+                        std::byte* data) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
   const uint64_t rows = Matmul::padded_rows(max_rows), item = dtype_bytes(kv.attention.dtype);
   ArenaPlan plan;
@@ -37,7 +37,7 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
   b.dqkv_rounded = take("d qkv rounded", rows * qkv * item);
   b.partial = floats("norm gradients", num_chunks(max_rows) * std::max(c.hidden, qkv));
   b.d_prompts = floats("d prompts", max_rows * (qkv - q));
-  b.attention_stride = (attention_backward_scratch_floats(kv.attention, max_sequence) + 15) / 16 * 16;
+  b.attention_stride = (attention_backward_scratch_floats(kv.attention) + 15) / 16 * 16;
   b.attention = floats("attention backward scratch", num_threads * b.attention_stride);
   return plan.total_bytes();
 }
@@ -170,10 +170,23 @@ class BackwardPass {
     const SavedActivations::Layer& s = saved_.layers[l];
     const AttentionBackwardArgs args{kv_.shape.attention, attention_rule(config_, l), s.q,       kv_.layer(l), s.mixed,
                                      s.lse,               b_.d_mixed,                 b_.dqkv};
-    const std::span<const AttentionBackwardRows> parts = b_.work.parts();
-    const int64_t heads = config_.kv_heads, tasks = static_cast<int64_t>(parts.size()) * heads;
-    executor_.parallel_for(tasks, [&](int64_t task, int worker) {
-      attention_backward(args, parts[task / heads], task % heads, b_.attention + worker * b_.attention_stride);
+    const int64_t heads = config_.kv_heads;
+    zero_sums();
+    for (int64_t step = 0; step < b_.work.steps(); ++step) {
+      const std::span<const AttentionBackwardPiece> pieces = b_.work.pieces(step, args.rule);
+      executor_.parallel_for(static_cast<int64_t>(pieces.size()) * heads, [&](int64_t task, int worker) {
+        attention_backward(args, pieces[task / heads], task % heads, b_.attention + worker * b_.attention_stride);
+      });
+    }
+  }
+
+  void zero_sums() {
+    constexpr int64_t kFloatsPerTask = 1 << 16;
+    const std::span<float> sums = b_.work.sums();
+    const auto size = static_cast<int64_t>(sums.size());
+    executor_.parallel_for((size + kFloatsPerTask - 1) / kFloatsPerTask, [&](int64_t task, int) {
+      const int64_t first = task * kFloatsPerTask;
+      std::fill_n(sums.data() + first, std::min(kFloatsPerTask, size - first), 0.0f);
     });
   }
 
@@ -238,15 +251,14 @@ class BackwardPass {
 
 }  // namespace
 
-uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
-                                int64_t max_sequence, int num_threads) {
-  BackwardBuffers b(config, kv, max_rows, max_sequence, num_threads, nullptr);
-  return carve_backward(b, config, kv, max_rows, max_sequence, num_threads, nullptr);
+uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads) {
+  BackwardBuffers b(config, kv, max_rows, num_threads, nullptr);
+  return carve_backward(b, config, kv, max_rows, num_threads, nullptr);
 }
-BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
-                                 int64_t max_sequence, int num_threads, std::byte* data)
-    : work(max_rows, 2 * config.kv_heads * config.head_dim) {
-  carve_backward(*this, config, kv, max_rows, max_sequence, num_threads, data);
+BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
+                                 std::byte* data)
+    : work(data ? max_rows : 0, 2 * config.kv_heads * config.head_dim) {
+  carve_backward(*this, config, kv, max_rows, num_threads, data);
 }
 
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,

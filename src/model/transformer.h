@@ -91,10 +91,8 @@ void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv, Fo
 
 class BackwardBuffers {
  public:
-  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int64_t max_sequence,
-                        int num_threads);
-  BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int64_t max_sequence,
-                  int num_threads, std::byte* data);
+  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads);
+  BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads, std::byte* data);
 
   float* dx;             // (N, C)
   float* d_normed;       // (N, C)

@@ -14,7 +14,8 @@
 // - Where q, k and v are bf16 and has_pair_products(), both products are chains of bf16 pair products in fp32
 //   (pair_product.h), over d and over the block's keys; scores are scaled after, and the weights of values, not those of
 //   the running sum, are rounded to bf16. Elsewhere q is scaled first, and both are fused multiply-add chains in fp32, so
-//   they do not depend on vector width. Which of the two follows from the types and the machine alone.
+//   they do not depend on vector width. Which of the two follows from the types and the machine alone; the backward
+//   takes the same.
 // - A row's bits follow from its own keys alone, whatever rows share the call (N1). Keys of its blocks outside
 //   first_key(p)..p contribute exactly nothing.
 // - A block that holds no key of a row leaves the row's running maximum, sum and values as they are, bit for bit: the
@@ -22,8 +23,15 @@
 //   prefill into calls cannot change bits. A block that holds no key of any row is not read.
 // - out is rounded once to the compute dtype; lse = max + log(sum) in fp32.
 // - D is even, at most kMaxHeadDim, P a multiple of 16; q heads H are a multiple of kv heads KH.
-// Backward recomputes probabilities from q, k and lse. Gradients of k and v sum over query heads and rows in order; those
-// of a prefix that several sequences have in common sum over the sequences in the order given.
+//
+// Backward: P = exp(scores - lse), with scores as the forward makes them; dS = P (d_out v - d_out out), in fp32; then
+// dv = sum of P d_out, dk = scale * sum of dS q, dq = scale * sum of dS k.
+// - A call is a piece: up to kAttentionBackwardChunk rows against as many keys. It sums from zero: dq over keys in
+//   order, dk and dv over pairs of row and query head in order. In fp32 these are fused multiply-add chains. Of bf16
+//   pairs there is one chain for each 48 pairs and block, and chains are added in order; P and dS are rounded to bf16,
+//   and d_out, which is fp32, is taken for the sum of two bf16, with a chain each.
+// - What a piece gives is then added to what the pieces before it gave: their order is the caller's, who fixes it by
+//   shapes alone (model/backward_work.h). Two pieces that share rows or keys must not run at once.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -66,6 +74,10 @@ struct AttentionRule {
   }
 };
 
+// How queries, keys, values and weights are multiplied. kBest: as pairs where all are bf16 and the processor multiplies
+// them, else in fp32. Tests name the others; kPairs is for bf16 alone.
+enum class AttentionProducts : uint8_t { kBest, kFp32, kPairs };
+
 struct AttentionArgs {
   AttentionShape shape;
   AttentionRule rule;
@@ -74,10 +86,11 @@ struct AttentionArgs {
   void* out;             // (N, H, D) compute dtype
   float* lse;            // (N, H) or null
   const std::byte* next = nullptr;  // the block this thread will probably read after the call, or null
+  AttentionProducts products = AttentionProducts::kBest;
 };
 // Scratch floats a caller passes to attention() and attention_backward().
 int64_t attention_scratch_floats(const AttentionShape& shape);
-int64_t attention_backward_scratch_floats(const AttentionShape& shape, int64_t max_rows);
+int64_t attention_backward_scratch_floats(const AttentionShape& shape);
 
 // Key heads of a call, with the query heads that read them; a head does not depend on the others. Several of few rows may
 // go together: as many as have the scratch of one of kAttentionMaxRows rows.
@@ -111,17 +124,22 @@ struct AttentionBackwardArgs {
   const void* out;        // (N, H, D)
   const float* lse;       // (N, H)
   const float* d_out;     // (N, H, D) fp32
-  float* dqkv;            // (N, (H + 2 KH) D): q, k, v gradients side by side, overwritten
+  float* dqkv;            // (N, (H + 2 KH) D): q, k, v gradients side by side
+  AttentionProducts products = AttentionProducts::kBest;
 };
-// Sequences whose keys and values of positions 0..first_position - 1 other rows of the batch have made. Their rows stand
-// side by side, all have the same first_position, and the whole blocks of the prefix are the same in every table. A
-// whole sequence is one entry with first_position 0.
-struct AttentionBackwardRows {
-  std::span<const AttentionRows> sequences;  // at least one
-  float* d_prefix;  // (first_position, 2 KH D): k and v gradients of the prefix, overwritten; null without one
+// Rows of a sequence and keys they may attend, none of them after the last row. Rows, and keys, of long sequences are
+// cut at multiples of this many positions, which are whole blocks.
+constexpr int64_t kAttentionBackwardChunk = 128;
+struct AttentionBackwardPiece {
+  AttentionRows rows;          // 1..kAttentionBackwardChunk
+  int64_t first_key, end_key;  // positions; all before `prefix`, or none
+  int64_t prefix = 0;          // positions of the sequence whose keys and values other rows of the batch have made
+  float* d_prefix = nullptr;   // (prefix, 2 KH D): k and v gradients of the prefix; null where no key is of it
+  bool overwrite = false;      // gradients are stored, not added to what is there
 };
-// One kv head: writes the columns of its query heads, its key head and its value head. scratch is for all rows together.
-void attention_backward(const AttentionBackwardArgs& args, const AttentionBackwardRows& rows, int64_t kv_head,
+// One kv head: the columns of its query heads in the piece's rows, and of its key and value head in the rows of the
+// piece's keys, or in d_prefix.
+void attention_backward(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece, int64_t kv_head,
                         float* scratch);
 
 }  // namespace rl

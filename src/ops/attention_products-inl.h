@@ -9,12 +9,20 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "ops/attention-inl.h"
 #include "ops/pair_product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
+
+// Whether queries, keys and values are multiplied as bf16 pairs.
+HWY_INLINE bool takes_pairs(const AttentionShape& s, AttentionProducts products) {
+  const bool rounded = s.dtype == Dtype::kBf16 && s.kv_dtype == Dtype::kBf16;
+  RL_CHECK(rounded || products != AttentionProducts::kPairs);
+  return products == AttentionProducts::kBest ? rounded && has_pair_products() : products == AttentionProducts::kPairs;
+}
 
 // A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, W), keep has one factor a pair;
 // all begin with the range's first pair.

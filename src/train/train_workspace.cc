@@ -97,8 +97,7 @@ ArenaPlan plan_train_workspace(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
   plan.book("saved activations", SavedActivations::bytes(s.config, s.compute(), rows));
   plan.book("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
-  plan.book("backward buffers",
-            BackwardBuffers::bytes(s.config, s.kv, rows, longest_rows(o), s.num_threads));
+  plan.book("backward buffers", BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
   plan.book("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), true));
   plan.book("hidden gradients",
             (CheckedU64(rows) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
@@ -126,7 +125,7 @@ TrainWorkspace::TrainWorkspace(const TrainShape& s, const StepOptions& o, const 
                                std::byte* data)
     : saved(s.config, s.compute(), o.train_rows(), piece(plan, data, kSaved)),
       forward(s.config, s.kv, o.train_rows(), s.num_threads, piece(plan, data, kForward)),
-      backward(s.config, s.kv, o.train_rows(), longest_rows(o), s.num_threads,
+      backward(s.config, s.kv, o.train_rows(), s.num_threads,
                piece(plan, data, kBackward)),
       head(s.config, s.compute(), o.chunk_rows(), true, piece(plan, data, kHead)),
       d_hidden(reinterpret_cast<float*>(piece(plan, data, kDHidden))),

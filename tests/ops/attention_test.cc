@@ -1,114 +1,26 @@
-// Rope, KV writes, attention and its backward against a double oracle: shuffled block tables, lengths and windows
-// around block borders, grouped heads, rows in any chunking.
+// Rope, KV writes and attention against a double oracle: shuffled block tables, lengths and windows around block borders,
+// grouped heads, rows in any chunking.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
-#include "ops/pair_product.h"
-#include "ops/rope_kv.h"
-#include "support/random_values.h"
+#include "support/attention_case.h"
 
 namespace rl::testing {
 namespace {
 
-// Of q and out, and of keys and values.
-using Dtypes = std::pair<Dtype, Dtype>;
-using Case = std::tuple<Dtypes, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/, int64_t /*window*/>;
+using Case = std::tuple<AttentionTypes, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/, int64_t /*window*/>;
 
-class Attention : public ::testing::TestWithParam<Case> {
+class Attention : public ::testing::TestWithParam<Case>, protected AttentionCase {
  protected:
   Attention()
-      : shape_{4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()),
-               std::get<0>(GetParam()).first, std::get<0>(GetParam()).second},
-        rule_{0.9f / std::sqrt(static_cast<float>(shape_.head_dim)), std::get<4>(GetParam())},
-        length_(std::get<3>(GetParam())), width_((4 + 2 * 2) * shape_.head_dim),
-        qkv_(random_values(length_ * width_, 1)), table_(make_rope_table(shape_.head_dim, length_, {.theta = 1e4})) {
-    const int64_t num_blocks = (length_ + shape_.block_size - 1) / shape_.block_size;
-    blocks_.resize(num_blocks);
-    std::iota(blocks_.rbegin(), blocks_.rend(), 1);  // reversed, block 0 unused
-    // Unwritten slots hold NaN: nothing may read them.
-    pool_ = as_dtype(
-        std::vector<float>((num_blocks + 1) * shape_.block_bytes() / dtype_bytes(shape_.kv_dtype), std::nanf("")),
-        shape_.kv_dtype);
-    for (int64_t p = 0; p < length_; ++p)
-      places_.push_back({static_cast<int32_t>(p), blocks_[p / shape_.block_size]});
-    q_.resize(length_ * shape_.heads * shape_.padded_dim() * dtype_bytes(shape_.dtype), std::byte{0xff});
-    out_.resize(length_ * shape_.heads * shape_.head_dim * dtype_bytes(shape_.dtype));
-    lse_.resize(length_ * shape_.heads);
-    rope_and_write_kv({shape_, qkv_.data(), nullptr, nullptr, places_.data(), &table_, q_.data(), pool_.data(), length_});
-  }
-
-  // Component i of key or value at position p, as the pool holds it.
-  double key(int64_t g, int64_t p, int64_t i) const { return pool_at(g, p, i * shape_.block_size + p % shape_.block_size); }
-  double value(int64_t g, int64_t p, int64_t i) const {
-    return pool_at(g, p, shape_.padded_dim() * (shape_.block_size + p % shape_.block_size) + i);
-  }
-  double pool_at(int64_t g, int64_t p, int64_t offset) const {
-    const int64_t block = blocks_[p / shape_.block_size];
-    return element(pool_.data() + (block * shape_.kv_heads + g) * shape_.kv_head_bytes(), shape_.kv_dtype, offset);
-  }
-  double query(int64_t p, int64_t h, int64_t i) const {
-    return element(q_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.padded_dim() + i);
-  }
-  std::vector<double> weights(int64_t p, int64_t h, double* lse = nullptr) const {
-    const int64_t g = h / shape_.group();
-    std::vector<double> s(p + 1, -INFINITY);
-    double max = -INFINITY, sum = 0;
-    for (int64_t j = 0; j <= p; ++j) {
-      if (rule_.window != 0 && p - j >= rule_.window) continue;  // a weight of zero
-      double dot = 0;
-      for (int64_t i = 0; i < shape_.head_dim; ++i) dot += query(p, h, i) * key(g, j, i);
-      s[j] = dot * rule_.scale;
-      max = std::max(max, s[j]);
-    }
-    for (double& v : s) sum += v = std::exp(v - max);
-    for (double& v : s) v /= sum;
-    if (lse) *lse = max + std::log(sum);
-    return s;
-  }
-  bool rounds_weights() const {
-    return shape_.dtype == Dtype::kBf16 && shape_.kv_dtype == Dtype::kBf16 && has_pair_products();
-  }
-  void attend(int64_t chunk) {
-    std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
-    for (int64_t p = 0; p < length_; p += chunk)
-      for (int64_t g = 0; g < shape_.kv_heads; ++g)
-        attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()},
-                  {p, std::min(chunk, length_ - p), p, blocks_.data()}, {g, g + 1}, scratch.data());
-  }
-
-  // Gradients of all rows: the first `prefix` rows as one sequence, the others as another that follows it.
-  std::vector<float> backward(const std::vector<float>& d_out, int64_t prefix) const {
-    const int64_t shared = 2 * shape_.kv_heads * shape_.head_dim;
-    std::vector<float> dqkv(length_ * width_, std::nanf("")), d_prefix(prefix * shared, std::nanf(""));
-    std::vector<float> scratch(attention_backward_scratch_floats(shape_, length_), std::nanf(""));
-    const AttentionBackwardArgs args{shape_,      rule_,        q_.data(),    pool_.data(),
-                                     out_.data(), lse_.data(), d_out.data(), dqkv.data()};
-    const AttentionRows first{0, prefix, 0, blocks_.data()}, rest{prefix, length_ - prefix, prefix, blocks_.data()};
-    for (int64_t g = 0; g < shape_.kv_heads; ++g) {
-      if (prefix > 0) attention_backward(args, {{&first, 1}, nullptr}, g, scratch.data());
-      attention_backward(args, {{&rest, 1}, d_prefix.data()}, g, scratch.data());
-    }
-    for (int64_t p = 0; p < prefix; ++p) {
-      for (int64_t i = 0; i < shared; ++i) dqkv[(p + 1) * width_ - shared + i] += d_prefix[p * shared + i];
-    }
-    return dqkv;
-  }
-
-  AttentionShape shape_;
-  AttentionRule rule_;
-  int64_t length_, width_;
-  std::vector<float> qkv_;
-  RopeTable table_;
-  std::vector<int32_t> blocks_;
-  std::vector<std::byte> pool_, q_, out_;
-  std::vector<RowPlace> places_;
-  std::vector<float> lse_;
+      : AttentionCase({4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()), std::get<0>(GetParam()).q,
+                       std::get<0>(GetParam()).kv},
+                      std::get<3>(GetParam()), std::get<4>(GetParam()), std::get<0>(GetParam()).products) {}
 };
 
 TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
@@ -206,7 +118,7 @@ TEST_P(Attention, SharedBlocksReadOnceGiveTheBitsOfEachRowAlone) {
       out_.assign(out_.size(), std::byte{0});
       lse_.assign(lse_.size(), 0.0f);
       for (int64_t g = 0; g < shape_.kv_heads; ++g)
-        attention_shared({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()}, {first, rows, shared}, g,
+        attention_shared(args(), {first, rows, shared}, g,
                          scratch.data());
       const int64_t count = static_cast<int64_t>(rows.size()), row_bytes = static_cast<int64_t>(out.size()) / length_;
       ASSERT_EQ(std::memcmp(out_.data() + first * row_bytes, out.data() + first * row_bytes, count * row_bytes), 0);
@@ -259,7 +171,7 @@ TEST_P(Attention, HeadsTogetherHaveTheBitsOfEachAlone) {
     std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
     ASSERT_LE(shape_.kv_heads, most_kv_heads_together(chunk));
     for (int64_t p = 0; p < length_; p += chunk)
-      attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()},
+      attention(args(),
                 {p, std::min(chunk, length_ - p), p, blocks_.data()}, {0, shape_.kv_heads}, scratch.data());
     EXPECT_EQ(out_, out) << "chunk " << chunk;
     EXPECT_EQ(std::memcmp(lse_.data(), lse.data(), lse.size() * sizeof(float)), 0);
@@ -276,8 +188,7 @@ TEST_P(Attention, BlocksOutsideEveryWindowAreNotRead) {
   }
   std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
   for (int64_t g = 0; g < shape_.kv_heads; ++g)
-    attention({shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data()}, {last, 1, last, blocks_.data()}, {g, g + 1},
-              scratch.data());
+    attention(args(), {last, 1, last, blocks_.data()}, {g, g + 1}, scratch.data());
   EXPECT_EQ(out_, out);
 }
 
@@ -288,44 +199,6 @@ TEST_P(Attention, AWindowThatReachesTheStartChangesNoBit) {
   rule_.window = length_;
   attend(kAttentionMaxRows);
   EXPECT_EQ(out_, out);
-}
-
-TEST_P(Attention, BackwardMatchesOracle) {
-  attend(kAttentionMaxRows);
-  const int64_t D = shape_.head_dim, H = shape_.heads, KH = shape_.kv_heads;
-  const auto d_out = random_values(length_ * H * D, 9);
-
-  std::vector<double> want(length_ * width_, 0.0);
-  const double scale = rule_.scale;
-  for (int64_t p = 0; p < length_; ++p) {
-    for (int64_t h = 0; h < H; ++h) {
-      const int64_t g = h / shape_.group();
-      const auto w = weights(p, h);
-      const float* go = d_out.data() + (p * H + h) * D;
-      std::vector<double> dw(p + 1, 0.0);
-      double delta = 0;
-      for (int64_t j = 0; j <= p; ++j) {
-        for (int64_t i = 0; i < D; ++i) dw[j] += go[i] * value(g, j, i);
-        delta += w[j] * dw[j];
-      }
-      for (int64_t j = 0; j <= p; ++j) {
-        const double ds = w[j] * (dw[j] - delta) * scale;
-        for (int64_t i = 0; i < D; ++i) {
-          want[p * width_ + h * D + i] += ds * key(g, j, i);
-          want[j * width_ + (H + g) * D + i] += ds * query(p, h, i);
-          want[j * width_ + (H + KH + g) * D + i] += w[j] * go[i];
-        }
-      }
-    }
-  }
-  // delta is taken from the rounded output: in bf16 its error is 2^-9 of the output times the gradient.
-  const double tolerance = shape_.dtype == Dtype::kBf16 ? 0.03 : 2e-5;
-  for (const int64_t prefix : {int64_t{0}, int64_t{1}, length_ / 2, int64_t{16}, length_ - 1}) {
-    if (prefix >= length_) continue;
-    const std::vector<float> dqkv = backward(d_out, prefix);
-    for (size_t i = 0; i < want.size(); ++i)
-      ASSERT_NEAR(dqkv[i], want[i], tolerance * (1 + std::abs(want[i]))) << "prefix " << prefix << ", element " << i;
-  }
 }
 
 TEST_P(Attention, RopeBackwardUndoesTheRotation) {
@@ -444,10 +317,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, HeadNorms,
                                             ::testing::Values(NormWeight::kPlain, NormWeight::kMinusOne)));
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
-                         ::testing::Combine(::testing::Values(Dtypes{Dtype::kF32, Dtype::kF32},
-                                                              Dtypes{Dtype::kBf16, Dtype::kBf16},
-                                                              Dtypes{Dtype::kF32, Dtype::kBf16},
-                                                              Dtypes{Dtype::kBf16, Dtype::kF32}),
+                         ::testing::Combine(::testing::ValuesIn(kAttentionTypes),
                                             ::testing::Values<int64_t>(2, 16, 24, 64, 90),
                                             ::testing::Values<int64_t>(16, 32),
                                             ::testing::Values<int64_t>(1, 16, 17, 50),

@@ -50,7 +50,6 @@ class TrainingBatch {
       slices_.push_back({static_cast<int32_t>(ids_.size()), static_cast<int32_t>(sequences[i].size()), 0,
                          blocks_[i].data()});
       ids_.insert(ids_.end(), sequences[i].begin(), sequences[i].end());
-      longest_ = std::max<int64_t>(longest_, sequences[i].size());
     }
     const KvShape kv = model.kv_shape();
     const int threads = tiny.executor->num_threads();
@@ -61,9 +60,8 @@ class TrainingBatch {
     buffers = std::make_unique<ForwardBuffers>(model.config(), kv, rows, threads, forward_arena_.data());
     saved_arena_ = Arena("test saved", SavedActivations::bytes(model.config(), model.compute_dtype(), rows));
     saved = std::make_unique<SavedActivations>(model.config(), model.compute_dtype(), rows, saved_arena_.data());
-    backward_arena_ = Arena("test backward", BackwardBuffers::bytes(model.config(), kv, rows, longest_, threads));
-    scratch = std::make_unique<BackwardBuffers>(model.config(), kv, rows, longest_, threads,
-                                                backward_arena_.data());
+    backward_arena_ = Arena("test backward", BackwardBuffers::bytes(model.config(), kv, rows, threads));
+    scratch = std::make_unique<BackwardBuffers>(model.config(), kv, rows, threads, backward_arena_.data());
   }
   ForwardBatch batch() const { return {ids_, slices_}; }
   int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
@@ -80,7 +78,6 @@ class TrainingBatch {
   std::vector<int32_t> ids_;
   std::vector<std::vector<int32_t>> blocks_;
   std::vector<SequenceRows> slices_;
-  int64_t longest_ = 0;
   Arena kv_arena_, forward_arena_, saved_arena_, backward_arena_;
 };
 
