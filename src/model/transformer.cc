@@ -1,10 +1,12 @@
 // The forward. One layer is: norm, q/k/v product, rope and KV write, attention, output product with residual, norm,
-// gate/up product with gated unit, down product with residual. Each product's epilogue finishes its tile in place.
-// Sandwich norms, which need whole rows, take a pass of their own before the residual; a decoding row is turned and
-// written by the thread that attends it, whose cache then has its block.
+// gate/up product with gated unit, down product with residual. Each product's epilogue finishes its tile in place, and
+// of a few rows the last tile norms the residual. Sandwich norms, which need whole rows, take a pass of their own
+// before the residual; a decoding row is turned and written by the thread that attends it, whose cache then has its
+// block.
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "core/error.h"
@@ -113,8 +115,6 @@ class Pass {
       attention_half(l, places_of(b_, saved_, l));
       mlp_half(l, places_of(b_, saved_, l));
     }
-    const float* last = saved_ ? saved_->x_out : b_.x;
-    norm(last, weights_.final_norm(), b_.hidden);
   }
 
  private:
@@ -157,17 +157,27 @@ class Pass {
   void embed_rows() {
     float* x = saved_ ? saved_->layers[0].x_in : b_.x;
     const float scale = embedding_scale(config_, model_.compute_dtype());
+    const ResidualNorm norm = norm_after(-1);
     for_rows([&](int64_t row0, int64_t rows, int) {
       embed({weights_.embedding(), batch_.ids.data() + row0, rows, w_.hidden, scale, model_.compute_dtype(),
              x + row0 * w_.hidden});
+      norm_rows(x, norm, row0, rows);
     });
   }
 
-  void norm(const float* x, const float* weight, std::byte* y) {
-    for_rows([&](int64_t row0, int64_t rows, int) {
-      rms_norm({x + row0 * w_.hidden, weight, y + row0 * w_.hidden * item_,
-                model_.compute_dtype(), rows, w_.hidden, config_.rms_eps, config_.norm_weight});
-    });
+  // The norm of the residual that the next product or the head reads. It is made where the residual is complete, so
+  // that it needs no pass of its own: with the embedding, after a half's own norm, or, of few rows, with the product.
+  struct ResidualNorm {
+    const float* weight;
+    std::byte* y;
+  };
+  ResidualNorm norm_after(int64_t l) const {
+    if (l + 1 < config_.layers) return {weights_.layer(l + 1).input_norm, b_.normed};
+    return {weights_.final_norm(), b_.hidden};
+  }
+  void norm_rows(const float* x, const ResidualNorm& norm, int64_t row0, int64_t rows) {
+    rms_norm({x + row0 * w_.hidden, norm.weight, norm.y + row0 * w_.hidden * item_, model_.compute_dtype(), rows,
+              w_.hidden, config_.rms_eps, config_.norm_weight});
   }
 
   // One half's output product joins the residual: x_out = x_in + product, or + norm(product).
@@ -175,19 +185,32 @@ class Pass {
     const float* x_in;
     float *x_out, *added;
     const float* norm;  // or null
+    ResidualNorm then;
   };
   void join(const PackedMatrix& w, const std::byte* in, const Joint& j, const PackedMatrix* next) {
-    if (j.norm == nullptr) {
-      model_.matmul().run(w, in, batch_.rows(),
-                          [&](const MatmulTile& t) { add_tile(t, j.x_in, j.x_out, w_.hidden); }, next);
-      return;
-    }
+    if (j.norm == nullptr) return add_and_norm(w, in, j, next);
     model_.matmul().run_into({j.added, w_.hidden}, w, in, batch_.rows(), next);
     for_rows([&](int64_t row0, int64_t rows, int) {
       const int64_t at = row0 * w_.hidden;
       rms_norm_add({j.added + at, j.norm, j.x_in + at, j.x_out + at, rows, w_.hidden,
                     config_.rms_eps, config_.norm_weight});
+      norm_rows(j.x_out, j.then, row0, rows);
     });
+  }
+
+  // A few rows are normed by the task that completes them: a core norms so many floats in 3 us (Zen 3), and only
+  // more are worth a pass of all threads.
+  void add_and_norm(const PackedMatrix& w, const std::byte* in, const Joint& j, const PackedMatrix* next) {
+    constexpr int64_t kFewFloats = 1 << 14;
+    const int64_t n = batch_.rows();
+    const bool few = n * w_.hidden <= kFewFloats;
+    std::atomic<int64_t> missing{n * w_.hidden};
+    model_.matmul().run(w, in, n, [&](const MatmulTile& t) {
+      add_tile(t, j.x_in, j.x_out, w_.hidden);
+      const int64_t done = t.rows * t.cols;  // acquires what the other tasks released: their tiles
+      if (few && missing.fetch_sub(done, std::memory_order_acq_rel) == done) norm_rows(j.x_out, j.then, 0, n);
+    }, next);
+    if (!few) for_rows([&](int64_t row0, int64_t rows, int) { norm_rows(j.x_out, j.then, row0, rows); });
   }
 
   // Key heads of a task: all that may go together where the calls are enough for every thread; one where more tasks share
@@ -264,7 +287,6 @@ class Pass {
   void attention_half(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
-    norm(at.x_in, vectors.input_norm, b_.normed);
     const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     if (batch_.decode) {
       model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), &packed.o);
@@ -277,13 +299,14 @@ class Pass {
       if (has_tails_) copy_tails(l);
       attend(args, [](int64_t, int64_t, int64_t) {});
     }
-    join(packed.o, at.mixed, {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm}, &packed.gate_up);
+    join(packed.o, at.mixed,
+         {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm, {vectors.mlp_norm, b_.normed}},
+         &packed.gate_up);
   }
 
   void mlp_half(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
-    norm(at.x_mid, vectors.mlp_norm, b_.normed);
     model_.matmul().run(packed.gate_up, b_.normed, batch_.rows(), [&](const MatmulTile& t) {
       const int64_t col0 = t.col0 / 2, row_gu = t.row0 * 2 * w_.ffn;
       std::byte* gate = at.gate_up ? at.gate_up + (row_gu + col0) * item_ : nullptr;
@@ -291,7 +314,7 @@ class Pass {
       glu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
               model_.compute_dtype(), t.rows, t.cols / 2, config_.activation});
     }, &packed.down);
-    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, vectors.mlp_out_norm}, read_after(l));
+    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, vectors.mlp_out_norm, norm_after(l)}, read_after(l));
   }
 
   // The matrix that follows a layer; null: a scalar head is no packed one.
