@@ -26,10 +26,12 @@ endif()
 # No path of the machine that builds goes into a binary: names of source files are relative to the source tree, those of
 # generated files to the build tree, in absolute form and in the relative form that a compiler cache may pass on.
 file(RELATIVE_PATH source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+string(REGEX REPLACE "/$" "" source_from_build ${source_from_build})
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/
   -ffile-prefix-map=${source_from_build}/=)
 
 find_program(RL_CCACHE ccache)
 if(RL_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${RL_CCACHE})
+  # What the cache has to be told of precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${RL_CCACHE})
 endif()

@@ -35,6 +35,14 @@ function(rl_schemas name)
   target_include_directories(rl_${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated ${RL_FLATBUFFERS_INCLUDE})
 endfunction()
 
+# How tests are compiled: where their files are, and with little optimisation, since compiling them takes longer than
+# running them.
+function(rl_compile_as_test target)
+  target_compile_definitions(${target} PRIVATE RL_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures"
+    RL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # Builds what the label "threads" runs.
 add_custom_target(tests_threads)
 
@@ -50,8 +58,8 @@ function(rl_test name)
   list(TRANSFORM ARG_DEPS PREPEND rl_)
   target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LIBS} GTest::gtest_main nlohmann_json::nlohmann_json)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(${name}_test PRIVATE RL_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures"
-    RL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  rl_compile_as_test(${name}_test)
+  target_precompile_headers(${name}_test REUSE_FROM tests_precompiled)
   add_test(NAME ${name} COMMAND ${name}_test)
   set(labels unit)
   if(ARG_THREADS)

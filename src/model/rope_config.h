@@ -2,7 +2,7 @@
 // rope_theta beside rope_scaling (before). Missing values take the defaults of transformers 5; a
 // type or key that this library does not follow is Error(kUnsupported).
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "model/config_reader.h"
 #include "ops/rope_table.h"

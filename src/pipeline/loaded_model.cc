@@ -9,6 +9,7 @@
 #include "pipeline/algo_options.h"
 #include "pipeline/run_options.h"
 #include "pipeline/run_rules.h"
+#include "text/chat_request.h"
 
 namespace rl {
 namespace {

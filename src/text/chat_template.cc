@@ -2,6 +2,7 @@
 // over variables of the request, and those over the special tokens.
 #include "text/chat_template.h"
 
+#include "text/chat_request.h"
 #include "text/jinja_eval.h"
 #include "text/unicode.h"
 

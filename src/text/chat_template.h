@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "core/error.h"
-#include "text/chat_request.h"
 #include "text/jinja_parser.h"
 #include "text/marked_text.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_parts.h"
 
 namespace rl {
+
+struct ChatRequest;
 
 // What templates know as bos_token, eos_token and pad_token, as far as the tokenizer has them.
 using SpecialTokenTexts = std::vector<std::pair<std::string, std::string>>;

@@ -2,6 +2,7 @@
 #include "text/jinja_value.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/checked.h"
 

@@ -5,6 +5,7 @@
 #include "model/gguf_source.h"
 #include "support/chat_goldens.h"
 #include "support/tokenizer_goldens.h"
+#include "text/chat_request.h"
 #include "text/chat_template.h"
 #include "text/strict_json.h"
 

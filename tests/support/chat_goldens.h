@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "text/chat_request.h"
 #include "text/chat_template.h"
 
 namespace rl::test {

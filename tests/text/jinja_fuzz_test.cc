@@ -4,6 +4,7 @@
 
 #include "support/expect_error.h"
 #include "support/mutate.h"
+#include "text/chat_request.h"
 #include "text/chat_template.h"
 #include "text/text_fixtures.h"
 

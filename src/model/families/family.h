@@ -2,7 +2,7 @@
 // own in the forward; all it does is set traits of ModelConfig, which forward() and backward()
 // follow.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
