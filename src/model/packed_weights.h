@@ -15,8 +15,8 @@ namespace rl {
 constexpr int64_t kVocabularyTile = 512;
 
 // How the products of a model are cut: a pure function of its sizes. forward: y = x W^T; backward: dx = dy W.
-// slice_width: columns of a slice of every product but the head's logits; 0: what each shape asks for. No bit depends
-// on it; tests give small models several slices with it.
+// slice_width: columns of a slice of every product but the head's logits; 0: what each shape asks for. Tests give small
+// models several slices with it. Multiples of 16 move no bit (ops/matmul_slices.h).
 struct ProductRules {
   SliceRule qkv, o, gate_up, down, head;
 };

@@ -2,8 +2,8 @@
 // gradients. Pure functions of shapes (pieces follow the number of threads as well), asked by the memory plan, by
 // packing and by the products alike. What a cut promises is checked where it is made.
 //
-// No bit depends on a cut of columns, but for the vocabulary tiles, whose log-prob sums are added tile by tile: they
-// have a width of their own. Weight gradients are cut by shape alone, since oneDNN may sum differently in other tiles.
+// No bit depends on where slices of a multiple of 16 columns are cut, but for vocabulary tiles, whose log-prob sums are
+// added tile by tile. oneDNN may sum other widths, and gradients, in another order: those cuts follow from shapes alone.
 #pragma once
 #include <algorithm>
 #include <cstdint>
