@@ -4,10 +4,9 @@
 # installs the packages that scripts/release.sh --debian left in out/release, with the compilers of the other languages,
 # and runs the examples of each language against them: the root then has no other file of librl than an installed one.
 #
-#   scripts/clean_root_test.sh [setup] [test] [ci] [demo] [hosts]     test and demo when none is named
+#   scripts/clean_root_test.sh [setup] [test] [demo] [hosts]     test and demo when none is named
 #
-# `ci` runs what continuous integration runs. CI=true is set for all of them, so a test that skips because the root
-# lacks something is a failure.
+# CI=true is set for all of them, so a test that skips because the root lacks something is a failure.
 #
 # Needs root, git and mmdebstrap (or debootstrap). Mirror, apt and pip settings are those of this machine; host names
 # are not printed. CLEAN_ROOT_DIR chooses the parent directory of the root, CLEAN_ROOT_KEEP=1 keeps the root.
@@ -19,8 +18,7 @@ readonly host_packages=(cargo gcc golang-go libc6-dev make pkg-config python3)
 commands=("$@")
 [[ $# != 0 ]] || commands=(test demo)
 for name in "${commands[@]}"; do
-  [[ $name =~ ^(setup|test|ci|demo|hosts)$ ]] ||
-    die "unknown argument $name; the choices are setup, test, ci, demo and hosts"
+  [[ $name =~ ^(setup|test|demo|hosts)$ ]] || die "unknown argument $name; the choices are setup, test, demo and hosts"
 done
 [[ $(id -u) == 0 ]] || die "needs root"
 
@@ -132,11 +130,7 @@ run_hosts() {
   return "$failed"
 }
 
-run_script() {
-  local script=/root/rl/scripts/$1.sh
-  [[ $1 != ci ]] || script=/root/rl/.ci/run
-  in_root "$1" bash "$script"
-}
+run_script() { in_root "$1" bash "/root/rl/scripts/$1.sh"; }
 
 make_root
 copy_settings

@@ -2,7 +2,7 @@
 # Sets up, builds and runs the tests; the last line says how many test cases passed, failed and were skipped.
 #
 #   scripts/test.sh              the whole suite in Release (build/release)
-#   scripts/test.sh --ci         the suite, then unit tests and the interface under ASan + UBSan (build/asan), and what
+#   scripts/test.sh --checked    the suite, then unit tests and the interface under ASan + UBSan (build/asan), and what
 #                                runs several threads under TSan (build/tsan)
 #   scripts/test.sh --sanitize   unit tests under ASan + UBSan (build/asan), the interface and the examples too, and under
 #                                TSan (build/tsan)
@@ -11,8 +11,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mode=${1:-suite}
 case $mode in
-  suite | --ci | --sanitize | --long) ;;
-  *) die "unknown argument $mode; the choices are --ci, --sanitize and --long" ;;
+  suite | --checked | --sanitize | --long) ;;
+  *) die "unknown argument $mode; the choices are --checked, --sanitize and --long" ;;
 esac
 [[ $# -le 1 ]] || die "takes one argument at most"
 
@@ -60,7 +60,7 @@ case $mode in
   suite)
     run_suite
     ;;
-  --ci)
+  --checked)
     run_suite
     unset RL_SMOLLM2_GGUF
     build_preset asan
