@@ -244,7 +244,10 @@ TEST(Runtime, ADtypeThatTheProcessorCannotComputeIsRefusedByName) {
   o.set_string("model.dtype", "fp32");
   EXPECT_EQ(compute_dtype_of(o), Dtype::kF32);
   o.set_string("model.dtype", "bf16");
-  if (cpu_has_bf16_dot()) return EXPECT_EQ(compute_dtype_of(o), Dtype::kBf16);
+  if (cpu_has_bf16_dot()) {
+    EXPECT_EQ(compute_dtype_of(o), Dtype::kBf16);
+    return;
+  }
   EXPECT_EQ(expect_error(Code::kUnsupported, [&] { compute_dtype_of(o); }).key, "model.dtype");
   GTEST_SKIP() << "this CPU has no bf16 dot product: no test of pipelines runs in bf16";
 }
