@@ -330,6 +330,8 @@ const std::vector<Example>& examples() {
        {"trainer.balance", "trainer.dynamic_batching"}},
       {{"trainer.sequence_packing=false", "trainer.balance=tokens"},
        {"trainer.balance", "trainer.sequence_packing"}},
+      {{"algo.objective=sft", "trainer.check_logprobs=false"},
+       {"trainer.check_logprobs", "algo.objective"}},
       {{"trainer.dynamic_batching=false", "trainer.max_tokens_per_device=5000"},
        {"trainer.max_tokens_per_device", "trainer.dynamic_batching"}},
       {{"trainer.micro_batch_size=2"}, {"trainer.micro_batch_size", "trainer.dynamic_batching"}},

@@ -73,9 +73,8 @@ struct Parts {
         {"model.path", place.model},        {"runtime.threads", "1"},
         {"engine.max_num_seqs", "4"},       {"engine.max_model_len", "64"},
         {"sampling.max_new_tokens", "4"},   {"pipeline.samples_per_prompt", "2"},
-        {"pipeline.prompts_per_step", "1"}, {"pipeline.total_steps", "1"},
-        {"trainer.num_minibatches", "2"},   {"algo.policy_loss", "custom"},
-        {"optimizer.lr", "1e-2"}};
+        {"pipeline.prompts_per_step", "1"}, {"trainer.num_minibatches", "2"},
+        {"algo.policy_loss", "custom"},     {"optimizer.lr", "1e-2"}};
     CALL(rl_options_create, host.options.out());
     for (const auto& [key, text] : options) host.set(key, text);
     CALL(rl_runtime_create, RL_ABI_VERSION, host.options, runtime.out());
@@ -83,6 +82,7 @@ struct Parts {
     CALL(rl_engine_create, model, host.options, engine.out());
     CALL(rl_trainer_create, model, host.options, trainer.out());
     CALL(rl_trainer_set_loss, trainer, loss, &state, nullptr);
+    host.set("pipeline.total_steps", "1");
     CALL(rl_pipeline_create, model, host.options, pipeline.out());
     CALL(rl_pipeline_set_loss, pipeline, loss, &state, nullptr);
   }

@@ -42,7 +42,7 @@ struct World {
         {"model.path", path},               {"runtime.threads", "1"},
         {"engine.max_num_seqs", "4"},       {"engine.max_model_len", "64"},
         {"sampling.max_new_tokens", "4"},   {"pipeline.samples_per_prompt", "2"},
-        {"pipeline.prompts_per_step", "1"}, {"pipeline.total_steps", "1"}};
+        {"pipeline.prompts_per_step", "1"}};
     CALL(rl_options_create, host.options.out());
     for (const auto& [key, text] : options) host.set(key, text);
     CALL(rl_runtime_create, RL_ABI_VERSION, host.options, runtime.out());
@@ -70,6 +70,7 @@ struct World {
   // Two events wait, and the loop for their scores.
   void start_pipeline() {
     static const int32_t ids[] = {1, 2, 3};
+    host.set("pipeline.total_steps", "1");
     CALL(rl_pipeline_create, model, host.options, pipeline.out());
     CALL(rl_pipeline_queue, pipeline, queue.out());
     CALL(rl_pipeline_start, pipeline);

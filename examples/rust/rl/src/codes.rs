@@ -117,6 +117,7 @@ codes!(
         Generate = RL_USE_GENERATE,
         Train = RL_USE_TRAIN,
         Pipeline = RL_USE_PIPELINE,
+        Parts = RL_USE_PARTS,
     }
 );
 
@@ -152,6 +153,7 @@ codes!(
     PlanKind {
         Arena = RL_PLAN_ARENA,
         Part = RL_PLAN_PART,
+        Outside = RL_PLAN_OUTSIDE,
     }
 );
 
