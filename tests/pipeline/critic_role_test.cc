@@ -10,6 +10,7 @@
 #include "pipeline/run_options.h"
 #include "pipeline/trainer_part.h"
 #include "replay_rig.h"
+#include "plan_arenas.h"
 #include "run_rig.h"
 #include "scored_model.h"
 #include "support/expect_error.h"
@@ -20,6 +21,8 @@ namespace {
 
 using testing::computable_dtypes;
 using testing::fixture_model;
+using testing::live;
+using testing::planned;
 using testing::Replay;
 using testing::Rig;
 using testing::RunLog;
@@ -194,25 +197,6 @@ TEST(CriticRole, RecordedBatchesReplayToTheWeightsOfTheRun) {
     }
   }
   EXPECT_EQ(replay.digest(), rig.model().weight_digest());
-}
-
-using Arenas = std::vector<std::pair<std::string, uint64_t>>;
-
-Arenas sorted(Arenas arenas) {
-  std::sort(arenas.begin(), arenas.end());
-  return arenas;
-}
-
-Arenas planned(const MemoryPlan& plan) {
-  Arenas out;
-  for (const PlanEntry& e : plan.arenas) out.emplace_back(e.name, e.bytes);
-  return sorted(out);
-}
-
-Arenas live(const Runtime& runtime) {
-  Arenas out;
-  for (const ArenaLedger::Entry& e : runtime.ledger().entries()) out.emplace_back(e.name, e.bytes);
-  return sorted(out);
 }
 
 TEST(CriticRole, ThePlanEqualsTheLedger) {

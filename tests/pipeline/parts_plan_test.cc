@@ -8,6 +8,7 @@
 #include "pipeline/engine_part.h"
 #include "pipeline/trainer_part.h"
 #include "part_options.h"
+#include "plan_arenas.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/random_llama.h"
@@ -15,24 +16,12 @@
 namespace rl {
 namespace {
 
+using testing::Arenas;
 using testing::fixture_model;
+using testing::live;
+using testing::planned;
 using testing::tiny_options;
 using Texts = std::vector<std::string>;
-using Arenas = std::vector<std::pair<std::string, uint64_t>>;
-
-Arenas planned(const MemoryPlan& plan) {
-  Arenas out;
-  for (const PlanEntry& e : plan.arenas) out.emplace_back(e.name, e.bytes);
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-Arenas live(const Runtime& runtime) {
-  Arenas out;
-  for (const ArenaLedger::Entry& e : runtime.ledger().entries()) out.emplace_back(e.name, e.bytes);
-  std::sort(out.begin(), out.end());
-  return out;
-}
 
 OptionSet parts_options(const TempDir& dir, const Texts& texts) {
   OptionSet o = tiny_options(dir);

@@ -6,6 +6,7 @@
 #include "core/arena.h"
 #include "pipeline/engine_part.h"
 #include "pipeline/trainer_part.h"
+#include "plan_arenas.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -14,23 +15,9 @@ namespace {
 
 using testing::computable_dtypes;
 using testing::fixture_model;
+using testing::live;
+using testing::planned;
 using testing::tiny_options;
-
-using Arenas = std::vector<std::pair<std::string, uint64_t>>;
-
-Arenas planned(const MemoryPlan& plan) {
-  Arenas out;
-  for (const PlanEntry& e : plan.arenas) out.emplace_back(e.name, e.bytes);
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-Arenas live(const Runtime& runtime) {
-  Arenas out;
-  for (const ArenaLedger::Entry& e : runtime.ledger().entries()) out.emplace_back(e.name, e.bytes);
-  std::sort(out.begin(), out.end());
-  return out;
-}
 
 TEST(Plan, EqualsTheLedgerOfAPipeline) {
   const TempDir dir;
