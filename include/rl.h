@@ -540,8 +540,8 @@ enum {
 typedef struct rl_plan_item {
   size_t struct_size;
   const char* name;  /* owner: the plan */
-  const char* phase; /* when the bytes are in use: "always", "rollout", "train", "critic",
-                        "reward" or "teacher"; owner: the plan */
+  const char* phase; /* when the bytes are in use: "always", "shared" (by the phases of a pipeline),
+                        "rollout", "train", "critic", "reward" or "teacher"; owner: the plan */
   uint64_t bytes;
   int32_t kind; /* RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE */
   int32_t reserved;
@@ -1457,7 +1457,9 @@ RL_API void rl_trainer_destroy(rl_trainer* trainer);
  * weight moves. Where another engine drew with these weights, set trainer.check_logprobs to false.
  *
  * A step that fails before its first optimizer step leaves the weights as they were. One that fails
- * after it leaves the model half-trained: the weights moved, and no version names them. Then whatever
+ * after its last one, while its metrics are made, has trained and, with one compute copy, published:
+ * rl_model_version is one higher, and the batch is not to be repeated. One that fails in between
+ * leaves the model half-trained: the weights moved, and no version names them. Then whatever
  * computes with them is RL_FAILED_PRECONDITION that says after how many optimizer steps it failed:
  * engines of the model with model.compute_copies 1, every trainer of it, rl_pipeline_start and
  * rl_model_set_weights. rl_model_save and rl_model_digest work. rl_trainer_publish, of any trainer of
@@ -1489,7 +1491,8 @@ RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, si
  * weights, one higher than before however many steps there were. With model.compute_copies 1 a step
  * has published its weights, and this call names them. Those of a half-trained model (rl_trainer_step)
  * are packed here, and engines forget what they cached of older ones: RL_BUSY while anything computes,
- * and with model.compute_copies 1 while requests of the model run. Thread: any. */
+ * and with model.compute_copies 1 while requests of the model run. RL_BUSY also while another thread
+ * trains the model or sets its weights. Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
 
 /* ---- algorithms ---- */
@@ -1716,7 +1719,8 @@ RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t
 /* Sets weights from tensors of RL_DTYPE_F32 or RL_DTYPE_BF16: tensors[i] has the shape of the weight
  * names[i]. name_lens may be NULL: then every name ends with NUL. *version is that of the model's
  * weights then, one higher than before; gradients and optimizer states of its trainers stay as they
- * are. All is checked first, and after a failure no weight has changed; the error's key is the weight:
+ * are. All is checked first, and after a failure no weight has changed, but for RL_OUT_OF_MEMORY while
+ * they are packed, which leaves the model half-trained (rl_trainer_step); the error's key is the weight:
  * RL_NOT_FOUND, RL_DUPLICATE (given twice), RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape),
  * RL_NON_FINITE, RL_CONFLICT (the values lie among the model's own weights). RL_BUSY while something
  * computes, requests of the model run or a pipeline runs on it; RL_FAILED_PRECONDITION while a training

@@ -1,6 +1,7 @@
 // The engine counts as a user of the model while it has something to compute, paused or not.
 #include "pipeline/engine_part.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/clock.h"
@@ -146,7 +147,8 @@ void EnginePart::collect() {
     model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);
   }
   engine_->take_finished(collected_);
-  finished_.reserve(finished_.size() + collected_.size());
+  const size_t needed = finished_.size() + collected_.size();
+  if (needed > finished_.capacity()) finished_.reserve(std::max(needed, 2 * finished_.capacity()));
   for (SamplePtr& s : collected_) {
     const auto turn = turns_.find(s->id);
     (turn != turns_.end() ? turn->second : finished_.emplace_back()) = std::move(s);

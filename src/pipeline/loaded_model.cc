@@ -255,9 +255,10 @@ void LoadedModel::require_whole_locked(Weights which) const {
       .with_expected("rl_trainer_publish, or a pipeline that resumes from a checkpoint");
 }
 
-uint64_t LoadedModel::publish_packed(FunctionRef<uint64_t()> store) {
+std::optional<uint64_t> LoadedModel::publish_packed(FunctionRef<uint64_t()> store) {
   const std::lock_guard lock(use_mutex_);
   if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  if (half_trained_locked()) return std::nullopt;
   return store();
 }
 

@@ -97,8 +97,8 @@ class LoadedModel {
   bool half_trained() const;
   void require_whole(Weights which) const;
   // Runs store, which names other packed weights the published ones; kBusy while weights are being
-  // trained.
-  uint64_t publish_packed(FunctionRef<uint64_t()> store);
+  // trained. None, and store does not run, where the model is half-trained.
+  std::optional<uint64_t> publish_packed(FunctionRef<uint64_t()> store);
 
   // One run has the model to itself: kBusy while engines have requests or another run has it.
   class RunLease {

@@ -6,6 +6,7 @@
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/planner.h"
 #include "pipeline/role_models.h"
+#include "pipeline/step_watch.h"
 
 namespace rl {
 namespace {
@@ -194,7 +195,9 @@ void Pipeline::Impl::resume_from_checkpoint() {
   eval_board.restore(none, s.next_eval_ordinal);
   const ComputeLease lease(runtime, "resuming a run");
   const LoadedModel::WriteLease write(*model, 0);
+  StepWatch watch(*model, nullptr);
   trainer->load(runtime.fs(), path, digest, trained_critic());
+  watch.done();
   if (s.kl_coef) preparation.restore_coef(*s.kl_coef, *trainer);
   resumed_from = path;
   lineage_begins = resume != "auto" && !dir.empty();

@@ -51,17 +51,18 @@ PipelineState Pipeline::Impl::train() {
   return PipelineState::kPublishing;
 }
 
-// The critic first; while it warms up the policy stays as it is.
+// The policy first: it is what refuses a batch, and then the critic has not learned from it either. While the critic
+// warms up the policy stays as it is.
 TrainMetrics Pipeline::Impl::update(PreparedBatch& prepared) {
   TrainMetrics measured;
-  if (critic != nullptr) batch_applied = critic->step(prepared);
   if (critic == nullptr || !critic->policy_waits(step)) {
     measured = trainer->step(prepared.train);
   } else {
     measured.samples = static_cast<int64_t>(prepared.train.size());
   }
+  batch_applied = measured.optimizer_steps > 0;
+  if (critic != nullptr) batch_applied = critic->step(prepared) || batch_applied;
   preparation.finish(prepared, measured, *trainer);
-  batch_applied = batch_applied || measured.optimizer_steps > 0;
   return measured;
 }
 

@@ -18,8 +18,8 @@
 namespace rl {
 namespace {
 
-// The micro-batch decides bits of a run, so it is chosen as if at least this many threads had their
-// scratch: runs with up to as many take the same one.
+// The micro-batch decides bits of a run, so it is chosen as if at least this many threads had their scratch: runs with
+// up to as many take the same one. So are the KV blocks that it is chosen beside.
 constexpr int kPlanThreads = 4;
 constexpr int64_t kTokenStep = 64;
 constexpr int64_t kMostBlocks = INT32_MAX;
@@ -33,6 +33,8 @@ struct Asked {
   int threads;  // 0: those of the options
 
   Planner planner() const { return {options, models, use, threads}; }
+  // Of sizes that do not follow the number of threads up to kPlanThreads.
+  Planner size_planner() const { return {options, models, use, std::max(kPlanThreads, planner().threads())}; }
   Asked with(const OptionSet& others) const { return {others, models, use, threads}; }
 };
 
@@ -57,6 +59,7 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
           {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
           {"engine.max_num_seqs", std::to_string(o.get_i64("pipeline.samples_per_prompt"))},
           {"engine.max_num_batched_tokens", half("engine.max_num_batched_tokens")},
+          {"eval.max_prompts", std::to_string(o.get_i64("pipeline.prompts_per_step"))},
           {"engine.swap_space_bytes", std::to_string(o.get_u64("engine.swap_space_bytes") / 2)},
           {"runtime.threads", "1"},
           {"algo.kl.where", "none"}};
@@ -152,8 +155,7 @@ void check_budget(const Asked& asked, uint64_t budget) {
 }
 
 // The largest multiple of 64 rows that fits beside so many bytes; sizes grow with the rows.
-int64_t choose_tokens(const Asked& asked, uint64_t budget, int threads, uint64_t beside) {
-  const Planner p(asked.options, asked.models, asked.use, std::max(kPlanThreads, threads));
+int64_t choose_tokens(const Planner& p, uint64_t budget, uint64_t beside) {
   const int64_t least = p.min_tokens();
   if (budget == 0) return p.max_tokens();
   const uint64_t taken = p.always_bytes() + p.baseline_bytes() + beside;
@@ -177,8 +179,8 @@ int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budge
   const uint64_t block = engines * p.kv_bytes(1);
   uint64_t room = std::max(kFreeKvBytes, shared);
   if (budget != 0) {
-    room = budget - p.always_bytes() - p.baseline_bytes() - beside;
-    room -= std::min(room, engines * p.engine_workspace());
+    const uint64_t taken = p.always_bytes() + p.baseline_bytes() + beside + engines * p.engine_workspace();
+    room = budget - std::min(budget, taken);
     room = std::min(room, share_of(options, budget) - p.weight_bytes());
   }
   const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, kMostBlocks));
@@ -255,25 +257,26 @@ namespace {
 // blocks come first: all that engine.memory_fraction gives them, beside the least training.
 void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryPlan& plan) {
   const bool apart = asked.use == PlanUse::kParts;
+  const Planner sizes = asked.size_planner();
   const auto engines = static_cast<uint64_t>(p.num_engines());
-  const auto size_engines = [&](uint64_t shared, uint64_t beside) {
+  const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {
     plan.engine = p.engine();
-    plan.engine.num_blocks = choose_blocks(asked.options, p, budget, shared, beside);
+    plan.engine.num_blocks = choose_blocks(asked.options, by, budget, shared, beside);
     plan.num_engines = p.num_engines();
     plan.kv_bytes = engines * p.kv_bytes(plan.engine.num_blocks);
     plan.engine_workspace_bytes = engines * p.engine_workspace();
   };
-  if (apart) size_engines(0, p.train_bytes(p.min_tokens()));
+  if (apart) size_engines(sizes, 0, sizes.train_bytes(p.min_tokens()));
   if (p.has_trainer()) {
-    const uint64_t beside = apart ? p.rollout_bytes(plan.engine.num_blocks) : 0;
-    plan.max_tokens = choose_tokens(asked, budget, p.threads(), beside);
+    const uint64_t beside = apart ? sizes.rollout_bytes(plan.engine.num_blocks) : 0;
+    plan.max_tokens = choose_tokens(sizes, budget, beside);
     plan.step_samples = p.step_samples();
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
     if (p.teacher_kept_bytes(plan.max_tokens) != 0) {
       plan.teacher_kept_offset = p.teacher_kept_offset(plan.max_tokens);
     }
   }
-  if (p.has_engine() && !apart) size_engines(plan.train_workspace_bytes, 0);
+  if (p.has_engine() && !apart) size_engines(p, plan.train_workspace_bytes, 0);
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ int64_t Planner::samples_held() const {
 
 std::vector<PlanEntry> Planner::outside() const {
   const auto number = [](int64_t n) { return CheckedU64(static_cast<uint64_t>(n)); };
-  const bool draws = has_engine() && is_rl(objective_of(options_));
+  const bool draws = (has_engine() || use_ == PlanUse::kTrain) && is_rl(objective_of(options_));
   const int64_t longest = max_model_len_ - 1;
   const int64_t answer = draws ? std::min(max_new_tokens_, longest) : longest;
   const CheckedU64 of_sample = CheckedU64(kSampleBytes) +

@@ -52,9 +52,31 @@ std::string default_text(const std::string& key) {
   return text.empty() ? "empty" : text;
 }
 
-// How to draw is no matter of a run that draws nothing.
+// What a run on given answers reads of sampling.* for its evaluations; how they are sampled is eval.*.
+constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.max_new_tokens", "sampling.seed",
+                                              "sampling.stop", "sampling.stop_token_ids"};
+
+void refuse_idle_sampling(const OptionSet& options, Violations& violations) {
+  for (size_t i = 0; i < option_count(); ++i) {
+    const std::string key = option_at(i).key;
+    if (!key.starts_with("sampling.") || options.is_default(key)) continue;
+    if (std::ranges::find(kReadByEvaluations, key) != std::end(kReadByEvaluations)) continue;
+    violations.add(Error(Code::kConflict,
+                         str(key, " = ", options.get_text(key), " has no effect: a run with algo.objective = ",
+                             options.get_text("algo.objective"),
+                             " samples for evaluations only, and these follow eval.*"))
+                       .with_key(key)
+                       .with_other_key("algo.objective")
+                       .with_expected(default_text(key)));
+  }
+}
+
+// Sampling options have no effect in a run that never generates.
 void refuse_idle_engine(const OptionSet& options, Violations& violations) {
-  if (draws_samples(options, PlanUse::kPipeline)) return;
+  if (draws_samples(options, PlanUse::kPipeline)) {
+    if (!is_rl(objective_of(options))) refuse_idle_sampling(options, violations);
+    return;
+  }
   const bool never = trained_head(options) == ModelHead::kScalar;
   for (size_t i = 0; i < option_count(); ++i) {
     const std::string key = option_at(i).key;

@@ -173,9 +173,9 @@ TrainedStep TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
   PreparedBatch prepared = prepare();
   TrainMetrics measured;
   CriticRole* const critic = impl_->critic.get();
-  if (critic != nullptr) critic->step(prepared);
   const bool waits = critic != nullptr && critic->policy_waits(impl_->steps);
   if (!waits) measured = train_locked(prepared.train);
+  if (critic != nullptr) critic->step(prepared);
   ++impl_->steps;
   impl_->trained_version = model_->model().trained_version();
   impl_->preparation.finish(prepared, measured, *impl_->trainer);
@@ -253,9 +253,8 @@ TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
 
 uint64_t TrainerPart::publish() {
   const std::lock_guard lock(mutex_);
-  if (!model_->half_trained()) {
-    return model_->publish_packed([&] { return impl_->trainer->publish(); });
-  }
+  const auto version = model_->publish_packed([&] { return impl_->trainer->publish(); });
+  if (version) return *version;
   const ComputeLease compute(model_->runtime(), "publishing a half-trained model");
   const LoadedModel::WriteLease write(*model_, 0);
   return impl_->trainer->publish_masters();

@@ -118,7 +118,7 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
   const LoadedModel::RunLease run(model, "setting weights");
   const LoadedModel::WriteLease lease(model, 0);
   Model& m = model.model();
-  model.require_whole(LoadedModel::Weights::kTrained);
+  model.prepare_compute(LoadedModel::Weights::kTrained);
   if (m.masters_moved() || m.trained_version() != m.version()) {
     throw Error(Code::kFailedPrecondition,
                 "a training step's weights are not published yet; call rl_trainer_publish first");

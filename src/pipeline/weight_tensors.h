@@ -1,6 +1,7 @@
 // The fp32 weights of a model as tensors: lent to a host by name, and set from tensors. Names and
-// shapes are those of the Hugging Face directory. Setting is all or nothing: everything is
-// checked before the first weight changes.
+// shapes are those of the Hugging Face directory. Setting is all or nothing as far as
+// arguments go: everything is checked before the first weight changes. When memory ends after that,
+// the model is half-trained (loaded_model.h).
 #pragma once
 #include <memory>
 #include <span>

@@ -46,10 +46,13 @@ class Learner {
   // Makes trained masters the model's version + 1; without an update since the last one it does
   // nothing. Returns the version.
   uint64_t publish();
-  // The same whoever moved them: another learner of the model may have, and be gone.
+  // The same for masters that something else moved: another learner of the model, which may be gone.
   uint64_t publish_masters();
-  // Whether updates of this learner are in no published version; another learner may publish them.
-  bool unpublished() const { return moved_on_ && *moved_on_ == model_.published().release(); }
+  // Whether the trained weights are in no published version, whichever learner moved them.
+  bool unpublished() const {
+    return model_.masters_moved() || &model_.trained() != &model_.published() ||
+           (moved_on_ && *moved_on_ == model_.published().release());
+  }
 
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
   int64_t optimizer_steps() const { return optimizer_steps_; }

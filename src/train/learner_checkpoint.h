@@ -14,8 +14,9 @@ namespace rl {
 std::string save_learners(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, std::span<Learner* const> learners);
 
-// Also publishes the masters as the checkpoint's versions. When it fails the weights are as they
-// were; when it fails after moments began to change, all learners have lost theirs.
+// Also publishes the masters as the checkpoint's versions. When reading fails the weights are as
+// they were; after moments began to change, all learners have lost theirs then. When packing what
+// was read fails, Model::masters_moved() is true of the models that are not published.
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
                              const std::string& config_digest, std::span<Learner* const> learners);
 

@@ -129,9 +129,10 @@ class Trainer {
   // a load(), which reads into its memory.
   std::span<const float> gradients() const;
 
-  // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. When it
-  // fails the weights are as they were; when it fails after the optimizer states began to change,
-  // train(), publish() and save() are Error(kFailedPrecondition) until another load() succeeds. A
+  // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. When
+  // reading fails the weights are as they were; after the optimizer states began to change, train(),
+  // publish() and save() are Error(kFailedPrecondition) then until another load() succeeds. When
+  // packing what was read fails, Model::masters_moved() says that no version names the masters. A
   // critic is saved and loaded with the policy, under the same promises.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                    const CheckpointRules& rules = {}, Critic* critic = nullptr);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "pipeline/run_options.h"
 #include "pipeline/trainer_part.h"
@@ -37,6 +39,30 @@ OptionSet gae_options(const TempDir& dir, const Texts& texts = {}) {
   }
   for (const std::string& text : texts) o.set_assignment(text);
   return o;
+}
+
+// Four groups of four, with rewards and the log-probs of the trainer; the answers have a hole in the middle.
+std::vector<SamplePtr> made_batch(TrainerPart& trainer, uint64_t step) {
+  std::vector<SamplePtr> batch;
+  for (uint64_t i = 0; i < 16; ++i) {
+    auto s = std::make_shared<Sample>();
+    s->id = 100 * step + i + 1;
+    s->ordinal = 4 * step + i / 4;
+    s->slot = static_cast<uint32_t>(i % 4);
+    for (uint64_t t = 0; t < 9 + i; ++t) {
+      s->ids.push_back(
+          static_cast<int32_t>(t < 5 ? 10 * s->ordinal + t : (31 * i + 7 * t) % 256));
+    }
+    s->prompt_tokens = 5;
+    s->logprobs = trainer.logprobs(s->ids, 5, 1.0f);
+    s->versions.assign(s->logprobs.size(), trainer.trained_version());
+    s->loss_mask.assign(s->logprobs.size(), 1);
+    s->loss_mask[1] = s->loss_mask[2] = 0;
+    s->reward = static_cast<double>(i % 3);
+    s->scored = true;
+    batch.push_back(std::move(s));
+  }
+  return batch;
 }
 
 TEST(CriticRole, LearnsTheReturnsBesideThePolicy) {
@@ -182,6 +208,30 @@ TEST(CriticRole, AHostsTrainerSavesItsCriticToo) {
   expect_error(Code::kBusy, [&] { trainer.save_critic(dir.file("busy"), Dtype::kF32, false); });
 }
 
+// A batch that the policy refuses has taught the critic nothing either.
+TEST(CriticRole, DoesNotLearnFromABatchThatThePolicyRefuses) {
+  const TempDir dir;
+  const OptionSet o = gae_options(dir);
+  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
+  TrainerPart trainer(model, testing::for_part(o));
+  std::vector<SamplePtr> batch = made_batch(trainer, 0);
+  batch[3]->logprobs[5] += 1;
+  const uint64_t before = model->weight_digest();
+  const auto critic = [&](const char* name) {
+    trainer.save_critic(dir.file(name), Dtype::kF32, false);
+    std::ifstream file(dir.file(name) + "/model.safetensors", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string old = critic("before");
+  ASSERT_FALSE(old.empty());
+  EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { trainer.step(batch); }).key,
+            "trainer.check_logprobs");
+  EXPECT_TRUE(critic("refused") == old);
+  EXPECT_EQ(model->weight_digest(), before);
+  trainer.step(made_batch(trainer, 0));
+  EXPECT_FALSE(critic("after") == old);
+}
+
 TEST(CriticRole, RecordedBatchesReplayToTheWeightsOfTheRun) {
   const TempDir dir;
   OptionSet o = gae_options(dir, {"trainer.num_minibatches=2", "algo.critic_warmup_steps=1"});
@@ -251,7 +301,7 @@ TEST(CriticRole, PolicyAndCriticShareTheirWorkspace) {
   EXPECT_LT(bytes_of_phase(plan_with(one), "critic"), bytes_of_phase(plan_with(counted), "critic"));
 }
 
-// Two steps on groups of a host whose answers have a hole in the middle.
+// Two steps on groups of a host.
 struct Steps {
   MetricList second;
   uint64_t policy = 0;
@@ -264,28 +314,7 @@ Steps two_steps(const Texts& texts) {
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
   TrainerPart trainer(model, testing::for_part(o));
   Steps out;
-  for (uint64_t step = 0; step < 2; ++step) {
-    std::vector<SamplePtr> batch;
-    for (uint64_t i = 0; i < 16; ++i) {
-      auto s = std::make_shared<Sample>();
-      s->id = 100 * step + i + 1;
-      s->ordinal = 4 * step + i / 4;
-      s->slot = static_cast<uint32_t>(i % 4);
-      for (uint64_t t = 0; t < 9 + i; ++t) {
-        s->ids.push_back(
-            static_cast<int32_t>(t < 5 ? 10 * s->ordinal + t : (31 * i + 7 * t) % 256));
-      }
-      s->prompt_tokens = 5;
-      s->logprobs = trainer.logprobs(s->ids, 5, 1.0f);
-      s->versions.assign(s->logprobs.size(), trainer.trained_version());
-      s->loss_mask.assign(s->logprobs.size(), 1);
-      s->loss_mask[1] = s->loss_mask[2] = 0;
-      s->reward = static_cast<double>(i % 3);
-      s->scored = true;
-      batch.push_back(std::move(s));
-    }
-    out.second = trainer.step(batch);
-  }
+  for (uint64_t step = 0; step < 2; ++step) out.second = trainer.step(made_batch(trainer, step));
   out.policy = model->weight_digest();
   return out;
 }

@@ -296,6 +296,20 @@ TEST(ComputeCopies, TwoLetTrainingAndPublicationComeWhileRequestsRun) {
   }
 }
 
+// What a trainer left unpublished is anyone's to publish, also when it is gone.
+TEST(ComputeCopies, ATrainerPublishesWhatAnotherOneTrained) {
+  Parts parts({"model.compute_copies=2"});
+  parts.trainer->step(parts.scored());
+  const uint64_t trained = parts.model->weight_digest();
+  parts.trainer = std::make_unique<TrainerPart>(parts.model, testing::for_part(parts.options));
+  EXPECT_EQ(parts.trainer->publish(), 1u);
+  EXPECT_EQ(parts.model->version(), 1u);
+  EXPECT_EQ(parts.model->weight_digest(), trained);
+  EXPECT_EQ(parts.trainer->publish(), 1u) << "nothing new";
+  const MetricList metrics = parts.trainer->step(parts.scored());
+  EXPECT_EQ(metrics.get("training/logprob_max_abs_diff"), 0.0);
+}
+
 TEST(ComputeCopies, TwoStepsPublishedTogetherAreThoseOfOneCopy) {
   Parts one, two({"model.compute_copies=2"});
   std::vector<SamplePtr> batches[] = {one.scored(), two.scored()};

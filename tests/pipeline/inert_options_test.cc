@@ -102,7 +102,9 @@ TEST(InertOptions, ARunThatDrawsNothingRefusesTheOptionsOfItsEngine) {
     testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(2));
     o.set_string("eval.path", dir.file("eval.jsonl"));
     o.set_text("sampling.max_new_tokens", "8");
-    EXPECT_FALSE(names(refusals([&] { Pipeline(model, o); }), key, "draws nothing"));
+    const auto with_eval = refusals([&] { Pipeline(model, o); });
+    EXPECT_FALSE(names(with_eval, key, "draws nothing"));
+    EXPECT_EQ(names(with_eval, key, "samples for evaluations only"), key == "sampling.top_k");
   }
 }
 

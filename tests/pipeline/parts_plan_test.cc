@@ -176,8 +176,8 @@ TEST(Plan, KnowsWhatDrawingFromAWideVocabularyTakes) {
 // The automatic micro-batch leaves room for the scratch of as many threads as there are.
 TEST(Plan, ABudgetThatBindsIsEnoughForManyThreads) {
   const ModelConfig config = wide_vocabulary();
-  const uint64_t budget =
-      plan_memory(wide_options(4), config, PlanUse::kPipeline).total_bytes - (uint64_t{512} << 20);
+  const uint64_t less = uint64_t{512} << 20;
+  const uint64_t budget = plan_memory(wide_options(4), config, PlanUse::kPipeline).total_bytes - less;
   int64_t last = 0;
   for (const int threads : {64, 16, 4}) {
     OptionSet o = wide_options(threads);
@@ -193,6 +193,26 @@ TEST(Plan, ABudgetThatBindsIsEnoughForManyThreads) {
     OptionSet o = wide_options(threads);
     o.set_u64("runtime.memory_budget_bytes", budget);
     EXPECT_EQ(plan_memory(o, config, PlanUse::kPipeline).max_tokens, last);
+  }
+}
+
+// Beside an engine too, whose scratch and blocks follow the threads: the micro-batch decides bits.
+TEST(PartsPlan, UpToFourThreadsHaveOneMicroBatch) {
+  const ModelConfig config = wide_vocabulary();
+  const uint64_t less = uint64_t{512} << 20;
+  const uint64_t budget = plan_memory(wide_options(4), config, PlanUse::kParts).total_bytes - less;
+  const auto plan_of = [&](int threads) {
+    OptionSet o = wide_options(threads);
+    o.set_u64("runtime.memory_budget_bytes", budget);
+    return plan_memory(o, config, PlanUse::kParts);
+  };
+  const MemoryPlan four = plan_of(4);
+  EXPECT_LT(four.max_tokens, 4096);
+  for (const int threads : {1, 2, 3}) {
+    const MemoryPlan plan = plan_of(threads);
+    EXPECT_EQ(plan.max_tokens, four.max_tokens) << threads;
+    EXPECT_EQ(plan.engine.num_blocks, four.engine.num_blocks) << threads;
+    EXPECT_LT(plan.total_bytes, four.total_bytes) << threads;
   }
 }
 
