@@ -11,18 +11,18 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_div(int64_t a, int64_t b) { return (a + b / 2) / b; }
 
-// Columns that a slice has multiples of.
-int64_t slice_unit(const SliceRule& r) {
-  const int64_t parts = std::max<int64_t>(1, r.cut.parts);
-  const int64_t blocks = std::lcm(r.cut.unit, kFewRowsColumnBlock);
-  const bool too_wide = blocks * parts * kMaxTileRows > kTileFloats || (r.width != 0 && r.width < blocks * parts);
-  return (r.cut.parts == 0 || too_wide ? r.cut.unit : blocks) * parts;
-}
-
 // Columns that a slice may have.
 int64_t widest(const SliceRule& r) {
   const int64_t tile = kTileFloats / kMaxTileRows;
   return r.cut.parts == 2 ? std::min(tile, kMaxJoinedFloats / r.k) : tile;
+}
+
+// Columns that a slice has multiples of.
+int64_t slice_unit(const SliceRule& r) {
+  const int64_t parts = std::max<int64_t>(1, r.cut.parts);
+  const int64_t blocks = std::lcm(r.cut.unit, kFewRowsColumnBlock);
+  const bool too_wide = blocks * parts > widest(r) || (r.width != 0 && r.width < blocks * parts);
+  return (r.cut.parts == 0 || too_wide ? r.cut.unit : blocks) * parts;
 }
 
 int64_t wanted_width(const SliceRule& r) {

@@ -41,17 +41,19 @@ TEST(ColumnSlices, HoldWholeHeadsOfAnySize) {
 
 // A unit of 128 columns rounded 320 up to 384 columns of 8192 floats, which no worker's scratch holds.
 TEST(ColumnSlices, JoinedHalvesFitTheScratchAtEveryDepth) {
-  for (int64_t k = 64; k <= kMaxJoinedFloats / 128; k += 64) {
+  for (int64_t k = 64; k <= kMaxJoinedFloats / 32; k += 64) {
     const ColumnSlices s = cut_slices({k, 2 * 28672, {2}});
     ASSERT_LE(s.width * k, kMaxJoinedFloats) << k;
-    ASSERT_EQ(s.width % 128, 0) << k;
+    ASSERT_EQ(s.width % (128 * k <= kMaxJoinedFloats ? 128 : 32), 0) << k;  // column blocks, or units too deep for them
   }
+  EXPECT_EQ(widths_of(cut_slices({24576, 512, {2}})), (Widths{96, 96, 96, 96, 96, 32}));
+  for (const int64_t k : {20480, 20544, 24576, 81920}) check_product({k, 2 * 5504, {2}});
   try {
-    cut_slices({kMaxJoinedFloats / 128 + 1, 512, {2}});
-    FAIL() << "a slice of 128 columns does not fit";
+    cut_slices({kMaxJoinedFloats / 32 + 1, 512, {2}});
+    FAIL() << "a slice of 32 columns does not fit";
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::kUnsupported);
-    EXPECT_NE(e.message.find("[20481, 512] product needs slices of 128 columns, but 127 fit"), std::string::npos)
+    EXPECT_NE(e.message.find("[81921, 512] product needs slices of 32 columns, but 31 fit"), std::string::npos)
         << e.message;
   }
 }

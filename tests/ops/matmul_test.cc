@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -122,32 +123,36 @@ TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   }
 }
 
-// As wide as the gate and up projections of a 70B model, whose joined slices have to fit the scratch of a worker.
+// As deep as the gate and up projections of a 70B model, and as deep as leaves no room for whole column blocks of both
+// halves: joined slices have to fit the scratch of a worker.
 TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
-  const int64_t k = 8192, half = 320, n = 2 * half, m = 3;
-  const auto w = random_values(n * k, 9), xf = random_values(m * k, 10);
-  const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k);
-  const PackedShape shape = plan_packed({k, n, {2}}, GetParam());
-  ASSERT_EQ(shape.slices.count(), 3);
-  Arena arena("packed", shape.bytes);
-  PackedMatrix packed;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
-    const int64_t first = shape.slices.first(s) / 2, count = shape.slices.size(s) / 2;
-    return std::vector<Matmul::RowRange>{{w.data(), first, count}, {w.data(), half + first, count}};
-  }, packed);
-  std::vector<float> y(m * n, std::nanf(""));
-  matmul_->run(packed, x.data(), m, [&](const MatmulTile& t) {
-    const int64_t first = t.col0 / 2, each = t.cols / 2;
-    for (int64_t r = 0; r < t.rows; ++r)
-      for (int64_t c = 0; c < t.cols; ++c)
-        y[(t.row0 + r) * n + c / each * half + first + c % each] = t.data[r * t.stride + c];
-  });
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; j += 3) {
-      double want = 0;
-      for (int64_t t = 0; t < k; ++t)
-        want += static_cast<double>(element(x.data(), GetParam(), i * k + t)) * round_to(GetParam(), w[j * k + t]);
-      ASSERT_NEAR(y[i * n + j], want, tolerance(k)) << i << "," << j;
+  const int64_t m = 3;
+  for (const auto& [k, half, slices] : {std::array<int64_t, 3>{8192, 320, 3}, {24576, 80, 2}}) {
+    const int64_t n = 2 * half;
+    const auto w = random_values(n * k, 9), xf = random_values(m * k, 10);
+    const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k);
+    const PackedShape shape = plan_packed({k, n, {2}}, GetParam());
+    ASSERT_EQ(shape.slices.count(), slices);
+    Arena arena("packed", shape.bytes);
+    PackedMatrix packed;
+    matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
+      const int64_t first = shape.slices.first(s) / 2, count = shape.slices.size(s) / 2;
+      return std::vector<Matmul::RowRange>{{w.data(), first, count}, {w.data(), half + first, count}};
+    }, packed);
+    std::vector<float> y(m * n, std::nanf(""));
+    matmul_->run(packed, x.data(), m, [&](const MatmulTile& t) {
+      const int64_t first = t.col0 / 2, each = t.cols / 2;
+      for (int64_t r = 0; r < t.rows; ++r)
+        for (int64_t c = 0; c < t.cols; ++c)
+          y[(t.row0 + r) * n + c / each * half + first + c % each] = t.data[r * t.stride + c];
+    });
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; j += 3) {
+        double want = 0;
+        for (int64_t t = 0; t < k; ++t)
+          want += static_cast<double>(element(x.data(), GetParam(), i * k + t)) * round_to(GetParam(), w[j * k + t]);
+        ASSERT_NEAR(y[i * n + j], want, tolerance(k)) << i << "," << j << " of depth " << k;
+      }
     }
   }
 }
