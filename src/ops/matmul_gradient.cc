@@ -6,9 +6,6 @@
 namespace rl {
 namespace {
 
-// Rows that follow each other at a power of two of bytes would share the lines of a first-level cache.
-int64_t staged_stride(int64_t columns) { return (columns + 15) / 16 * 16 + 16; }
-
 void stage(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to) {
   const int64_t stride = staged_stride(columns);
   for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * stride, from + r * from_stride, sizeof(float) * columns);

@@ -109,4 +109,11 @@ constexpr int64_t depth_piece(int64_t depth_left) {
   return piece;
 }
 
+// Floats from row to row of a tile's operand that is copied side by side: more than its columns, and an odd number of
+// cache lines, so that the rows spread over all sets of a first-level cache.
+constexpr int64_t staged_stride(int64_t columns) {
+  const int64_t lines = (columns + 15) / 16 + 1;
+  return (lines + 1 - lines % 2) * 16;
+}
+
 }  // namespace rl

@@ -93,6 +93,16 @@ TEST(GradientCut, CoversEveryElementOnce) {
     check_gradient(n, k);
 }
 
+TEST(GradientCut, RowsOfCopiedOperandsAreAnOddNumberOfLinesApart) {
+  for (int64_t columns = 1; columns <= 384; ++columns) {
+    const int64_t stride = staged_stride(columns);
+    ASSERT_EQ(stride % 16, 0) << columns;
+    ASSERT_EQ(stride / 16 % 2, 1) << columns;
+    ASSERT_GT(stride, columns);
+    ASSERT_LE(stride, columns + 47);
+  }
+}
+
 TEST(GradientCut, DepthsAreAFewFixedOnes) {
   for (int64_t m = 1; m <= 2100; ++m) {
     int64_t left = (m + kDepthUnit - 1) / kDepthUnit * kDepthUnit, last = kDepthPiece;
