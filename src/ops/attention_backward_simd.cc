@@ -135,15 +135,9 @@ class AttendingBackward {
 
 void attention_backward_target(const AttentionBackwardArgs& a, const AttentionBackwardPiece& piece, int64_t kv_head,
                                float* scratch) {
-  const auto run = [&]<typename T, typename P>() {
+  with_products<WideBackward, PairBackward>(a.shape, a.products, [&]<typename T, typename P>() {
     AttendingBackward<T, P>(a, piece, kv_head, FloatScratch(scratch)).run();
-  };
-  const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
-  if (a.shape.dtype == Dtype::kF32 && wide_kv) run.template operator()<float, WideBackward<float, float>>();
-  else if (a.shape.dtype == Dtype::kF32) run.template operator()<float, WideBackward<float, bf16>>();
-  else if (wide_kv) run.template operator()<bf16, WideBackward<bf16, float>>();
-  else if (takes_pairs(a.shape, a.products)) run.template operator()<bf16, PairBackward>();
-  else run.template operator()<bf16, WideBackward<bf16, bf16>>();
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -24,8 +24,20 @@ HWY_INLINE bool takes_pairs(const AttentionShape& s, AttentionProducts products)
   return products == AttentionProducts::kBest ? rounded && has_pair_products() : products == AttentionProducts::kPairs;
 }
 
-// A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, W), keep has one factor a pair;
-// all begin with the range's first pair.
+// Calls use<type of q and out, products> for the types of a call: the products in fp32 are Wide<type of q, type of k
+// and v>, those of bf16 pairs Pairs.
+template <template <typename, typename> class Wide, typename Pairs, typename Use>
+void with_products(const AttentionShape& s, AttentionProducts products, const Use& use) {
+  const bool wide_kv = s.kv_dtype == Dtype::kF32;
+  if (takes_pairs(s, products)) use.template operator()<bf16, Pairs>();
+  else if (s.dtype == Dtype::kF32 && wide_kv) use.template operator()<float, Wide<float, float>>();
+  else if (s.dtype == Dtype::kF32) use.template operator()<float, Wide<float, bf16>>();
+  else if (wide_kv) use.template operator()<bf16, Wide<bf16, float>>();
+  else use.template operator()<bf16, Wide<bf16, bf16>>();
+}
+
+// A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, W), keep has one factor a
+// pair; all begin with the range's first pair.
 struct BlockProduct {
   const std::byte* block;  // keys, then values
   int64_t written;         // keys that are there

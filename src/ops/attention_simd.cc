@@ -167,25 +167,15 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
   pass.finish();
 }
 
-// Calls use<type of q and out, products> for the types of a call.
-template <typename Use>
-void with_products(const AttentionArgs& a, const Use& use) {
-  const AttentionShape& s = a.shape;
-  const bool wide_kv = s.kv_dtype == Dtype::kF32;
-  if (s.dtype == Dtype::kF32 && wide_kv) use.template operator()<float, WideProducts<float, float>>();
-  else if (s.dtype == Dtype::kF32) use.template operator()<float, WideProducts<float, bf16>>();
-  else if (wide_kv) use.template operator()<bf16, WideProducts<bf16, float>>();
-  else if (takes_pairs(s, a.products)) use.template operator()<bf16, PairProducts>();
-  else use.template operator()<bf16, WideProducts<bf16, bf16>>();
-}
-
 void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head,
                              float* scratch) {
-  with_products(a, [&]<typename T, typename P>() { attend_shared<T, P>(a, rows, kv_head, scratch); });
+  with_products<WideProducts, PairProducts>(
+      a.shape, a.products, [&]<typename T, typename P>() { attend_shared<T, P>(a, rows, kv_head, scratch); });
 }
 
 void attention_target(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
-  with_products(a, [&]<typename T, typename P>() { attend<T, P>(a, rows, heads, scratch); });
+  with_products<WideProducts, PairProducts>(
+      a.shape, a.products, [&]<typename T, typename P>() { attend<T, P>(a, rows, heads, scratch); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "support/attention_case.h"
+#include "support/expect_error.h"
 
 namespace rl::testing {
 namespace {
@@ -178,6 +180,14 @@ double error_of(const std::vector<float>& have, const std::vector<double>& want,
     all += want[i] * want[i];
   }
   return std::sqrt(off / all);
+}
+
+TEST(AttentionBackwardPairs, AreRefusedWhereSomethingIsFp32) {
+  for (const auto& [q, kv] :
+       {std::pair{Dtype::kF32, Dtype::kF32}, {Dtype::kF32, Dtype::kBf16}, {Dtype::kBf16, Dtype::kF32}}) {
+    const BackwardCase c({4, 2, 32, 16, 20, 0}, {q, kv});
+    expect_error(Code::kInternal, [&] { c.gradients(0, kAttentionBackwardChunk, AttentionProducts::kPairs); });
+  }
 }
 
 TEST(AttentionBackwardPairs, AreAtMostOneAndAHalfTimesAsFarFromTheOracleAsFp32) {

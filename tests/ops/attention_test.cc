@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "support/attention_case.h"
+#include "support/expect_error.h"
 
 namespace rl::testing {
 namespace {
@@ -215,6 +216,18 @@ TEST_P(Attention, RopeBackwardUndoesTheRotation) {
     for (int64_t i = 0; i < D; ++i) ASSERT_EQ(d[p * width_ + 7 * D + i], original[p * width_ + 7 * D + i]);
   }
   EXPECT_EQ(element(rounded.data(), shape_.dtype, 3), round_to(shape_.dtype, d[3]));
+}
+
+// What is fp32 is never rounded to bf16 for the sake of its products.
+TEST(AttentionPairs, AreRefusedWhereQueriesKeysOrValuesAreFp32) {
+  for (const auto& [q, kv] :
+       {std::pair{Dtype::kF32, Dtype::kF32}, {Dtype::kF32, Dtype::kBf16}, {Dtype::kBf16, Dtype::kF32}}) {
+    AttentionCase c({4, 2, 32, 16, q, kv}, 20, 0, AttentionProducts::kPairs);
+    expect_error(Code::kInternal, [&] { c.attend(1); });
+    std::vector<float> scratch(attention_scratch_floats(c.shape_));
+    const SharedRow row{19, c.blocks_.data()};
+    expect_error(Code::kInternal, [&] { attention_shared(c.args(), {19, {&row, 1}, 1}, 0, scratch.data()); });
+  }
 }
 
 // Norm and rotation of one head in double.
