@@ -37,7 +37,7 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
   b.dqkv_rounded = take("d qkv rounded", rows * qkv * item);
   b.partial = floats("norm gradients", num_chunks(max_rows) * std::max(c.hidden, qkv));
   b.d_prompts = floats("d prompts", max_rows * (qkv - q));
-  b.attention_stride = (attention_backward_scratch_floats(kv.attention) + 15) / 16 * 16;
+  b.attention_stride = attention_backward_scratch_floats(kv.attention);
   b.attention = floats("attention backward scratch", num_threads * b.attention_stride);
   return plan.total_bytes();
 }

@@ -49,7 +49,7 @@ uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
 int64_t largest_slice(const PackedShapes& shapes) {
   int64_t most = 0;
   for (const PackedShape* s : {&shapes.qkv, &shapes.o, &shapes.gate_up, &shapes.down, &shapes.head})
-    most = std::max(most, s->k * std::min(s->slices.width, s->slices.n));
+    most = std::max(most, s->k * s->slices.width);
   return most;
 }
 

@@ -50,7 +50,7 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
   b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
   b.places = carver.take<RowPlace>("row places", rows * sizeof(RowPlace));
-  b.attention_stride = (attention_scratch_floats(kv.attention) + 15) / 16 * 16;
+  b.attention_stride = attention_scratch_floats(kv.attention);
   b.attention = carver.take<float>("attention scratch", num_threads * b.attention_stride * 4);
   return carver.plan.total_bytes();
 }

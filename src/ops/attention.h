@@ -54,6 +54,11 @@ struct AttentionShape {
   // Bytes of one kv head's K and V in one block.
   uint64_t kv_head_bytes() const { return 2 * padded_dim() * block_size * dtype_bytes(kv_dtype); }
   uint64_t block_bytes() const { return kv_head_bytes() * kv_heads; }  // one layer of one block
+  // Rows from first_row on and the query heads of one kv head are pairs: pair i = row * group() + head. Its place in
+  // (N, H).
+  int64_t place_of_pair(int64_t first_row, int64_t kv_head, int64_t i) const {
+    return (first_row + i / group()) * heads + kv_head * group() + i % group();
+  }
 };
 
 // Consecutive rows of one sequence.
@@ -88,7 +93,7 @@ struct AttentionArgs {
   const std::byte* next = nullptr;  // the block this thread will probably read after the call, or null
   AttentionProducts products = AttentionProducts::kBest;
 };
-// Scratch floats a caller passes to attention() and attention_backward().
+// Scratch floats a caller passes to attention() and attention_backward(): multiples of a cache line.
 int64_t attention_scratch_floats(const AttentionShape& shape);
 int64_t attention_backward_scratch_floats(const AttentionShape& shape);
 

@@ -60,9 +60,9 @@ void transpose(const T* from, int64_t rows, int64_t cols, T* to) {
 // Gradients of the output as pairs, as gather_pairs() has queries.
 HWY_INLINE void gather_gradients(const AttentionShape& s, const float* d_out, int64_t first_row, int64_t count,
                                  int64_t kv_head, float* pairs) {
-  const int64_t D = s.head_dim, W = s.padded_dim(), group = s.group();
-  for (int64_t i = 0; i < count * group; ++i) {
-    const float* from = d_out + ((first_row + i / group) * s.heads + kv_head * group + i % group) * D;
+  const int64_t D = s.head_dim, W = s.padded_dim();
+  for (int64_t i = 0; i < count * s.group(); ++i) {
+    const float* from = d_out + s.place_of_pair(first_row, kv_head, i) * D;
     std::fill_n(std::copy_n(from, D, pairs + i * W), W - D, 0.0f);
   }
 }
@@ -154,9 +154,9 @@ class PairBackward {
     std::fill_n(ones_, std::max(kTilePairs, P), 1.0f);
     std::fill_n(dq, run, 0.0f);
     for (int64_t i = 0; i < rows.rows * group; ++i) {
-      const int64_t head = (rows.first_row + i / group) * shape_.heads + kv_head * group + i % group;
-      std::copy_n(static_cast<const bf16*>(a.q) + head * W, W, q_ + i * W);
-      split(a.d_out + head * shape_.head_dim, d_out_ + i * W, d_out_rest_ + i * W);
+      const int64_t place = shape_.place_of_pair(rows.first_row, kv_head, i);
+      std::copy_n(static_cast<const bf16*>(a.q) + place * W, W, q_ + i * W);
+      split(a.d_out + place * shape_.head_dim, d_out_ + i * W, d_out_rest_ + i * W);
     }
   }
   static constexpr bool kScaledQueries = false;

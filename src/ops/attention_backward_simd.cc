@@ -43,12 +43,12 @@ class AttendingBackward {
         delta_(scratch.take<float>(rows_.rows * shape_.group())),
         p_(scratch.take<float>(kTilePairs * shape_.block_size)),
         dp_(scratch.take<float>(kTilePairs * shape_.block_size)), products_(args, rows_, kv_head, scratch) {
-    const int64_t D = shape_.head_dim, group = shape_.group();
-    for (int64_t i = 0; i < rows_.rows * group; ++i) {
-      const int64_t index = (rows_.first_row + i / group) * shape_.heads + kv_head * group + i % group;
-      const T* out = static_cast<const T*>(args.out) + index * D;
-      const float* d_out = args.d_out + index * D;
-      lse_[i] = args.lse[index];
+    const int64_t D = shape_.head_dim;
+    for (int64_t i = 0; i < rows_.rows * shape_.group(); ++i) {
+      const int64_t place = shape_.place_of_pair(rows_.first_row, kv_head, i);
+      const T* out = static_cast<const T*>(args.out) + place * D;
+      const float* d_out = args.d_out + place * D;
+      lse_[i] = args.lse[place];
       delta_[i] = sum_lanes(D, [&](auto d, int64_t c) { return hn::Mul(load(d, d_out + c), load(d, out + c)); });
     }
   }
@@ -74,8 +74,8 @@ class AttendingBackward {
     products_.load(args_.pool + (id * shape_.kv_heads + kv_head_) * shape_.kv_head_bytes());
     const KeyRange keys{std::max<int64_t>(0, piece_.first_key - start), std::min(P, piece_.end_key - start)};
     for (int64_t i = seen.first; i < seen.end; i += kTilePairs) {
-      BackwardTile tile{i, std::min(kTilePairs, seen.end - i), keys.end};
-      tile.keys = std::min(keys.end, position(tile.first + tile.count - 1) + 1 - start);
+      const int64_t count = std::min(kTilePairs, seen.end - i);
+      const BackwardTile tile{i, count, std::min(keys.end, position(i + count - 1) + 1 - start)};
       products_.scores(tile, p_, dp_);
       weigh(tile, start, keys);
       products_.add(tile, p_, dp_);
@@ -149,7 +149,7 @@ namespace rl {
 HWY_EXPORT(attention_backward_target);
 
 int64_t attention_backward_scratch_floats(const AttentionShape& s) {
-  return backward_scratch_floats(s, kAttentionBackwardChunk);
+  return backward_scratch_floats(s);
 }
 void attention_backward(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece, int64_t kv_head,
                         float* scratch) {

@@ -7,7 +7,9 @@
 
 namespace rl {
 
-constexpr int64_t kTilePairs = 48;  // scores of a tile stay in the first-level cache; even
+// Scores of a tile stay in the first-level cache. Even, as interleave_rounded() takes the rows of a tile two by two: an
+// odd number of them has one more beside it, which must fit a tile's buffers.
+constexpr int64_t kTilePairs = 48;
 
 class FloatScratch {
  public:
@@ -27,11 +29,12 @@ class FloatScratch {
   float* next_;
 };
 
-inline int64_t backward_scratch_floats(const AttentionShape& s, int64_t rows) {
+// Of a piece of kAttentionBackwardChunk rows.
+inline int64_t backward_scratch_floats(const AttentionShape& s) {
   const auto floats = [](int64_t n) { return FloatScratch::floats<float>(n); };
   const auto halves = [](int64_t n) { return FloatScratch::floats<bf16>(n); };
-  const int64_t W = s.padded_dim(), pairs = rows * s.group(), run = pairs * W, block = W * s.block_size;
-  const int64_t tile = kTilePairs * s.block_size;
+  const int64_t W = s.padded_dim(), pairs = kAttentionBackwardChunk * s.group(), run = pairs * W;
+  const int64_t block = W * s.block_size, tile = kTilePairs * s.block_size;
   const int64_t wide = 3 * floats(run) + 5 * floats(block);
   const int64_t rounded = 3 * halves(run) + floats(run) + 2 * halves(block) + 2 * floats(block) + 3 * halves(tile) +
                           floats(std::max(kTilePairs, s.block_size));

@@ -101,14 +101,14 @@ class Attending {
   }
 
   void finish() const {
-    const int64_t D = shape_.head_dim, W = shape_.padded_dim(), group = shape_.group();
+    const int64_t D = shape_.head_dim, W = shape_.padded_dim();
     for (int64_t i = 0; i < pairs_; ++i) {
-      const int64_t row = first_row_ + i / group, head = kv_head_ * group + i % group;
-      T* to = static_cast<T*>(args_.out) + (row * shape_.heads + head) * D;
+      const int64_t place = shape_.place_of_pair(first_row_, kv_head_, i);
+      T* to = static_cast<T*>(args_.out) + place * D;
       for_each_lane(D, [&](auto d, int64_t c) {
         store(hn::Div(hn::LoadU(d, out_ + i * W + c), hn::Set(d, sum_[i])), d, to + c);
       });
-      if (args_.lse) args_.lse[row * shape_.heads + head] = max_[i] + std::log(sum_[i]);
+      if (args_.lse) args_.lse[place] = max_[i] + std::log(sum_[i]);
     }
   }
 
