@@ -89,7 +89,8 @@ class Trainer {
   // Makes the masters the model's version + 1, whoever moved them. Nobody else reads the model
   // meanwhile.
   uint64_t publish_masters();
-  // The optimizer steps that the last train() was to apply; it fails after fewer when it throws.
+  // The optimizer steps that the last train() was to apply at most, as some may be skipped; it
+  // fails after fewer when it throws, and 0 says that it threw before the first of them was due.
   int64_t planned_steps() const;
 
   // Forward only: log-probs of all generated tokens of each sample, at its temperature, into out[i]

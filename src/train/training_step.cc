@@ -55,6 +55,7 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
 }
 
 TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
+  planned_steps = 0;
   learner.require_whole();
   require_custom_loss();
   require_row_teacher();
@@ -82,7 +83,6 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
 }
 
 void Trainer::Impl::plan_steps() {
-  planned_steps = 0;
   const auto wants = [](const PackItem& item) { return item.wanted > 0; };
   for_each_minibatch(
       options, items,

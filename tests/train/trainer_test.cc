@@ -187,6 +187,20 @@ TEST(Trainer, TrainLeavesPublicationToTheCaller) {
   EXPECT_TRUE(same_bits(masters[0], masters[1]));
 }
 
+TEST(Trainer, PlannedStepsAreOfTheLastTrainAndNoneOfOneThatIsRefused) {
+  TrainerOptions o = usual_options();
+  o.batch.num_minibatches = 3;
+  TrainRig rig({}, o);
+  EXPECT_EQ(rig.trainer->planned_steps(), 0);
+  std::vector<Sample> samples = random_samples(12, 256, 4);
+  store_logprobs(rig, samples);
+  rig.trainer->step(with_advantages(samples));
+  EXPECT_EQ(rig.trainer->planned_steps(), 3);
+  samples.front().ids.back() = 256;
+  expect_error(Code::kOutOfRange, [&] { rig.trainer->step(with_advantages(samples)); });
+  EXPECT_EQ(rig.trainer->planned_steps(), 0);
+}
+
 TEST(Trainer, TrainedWeightsAreTheOnesThatScore) {
   TrainRig rig({}, usual_options());
   std::vector<Sample> samples = random_samples(12, 256, 4);
