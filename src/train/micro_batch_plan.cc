@@ -156,7 +156,8 @@ MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules)
   }
   // A run that fits no micro-batch fills rests in order, and an order may be better than any rule.
   MicroBatchPlan plain = in_order(items, rules);
-  return plain.size() < plan.size() ? plain : plan;
+  if (plain.size() < plan.size()) return plain;
+  return plan;
 }
 
 }  // namespace

@@ -10,18 +10,13 @@
 namespace rl {
 namespace {
 
-int64_t kv_blocks(const TrainShape& s, const StepOptions& o) {
-  const int64_t block_size = s.kv.attention.block_size;
-  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
-}
-
 enum PieceIndex : size_t { kFirst, kSecond };
 
 // Forward buffers, then keys and values.
 ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
   plan.book("forward", ForwardBuffers::bytes(s.config, s.kv, o.train_rows(), s.num_threads));
-  plan.book("KV", (CheckedU64(kv_blocks(s, o)) * CheckedU64(s.kv.block_bytes())).get());
+  plan.book("KV", (CheckedU64(all_kv_blocks(s, o)) * CheckedU64(s.kv.block_bytes())).get());
   return plan;
 }
 
@@ -55,7 +50,7 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
       forward_(model.config(), model.kv_shape(), o.train_rows(), shape_of(model).num_threads,
                piece(plan_forward(shape_of(model), o), memory.forward, kFirst)),
       kv_{model.kv_shape(), piece(plan_forward(shape_of(model), o), memory.forward, kSecond),
-          kv_blocks(shape_of(model), o)},
+          all_kv_blocks(shape_of(model), o)},
       hidden_(piece(plan_kept(shape_of(model), o), memory.kept, kFirst)),
       head_(model.config(), model.compute_dtype(), o.chunk_rows(), false,
             piece(plan_kept(shape_of(model), o), memory.kept, kSecond)) {

@@ -87,9 +87,9 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
         .with_key(key);
   };
   const BatchRules &a = now.batch, &b = next.batch;
+  RL_CHECK(a.step_samples == b.step_samples);  // of the memory plan, which stays
   require_same(now.keys.max_tokens, now.max_tokens, next.max_tokens);
   require_same(now.keys.micro_batch_size, a.micro_batch_size, b.micro_batch_size);
-  require_same("pipeline.prompts_per_step", a.step_samples, b.step_samples);
   require_same("trainer.sequence_packing", a.packed, b.packed);
   require_same("trainer.seq_len", a.seq_len, b.seq_len);
   require_same("trainer.pad_to_multiple_of", a.pad_to, b.pad_to);

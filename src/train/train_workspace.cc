@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "train/micro_batch_plan.h"
+
 namespace rl {
 namespace {
 
@@ -16,15 +18,8 @@ std::byte* piece(const ArenaPlan& plan, std::byte* data, PieceIndex index) {
 // Rows of the longest sequence: its last token is only a target.
 int64_t longest_rows(const StepOptions& o) { return std::max<int64_t>(1, o.longest_sample() - 1); }
 
-int64_t blocks_of(int64_t rows, int64_t block_size) { return (rows + block_size - 1) / block_size; }
-
 uint64_t kv_bytes(const KvShape& kv, int64_t blocks) {
   return (CheckedU64(blocks) * CheckedU64(kv.block_bytes())).get();
-}
-
-int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
-  const int64_t block_size = s.kv.attention.block_size;
-  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
 }
 
 int64_t most_forward_rows(const StepOptions& o) {
@@ -44,7 +39,7 @@ int64_t minibatch_samples(const BatchRules& b) {
 
 // With P rows a block, r rows take at most (r + P - 1) / P blocks. A run of n sequences behind a
 // prompt that ends t rows into a block takes (rows + P - t) / P + n (t + P - 1) / P at most, which
-// is less than (rows + n (2 P - 1)) / P. No sequence takes more blocks than it has rows.
+// is at most (rows + n (2 P - 1)) / P. No sequence takes more blocks than it has rows.
 int64_t blocks_of_any(int64_t rows, int64_t sequences, int64_t block_size, bool shares) {
   const int64_t waste = shares ? 2 * block_size - 1 : block_size - 1;
   return std::min(rows, (rows + sequences * waste) / block_size);
@@ -77,14 +72,21 @@ int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
       b.micro_batch_size != 0 ? b.micro_batch_size : kv_sequences(rows, minibatch_samples(b));
   if (b.packed) return blocks_of_any(rows, count, block_size, b.shared_prefix);
   // Each with a block more, as the padding behind it begins a block.
-  const int64_t each = blocks_of(b.padded(o.longest_rows()), block_size) + 1;
+  const int64_t each = kv_blocks_of(b.padded(o.longest_rows()), block_size) + 1;
   if (b.micro_batch_size != 0) return count * each;
   return std::max(each, std::min(2 * rows, (rows + count * (2 * block_size - 1)) / block_size));
 }
 
 int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
   if (!o.batch.packed || !o.batch.pads()) return 0;
-  return blocks_of(o.train_rows(), block_size) + blocks_of(o.train_rows(), longest_rows(o)) + 1;
+  const int64_t rows = o.train_rows(), longest = longest_rows(o);
+  const int64_t sequences = (rows + longest - 1) / longest;
+  return kv_blocks_of(rows, block_size) + sequences + 1;
+}
+
+int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
+  const int64_t block_size = s.kv.attention.block_size;
+  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
 }
 
 int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size) {

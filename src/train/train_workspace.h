@@ -17,16 +17,18 @@ struct TrainShape {
 };
 TrainShape shape_of(const Model& model);
 
-// Blocks of the training KV pool, those of padding not counted, and of padding. They hold every
-// micro-batch of up to so many rows that has up to kv_sequences of them, so that the budget of tokens
-// is what a micro-batch ends at.
+// Blocks of the training KV pool, those of padding not counted, of padding, and both. They hold
+// every micro-batch of up to so many rows in up to kv_sequences() sequences, so that the budget of
+// tokens is what such a micro-batch ends at.
 int64_t training_kv_blocks(const StepOptions& options, int64_t block_size);
 int64_t padding_kv_blocks(const StepOptions& options, int64_t block_size);
+int64_t all_kv_blocks(const TrainShape& shape, const StepOptions& options);
 // The same of a forward-only pass over so many rows.
 int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t block_size);
-// The samples of a pass where they are known, but no more than 64, or one for each 16 rows: blocks
-// for any number of sequences of one row would be many times the rest of the workspace. What is
-// shorter than that on average may be cut by its blocks.
+// The sequences of a micro-batch that have blocks: the samples of a pass where they are known, but
+// at most max(64, rows / 16). Blocks for any number of sequences of one row would be many times the
+// rest of the workspace: where sequences are more and shorter, blocks may end a micro-batch before
+// tokens do.
 int64_t kv_sequences(int64_t rows, int64_t samples);
 
 ArenaPlan plan_train_workspace(const TrainShape& shape, const StepOptions& options);
