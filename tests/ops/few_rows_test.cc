@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -123,6 +124,32 @@ TEST(FewRowsPieces, HalvesOfASliceStandSideBySide) {
     });
     EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << n << " columns";
     EXPECT_EQ(tiles.load(), tiles_wanted);
+  }
+}
+
+// Slices of whole heads that are no whole column blocks: those of the first slice end 16 columns into a block. Pieces
+// of any columns and of heads, few rows and many.
+TEST(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
+  if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+  constexpr int64_t k = 64, n = 816, kMany = kFewRows + 16;
+  const auto executor = make_thread_executor(2);
+  Matmul matmul(*executor, Dtype::kBf16);
+  const RandomWeights weights(matmul, {k, n, 0}, {1, 136}, 7);
+  const PackedMatrix& w = weights.packed;
+  ASSERT_EQ(weights.shape.slices.width, 272);
+  ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
+  const auto x = as_dtype(random_values(kMany * k, 8), Dtype::kBf16, Matmul::padded_rows(kMany) * k);
+  const std::vector<float> many = product(matmul, w, x, kMany);
+  for (const int64_t m : {int64_t{1}, int64_t{5}, kFewRows}) {
+    const std::vector<float> few = product(matmul, w, x, m);
+    EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << m << " rows";
+    std::vector<float> by_heads(m * n, std::nanf(""));
+    matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
+      EXPECT_EQ(t.col0 % 136 + t.cols % 136, 0) << "a tile of " << t.cols << " columns from " << t.col0 << " on";
+      for (int64_t r = 0; r < t.rows; ++r)
+        std::copy_n(t.data + r * t.stride, t.cols, &by_heads[(t.row0 + r) * n + t.col0]);
+    });
+    EXPECT_EQ(std::memcmp(by_heads.data(), many.data(), by_heads.size() * sizeof(float)), 0) << m << " rows";
   }
 }
 

@@ -157,26 +157,30 @@ TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
   }
 }
 
+// The last slice may be a single column.
 TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
   ASSERT_TRUE(matmul_->exact()) << matmul_->implementation();
-  const int64_t k = 576, n = 320;
-  const auto w = random_values(n * k, 5);
-  const PackedShape shape = plan_packed({.k = k, .n = n, .width = 128}, GetParam());
-  Arena arena("packed", shape.bytes);
-  PackedMatrix packed;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
-    return std::vector<Matmul::RowRange>{{w.data(), shape.slices.first(s), shape.slices.size(s)}};
-  }, packed);
+  const int64_t k = 576;
   const auto row = random_values(k, 6);
-  std::vector<float> reference;
-  for (const int64_t m : {1, 2, 5, 16, 17, 48, 63, 130, 256, 300, 513}) {
-    for (const int64_t place : {int64_t{0}, m / 2, m - 1}) {
-      auto xf = random_values(m * k, static_cast<unsigned>(m));
-      std::copy(row.begin(), row.end(), xf.begin() + place * k);
-      const auto y = run_product(*matmul_, packed, as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k), m);
-      const std::vector<float> got(y.begin() + place * n, y.begin() + (place + 1) * n);
-      if (reference.empty()) reference = got;
-      ASSERT_EQ(std::memcmp(got.data(), reference.data(), n * sizeof(float)), 0) << "m " << m << " place " << place;
+  for (const auto& [n, width] : {std::array<int64_t, 2>{320, 128}, {513, 512}}) {
+    const auto w = random_values(n * k, 5);
+    const PackedShape shape = plan_packed({.k = k, .n = n, .width = width}, GetParam());
+    Arena arena("packed", shape.bytes);
+    PackedMatrix packed;
+    matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
+      return std::vector<Matmul::RowRange>{{w.data(), shape.slices.first(s), shape.slices.size(s)}};
+    }, packed);
+    std::vector<float> reference;
+    for (const int64_t m : {1, 2, 5, 16, 17, 48, 63, 130, 256, 300, 513}) {
+      for (const int64_t place : {int64_t{0}, m / 2, m - 1}) {
+        auto xf = random_values(m * k, static_cast<unsigned>(m));
+        std::copy(row.begin(), row.end(), xf.begin() + place * k);
+        const auto y = run_product(*matmul_, packed, as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k), m);
+        const std::vector<float> got(y.begin() + place * n, y.begin() + (place + 1) * n);
+        if (reference.empty()) reference = got;
+        ASSERT_EQ(std::memcmp(got.data(), reference.data(), n * sizeof(float)), 0)
+            << n << " columns, m " << m << " place " << place;
+      }
     }
   }
 }
