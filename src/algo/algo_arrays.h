@@ -9,7 +9,7 @@ namespace rl {
 // Empty where the host gives none. Per-token arrays have the tokens of sequence 0, then 1, ...
 struct AlgoArrays {
   std::span<const int32_t> lengths;
-  std::span<const uint64_t> groups;         // one number for those of a group; empty: one group
+  std::span<const uint64_t> groups;         // of sequences: equal numbers are a group; empty: one
   std::span<const uint64_t> sample_ids;     // read by nothing here; a host knows its samples by them
   std::span<const uint8_t> mask;            // empty: every token carries loss
   std::span<const uint8_t> truncated;       // of sequences; empty: none

@@ -76,7 +76,8 @@ struct TokenDraw {
 };
 
 // The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once it
-// is made. Others may write to the scratch between two assign(). Not thread-safe; use one per thread.
+// is made. Others may write to the scratch between the last sample() of a row, or look at what it
+// kept, and the next assign(). Not thread-safe; use one per thread.
 class TokenDistribution {
  public:
   // Takes scratch_bytes(max_vocab) from `scratch`, which outlives it.

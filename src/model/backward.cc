@@ -105,7 +105,7 @@ class BackwardPass {
     reduce_partials(hidden_, args_.grads + n.weight);
   }
 
-  // Norm output again (into the forward's buffer) and dx rounded to the compute dtype.
+  // Norm output again, into the forward's buffer.
   void renorm(const float* x, int64_t weight) {
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
       rms_norm({x + row0 * hidden_, model_.master() + weight, f_.normed + row0 * hidden_ * item_, dtype_, rows,

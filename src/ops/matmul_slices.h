@@ -2,8 +2,9 @@
 // gradients. Pure functions of shapes (pieces follow the number of threads as well), asked by the memory plan, by
 // packing and by the products alike. What a cut promises is checked where it is made.
 //
-// No bit depends on where slices of a multiple of 16 columns are cut, but for vocabulary tiles, whose log-prob sums are
-// added tile by tile. oneDNN may sum other widths, and gradients, in another order: those cuts follow from shapes alone.
+// Another width of slices, a multiple of 16 columns, moves no bit of the models in tests/model/slice_width_test.cc.
+// oneDNN promises that of no shape, and may sum other widths, and gradients, in another order: these cuts follow from
+// shapes alone. Vocabulary tiles have a width of their own, as their log-prob sums are added tile by tile.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -87,8 +88,8 @@ class Pieces {
 struct GradientTile {
   int64_t n0, n, k0, k;
 };
-// Squares of about kMaxTileRows a side: the tile and a depth piece of both operands stay in a second-level cache of 1
-// MiB, and few values are packed for a product.
+// Squares of about kMaxTileRows a side: few values are packed for a product. The tile and a depth piece of both
+// operands take 0.75 MiB in bf16 and 1.25 MiB in fp32; 1.3 and 2.1 MiB where the sides are the largest, 384.
 struct GradientCut {
   ColumnSlices n, k;
   int64_t count() const { return n.count() * k.count(); }
