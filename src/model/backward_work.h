@@ -1,16 +1,17 @@
-// How the rows of a training batch are cut into calls of the attention backward, in which order, and how the gradients of
-// shared prompts come together.
+// How the rows of a training batch are cut into calls of the attention backward, in which order, and how the gradients
+// of shared prompts come together.
 //
 // Rows and keys are cut at multiples of kAttentionBackwardChunk positions of their sequence; a piece is a chunk of rows
-// against a chunk of keys that they attend. Pieces go in steps: those of a step have neither rows nor keys in common, so
-// they may run at once, and what a row or key gets is added in the order of the steps. Step s takes the row chunk i of a
-// sequence against its own key chunk i - s; step 0 overwrites what the gradients held, all others add. A long sequence is
-// thus as many tasks as it has chunks, and no thread needs memory for more than one chunk.
+// against a chunk of keys that they attend. Pieces go in steps: those of a step have neither rows nor keys in common,
+// so they may run at once, and what a row or key gets is added in the order of the steps. Step s takes the row chunk i
+// of a sequence against its own key chunk i - s; step 0 overwrites what the gradients held, all others add. A long
+// sequence is thus as many tasks as it has chunks, and no thread needs memory for more than one chunk.
 //
 // A trunk is the sequence of a prompt; sequences that follow it read its keys and values. They are taken in parts, in
-// order, until a part has as many rows as the trunk: each part sums the gradients of the prompt's keys and values on its
-// own, and the trunk adds the sums of its parts in order. After its own keys, row chunk r of a part takes the prompt's
-// chunks in turns: r, r - 1, ..., around the end. Then all sums together have at most as many rows as the batch.
+// order, until a part has as many rows as the trunk: each part sums the gradients of the prompt's keys and values on
+// its own, and the trunk adds the sums of its parts in order. After its own keys, row chunk r of a part takes the
+// prompt's chunks in turns: r, r - 1, ..., around the end. Then all sums together have at most as many rows as the
+// batch.
 //
 // The cut follows from the rows alone, never from threads. Nothing is allocated after construction.
 #pragma once

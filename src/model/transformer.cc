@@ -213,16 +213,16 @@ class Pass {
     if (!few) for_rows([&](int64_t row0, int64_t rows, int) { norm_rows(j.x_out, j.then, row0, rows); });
   }
 
-  // Key heads of a task: all that may go together where the calls are enough for every thread; one where more tasks share
-  // the work better. No bit depends on it.
+  // Key heads of a task: all that may go together where the calls are enough for every thread; one where more tasks
+  // share the work better. No bit depends on it.
   int64_t heads_of_task(int64_t calls, int64_t shared_calls) const {
     constexpr int64_t kCallsOfThread = 4;
     const bool enough = shared_calls == 0 && calls >= kCallsOfThread * executor_.num_threads();
     return enough && batch_.decode ? std::min(config_.kv_heads, most_kv_heads_together(1)) : 1;
   }
 
-  // A task is some key heads of one call; calls on shared blocks are the longest and go first. `before` is done ahead of
-  // a call for its rows and each key head.
+  // A task is some key heads of one call; calls on shared blocks are the longest and go first. `before` is done ahead
+  // of a call for its rows and each key head.
   void attend(const AttentionArgs& args, FunctionRef<void(int64_t row0, int64_t rows, int64_t kv_head)> before) {
     const AttentionWork& work = b_.work;
     const bool windowed = args.rule.window > 0;

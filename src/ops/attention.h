@@ -12,10 +12,10 @@
 // - Blocks are taken in order first_key(p)/P..p/P with one online-softmax update per block: running maximum, exp,
 //   running sum (lane accumulators over the block's keys), and the value sum over keys in order.
 // - Where q, k and v are bf16 and has_pair_products(), both products are chains of bf16 pair products in fp32
-//   (pair_product.h), over d and over the block's keys; scores are scaled after, and the weights of values, not those of
-//   the running sum, are rounded to bf16. Elsewhere q is scaled first, and both are fused multiply-add chains in fp32, so
-//   they do not depend on vector width. Which of the two follows from the types and the machine alone; the backward
-//   takes the same.
+//   (pair_product.h), over d and over the block's keys; scores are scaled after, and the weights of values, not those
+//   of the running sum, are rounded to bf16. Elsewhere q is scaled first, and both are fused multiply-add chains in
+//   fp32, so they do not depend on vector width. Which of the two follows from the types and the machine alone; the
+//   backward takes the same.
 // - A row's bits follow from its own keys alone, whatever rows share the call (N1). Keys of its blocks outside
 //   first_key(p)..p contribute exactly nothing.
 // - A block that holds no key of a row leaves the row's running maximum, sum and values as they are, bit for bit: the
@@ -97,8 +97,8 @@ struct AttentionArgs {
 int64_t attention_scratch_floats(const AttentionShape& shape);
 int64_t attention_backward_scratch_floats(const AttentionShape& shape);
 
-// Key heads of a call, with the query heads that read them; a head does not depend on the others. Several of few rows may
-// go together: as many as have the scratch of one of kAttentionMaxRows rows.
+// Key heads of a call, with the query heads that read them; a head does not depend on the others. Several of few rows
+// may go together: as many as have the scratch of one of kAttentionMaxRows rows.
 struct KvHeads {
   int64_t first, end;
 };

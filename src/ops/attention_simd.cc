@@ -1,5 +1,5 @@
-// Attention on the CPU: the running softmax over KV blocks. Its products are in attention_products-inl.h, the backward is
-// attention_backward_simd.cc.
+// Attention on the CPU: the running softmax over KV blocks. Its products are in attention_products-inl.h, the backward
+// is attention_backward_simd.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention_simd.cc"
 #include <hwy/foreach_target.h>

@@ -1,11 +1,12 @@
-// From logits to log-probs: the one routine of contract N2. Vocabulary tiles are the column slices of the head, taken in
-// order, in sampling and in training alike.
+// From logits to log-probs: the one routine of contract N2. Vocabulary tiles are the column slices of the head, taken
+// in order, in sampling and in training alike.
 //
 // Per row with temperature T: z = logit * (1 / T) in fp32. A tile yields its maximum m, sum s of exp(z - m) and
 // weighted sum w of exp(z - m) * (z - m) (lane accumulators, sum_lanes order). Tiles combine in order:
 //   M = max m_i, S = sum s_i exp(m_i - M), log p(id) = (z_id - M) - log S, both differences in fp32,
 //   entropy = log S - (sum over tiles of exp(m_i - M) (w_i + (m_i - M) s_i)) / S, sums over tiles in double.
-// M + log S is never formed: its rounding grows with the logits, 2^-16 at 300, that of the differences with -log p alone.
+// M + log S is never formed: its rounding grows with the logits, 2^-16 at 300, that of the differences with -log p
+// alone.
 // Backward: d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log p_j + entropy) + more_j; d logit = d z / T.
 #pragma once
 #include <cstdint>

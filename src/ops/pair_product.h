@@ -8,8 +8,8 @@
 // - A pair product is what VDPBF16PS does: the odd step's product joins the sum by a fused multiply-add, then the even
 //   step's, each rounded to nearest even. Numbers too small to be normal count as zero, on the way in and out.
 // - A row's bits depend on its own a and keep and on b alone. Steps whose a is zero add nothing, whatever finite b has.
-// Where has_pair_products() the processor does it; elsewhere the portable form, which has the same bits and is slow: it is
-// there for tests, and nothing else chooses pair products then.
+// Where has_pair_products() the processor does it; elsewhere the portable form, which has the same bits and is slow: it
+// is there for tests, and nothing else chooses pair products then.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Rotary embedding of queries and keys (half-split pairing: component i pairs with i + D/2), and the write of keys
 // and values into their KV block. Some models norm each query and key head before it is rotated.
-// Rounding: bias, norm (the arithmetic of rms_norm.h) and rotation in fp32; q is rounded once, to the compute dtype, where
-// it is produced, k and v to the dtype of their block.
+// Rounding: bias, norm (the arithmetic of rms_norm.h) and rotation in fp32; q is rounded once, to the compute dtype,
+// where it is produced, k and v to the dtype of their block.
 #pragma once
 #include <cstdint>
 

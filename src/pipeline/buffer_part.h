@@ -1,5 +1,6 @@
 // The experience buffer as the host drives it: samples drawn here or elsewhere gather to groups of
-// pipeline.samples_per_prompt, with remax of one more, given answers alone or in pairs, and go to files and back. Thread-safe.
+// pipeline.samples_per_prompt, with remax of one more, given answers alone or in pairs, and go to files and back.
+// Thread-safe.
 #pragma once
 #include <cstdint>
 #include <string>

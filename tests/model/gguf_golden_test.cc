@@ -30,7 +30,8 @@ TEST_P(GgufGolden, LogitsMatch) {
     head_forward(*tiny.model, std::vector<float>(ids.size(), 1.0f), head);
     const GoldenTensor want = golden.get(seq + ".logits_f64");
     ASSERT_EQ(static_cast<int64_t>(want.values.size()), batch.rows() * head.vocab);
-    for (size_t i = 0; i < want.values.size(); ++i) ASSERT_NEAR(head.z[i], want.values[i], kTolerance) << seq << " " << i;
+    for (size_t i = 0; i < want.values.size(); ++i)
+      ASSERT_NEAR(head.z[i], want.values[i], kTolerance) << seq << " " << i;
   }
 }
 

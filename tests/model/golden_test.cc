@@ -143,7 +143,8 @@ TEST(Bf16Golden, LogitsMatchInBothComputeTypes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, ModelGolden, ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3",
+INSTANTIATE_TEST_SUITE_P(Fixtures, ModelGolden,
+                         ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3",
                                            "llama_rope_linear", "llama_rope_llama3", "llama_rope_yarn",
                                            "llama_rope_yarn_sharded"),
                          [](const auto& info) { return std::string(info.param); });

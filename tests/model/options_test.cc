@@ -17,7 +17,9 @@ class Claiming final : public WeightSource {
   const ModelConfig& config() const override { return config_; }
   const std::vector<TensorInfo>& tensors() const override { return inner_->tensors(); }
   int64_t find(std::string_view name) const override { return inner_->find(name); }
-  void read(int64_t index, int64_t first_row, std::span<float> out) const override { inner_->read(index, first_row, out); }
+  void read(int64_t index, int64_t first_row, std::span<float> out) const override {
+    inner_->read(index, first_row, out);
+  }
   std::optional<TokenizerParts> tokenizer_parts() const override { return inner_->tokenizer_parts(); }
   std::string tokenizer_json_path() const override { return inner_->tokenizer_json_path(); }
   std::vector<ChatTemplateText> chat_templates() const override {

@@ -24,8 +24,8 @@ class BackwardCase : public AttentionCase {
     attend(kAttentionMaxRows);
   }
 
-  // Gradients of all rows: the first `prefix` rows as one sequence, the others as another that follows it; rows and keys
-  // in chunks of so many positions, counted from the beginning of either.
+  // Gradients of all rows: the first `prefix` rows as one sequence, the others as another that follows it; rows and
+  // keys in chunks of so many positions, counted from the beginning of either.
   std::vector<float> gradients(int64_t prefix, int64_t chunk, AttentionProducts products) const {
     const int64_t shared = 2 * shape_.kv_heads * shape_.head_dim;
     std::vector<float> dqkv(length_ * width_, std::nanf("")), d_prefix(prefix * shared);
@@ -148,8 +148,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LongBackward,
                                                               BackwardShape{5, 1, 128, 128, 131, 0},
                                                               BackwardShape{4, 4, 16, 64, 260, 129})));
 
-// A row that attends its own key alone has a score that is its log-sum-exp: the weight is 1 where the backward makes the
-// score that the forward made, bit for bit, and the value's gradient is the output's.
+// A row that attends its own key alone has a score that is its log-sum-exp: the weight is 1 where the backward makes
+// the score that the forward made, bit for bit, and the value's gradient is the output's.
 TEST(AttentionBackwardScores, AreThoseOfTheForward) {
   for (const AttentionTypes& types : kAttentionTypes) {
     BackwardCase c({2, 2, 64, 16, 40, 1}, types);

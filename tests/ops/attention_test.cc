@@ -1,5 +1,5 @@
-// Rope, KV writes and attention against a double oracle: shuffled block tables, lengths and windows around block borders,
-// grouped heads, rows in any chunking.
+// Rope, KV writes and attention against a double oracle: shuffled block tables, lengths and windows around block
+// borders, grouped heads, rows in any chunking.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +13,11 @@
 
 namespace rl::testing {
 namespace {
+
+// Of the rotation of component i of a head of D at a position, with the base of the cases.
+double angle_of(double position, int64_t i, int64_t D) {
+  return position * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+}
 
 using Case = std::tuple<AttentionTypes, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/, int64_t /*window*/>;
 
@@ -28,7 +33,7 @@ TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
   const int64_t D = shape_.head_dim, half = D / 2;
   for (int64_t p = 0; p < length_; ++p) {
     for (int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+      const double angle = angle_of(static_cast<double>(p), i, D);
       const float* x = qkv_.data() + p * width_;
       const double a = x[4 * D + i], b = x[4 * D + half + i];  // first key head
       const double tolerance = shape_.kv_dtype == Dtype::kBf16 ? 0.02 : 1e-6;
@@ -143,7 +148,8 @@ TEST_P(Attention, MatchesOracle) {
           want += w[j] * v;
           terms += w[j] * std::abs(v);
         }
-        // Half a unit in the last place of bf16, at most 2^-8 of the value: of the result, and of every weight of a pair product.
+        // Half a unit in the last place of bf16, at most 2^-8 of the value: of the result, and of every weight of a
+        // pair product.
         const double tolerance = shape_.dtype == Dtype::kF32 ? 3e-6 : std::abs(want) / 256 + 3e-6;
         ASSERT_NEAR(element(out_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.head_dim + i), want,
                     tolerance + (rounds_weights() ? terms / 256 : 0));
@@ -209,7 +215,7 @@ TEST_P(Attention, RopeBackwardUndoesTheRotation) {
   const int64_t D = shape_.head_dim, half = D / 2;
   for (int64_t p = 0; p < length_; ++p) {
     for (int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+      const double angle = angle_of(static_cast<double>(p), i, D);
       const double a = original[p * width_ + i], b = original[p * width_ + half + i];
       ASSERT_NEAR(d[p * width_ + i], a * std::cos(angle) + b * std::sin(angle), 1e-5);
     }
@@ -238,7 +244,7 @@ std::vector<double> norm_and_rotate(const std::vector<double>& x, const std::vec
   const double inv = 1.0 / std::sqrt(sum / static_cast<double>(D) + eps);
   std::vector<double> out(D);
   for (int64_t i = 0; i < half; ++i) {
-    const double angle = p * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+    const double angle = angle_of(p, i, D);
     const double a = x[i] * inv * w[i], b = x[half + i] * inv * w[half + i];
     out[i] = a * std::cos(angle) - b * std::sin(angle);
     out[half + i] = b * std::cos(angle) + a * std::sin(angle);

@@ -68,8 +68,8 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
   }
 }
 
-// The blocks of the columns are the tiles, but for one of an odd number, whose halves two threads take where the epilogue
-// takes halves.
+// The blocks of the columns are the tiles, but for one of an odd number, whose halves two threads take where the
+// epilogue takes halves.
 TEST(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
   if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
   constexpr int64_t k = 32, m = 3, block = kFewRowsColumnBlock;

@@ -17,7 +17,8 @@ struct Row {
       : width(width), inv(1.0f / temperature), z(random_values(vocab, 3, spread)) {
     for (float& v : z) v += offset;
     for (const float v : z) tempered.push_back(static_cast<double>(v * inv));
-    for (int64_t i = 0; i < vocab; i += width) tiles.push_back(scale_and_measure(&z[i], std::min(width, vocab - i), inv));
+    for (int64_t i = 0; i < vocab; i += width)
+      tiles.push_back(scale_and_measure(&z[i], std::min(width, vocab - i), inv));
     stats = combine_tiles(tiles.data(), static_cast<int64_t>(tiles.size()));
     double max = -INFINITY, sum = 0;
     for (const double v : tempered) max = std::max(max, v);
@@ -108,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, Logprob,
                          ::testing::Combine(::testing::Values<int64_t>(7, 128, 300, 1000),
                                             ::testing::Values(1.0f, 0.7f), ::testing::Values(1.0f, 8.0f)));
 
-// How far the logits lie from 0 says nothing about their log-probs: three roundings of values up to -log p, and the sum.
+// How far the logits lie from 0 says nothing about their log-probs: three roundings of values up to -log p, and the
+// sum.
 TEST(LargeLogits, LogprobsAndGradientsAreAsCloseAsThoseNearZero) {
   for (const float offset : {0.0f, 300.0f, -300.0f, 3000.0f}) {
     const Row row(1000, 128, 1.0f, 4.0f, offset);

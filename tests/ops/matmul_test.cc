@@ -93,8 +93,10 @@ TEST_P(Products, MatchTheOracleOnEdgeShapes) {
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; j += 7) {
         double want = 0;
-        for (int64_t t = 0; t < s.k; ++t)
-          want += static_cast<double>(element(x.data(), GetParam(), i * s.k + t)) * round_to(GetParam(), wf[j * s.k + t]);
+        for (int64_t t = 0; t < s.k; ++t) {
+          const double of_x = element(x.data(), GetParam(), i * s.k + t);
+          want += of_x * round_to(GetParam(), wf[j * s.k + t]);
+        }
         ASSERT_NEAR(y[i * s.n + j], want, tolerance(s.k)) << s.m << "x" << s.k << "x" << s.n << " at " << i << "," << j;
       }
     }
@@ -189,7 +191,8 @@ TEST_P(Products, WeightGradientsAddToWhatIsThere) {
   for (const Shape s : {Shape{1, 16, 16, 0}, Shape{37, 64, 80, 0}, Shape{300, 96, 530, 0}}) {
     const int64_t depth = Matmul::padded_depth(s.m), stride = s.n + 16;
     auto dyf = random_values(s.m * stride, 7), xf = random_values(s.m * s.k, 8);
-    const auto dy = as_dtype(dyf, GetParam(), (depth - s.m) * stride), x = as_dtype(xf, GetParam(), (depth - s.m) * s.k);
+    const auto dy = as_dtype(dyf, GetParam(), (depth - s.m) * stride);
+    const auto x = as_dtype(xf, GetParam(), (depth - s.m) * s.k);
     std::vector<float> grad(s.n * s.k, 0.5f);
     matmul_->accumulate_weight_grad({dy.data(), stride, x.data(), s.m, s.n, s.k, grad.data()});
     for (int64_t i = 0; i < s.n; i += 3) {

@@ -46,13 +46,16 @@ TEST_F(SmolLm2, LogitsLogprobsEntropyAndGreedyTokensMatch) {
 
   const int64_t last = static_cast<int64_t>(ids.size()) - 1;
   const auto& top = golden_["top20"];
-  for (size_t i = 0; i < top["ids"].size(); ++i)
-    EXPECT_NEAR(head.z[last * head.vocab + top["ids"][i].get<int64_t>()], top["logits_f64"][i].get<double>(), kLogitTolerance);
+  for (size_t i = 0; i < top["ids"].size(); ++i) {
+    const float logit = head.z[last * head.vocab + top["ids"][i].get<int64_t>()];
+    EXPECT_NEAR(logit, top["logits_f64"][i].get<double>(), kLogitTolerance);
+  }
   const int64_t first = static_cast<int64_t>(ids.size());
   for (size_t t = 0; t < text_ids.size(); ++t) {
     EXPECT_NEAR(head.stats[first + t].entropy, golden_["text_entropy_f64"][t].get<double>(), kLogprobTolerance) << t;
     if (t + 1 == text_ids.size()) break;
-    EXPECT_NEAR(head_logprob(head, first + t, text_ids[t + 1]), golden_["text_logprobs_f64"][t].get<double>(), kLogprobTolerance) << t;
+    const double want = golden_["text_logprobs_f64"][t].get<double>();
+    EXPECT_NEAR(head_logprob(head, first + t, text_ids[t + 1]), want, kLogprobTolerance) << t;
   }
 
   for (const int32_t want : golden_["greedy"]["ids"].get<std::vector<int32_t>>()) {
@@ -77,8 +80,10 @@ void expect_exact(const std::string& path, Dtype dtype) {
     EXPECT_TRUE(same_bits(three[0], reference[7]));
     EXPECT_TRUE(same_bits(three[1], reference[2]));
     EXPECT_TRUE(same_bits(three[2], reference[13]));
-    for (const int32_t chunk : {1, 7, 64})
-      EXPECT_TRUE(same_bits(chunked_logprobs(two, sequences[chunk % 16], chunk, temperature), reference[chunk % 16])) << chunk;
+    for (const int32_t chunk : {1, 7, 64}) {
+      const auto chunked = chunked_logprobs(two, sequences[chunk % 16], chunk, temperature);
+      EXPECT_TRUE(same_bits(chunked, reference[chunk % 16])) << chunk;
+    }
   }
 }
 

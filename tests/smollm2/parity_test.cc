@@ -1,5 +1,5 @@
-// Contract N2 on the real model: log-probs stored at sampling equal the trainer's bit for bit, over batch sizes, prefill
-// chunks, packings, threads, temperatures and dtypes.
+// Contract N2 on the real model: log-probs stored at sampling equal the trainer's bit for bit, over batch sizes,
+// prefill chunks, packings, threads, temperatures and dtypes.
 #include <cstdlib>
 
 #include "train/engine_samples.h"

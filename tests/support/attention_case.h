@@ -1,5 +1,5 @@
-// One sequence with its keys and values in a shuffled table of blocks, and attention over it in double: what the tests of
-// attention and of its backward compare with.
+// One sequence with its keys and values in a shuffled table of blocks, and attention over it in double: what the tests
+// of attention and of its backward compare with.
 #pragma once
 #include <algorithm>
 #include <cmath>
