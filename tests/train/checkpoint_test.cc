@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/hash.h"
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
+#include "train/array_file.h"
 #include "train_rig.h"
 
 namespace rl::testing {
@@ -402,6 +404,38 @@ TEST_F(CheckpointTest, KeepLastRemovesTheOldest) {
   save(10);
   save(11, real_fs(), 2);
   EXPECT_EQ(real_fs().list(dir_.path()), (std::vector<std::string>{"step_000010", "step_000011"}));
+}
+
+TEST_F(CheckpointTest, LeftoversGoWithTheNextSave) {
+  for (const char* name : {"step_000009.partial", "step_000009.removed"}) {
+    real_fs().make_directories(dir_.file(name));
+  }
+  save(2);
+  EXPECT_EQ(real_fs().list(dir_.path()), (std::vector<std::string>{"step_000001", "step_000002"}));
+}
+
+TEST_F(CheckpointTest, ACountThatNoCounterHoldsIsNamed) {
+  std::string text = read_text_file(real_fs(), path_ + "/manifest.json", 1 << 20);
+  const std::string key = "\"skipped_steps\": ";
+  const size_t at = text.find(key);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, key.size() + 1, key + "9223372036854775808");
+  write_file_atomically(real_fs(), path_ + "/manifest.json", text);
+  write_file_atomically(real_fs(), path_ + "/manifest.xxh64", hex64(digest64(text)));
+  const Error e =
+      expect_error(Code::kDataLoss, [&] { rig_.trainer->load(real_fs(), path_, kConfig); });
+  EXPECT_EQ(e.key, "skipped_steps");
+  EXPECT_EQ(e.location, path_ + "/manifest.json");
+}
+
+TEST_F(CheckpointTest, ATensorThatTheModelHasNotIsRefused) {
+  ModelConfig smaller = rig_.model().config();
+  --smaller.layers;
+  const std::string file = path_ + "/masters.safetensors";
+  check_array_file(real_fs(), file, rig_.model().layout());
+  const Error e = expect_error(
+      Code::kIncompatible, [&] { check_array_file(real_fs(), file, WeightLayout(smaller)); });
+  EXPECT_EQ(e.location, file);
 }
 
 TEST_F(CheckpointTest, LatestPassesOverForeignNames) {

@@ -260,6 +260,19 @@ TEST(Critic, AReturnThatIsNotFiniteSkipsTheStepAndNamesItsSample) {
   EXPECT_EQ(rig.critic->counters().skipped_steps, 1);
 }
 
+// The clipped value is infinite where the old one is.
+TEST(Critic, AnOldValueThatIsNotFiniteNamesItsSampleToo) {
+  CriticRig rig({.model = "llama_value"}, usual_options());
+  const std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, 7);
+  Lesson lesson(rig, samples, 2);
+  size_t g = 0;
+  while (samples[2].loss_mask[g] == 0) ++g;
+  lesson.old_values[2][g] = INFINITY;
+  const CriticMetrics m = rig.critic->step(lesson.batch);
+  EXPECT_EQ(m.skipped_steps, 1);
+  EXPECT_EQ(m.non_finite_samples, std::vector<uint64_t>{samples[2].id});
+}
+
 TEST(Critic, MeansAreOverTheTokensOfAllMinibatches) {
   CriticMetrics seen[2];
   for (const int minibatches : {1, 3}) {

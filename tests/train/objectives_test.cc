@@ -257,6 +257,21 @@ TEST(Objectives, MetricsHaveTheNamesOfTheirObjective) {
   }
 }
 
+TEST(Objectives, EachMetricOfPreferencesHasItsOwnSum) {
+  const TrainMetrics m = step(options_of(Objective::kDpo)).metrics;
+  const PreferenceSums& p = m.preference;
+  std::map<std::string, double> shown;
+  for_each_metric(m, [&](const char* name, double value) { shown[name] = value; });
+  EXPECT_EQ(shown.at("rewards/chosen"), p.mean(p.reward_chosen));
+  EXPECT_EQ(shown.at("rewards/rejected"), p.mean(p.reward_rejected));
+  EXPECT_EQ(shown.at("rewards/margins"), p.mean(p.reward_chosen - p.reward_rejected));
+  EXPECT_EQ(shown.at("rewards/accuracies"), p.mean(static_cast<double>(p.right)));
+  EXPECT_EQ(shown.at("logps/chosen"), p.mean(p.logprob_chosen));
+  EXPECT_EQ(shown.at("logps/rejected"), p.mean(p.logprob_rejected));
+  EXPECT_EQ(shown.at("nll_loss"), p.mean(p.nll));
+  EXPECT_NE(p.logprob_chosen, p.logprob_rejected);
+}
+
 TEST(Objectives, ALossThatIsNotFiniteNamesThePair) {
   Pairs pairs = golden_pairs();
   pairs.reference[2][0] = std::numeric_limits<float>::infinity();

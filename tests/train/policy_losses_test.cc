@@ -209,6 +209,19 @@ TEST_P(EveryLoss, ASampleWithoutAFiniteLossIsNamedAndTheStepSkipped) {
   EXPECT_NE(std::ranges::find(m.non_finite_samples, samples[5].id), m.non_finite_samples.end());
 }
 
+TEST(PolicyLosses, ASampleOfALaterMinibatchIsNamed) {
+  TrainerOptions o = options_of(PolicyLoss::kGspo);
+  o.batch.num_minibatches = 2;
+  TrainRig rig({}, o);
+  const std::vector<Sample> samples = stale_samples(rig, 8);
+  std::vector<TrainSample> batch = with_advantages(samples);
+  batch[5].advantage = std::numeric_limits<double>::quiet_NaN();
+  const TrainMetrics m = rig.trainer->train(batch);
+  EXPECT_EQ(m.skipped_steps, 1);
+  EXPECT_EQ(m.optimizer_steps, 1);
+  EXPECT_EQ(m.non_finite_samples, std::vector<uint64_t>{samples[5].id});
+}
+
 TEST(PolicyLosses, ASequenceOfOneTokenHasTheRatioOfTheToken) {
   const auto run = [](PolicyLoss kind, GspoGradient gradient) {
     TrainerOptions o = options_of(kind);

@@ -297,6 +297,27 @@ TEST(RowTeacher, RejectedTokensAreNotRead) {
   EXPECT_EQ(m.loss, few.loss);
 }
 
+// Nor are the teacher's rows of tokens that a correction rejects: they may hold anything.
+TEST(RowTeacher, RowsThatACorrectionRejectsAreNotCompared) {
+  TrainerOptions options = still_options(distill(DistillKl::kReverse));
+  options.correction.decoupled = true;
+  options.correction.rejections = {{RejectLevel::kToken, RejectStatistic::kK2, 0, 0.5}};
+  TrainRig rig({.teacher = "mistral"}, options);
+  std::vector<Sample> samples = few_samples();
+  Sample& s = samples[0];
+  s.ids[5] = 200;  // an embedding that the others do not read
+  store_logprobs(rig, samples);
+  for (float& lp : s.logprobs) lp -= 2;
+  std::ranges::fill(s.versions, kUnknownVersion);
+  rig.teacher->master()[200 * rig.teacher->config().hidden] = NAN;
+  rig.teacher->publish();
+  const TrainMetrics m = rig.trainer->step(batch_of(samples));
+  EXPECT_EQ(m.corrections.rejections.num_touched, 1.0);
+  EXPECT_EQ(m.skipped_steps, 0);
+  EXPECT_EQ(m.optimizer_steps, 1);
+  EXPECT_TRUE(std::isfinite(m.distill_kl));
+}
+
 TEST(RowTeacher, IsMissedByName) {
   TrainRig rig({}, still_options(distill(DistillKl::kMixed)));
   const std::vector<Sample> samples = few_samples();

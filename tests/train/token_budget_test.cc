@@ -134,6 +134,36 @@ TEST(TokenBudget, PaddingIsPartOfTheBudget) {
   }
 }
 
+// Behind 17 rows, which end in a second block of 16, padding up to 32 begins a third.
+TEST(TokenBudget, PaddingBehindASequenceHasABlockOfItsOwn) {
+  StepOptions o = options_of(32, BalanceCost::kNone);
+  o.batch.packed = o.batch.shared_prefix = false;
+  o.batch.micro_batch_size = 4;
+  o.batch.pad_to = 32;
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) add_group(samples, 1, {16});
+  const PackRules rules = rules_of(o, 16);
+  const MicroBatchPlan plan = plan_micro_batches(items_of(samples), rules);
+  ASSERT_EQ(plan.size(), 1u);
+  EXPECT_EQ(blocks_of(plan[0], rules), 4 * 3);
+  EXPECT_GE(rules.blocks, 4 * 3);
+}
+
+// Work is shared out by the rows that are computed, those of prompts too: 60 and 30 + 30.
+TEST(TokenBudget, APromptOfOneSampleCountsInFull) {
+  std::vector<Sample> samples;
+  add_group(samples, 50, {10});
+  for (int i = 0; i < 2; ++i) add_group(samples, 1, {29});
+  const PackRules rules = rules_of(options_of(100, BalanceCost::kTokens), 16);
+  const MicroBatchPlan plan = plan_micro_batches(items_of(samples), rules);
+  ASSERT_EQ(plan.size(), 2u);
+  for (const auto& part : plan) {
+    int64_t rows = 0;
+    for (const PackItem& item : part) rows += item.rows;
+    EXPECT_EQ(rows, 60);
+  }
+}
+
 // More sequences than the blocks are planned for: 3000 of one row in 2048 rows.
 TEST(TokenBudget, VeryManySequencesStopAtTheBlocks) {
   std::vector<Sample> samples;

@@ -239,6 +239,32 @@ TEST(Trainer, HiddenStatesAreOfTheTrainedWeights) {
   EXPECT_TRUE(same_bits(hidden(), trained));
 }
 
+TEST(Trainer, LogprobsAreOfTheTrainedWeightsToo) {
+  TrainRig rig({}, usual_options());
+  std::vector<Sample> samples = random_samples(8, 256, 4);
+  store_logprobs(rig, samples);
+  const std::vector<float> before = samples[0].logprobs;
+  rig.trainer->train(with_advantages(samples));
+  ASSERT_EQ(rig.model().version(), 0u);
+  store_logprobs(rig, samples);
+  const std::vector<float> trained = samples[0].logprobs;
+  EXPECT_FALSE(same_bits(trained, before));
+  rig.trainer->publish();
+  store_logprobs(rig, samples);
+  EXPECT_TRUE(same_bits(samples[0].logprobs, trained));
+}
+
+TEST(Trainer, TheLongestSequenceHasHiddenStates) {
+  TrainerOptions o = usual_options();
+  o.max_sequence = 20;
+  TrainRig rig({}, o);
+  const auto shape_of = [&](size_t tokens) {
+    return rig.trainer->hidden(make_sample(std::vector<int32_t>(tokens, 5), 1, 0, 0))->shape();
+  };
+  EXPECT_EQ(shape_of(20)[0], 20);
+  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { shape_of(21); }).key, "trainer.max_sequence");
+}
+
 TEST(Trainer, NonFiniteAdvantageSkipsTheStepAndNamesTheSample) {
   for (const double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
@@ -281,6 +307,37 @@ TEST(Trainer, OnlyTheMinibatchThatIsNotFiniteIsSkipped) {
   EXPECT_EQ(m.optimizer_steps, 1);
   EXPECT_TRUE(std::isfinite(m.loss));
   EXPECT_TRUE(std::isfinite(m.grad_norm));
+}
+
+TEST(Trainer, TheMeanNormIsOfTheUpdatesThatWereMade) {
+  TrainerOptions o = usual_options();
+  o.grad_clip = 0;
+  o.batch.num_minibatches = 2;
+  TrainRig rig({}, o);
+  std::vector<Sample> samples = random_samples(8, 256, 4);
+  store_logprobs(rig, samples);
+  std::vector<TrainSample> batch = with_advantages(samples);
+  for (size_t i = 0; i < 4; ++i) batch[i].advantage = 1e25;  // its loss is finite
+  const TrainMetrics m = rig.trainer->step(batch);
+  EXPECT_EQ(m.skipped_steps, 1);
+  EXPECT_EQ(m.optimizer_steps, 1);
+  o.batch.num_minibatches = 1;
+  TrainRig alone({}, o);
+  EXPECT_EQ(m.grad_norm, alone.trainer->step(std::span(batch).subspan(4)).grad_norm);
+}
+
+TEST(Trainer, ASampleThatIsToBlameInEveryEpochIsNamedOnce) {
+  TrainerOptions o = usual_options();
+  o.epochs = 3;
+  TrainRig rig({}, o);
+  std::vector<Sample> samples = random_samples(8, 256, 4);
+  std::ranges::fill(samples[5].loss_mask, 1);
+  store_logprobs(rig, samples);
+  std::vector<TrainSample> batch = with_advantages(samples);
+  batch[5].advantage = std::numeric_limits<double>::quiet_NaN();
+  const TrainMetrics m = rig.trainer->step(batch);
+  EXPECT_EQ(m.skipped_steps, 3);
+  EXPECT_EQ(m.non_finite_samples, std::vector<uint64_t>{samples[5].id});
 }
 
 TEST(Trainer, HugeFiniteGradientsAreSkippedBeforeTheySpoilTheMoments) {
@@ -647,9 +704,24 @@ TEST(TrainerOptions, SizesDoNotChangeBetweenSteps) {
   o.schedule.lr = 5e-4;
   rig.trainer->set_options(o);
   EXPECT_EQ(rig.trainer->options().schedule.lr, 5e-4);
-  o.max_tokens = 100;
-  EXPECT_EQ(expect_error(Code::kNotChangeable, [&] { rig.trainer->set_options(o); }).key,
-            "trainer.max_tokens_per_device");
+  const auto key_of = [&](auto change) {
+    TrainerOptions other = o;
+    change(other);
+    return expect_error(Code::kNotChangeable, [&] { rig.trainer->set_options(other); }).key;
+  };
+  using O = TrainerOptions;
+  EXPECT_EQ(key_of([](O& o) { o.max_tokens = 100; }), "trainer.max_tokens_per_device");
+  EXPECT_EQ(key_of([](O& o) { o.max_sequence = 100; }), "trainer.max_sequence");
+  EXPECT_EQ(key_of([](O& o) { o.logprob_chunk_tokens = 1; }), "trainer.logprob_chunk_tokens");
+  EXPECT_EQ(key_of([](O& o) { o.batch.micro_batch_size = 2; }), o.keys.micro_batch_size);
+  EXPECT_EQ(key_of([](O& o) { o.batch.step_samples = 8; }), "pipeline.prompts_per_step");
+  EXPECT_EQ(key_of([](O& o) { o.batch.packed = false; }), "trainer.sequence_packing");
+  EXPECT_EQ(key_of([](O& o) { o.batch.seq_len = 64; }), "trainer.seq_len");
+  EXPECT_EQ(key_of([](O& o) { o.batch.pad_to = 8; }), "trainer.pad_to_multiple_of");
+  EXPECT_EQ(key_of([](O& o) { o.batch.oversize_alone = true; }), "trainer.oversize");
+  EXPECT_EQ(key_of([](O& o) { o.batch.forward_max_tokens = 64; }), o.keys.forward_max_tokens);
+  EXPECT_EQ(key_of([](O& o) { o.batch.reference_max_tokens = 64; }),
+            "reference.forward_max_tokens_per_device");
 }
 
 }  // namespace
