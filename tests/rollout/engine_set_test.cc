@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "rollout/engine_fixture.h"
@@ -158,6 +159,21 @@ TEST_F(EngineSetTest, StatsAddUpAndIntervalsNameTheirEngine) {
   EXPECT_EQ(test.set->stats().drawn_tokens, 20);
   EXPECT_EQ(test.set->stats().blocks_total, 512);
   EXPECT_EQ(test.set->last_interval(1)->forwards, 1);
+}
+
+TEST_F(EngineSetTest, ErrorsAndPeaksAreThoseOfAllEngines) {
+  tiny_.model->master()[5 * tiny_.model->config().hidden] = NAN;  // the embedding of id 5
+  tiny_.model->publish();
+  TestSet test(tiny_, {}, 3);
+  for (uint64_t i = 0; i < 3; ++i) test.set->submit(make_request({1, 5}, 4, 0, i));
+  test.run();
+  const std::vector<Error> errors = test.set->take_errors();
+  ASSERT_EQ(errors.size(), 3u);
+  for (const Error& e : errors) EXPECT_EQ(e.code, Code::kNonFinite);
+  EXPECT_TRUE(test.set->take_errors().empty());
+  EXPECT_EQ(test.set->stats().blocks_peak, 3);
+  test.set->restart_peak();
+  EXPECT_EQ(test.set->stats().blocks_peak, 0);
 }
 
 TEST_F(EngineSetTest, ARefusedRequestLeavesTheEnginesAsTheyWere) {

@@ -182,6 +182,7 @@ TEST_F(EngineFigures, IntervalsAreOfBusyTimeAndAddUp) {
   TestEngine test = make({.max_num_seqs = 2, .stats_interval_ns = 25});
   EXPECT_FALSE(test.engine.last_interval());
   EngineStats sum;
+  int64_t begun = 0;
   std::vector<int64_t> lengths;
   for (uint64_t round = 0; round < 3; ++round) {
     clock_.advance(1'000'000);  // nothing to do
@@ -193,6 +194,12 @@ TEST_F(EngineFigures, IntervalsAreOfBusyTimeAndAddUp) {
         EXPECT_EQ(test.engine.last_interval()->busy_ns, interval->busy_ns);
         lengths.push_back(interval->busy_ns);
         EXPECT_EQ(interval->blocks_total, 1024);
+        const EngineStats now = test.engine.stats();
+        EXPECT_EQ(interval->running, now.running);
+        EXPECT_EQ(interval->waiting, now.waiting);
+        EXPECT_EQ(interval->begun, now.begun);
+        EXPECT_EQ(interval->blocks_in_use, now.blocks_in_use);
+        begun += now.begun;
         sum += *interval;
       }
     }
@@ -210,6 +217,18 @@ TEST_F(EngineFigures, IntervalsAreOfBusyTimeAndAddUp) {
   EXPECT_EQ(sum.looked_up_tokens, all.looked_up_tokens);
   EXPECT_EQ(sum.cached_tokens, all.cached_tokens);
   EXPECT_GT(sum.cached_tokens, 0);
+  EXPECT_GT(begun, 0);
+}
+
+TEST_F(EngineFigures, AnIntervalEndsWithTheStepThatFillsIt) {
+  TestEngine test = make({.stats_interval_ns = 30});
+  test.engine.submit(prompt_of(5, 20, 8, 0));
+  std::vector<int64_t> lengths;
+  while (!test.engine.idle()) {
+    step(test);  // 10 ns
+    if (const auto interval = test.engine.take_interval()) lengths.push_back(interval->busy_ns);
+  }
+  EXPECT_EQ(lengths, (std::vector<int64_t>{30, 30}));
 }
 
 TEST_F(EngineFigures, WithoutAnIntervalThereIsNone) {

@@ -387,6 +387,46 @@ TEST(Scheduler, TheLastInTurnGivesWayAndComesBack) {
   }
 }
 
+TEST(Scheduler, NothingIsAdmittedInAStepThatTookBlocksAway) {
+  Harness h(limits(2, 64), {4});
+  h.submit(20, 30, 1);
+  h.submit(20, 30, 1);
+  h.step();
+  Request urgent = h.request(4, 3, 1);  // waits for one of two places
+  urgent.priority = 1;
+  h.submit(urgent);
+  for (int i = 0; h.scheduler.counts().preemptions == 0; ++i) {
+    ASSERT_LT(i, 100);
+    h.step();
+  }
+  EXPECT_EQ(h.blocks.num_free(), 1);  // it would fit
+  EXPECT_EQ(h.scheduler.num_running(), 1);
+  h.step();
+  EXPECT_EQ(h.scheduler.running().front()->request->number, 2u);
+  h.run();
+  h.expect_empty();
+}
+
+// It had no blocks to give: only its leader was preempted.
+TEST(Scheduler, AFollowerThatGivesWayIsNotCounted) {
+  Harness h(limits(8, 8), {5});
+  h.submit(12, 20, 1);
+  h.submit(12, 20, 1);
+  h.submit(3 * kBlock, 4, 2);  // while its prompt is computed, the others need their second block
+  for (int i = 0; h.scheduler.counts().preemptions == 0; ++i) {
+    ASSERT_LT(i, 100);
+    h.step();
+  }
+  EXPECT_EQ(h.scheduler.counts().preemptions, 1);
+  const ActiveRequest& group = *h.scheduler.requests().at(2);
+  EXPECT_EQ(group.sequences[0].preemptions, 1u);
+  EXPECT_EQ(group.sequences[1].preemptions, 0u);
+  EXPECT_TRUE(group.sequences[1].begun);
+  h.run();
+  EXPECT_EQ(h.tokens, 2 * 20 + 2 * 4);
+  h.expect_empty();
+}
+
 TEST(Scheduler, HigherPriorityGoesFirstButNotForEver) {
   Harness h(limits(1, 64), {16});
   h.submit(4, 3, 1);

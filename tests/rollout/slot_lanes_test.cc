@@ -98,6 +98,15 @@ TEST_F(SlotLanesTest, ASampleIsQueuedThenPrefilledThenDecoded) {
             "sample.decode 45-55 tokens=1\n");
 }
 
+TEST_F(SlotLanesTest, ASampleOfOneTokenDecodesNothing) {
+  tracer_.set_sink(sink_);
+  TestEngine test(tiny_, {}, 64, nullptr, &tracer_);
+  test.engine.submit(request(5, 4, 1, 0));
+  run(test);
+  EXPECT_EQ(sink_->named("sample.prefill").size(), 1u);
+  EXPECT_TRUE(sink_->named("sample.decode").empty());
+}
+
 TEST_F(SlotLanesTest, PreemptedSamplesLeaveTheirLaneAndComeBack) {
   tracer_.set_sink(sink_);
   TestEngine test(tiny_, {.max_num_seqs = 4}, 4, nullptr, &tracer_);
