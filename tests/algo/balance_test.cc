@@ -58,6 +58,12 @@ TEST(Balance, SpreadIsAtMostThatOfTheLibraries) {
   }
 }
 
+// Of states that are equally wide the one with the larger first set is joined first.
+TEST(Balance, TiesAreBrokenByTheLargestSet) {
+  const std::vector<int64_t> costs = {3, 4, 5, 7, 6, 8, 2};
+  EXPECT_EQ(balance(costs, 3, false), (Partition{{1, 3, 6}, {0, 5}, {2, 4}}));
+}
+
 MicroBatchParams params_of(const Json& c) {
   MicroBatchParams p;
   p.max_tokens = c["max_tokens"];

@@ -40,6 +40,8 @@ TEST(Filters, RepetitionIsTheShareOfRepeatedNgrams) {
   EXPECT_EQ(repetition(std::vector<int32_t>{1, 2, 1, 2, 1}, 2), 0.5);
   EXPECT_EQ(repetition(std::vector<int32_t>(9, 7), 1), 1 - 1.0 / 9);
   EXPECT_EQ(repetition(std::vector<int32_t>{1}, 2), 0);
+  EXPECT_EQ(repetition(std::vector<int32_t>{1, 1}, 2), 0);
+  EXPECT_EQ(repetition(std::vector<int32_t>{1, 1, 1}, 2), 0.5);
 }
 
 TEST(Filters, RefuseBadParameters) {

@@ -99,12 +99,20 @@ TEST_F(BufferFile, LoadingAppends) {
   EXPECT_EQ(buffer.num_samples(), 6);
 }
 
+TEST_F(BufferFile, AFileThatAppearsWhileOneIsWrittenStays) {
+  BufferFileWriter writer(real_fs(), path_, sample_info(), {});
+  writer.append(random_group(0, 2));
+  std::ofstream(path_) << "of another writer";
+  expect_error(Code::kAlreadyExists, [&] { writer.commit(); });
+  EXPECT_EQ(content(path_), "of another writer");
+}
+
 TEST_F(BufferFile, ALoadThatDoesNotFitChangesNothing) {
   save(*filled(3));
   ExperienceBuffer small(2, 4);
   small.put(random_sample(50, 0, 1));
   const Error e = expect_error(Code::kResourceExhausted, [&] { load(small); });
-  EXPECT_TRUE(contains(e.message, "room"));
+  EXPECT_TRUE(contains(e.message, "than the 3 the buffer has room for")) << e.message;
   EXPECT_EQ(small.num_samples(), 1);
   ExperienceBuffer other(3, 100);
   EXPECT_EQ(expect_error(Code::kIncompatible, [&] { load(other); }).key,

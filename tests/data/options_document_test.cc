@@ -175,6 +175,17 @@ TEST(OptionDocuments, AValueOfAnotherTypeIsRefused) {
   }
 }
 
+TEST(OptionDocuments, AKeyThatNoMessageCanShowIsRefused) {
+  for (const char* key : {"a\x1f", "a\x7f"}) {
+    for (const std::string& document : {json_with(key, true), flatbuffer_with(key, true)}) {
+      const Error e = expect_error(Code::kInvalidArgument, [&] {
+        document.starts_with('{') ? read_json(document) : read_flatbuffer(document);
+      });
+      EXPECT_TRUE(contains(e.message, "no printable")) << e.message;
+    }
+  }
+}
+
 TEST(OptionDocuments, NumbersAreExact) {
   const auto with = [](const char* key, const char* number) {
     return read_json(str("{\"options\": {\"", key, "\": ", number, "}}"));

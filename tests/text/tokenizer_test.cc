@@ -86,6 +86,38 @@ TEST(Tokenizer, AddedTokensTakeWhiteSpaceWhenTheySaySo) {
   EXPECT_FALSE(tokenizer.depends_on_context(40));
 }
 
+TEST(Tokenizer, AWordOfItsOwnHasNoWordCharacterBesideIt) {
+  Json json = test::small_tokenizer();
+  json["added_tokens"][2]["single_word"] = true;
+  const Tokenizer tokenizer = load(json);
+  const auto count = [&](std::string_view text) {
+    const std::vector<int32_t> ids = tokenizer.encode(text).ids;
+    return std::ranges::count(ids, 42);
+  };
+  EXPECT_EQ(count("<tool>"), 1);
+  EXPECT_EQ(count("a <tool> a"), 1);
+  EXPECT_EQ(count("a<tool>"), 0);
+  EXPECT_EQ(count("<tool>a"), 0);
+}
+
+// Their offsets are those of the text before it was composed.
+TEST(Tokenizer, MarksOfATextThatIsComposedCutNoSpecialToken) {
+  Json json = test::small_tokenizer();
+  json["added_tokens"][2]["normalized"] = json["added_tokens"][2]["special"] = true;
+  const Tokenizer tokenizer = load(json);
+  const auto count = [&](const std::string& text, bool marked) {
+    const std::string none(text.size(), '\0');
+    EncodeOptions options{.allow_special = true};
+    if (marked) options.literal = none;
+    const std::vector<int32_t> ids = tokenizer.encode(text, options).ids;
+    return std::ranges::count(ids, 42);
+  };
+  for (const bool marked : {false, true}) {
+    EXPECT_EQ(count("\xc3\xa9<tool>", marked), 1);
+    EXPECT_EQ(count("e\xcc\x81<tool>", marked), marked ? 0 : 1);
+  }
+}
+
 TEST(Tokenizer, AddedTokensDecodeAsTheirText) {
   Json json = test::small_tokenizer();
   json["added_tokens"].push_back(test::added_token(43, "\xc3\xa9 \xe6\x97\xa5", false));
