@@ -433,8 +433,8 @@ TEST_F(CheckpointTest, ATensorThatTheModelHasNotIsRefused) {
   --smaller.layers;
   const std::string file = path_ + "/masters.safetensors";
   check_array_file(real_fs(), file, rig_.model().layout());
-  const Error e = expect_error(
-      Code::kIncompatible, [&] { check_array_file(real_fs(), file, WeightLayout(smaller)); });
+  const Error e = expect_error(Code::kIncompatible,
+                               [&] { check_array_file(real_fs(), file, WeightLayout(smaller)); });
   EXPECT_EQ(e.location, file);
 }
 
