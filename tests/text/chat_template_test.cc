@@ -136,11 +136,12 @@ TEST(ChatTemplate, VariablesReachTheTemplate) {
       R"([{"b": 1, "a": {"z": 1.5, "y": null}}]Falsex)");
   EXPECT_EQ(rendered("{{ strftime_now('%d %b %Y, %A %-d %j %H:%M%%') }}", chat),
             "29 Feb 2024, Thursday 29 060 00:00%");
-  const std::pair<const char*, const char*> hours[] = {{"00", "12 AM"}, {"01", "01 AM"},
-                                                       {"12", "12 PM"}, {"23", "11 PM"}};
+  const std::pair<const char*, const char*> hours[] = {
+      {"00", "12 AM"}, {"01", "01 AM"}, {"12", "12 PM"}, {"23", "11 PM"}};
   for (const auto& [hour, text] : hours) {
     const std::string at = std::string(R"({"messages": [{"role": "user", "content": "x"}],
-        "chat_template_kwargs": {"strftime_now": "2024-02-29T)") + hour + ":30:00\"}}";
+        "chat_template_kwargs": {"strftime_now": "2024-02-29T)") +
+                           hour + ":30:00\"}}";
     EXPECT_EQ(rendered("{{ strftime_now('%I %p') }}", at), text);
   }
   EXPECT_EQ(rendered("{{ strftime_now is defined }}{{ documents is none }}{{ tools is none }}",
