@@ -37,23 +37,19 @@ Pipeline::Facts changed_options(const OptionSet& options) {
   return out;
 }
 
-// Arenas of the plan in its order, then those that are held beside it.
+// Arenas of the plan in its order, then those that are held beside it; several of one name are one.
 std::vector<ReportMemory> memory_of(const MemoryPlan& plan, const ArenaLedger& ledger) {
-  std::map<std::string, uint64_t> held;
+  std::map<std::string, ReportMemory> by_name;
   std::vector<std::string> order;
-  for (const ArenaLedger::Entry& e : ledger.entries()) {
-    if (!held.contains(e.name)) order.push_back(e.name);
-    held[e.name] += e.bytes;
-  }
+  const auto of = [&](const std::string& name) -> ReportMemory& {
+    const auto [at, is_new] = by_name.try_emplace(name, ReportMemory{name, 0, 0});
+    if (is_new) order.push_back(name);
+    return at->second;
+  };
+  for (const PlanEntry& entry : plan.arenas) of(entry.name).planned_bytes += entry.bytes;
+  for (const ArenaLedger::Entry& e : ledger.entries()) of(e.name).held_bytes += e.bytes;
   std::vector<ReportMemory> out;
-  for (const PlanEntry& entry : plan.arenas) {
-    const auto found = held.find(entry.name);
-    out.push_back({entry.name, entry.bytes, found != held.end() ? found->second : 0});
-    held.erase(entry.name);
-  }
-  for (const std::string& name : order) {
-    if (held.contains(name)) out.push_back({name, 0, held[name]});
-  }
+  for (const std::string& name : order) out.push_back(by_name[name]);
   return out;
 }
 

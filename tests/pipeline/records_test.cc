@@ -9,6 +9,7 @@
 #include "pipeline/run_records.h"
 #include "pipeline/run_rig.h"
 #include "profile/metrics_writer.h"
+#include "profile/report_numbers.h"
 #include "profile/report_series.h"
 #include "profile/trace_recorder.h"
 #include "support/expect_error.h"
@@ -181,6 +182,24 @@ TEST_F(RunReport, HoldsEverythingOfAWholeRun) {
   }
   EXPECT_TRUE(contains(shown_, hex64(rig.model().weight_digest())));
   EXPECT_FALSE(contains(shown_, "Not in this report"));
+}
+
+// A reference model has arenas of the same names as the policy.
+TEST_F(RunReport, HoldsAllArenasOfOneNameTogether) {
+  OptionSet o = tiny_options(dir_);
+  o.set_text("algo.kl.where", "loss");
+  Rig rig(o);
+  write(rig);
+  const std::string name = "packed weights, forward";
+  uint64_t planned = 0;
+  int count = 0;
+  for (const PlanEntry& e : rig.pipeline().plan().arenas) {
+    if (e.name != name) continue;
+    planned += e.bytes;
+    ++count;
+  }
+  EXPECT_EQ(count, 2);
+  EXPECT_TRUE(contains(shown_, format_bytes(planned) + " as planned")) << format_bytes(planned);
 }
 
 TEST_F(RunReport, NamesWhatTheRunDidNotRecord) {
