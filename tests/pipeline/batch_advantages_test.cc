@@ -126,6 +126,18 @@ TEST(BatchAdvantages, ThePenaltyOfASampleIsTheSumOverItsLossTokens) {
   EXPECT_DOUBLE_EQ(a.per_sample[1], a.rewards[1] - mean);
 }
 
+TEST(BatchAdvantages, AHostsFunctionIsToldWhichAnswersWereCut) {
+  Batch b;
+  std::vector<uint8_t> truncated;
+  const CustomAdvantage custom = [&](const AlgoArrays& in, std::span<double>) {
+    truncated.assign(in.truncated.begin(), in.truncated.end());
+  };
+  ScoredBatch batch = b.view();
+  batch.custom = &custom;
+  batch_advantages(options_of(Advantage::kCustom), batch);
+  EXPECT_EQ(truncated, (std::vector<uint8_t>{0, 0, 0, 0, 1, 0}));
+}
+
 TEST(BatchAdvantages, ThePenaltyOfATokenLowersItAndThoseBefore) {
   Batch b;
   AdvantageOptions o = options_of(Advantage::kDrGrpo);

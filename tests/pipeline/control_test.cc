@@ -299,6 +299,7 @@ TEST(Control, AFailureIsTheStickyResult) {
   rows.push_back(R"({"ids": [1, 2], "surprise": 1})");
   testing::write_lines(dir.file("data.jsonl"), rows);
   o.set_bool("data.shuffle", false);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
   Rig rig(o);
   rig.pipeline().start();
   for (int i = 0; i < 2; ++i) {
@@ -307,6 +308,10 @@ TEST(Control, AFailureIsTheStickyResult) {
     EXPECT_TRUE(contains(e.message, "surprise"));
   }
   EXPECT_EQ(rig.pipeline().status().state, PipelineState::kFailed);
+  const Error e =
+      expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().checkpoint(kSecond); });
+  ASSERT_NE(e.cause, nullptr);
+  EXPECT_EQ(e.cause->code, Code::kDataLoss);
 }
 
 // Every file operation of a run fails once: the run ends with that error, or it is refused before

@@ -99,6 +99,17 @@ TEST_F(Conversations, ALaterTurnFindsTheKeysAndValuesOfTheEarlierOnes) {
   EXPECT_LE(after.prefill_tokens - before.prefill_tokens, 63 - 48);
 }
 
+TEST_F(Conversations, AForkHasTheTurnsOfItsBeginning) {
+  const auto c = start();
+  talk(*c, 2);
+  talk(*c, 2);
+  const auto other = c->fork();
+  EXPECT_EQ(other->info().turns, 2);
+  talk(*other, 2);
+  EXPECT_EQ(other->info().turns, 3);
+  EXPECT_EQ(c->info().turns, 2);
+}
+
 TEST_F(Conversations, NothingChangesWhileATurnIsDrawn) {
   const auto c = start();
   c->generate(turn());

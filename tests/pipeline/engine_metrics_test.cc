@@ -33,6 +33,23 @@ double sum_of(const RunLog& log, const char* name) {
   return sum;
 }
 
+TEST(EngineMetrics, ARequestIsQueuedThenPrefilledThenDecoded) {
+  const auto s = std::make_shared<Sample>();
+  s->submitted_ns = 1'000'000'000;
+  s->admitted_ns = 1'250'000'000;
+  s->first_token_ns = 1'750'000'000;
+  s->finished_ns = 3'750'000'000;
+  s->preemptions = 2;
+  const MetricList m = request_metrics(std::vector<SamplePtr>{s});
+  for (const char* which : {"mean", "max", "min"}) {
+    EXPECT_DOUBLE_EQ(m.get(str("timing_s/request/queue/", which)).value(), 0.25);
+    EXPECT_DOUBLE_EQ(m.get(str("timing_s/request/first_token/", which)).value(), 0.75);
+    EXPECT_DOUBLE_EQ(m.get(str("timing_s/request/prefill/", which)).value(), 0.5);
+    EXPECT_DOUBLE_EQ(m.get(str("timing_s/request/decode/", which)).value(), 2.0);
+    EXPECT_EQ(m.get(str("perf/request/preemptions/", which)), 2.0);
+  }
+}
+
 TEST(EngineMetrics, AnIntervalHasItsFiguresInTheirUnits) {
   EngineStats s;
   s.busy_ns = 2'000'000'000;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "buffer/buffer_file.h"
 #include "core/arena.h"
 #include "host_batch.h"
 #include "pipeline/prompt_row.h"
@@ -123,6 +124,10 @@ TEST_P(GivenAnswers, AreRecordedAndReplayed) {
   for (int step = 1; step <= 6; ++step) {
     replay.step(dir.file(str("record/step_00000", step, ".rlbuf")));
     EXPECT_EQ(replay.metrics.back().get("actor/loss"), log.steps[step - 1].get("actor/loss"));
+  }
+  BufferFileReader recorded(real_fs(), dir.file("record/step_000001.rlbuf"));
+  while (const auto group = recorded.next()) {
+    for (const SamplePtr& s : group->samples) EXPECT_EQ(s->tag, str(s->data_row));
   }
   EXPECT_EQ(replay.digest(), rig.model().weight_digest());
 }
@@ -317,6 +322,23 @@ TEST(GivenAnswerRows, AChatHasTheAssistantsTurnWithItsEndTokenAndNothingBehindIt
             (std::vector<int32_t>{5, 6}));
 }
 
+// It refuses a chat of a user and an assistant alone, so the end of a turn is not known.
+TEST(GivenAnswerRows, AChatOfATemplateForOtherChatsEndsWithTheModelsEndToken) {
+  const TempDir dir;
+  const auto model = chat_model(
+      dir,
+      "{% if messages[0].role != 'system' %}{{ raise_exception('no system message') }}{% endif %}"
+      "{% for m in messages %}{{ bos_token }}{{ m.content }}{{ eos_token }}\n{% endfor %}"
+      "{% if add_generation_prompt %}{{ bos_token }}{% endif %}");
+  ASSERT_TRUE(model->chat_stop_ids().empty());
+  const auto answer = sft_prompt(*model, R"({"messages": [{"role": "system", "content": "s"},
+      {"role": "user", "content": "hi"}], "response": "one"})")
+                          .answers[0];
+  std::vector<int32_t> expected = model->encode("one", {}).ids;
+  expected.push_back(model->config().eos_ids.front());
+  EXPECT_EQ(answer, expected);
+}
+
 TEST(GivenAnswerRows, APlainTextEndsWithTheModelsEndToken) {
   const TempDir dir;
   const auto model = chat_model(dir, "{{ messages[0].content }}");
@@ -324,6 +346,20 @@ TEST(GivenAnswerRows, APlainTextEndsWithTheModelsEndToken) {
   std::vector<int32_t> expected = model->encode(" two", {}).ids;
   expected.push_back(model->tokenizer().eos_id().value());
   EXPECT_EQ(answer, expected);
+}
+
+TEST(GivenAnswerRows, OfTheModelsEndsTheTokenizersOwnEndsAPlainText) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const std::string path = testing::with_small_tokenizer(dir);
+  auto config = nlohmann::json::parse(read_text_file(real_fs(), path + "/config.json", 1 << 20));
+  config["eos_token_id"] = {2, 41};
+  write_file_atomically(real_fs(), path + "/config.json", config.dump());
+  write_file_atomically(real_fs(), path + "/tokenizer_config.json", R"({"eos_token": "</s>"})");
+  o.set_string("model.path", path);
+  const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel);
+  const auto answer = sft_prompt(*model, R"({"prompt": "a", "response": "b"})").answers[0];
+  EXPECT_EQ(answer.back(), 41);
 }
 
 TEST(GivenAnswerRows, ATemplateThatDoesNotContinueThePromptIsNamed) {

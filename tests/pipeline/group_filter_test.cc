@@ -97,6 +97,20 @@ TEST(GroupFilter, GroupsWithoutAdvantageAreDiscardedAndNotReplaced) {
     EXPECT_EQ(static_cast<int>(kept) % 4, 0);
 }
 
+TEST(GroupFilter, PartsOfRewardsSayWhetherAGroupHasAnAdvantage) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"algo.advantage=gdpo", "algo.gdpo_weights=1,1",
+                             "pipeline.discard_zero_advantage=true", "pipeline.total_steps=1"}));
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    const double parts[] = {s->ordinal % 2 == 0 ? 1.0 : 0.25 * s->slot, 0.5};
+    p.score(s->id, parts[0] + parts[1], parts);
+  };
+  const RunLog log = rig.start_and_play();
+  ASSERT_EQ(log.steps.size(), 1u);
+  EXPECT_EQ(log.steps[0].get("pipeline/groups_filtered/zero_advantage"), 2.0);
+  EXPECT_EQ(log.steps[0].get("training/samples"), 8.0);
+}
+
 TEST(GroupFilter, AStepOfWhichNothingIsLeftChangesNoWeight) {
   const TempDir dir;
   Rig rig(options_with(dir, {"pipeline.discard_zero_advantage=true", "pipeline.total_steps=1"}));
@@ -218,6 +232,25 @@ TEST(AdaptiveKl, TheCoefficientFollowsTheKlOfBothPlacements) {
     EXPECT_GT(kl[1], 1e-6);
     EXPECT_DOUBLE_EQ(coef[2], coef[1] * (1 + 0.2 * 16 / 160));
   }
+}
+
+TEST(AdaptiveKl, ACoefficientThatIsSetAnewIsWhereItGoesOn) {
+  const TempDir dir;
+  OptionSet o =
+      options_with(dir, {"algo.kl.where=reward", "algo.kl.coef=0.1", "algo.kl.controller=adaptive",
+                         "algo.kl.target=1e-7", "algo.kl.horizon=160"});
+  Rig rig(o);
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+    if (s->ordinal == 0 && s->slot == 0) {
+      o.set_f64("algo.kl.coef", 0.5);
+      p.set_options(o);
+    }
+    p.score(s->id, testing::low_id_reward(*s));
+  };
+  const std::vector<double> coef = rig.start_and_play().series("actor/reward_kl_penalty_coeff");
+  EXPECT_EQ(coef[0], 0.1);
+  EXPECT_EQ(coef[1], 0.5);
+  EXPECT_DOUBLE_EQ(coef[2], 0.5 * (1 + 0.2 * 16 / 160));
 }
 
 TEST(AdaptiveKl, TheCoefficientWaitsWhileTheCriticWarmsUp) {

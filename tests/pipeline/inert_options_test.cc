@@ -145,6 +145,23 @@ TEST(InertOptions, GivenAdvantagesRefuseWhatMakesThemOutOfRewards) {
   }
 }
 
+TEST(InertOptions, GivenAdvantagesGoWithTheirSamples) {
+  std::vector<MetricList> metrics;
+  for (const bool reversed : {false, true}) {
+    const TempDir dir;
+    const OptionSet o = for_part(tiny_options(dir));
+    TrainerPart trainer(open(o), o);
+    auto batch = testing::host_batch(trainer);
+    std::vector<double> advantages = {1, -2, 3, -4, 5, -6, 7, -8};
+    if (reversed) {
+      std::ranges::reverse(batch);
+      std::ranges::reverse(advantages);
+    }
+    metrics.push_back(trainer.step_with_advantages(batch, advantages));
+  }
+  EXPECT_EQ(metrics[0].without_times().to_json(), metrics[1].without_times().to_json());
+}
+
 // Samples that a filter leaves without loss are left without it beside given advantages too.
 TEST(InertOptions, FiltersOfAnswersActBesideGivenAdvantages) {
   const std::vector<double> one(8, 1.0);

@@ -161,6 +161,14 @@ TEST(Ledger, CountsThatBreakALawAreNotRestored) {
   EXPECT_EQ(expect_error(Code::kInternal, [&] { l.restore(c, 1); }).code, Code::kInternal);
 }
 
+TEST(Ledger, OrdinalsBelowThoseOfARestoredRunWereOpenedBefore) {
+  Ledger l;
+  l.restore(LedgerCounts{}, 5);
+  expect_error(Code::kInternal, [&] { l.open_group(4, 1); });
+  l.open_group(5, 1);
+  EXPECT_TRUE(l.is_open(5));
+}
+
 TEST(RunState, SurvivesItsText) {
   RunState s;
   s.step = 3;

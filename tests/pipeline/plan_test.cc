@@ -212,6 +212,20 @@ TEST(Plan, TheShareOfTheEnginesHoldsALongestSequenceOfEach) {
   EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kGenerate).engine.num_blocks, least);
 }
 
+TEST(Plan, TheLargestEvaluationHasItsSamples) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("eval.path", dir.file("data.jsonl"));
+  const auto bytes = [&](int64_t prompts) {
+    o.set_i64("eval.max_prompts", prompts);
+    const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
+    const auto at = std::ranges::find(plan.outside, std::string("samples"), &PlanEntry::name);
+    return at == plan.outside.end() ? 0 : at->bytes;
+  };
+  EXPECT_EQ(bytes(16), bytes(1)) << "a step has as many";
+  EXPECT_EQ(bytes(160), 10 * bytes(16));
+}
+
 TEST(Plan, ContradictionsAreNamed) {
   OptionSet o = smollm2_options();
   const auto refused = [&](const char* text, Code code) {

@@ -42,12 +42,12 @@ OptionSet recorded(const TempDir& dir) {
   return o;
 }
 
-size_t event_files(const TempDir& dir) {
-  size_t count = 0;
+std::vector<std::string> event_files(const TempDir& dir) {
+  std::vector<std::string> files;
   for (const std::string& name : real_fs().list(dir.path())) {
-    count += name.starts_with("events.out.tfevents.");
+    if (name.starts_with("events.out.tfevents.")) files.push_back(dir.file(name));
   }
-  return count;
+  return files;
 }
 
 TEST(RunRecords, AnEvaluationIsALineAndItsFirstAnswersAreKept) {
@@ -73,7 +73,10 @@ TEST(RunRecords, AnEvaluationIsALineAndItsFirstAnswersAreKept) {
   EXPECT_EQ(evaluated, 4 * evals.size());
   EXPECT_EQ(best, 3u);
   EXPECT_EQ(worst, 3u);
-  EXPECT_EQ(event_files(dir), 1u);
+  ASSERT_EQ(event_files(dir).size(), 1u);
+  for (const char* name : {"actor/loss", "eval/rewards/mean"}) {
+    EXPECT_TRUE(contains(text_of(event_files(dir)[0]), name)) << name;
+  }
 }
 
 TEST(RunRecords, TheBestAndTheWorstAreThoseOfTheStep) {
@@ -125,15 +128,18 @@ TEST(RunRecords, AResumedRunHasTheLinesOfAnUninterruptedOne) {
     return out;
   };
   EXPECT_EQ(steps(cut), steps(whole));
-  EXPECT_EQ(event_files(cut), 2u) << "a resume has an event file of its own";
+  EXPECT_EQ(event_files(cut).size(), 2u) << "a resume has an event file of its own";
 }
 
 TEST(RunRecords, TwoFilesOfOneNameAreRefused) {
   const TempDir dir;
-  OptionSet o = recorded(dir);
-  o.set_string("metrics.samples", dir.file("metrics.jsonl"));
-  const Error e = expect_error(Code::kConflict, [&] { Rig rig(o); });
-  EXPECT_TRUE(contains(e.message, "metrics.jsonl and metrics.samples are one file"));
+  const char* const keys[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
+  for (const auto& [first, second] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) {
+    OptionSet o = recorded(dir);
+    o.set_string(keys[second], o.get_string(keys[first]));
+    const Error e = expect_error(Code::kConflict, [&] { Rig rig(o); });
+    EXPECT_TRUE(contains(e.message, str(keys[first], " and ", keys[second], " are one file")));
+  }
 }
 
 TEST(RunRecords, AFileWithoutItsReaderIsRefused) {

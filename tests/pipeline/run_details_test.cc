@@ -5,8 +5,10 @@
 
 #include "pipeline/buffer_part.h"
 #include "pipeline/prompt_row.h"
+#include "pipeline/run_state.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
+#include "train/checkpoint_manifest.h"
 
 namespace rl {
 namespace {
@@ -107,6 +109,65 @@ TEST(RunDetails, EvaluationsOfAResumedRunDrawOnWhereTheyStopped) {
   std::ranges::sort(answers[0]);
   std::ranges::sort(answers[1]);
   EXPECT_EQ(answers[0], answers[1]);
+}
+
+class LogLines final : public LogSink {
+ public:
+  void write(LogLevel, std::string_view, std::string_view message) override {
+    lines.emplace_back(message);
+  }
+  std::vector<std::string> lines;
+};
+
+OptionSet fed_options(const TempDir& dir) {
+  OptionSet o = options_with(dir, {"pipeline.total_steps=0"});
+  o.set_text("data.path", "");
+  return o;
+}
+
+TEST(RunDetails, RowsOfAFeedThatFillNoStepAreToldOf) {
+  const TempDir dir;
+  Rig rig(fed_options(dir));
+  const auto log = std::make_shared<LogLines>();
+  rig.runtime().logger().set_sink(log);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(rig.pipeline().feed_ids({1, 2, 3 + i}, ""));
+  rig.pipeline().end_feed();
+  EXPECT_EQ(rig.start_and_play().steps.size(), 1u);
+  ASSERT_EQ(log->lines.size(), 1u);
+  EXPECT_TRUE(contains(log->lines[0], "2 rows of the feed")) << log->lines[0];
+}
+
+TEST(RunDetails, RowsOfAFeedAreNumberedOnAfterAResume) {
+  const TempDir dir;
+  OptionSet o = fed_options(dir);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  o.set_text("checkpoint.every_steps", "1");
+  {
+    Rig rig(o);
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.pipeline().feed_ids({1, 2, 3 + i}, ""));
+    rig.pipeline().end_feed();
+    EXPECT_EQ(rig.start_and_play().checkpoints.size(), 1u);
+  }
+  o.set_text("checkpoint.resume", "auto");
+  Rig rig(o);
+  const Error e = expect_error(Code::kDataLoss, [&] { rig.pipeline().feed_line("[]"); });
+  EXPECT_EQ(e.location, "feed:5");
+}
+
+TEST(RunDetails, AStateOfAnotherStepThanItsCheckpointIsRefused) {
+  const TempDir dir;
+  OptionSet o = options_with(dir, {"pipeline.total_steps=1", "checkpoint.every_steps=1"});
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  { Rig(o).start_and_play(); }
+  const std::string path = dir.file("checkpoints/step_000001");
+  CheckpointManifest manifest = read_manifest(real_fs(), path);
+  RunState state = parse_run_state(manifest.state.meta.pipeline, path);
+  state.step = 2;
+  manifest.state.meta.pipeline = render_run_state(state);
+  write_manifest(real_fs(), path, manifest);
+  o.set_text("checkpoint.resume", "auto");
+  const Error e = expect_error(Code::kDataLoss, [&] { Rig rig(o); });
+  EXPECT_EQ(e.location, path);
 }
 
 TEST(RunDetails, AnAnswerThatIsOneTokenTooLongIsRefused) {

@@ -100,6 +100,19 @@ TEST(Scores, DoubleUnknownAndNonFiniteScoresAreRefusedAndCounted) {
   expect_error(Code::kDuplicate, [&] { rig.pipeline().score(log.samples[0]->id, 1); });
 }
 
+TEST(Scores, AStepTellsHowManyWereRefused) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_i64("pipeline.total_steps", 1);
+  Rig rig(o);
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    expect_error(Code::kNonFinite, [&] { p.score(s->id, std::nan("")); });
+    if (s->slot == 0) expect_error(Code::kNotFound, [&] { p.score(1'000'000, 1); });
+    p.score(s->id, low_id_reward(*s));
+  };
+  EXPECT_EQ(rig.start_and_play().series("pipeline/refused_scores"), std::vector<double>{16 + 4});
+}
+
 TEST(Scores, ManyScoresAreAllTriedAndTheFirstRefusalIsTold) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
@@ -109,11 +122,11 @@ TEST(Scores, ManyScoresAreAllTriedAndTheFirstRefusalIsTold) {
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
     scores.push_back({s->id, low_id_reward(*s)});
     if (scores.size() < 16) return;
-    scores.insert(scores.begin(), {999'999, 1.0});
+    scores.insert(scores.begin() + 2, {999'999, 1.0});
     const Error e = expect_error(Code::kNotFound, [&] { p.score_many(scores); });
     EXPECT_TRUE(contains(e.message, "1 of 17"));
     ASSERT_EQ(e.parts.size(), 1u);
-    EXPECT_EQ(e.parts[0].key, "sample_ids[0]");
+    EXPECT_EQ(e.parts[0].key, "sample_ids[2]");
   };
   EXPECT_EQ(rig.start_and_play().steps.size(), 1u);
 }

@@ -47,7 +47,7 @@ TEST(Survival, SampledIdsWithoutATokenAreReplacementCharacters) {
 }
 
 // Fails the creation of one file by name, or does something else there.
-class FailingPath final : public FileSystem {
+class FailingPath : public FileSystem {
  public:
   explicit FailingPath(std::string part) : part_(std::move(part)) {}
   std::unique_ptr<InputFile> open(const std::string& p) override { return real_fs().open(p); }
@@ -88,6 +88,43 @@ TEST(Survival, ATraceThatCannotBeWrittenIsToldApartFromTheRun) {
   ASSERT_NE(rig.pipeline().close_failure(), nullptr);
   EXPECT_TRUE(contains(rig.pipeline().close_failure()->message, "trace.json"));
   EXPECT_EQ(rig.pipeline().checkpoint(0), dir.file("checkpoints/step_000003"));
+}
+
+// A file that takes all lines and cannot be closed, and a trace that cannot be written.
+class UnclosableLines final : public FailingPath {
+ public:
+  UnclosableLines() : FailingPath("trace.json") {}
+  std::unique_ptr<OutputFile> create(const std::string& p) override {
+    std::unique_ptr<OutputFile> file = FailingPath::create(p);
+    if (!p.ends_with(".jsonl")) return file;
+    return std::make_unique<Lines>(std::move(file));
+  }
+
+ private:
+  class Lines final : public OutputFile {
+   public:
+    explicit Lines(std::unique_ptr<OutputFile> base) : base_(std::move(base)) {}
+    void append(std::span<const std::byte> data) override { base_->append(data); }
+    void sync() override { base_->sync(); }
+    void close() override { throw Error(Code::kIo, "lost in the end"); }
+
+   private:
+    std::unique_ptr<OutputFile> base_;
+  };
+};
+
+TEST(Survival, TheFirstFileThatCannotBeClosedIsTold) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_bool("profiler.timeline.enable", true);
+  o.set_string("profiler.timeline.dir", dir.file("trace"));
+  o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
+  UnclosableLines fs;
+  Rig rig(o, false, &fs);
+  rig.start_and_play();
+  EXPECT_EQ(rig.pipeline().status().state, PipelineState::kDone);
+  ASSERT_NE(rig.pipeline().close_failure(), nullptr);
+  EXPECT_TRUE(contains(rig.pipeline().close_failure()->message, "lost in the end"));
 }
 
 TEST(Survival, AFailureWithAResultCodeIsAFailure) {
@@ -237,6 +274,16 @@ TEST(Survival, AResumeByNameSetsLaterCheckpointsAside) {
   }
   o.set_string("checkpoint.resume", "auto");
   EXPECT_EQ(Rig(o).pipeline().resumed_from(), checkpoints + "/step_000002");
+}
+
+TEST(Survival, TheCheckpointOfAResumeIsNotWrittenAgain) {
+  const TempDir dir;
+  OptionSet o = saving_options(dir);
+  Rig(o).start_and_play();
+  o.set_string("checkpoint.resume", "auto");
+  Rig again(o);
+  EXPECT_EQ(again.pipeline().checkpoint(kSecond), dir.file("checkpoints/step_000003"));
+  EXPECT_TRUE(again.start_and_play().checkpoints.empty());
 }
 
 TEST(Survival, AResumeThatIsRefusedLeavesTheModelAlone) {
