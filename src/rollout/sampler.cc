@@ -20,9 +20,9 @@ Path path_of(const SamplingParams& params, bool forbids) {
   return params.temperature == 0 && !has_logit_rules(params) ? Path::kGreedy : Path::kFiltered;
 }
 
-// A NaN logit has no mass in the sum, but it always reaches the entropy.
+// A NaN logit has no mass in the sum, but its logarithm keeps it (combine_tiles).
 bool is_finite(const RowStats& stats) {
-  return std::isfinite(stats.max) && std::isfinite(stats.log_sum) && std::isfinite(stats.entropy);
+  return std::isfinite(stats.max) && std::isfinite(stats.log_sum);
 }
 
 int32_t draw_plain(const HeadBuffers& head, int64_t row, double u) {
