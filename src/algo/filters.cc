@@ -36,10 +36,6 @@ bool passes(const DynamicFilter& f, std::span<const double> values) {
   return f.low < mean && mean < f.high;
 }
 
-bool is_overlong(int64_t num_tokens, int64_t max_new_tokens, bool finished) {
-  return !finished && num_tokens >= max_new_tokens;
-}
-
 double repetition(std::span<const int32_t> ids, int32_t n) {
   require_value(n >= 1, "n", n, "at least 1");
   const auto width = static_cast<size_t>(n);

@@ -6,7 +6,6 @@
 //                    slime: 1e-6, ddof 1); a group of one has spread
 //   dynamic          low < mean of the group's values < high is kept       (OpenRLHF
 //                    dynamic_filtering_range, arXiv 2503.14476: 0..1)
-//   overlong         the answer ended by its length limit                  (arXiv 2503.14476)
 //   repetition       share of an answer's n-grams that occurred before in it, above limit
 #pragma once
 #include <cstdint>
@@ -27,9 +26,6 @@ struct DynamicFilter {
 void validate(const DynamicFilter& filter);
 // False for a group to be replaced; an empty group is one.
 bool passes(const DynamicFilter& filter, std::span<const double> values);
-
-// finished: the answer ended by itself, not by max_new_tokens.
-bool is_overlong(int64_t num_tokens, int64_t max_new_tokens, bool finished);
 
 // In [0, 1]: 1 - distinct n-grams / n-grams, 0 for an answer shorter than n. n >= 1, else Error.
 double repetition(std::span<const int32_t> ids, int32_t n);

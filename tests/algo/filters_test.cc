@@ -29,12 +29,6 @@ TEST(Filters, DynamicFilterIsStrictAtBothEnds) {
   EXPECT_FALSE(passes({0, 1}, {}));
 }
 
-TEST(Filters, OverlongIsAnAnswerThatDidNotEndByItself) {
-  EXPECT_TRUE(is_overlong(16, 16, false));
-  EXPECT_FALSE(is_overlong(16, 16, true));
-  EXPECT_FALSE(is_overlong(15, 16, false));
-}
-
 TEST(Filters, RepetitionIsTheShareOfRepeatedNgrams) {
   EXPECT_EQ(repetition(std::vector<int32_t>{1, 2, 3, 4}, 2), 0);
   EXPECT_EQ(repetition(std::vector<int32_t>{1, 2, 1, 2, 1}, 2), 0.5);
