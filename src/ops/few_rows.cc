@@ -118,7 +118,7 @@ struct ColumnBlock {
 
   const std::byte* from_byte(int64_t byte) const {
     const int64_t beyond = weights + byte - end;
-    return beyond < 0 ? end + beyond : product.next_weights + beyond;
+    return beyond < 0 ? end + beyond : product.next.first + beyond;
   }
 
   // Pairs first..end of the chunk that starts at chunk_pair.
@@ -133,7 +133,7 @@ struct ColumnBlock {
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
       const int64_t share = kUnroll * (g + 1) / groups - asked;
-      const auto* x = reinterpret_cast<const std::byte*>(p.x + row * p.depth + 2 * first);
+      const auto* x = reinterpret_cast<const std::byte*>(static_cast<const bf16*>(p.x) + row * p.depth + 2 * first);
       run_pass<V>(rows, {x, p.depth * 2, weights + first * kPairBytes, pairs,
                          p.scratch + row * kFewRowsColumnBlock, first == chunk_pair,
                          chunk_ends ? p.y + row * p.y_stride + col0 : nullptr, p.y_stride, chunk_pair > 0,
@@ -158,10 +158,10 @@ struct ColumnBlock {
 
 }  // namespace
 
-void few_rows_product(const FewRowsProduct& p) {
+void few_rows_product_bf16(const FewRowsProduct& p) {
   RL_CHECK(p.rows >= 1 && p.rows <= kFewRows && p.depth % 2 == 0 && p.chunk % 2 == 0 && p.cols % kLanes == 0);
-  const int64_t bytes = few_rows_block_bytes(p.depth);
-  const std::byte* weights = p.weights;
+  const int64_t bytes = p.weights.form.block_bytes;
+  const std::byte* weights = p.weights.first;
   const std::byte* end = weights + (p.cols + kFewRowsColumnBlock - 1) / kFewRowsColumnBlock * bytes;
   for (int64_t col0 = 0; col0 < p.cols; col0 += kFewRowsColumnBlock, weights += bytes) {
     const ColumnBlock block{p, col0, weights, end};
@@ -179,6 +179,6 @@ void few_rows_product(const FewRowsProduct& p) {
 
 #else
 namespace rl {
-void few_rows_product(const FewRowsProduct&) { RL_CHECK(false); }
+void few_rows_product_bf16(const FewRowsProduct&) { RL_CHECK(false); }
 }  // namespace rl
 #endif

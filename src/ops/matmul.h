@@ -1,6 +1,6 @@
 // Matrix products of the model: y = x W^T with weights packed once per version, and gradient accumulation dW += dy^T
-// x. The only door to oneDNN (onednn_handles.h, matmul_impl.h). Few rows of bf16 go through a kernel that gives
-// oneDNN's bits (ops/few_rows.h), where that was measured to be so.
+// x. The only door to oneDNN (onednn_handles.h, matmul_impl.h). Few rows go through kernels that give oneDNN's
+// bits (ops/few_rows.h), where that was measured to be so.
 //
 // Contract
 // - Inputs are of the compute dtype, accumulation and output are fp32.

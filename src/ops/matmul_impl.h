@@ -51,10 +51,11 @@ struct Matmul::Impl {
   int64_t few_rows_chunk(const PackedShape& shape);
   int64_t few_rows_chunk(int64_t k, int64_t n);
   int64_t measure_few_rows_chunk(int64_t k, int64_t n);
+  void set_element(void* x, int64_t i, float value) const;  // of the compute dtype
   // Where the weights of a range of a piece begin.
-  static const std::byte* piece_weights(const PackedMatrix& w, const Piece& piece, int64_t part);
+  FewRowsWeights piece_weights(const PackedMatrix& w, const Piece& piece, int64_t part) const;
   // What a worker reads first of the pieces of the matrix that follows.
-  const std::byte* first_weights(const PackedMatrix& next, int worker) const;
+  FewRowsWeights first_weights(const PackedMatrix& next, int worker) const;
   bool stages_gradients() const;
   KernelKey gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride, int64_t k) const;
   // Some rows of the operands of a gradient's tile, where its kernel reads them.
@@ -74,7 +75,8 @@ struct Matmul::Impl {
   void run(const Product& product, MatmulEpilogue epilogue);
   void run_pieces(const Product& product, MatmulEpilogue epilogue);
   // One piece of p.w. `ahead` are the weights to ask for meanwhile.
-  void run_piece(const Piece& piece, const std::byte* ahead, const Product& p, const MatmulOutput& out, int worker);
+  void run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p, const MatmulOutput& out,
+                 int worker);
   // Some rows of x against a column slice.
   void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, const MatmulOutput& out,
                  int worker);

@@ -1,6 +1,8 @@
 // What makes a Matmul exact is measured, not assumed: that a row has the same bits in every batch, and in which order
 // oneDNN sums, so that few rows may go through a kernel of librl's own.
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "ops/few_rows.h"
 #include "ops/matmul_impl.h"
@@ -12,6 +14,11 @@ float probe_value(int64_t i) {  // a fixed spread of magnitudes and signs
   return (static_cast<float>(h >> 8) / (1u << 24) - 0.5f) * static_cast<float>(1 + (h & 7));
 }
 }  // namespace
+
+void Matmul::Impl::set_element(void* x, int64_t i, float value) const {
+  if (compute == Dtype::kF32) static_cast<float*>(x)[i] = value;
+  else static_cast<bf16*>(x)[i] = to_bf16(value);
+}
 
 // Depths below and above the kernels' cut along K.
 bool Matmul::Impl::check_exactness() {
@@ -37,13 +44,9 @@ bool Matmul::Impl::check_exactness(int64_t k) {
   const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
   pack_slice(shape, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
 
-  std::vector<uint32_t> x(kMaxRows * k, 0);  // large enough for either dtype
+  std::vector<float> x(kMaxRows * k, 0.0f);  // large enough for either dtype
   const auto set_row = [&](int64_t row, int64_t seed) {
-    for (int64_t c = 0; c < k; ++c) {
-      const float v = probe_value(seed * k + c);
-      if (compute == Dtype::kF32) reinterpret_cast<float*>(x.data())[row * k + c] = v;
-      else reinterpret_cast<bf16*>(x.data())[row * k + c] = to_bf16(v);
-    }
+    for (int64_t c = 0; c < k; ++c) set_element(x.data(), row * k + c, probe_value(seed * k + c));
   };
   std::vector<float> first;
   for (const int64_t m : {1, 2, 3, 7, 16, 33, 64, 100, 256}) {
@@ -68,22 +71,41 @@ int64_t Matmul::Impl::few_rows_chunk(const PackedShape& shape) {
 }
 
 int64_t Matmul::Impl::few_rows_chunk(int64_t k, int64_t n) {
-  if (compute != Dtype::kBf16 || !exact || fixed_rows != 0 || k % 2 != 0 || n % 16 != 0) return 0;
+  if (!exact || n % 16 != 0 || (compute == Dtype::kBf16 && (fixed_rows != 0 || k % 2 != 0))) return 0;
   if (const auto known = chunks.find({k, n}); known != chunks.end()) return known->second;
   return chunks[{k, n}] = measure_few_rows_chunk(k, n);
 }
 
 namespace {
-// Whether weights of this form are column blocks as few_rows_product reads them.
-bool in_column_blocks(const dnnl_memory_desc_t& desc, int64_t k) {
+// Whether a slice of bf16 has the form that few_rows_form() says.
+bool in_column_blocks(const dnnl_memory_desc_t& desc) {
   const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
-  if (desc.format_kind != dnnl_blocked || desc.data_type != dnnl_bf16 || b.inner_nblks != 3) return false;
+  if (desc.data_type != dnnl_bf16 || b.inner_nblks != 3) return false;
   const auto inner = [&](int i, int64_t size, int64_t dim) {
     return b.inner_blks[i] == size && b.inner_idxs[i] == dim;
   };
+  const FewRowsForm form = few_rows_form(Dtype::kBf16, desc.dims[0], desc.dims[1]);
   return inner(0, 16, 0) && inner(1, kFewRowsColumnBlock, 1) && inner(2, 2, 0) &&
          b.strides[0] == 32 * kFewRowsColumnBlock &&
-         (desc.dims[1] <= kFewRowsColumnBlock || b.strides[1] * 2 == few_rows_block_bytes(k));
+         (desc.dims[1] <= kFewRowsColumnBlock || b.strides[1] * 2 == form.block_bytes);
+}
+// The same of fp32.
+bool in_rows(const dnnl_memory_desc_t& desc) {
+  const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
+  return desc.data_type == dnnl_f32 && b.inner_nblks == 0 && desc.offset0 == 0 && b.strides[1] == 1 &&
+         b.strides[0] * kFewRowsColumnBytes == few_rows_form(Dtype::kF32, desc.dims[0], desc.dims[1]).step_bytes;
+}
+bool in_form(const dnnl_memory_desc_t& desc, Dtype compute) {
+  if (desc.format_kind != dnnl_blocked) return false;
+  return compute == Dtype::kF32 ? in_rows(desc) : in_column_blocks(desc);
+}
+
+// The chunks that oneDNN's kernels are known to have, and their neighbours.
+std::span<const int64_t> known_chunks(Dtype compute) {
+  static constexpr std::array<int64_t, 4> kOfPairs = {512, 1024, 2048, 4096};
+  static constexpr std::array<int64_t, 5> kOfSingle = {128, 192, 256, 384, 512};
+  if (compute == Dtype::kF32) return kOfSingle;
+  return kOfPairs;
 }
 }  // namespace
 
@@ -91,20 +113,21 @@ bool in_column_blocks(const dnnl_memory_desc_t& desc, int64_t k) {
 int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
   constexpr int64_t kRows = 2;
   const Kernel& reference = kernel({max_tile(), k, n, k, false});
-  if (!in_column_blocks(reference.weights, k)) return 0;
+  if (!in_form(reference.weights, compute)) return 0;
   std::vector<float> weights(n * k), direct(kRows * n);
   for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
-  std::vector<bf16> x(padded_rows(kRows) * k);
-  for (int64_t i = 0; i < kRows * k; ++i) x[i] = to_bf16(probe_value(n * k + i));
+  std::vector<float> x(padded_rows(kRows) * k);  // large enough for either dtype
+  for (int64_t i = 0; i < kRows * k; ++i) set_element(x.data(), i, probe_value(n * k + i));
   Arena packed("matmul order check", dnnl_memory_desc_get_size(&reference.weights));
   PackedMatrix w;
   w.slices_ = std::make_unique<PackedMatrix::Slices>();
   w.slices_->memory.resize(1);
   pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
-  execute(kernel({kRows, k, n, k, false}), 0, x.data(), w.slices_->memory[0].value, tile(0));
-  for (const int64_t chunk : {512, 1024, 2048, 4096}) {
-    few_rows_product({x.data(), kRows, k, chunk, packed.data(), n, direct.data(), n, reinterpret_cast<float*>(pad(0)),
-                      packed.data()});
+  execute(kernel({bucket(kRows), k, n, k, false}), 0, x.data(), w.slices_->memory[0].value, tile(0));
+  const FewRowsWeights read = {packed.data(), few_rows_form(compute, k, n)};
+  for (const int64_t chunk : known_chunks(compute)) {
+    few_rows_product(compute, {x.data(), kRows, k, chunk, read, n, direct.data(), n, reinterpret_cast<float*>(pad(0)),
+                               read});
     if (std::memcmp(direct.data(), tile(0), direct.size() * sizeof(float)) == 0) return chunk;
   }
   return 0;

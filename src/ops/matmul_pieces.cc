@@ -3,17 +3,18 @@
 
 namespace rl {
 
-const std::byte* Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p, int64_t part) {
+FewRowsWeights Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p, int64_t part) const {
   const PackedShape& shape = w.shape_;
-  const int64_t column = part * (shape.slices.size(p.slice) / p.parts) + p.first;
+  const int64_t slice_cols = shape.slices.size(p.slice), column = part * (slice_cols / p.parts) + p.first;
   const int64_t block = column / kFewRowsColumnBlock, within = column % kFewRowsColumnBlock;
-  return w.data_ + shape.slice_offset[p.slice] + block * few_rows_block_bytes(shape.k) + within * kFewRowsColumnBytes;
+  const FewRowsForm form = few_rows_form(compute, shape.k, slice_cols);
+  return {w.data_ + shape.slice_offset[p.slice] + block * form.block_bytes + within * kFewRowsColumnBytes, form};
 }
 
 // Pieces without units: those of q/k/v are when decoding. A wrong guess costs a prefetch.
-const std::byte* Matmul::Impl::first_weights(const PackedMatrix& next, int worker) const {
+FewRowsWeights Matmul::Impl::first_weights(const PackedMatrix& next, int worker) const {
   const PackedShape& shape = next.shape_;
-  if (next.few_rows_chunk_ == 0) return next.data_;
+  if (next.few_rows_chunk_ == 0) return {next.data_, few_rows_form(compute, shape.k, shape.slices.width)};
   const int workers = executor.num_threads();
   const Pieces pieces(shape.slices, shape.cut, workers, shape.cut.parts == 1);
   const TaskShare share = task_share(pieces.count(), worker, workers);
@@ -29,9 +30,9 @@ void Matmul::Impl::run_pieces(const Product& p, MatmulEpilogue epilogue) {
   executor.parallel_for(count, [&](int64_t task, int worker) {
     const Piece piece = pieces.at(task);
     const bool ends_share = task + 1 == task_share(count, worker, workers).end || task + 1 == count;
-    const std::byte* ahead = !ends_share ? piece_weights(p.w, pieces.at(task + 1), 0)
-                             : p.next    ? first_weights(*p.next, worker)
-                                         : piece_weights(p.w, piece, 0);
+    const FewRowsWeights ahead = !ends_share ? piece_weights(p.w, pieces.at(task + 1), 0)
+                                 : p.next    ? first_weights(*p.next, worker)
+                                             : piece_weights(p.w, piece, 0);
     MatmulOutput out{tile(worker), piece.cols};
     if (p.out.y) out = {p.out.y + piece.col0, p.out.stride};
     run_piece(piece, ahead, p, out, worker);
@@ -39,13 +40,13 @@ void Matmul::Impl::run_pieces(const Product& p, MatmulEpilogue epilogue) {
   });
 }
 
-void Matmul::Impl::run_piece(const Piece& piece, const std::byte* ahead, const Product& p, const MatmulOutput& out,
-                             int worker) {
+void Matmul::Impl::run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p,
+                             const MatmulOutput& out, int worker) {
   for (int64_t part = 0; part < piece.parts; ++part) {
-    const std::byte* next = part + 1 < piece.parts ? piece_weights(p.w, piece, part + 1) : ahead;
-    few_rows_product({static_cast<const bf16*>(p.x), p.m, p.w.shape_.k, p.w.few_rows_chunk_,
-                      piece_weights(p.w, piece, part), piece.width, out.y + part * piece.width, out.stride,
-                      reinterpret_cast<float*>(pad(worker)), next});
+    const FewRowsWeights next = part + 1 < piece.parts ? piece_weights(p.w, piece, part + 1) : ahead;
+    few_rows_product(compute, {p.x, p.m, p.w.shape_.k, p.w.few_rows_chunk_, piece_weights(p.w, piece, part),
+                               piece.width, out.y + part * piece.width, out.stride,
+                               reinterpret_cast<float*>(pad(worker)), next});
   }
 }
 

@@ -1,7 +1,9 @@
-// Few rows against many: the kernel of few_rows.cc gives the bits that oneDNN gives.
+// Few rows against many: the kernels of few_rows.cc and few_rows_f32_simd.cc give the bits that oneDNN gives.
 #include "ops/few_rows.h"
 
 #include <gtest/gtest.h>
+
+#include <hwy/targets.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,8 +14,10 @@
 #include <tuple>
 
 #include "core/arena.h"
+#include "core/error.h"
 #include "device/cpu/executors.h"
 #include "ops/matmul.h"
+#include "support/compute_dtypes.h"
 #include "support/random_values.h"
 
 namespace rl::testing {
@@ -21,19 +25,13 @@ namespace {
 
 struct Shape {
   int64_t k, n, width;
-};
-
-class FewRows : public ::testing::TestWithParam<Shape> {
- protected:
-  void SetUp() override {
-    if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
-  }
+  int64_t unit = 16;  // of what takes the columns
 };
 
 // Random weights, packed.
 struct RandomWeights {
   RandomWeights(Matmul& matmul, const Shape& s, SliceCut cut, int seed)
-      : shape(plan_packed({s.k, s.n, cut, s.width}, Dtype::kBf16)), arena("packed", shape.bytes) {
+      : shape(plan_packed({s.k, s.n, cut, s.width}, matmul.compute_dtype())), arena("packed", shape.bytes) {
     const auto weights = random_values(s.n * s.k, seed);
     matmul.pack_rows(shape, arena.data(), [&](int64_t i, int) {
       return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
@@ -44,34 +42,72 @@ struct RandomWeights {
   PackedMatrix packed;
 };
 
-std::vector<float> product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m) {
+std::vector<std::byte> random_rows(Dtype dtype, int64_t rows, int64_t k, int seed) {
+  return as_dtype(random_values(rows * k, seed), dtype, (Matmul::padded_rows(rows) - rows) * k);
+}
+
+// Whole units of the columns together, or any columns.
+enum class Cut { kUnits, kAnywhere };
+std::vector<float> product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m,
+                           Cut cut = Cut::kAnywhere) {
   const int64_t n = w.shape().slices.n;
   std::vector<float> y(m * n, std::nanf(""));
-  matmul.run_into({y.data(), n}, w, x.data(), m);
+  if (cut == Cut::kAnywhere) matmul.run_into({y.data(), n}, w, x.data(), m);
+  else matmul.run_into({y.data(), n}, w, x.data(), m, [](const MatmulTile&) {});
   return y;
 }
 
-TEST_P(FewRows, HaveTheBitsOfManyRows) {
-  const Shape s = GetParam();
-  const auto executor = make_thread_executor(2);
-  Matmul matmul(*executor, Dtype::kBf16);
-  const RandomWeights weights(matmul, s, {1}, 1);
-  const PackedMatrix& w = weights.packed;
-  ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
+// Skips where there is no kernel to test: in bf16 without dot products, and in fp32 with AVX-512, where oneDNN may sum
+// in an order of its own. Those have a run capped at AVX2.
+void require_processor(Dtype dtype) {
+  if (dtype == Dtype::kBf16) {
+    if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+    return;
+  }
+  if ((hwy::SupportedTargets() & HWY_AVX2) == 0) GTEST_SKIP() << "this CPU has no AVX2";
+  const auto executor = make_thread_executor(1);
+  Matmul matmul(*executor, dtype);
+  const bool taken = RandomWeights(matmul, {600, 64, 64}, {1}, 1).packed.few_rows_chunk() != 0;
+  const bool avx512 = (hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;
+  if (!taken && avx512) GTEST_SKIP() << "this CPU has no fp32 products in an order that librl knows";
+}
 
+using Case = std::tuple<Dtype, Shape>;
+class FewRows : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override { require_processor(std::get<0>(GetParam())); }
+};
+
+// More rows than the kernel takes are oneDNN's.
+TEST_P(FewRows, HaveTheBitsOfManyRows) {
+  const auto& [dtype, s] = GetParam();
   constexpr int64_t kMany = kFewRows + 16;
-  const auto x = as_dtype(random_values(kMany * s.k, 2), Dtype::kBf16, Matmul::padded_rows(kMany) * s.k);
-  const std::vector<float> many = product(matmul, w, x, kMany);
-  for (const int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 31, 63, 64}) {
-    const std::vector<float> few = product(matmul, w, x, m);
-    EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << m << " rows";
+  const auto x = random_rows(dtype, kMany, s.k, 2);
+  for (const int threads : {1, 2, 3}) {
+    const auto executor = make_thread_executor(threads);
+    Matmul matmul(*executor, dtype);
+    const RandomWeights weights(matmul, s, {1, s.unit}, 1);
+    const PackedMatrix& w = weights.packed;
+    ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
+    const std::vector<float> many = product(matmul, w, x, kMany);
+    for (int64_t m = 1; m <= kFewRows; m += threads == 2 ? 1 : 7) {
+      for (const Cut cut : {Cut::kUnits, Cut::kAnywhere}) {
+        const std::vector<float> few = product(matmul, w, x, m, cut);
+        ASSERT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0)
+            << m << " rows on " << threads << " threads";
+      }
+    }
   }
 }
 
+class FewRowsPieces : public ::testing::TestWithParam<Dtype> {
+ protected:
+  void SetUp() override { require_processor(GetParam()); }
+};
+
 // The blocks of the columns are the tiles, but for one of an odd number, whose halves two threads take where the
 // epilogue takes halves.
-TEST(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
-  if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+TEST_P(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
   constexpr int64_t k = 32, m = 3, block = kFewRowsColumnBlock;
   using Widths = std::map<int64_t, int64_t>;  // of the tiles, by their first column
   struct Case {
@@ -86,10 +122,10 @@ TEST(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
       {2 * block + 16, 3 * block, {1}, {{0, 64}, {64, 32}, {96, 32}, {128, 16}}},
   };
   const auto executor = make_thread_executor(2);
-  Matmul matmul(*executor, Dtype::kBf16);
+  Matmul matmul(*executor, GetParam());
   for (const Case& c : cases) {
     const RandomWeights weights(matmul, {k, c.n, c.width}, c.cut, 5);
-    const auto x = as_dtype(random_values(m * k, 6), Dtype::kBf16, Matmul::padded_rows(m) * k);
+    const auto x = random_rows(GetParam(), m, k, 6);
     std::mutex mutex;
     Widths got;
     matmul.run(weights.packed, x.data(), m, [&](const MatmulTile& t) {
@@ -101,16 +137,15 @@ TEST(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
 }
 
 // An epilogue that joins the halves of a slice gets the same columns of both, every column once.
-TEST(FewRowsPieces, HalvesOfASliceStandSideBySide) {
-  if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+TEST_P(FewRowsPieces, HalvesOfASliceStandSideBySide) {
   constexpr int64_t k = 96, m = 5;
   const auto executor = make_thread_executor(3);
-  Matmul matmul(*executor, Dtype::kBf16);
+  Matmul matmul(*executor, GetParam());
   for (const auto& [n, width, tiles_wanted] : {std::tuple<int64_t, int64_t, int>{1280, 512, 10}, {448, 256, 3}}) {
     const RandomWeights weights(matmul, {k, n, width}, {2}, 3);
     const PackedShape& shape = weights.shape;
     const PackedMatrix& w = weights.packed;
-    const auto x = as_dtype(random_values(kFewRows * 2 * k, 4), Dtype::kBf16, Matmul::padded_rows(kFewRows * 2) * k);
+    const auto x = random_rows(GetParam(), kFewRows * 2, k, 4);
     const std::vector<float> want = product(matmul, w, x, kFewRows * 2);
     std::vector<float> got(m * n, std::nanf(""));
     std::atomic<int> tiles{0};
@@ -129,16 +164,15 @@ TEST(FewRowsPieces, HalvesOfASliceStandSideBySide) {
 
 // Slices of whole heads that are no whole column blocks: those of the first slice end 16 columns into a block. Pieces
 // of any columns and of heads, few rows and many.
-TEST(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
-  if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+TEST_P(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
   constexpr int64_t k = 64, n = 816, kMany = kFewRows + 16;
   const auto executor = make_thread_executor(2);
-  Matmul matmul(*executor, Dtype::kBf16);
+  Matmul matmul(*executor, GetParam());
   const RandomWeights weights(matmul, {k, n, 0}, {1, 136}, 7);
   const PackedMatrix& w = weights.packed;
   ASSERT_EQ(weights.shape.slices.width, 272);
   ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
-  const auto x = as_dtype(random_values(kMany * k, 8), Dtype::kBf16, Matmul::padded_rows(kMany) * k);
+  const auto x = random_rows(GetParam(), kMany, k, 8);
   const std::vector<float> many = product(matmul, w, x, kMany);
   for (const int64_t m : {int64_t{1}, int64_t{5}, kFewRows}) {
     const std::vector<float> few = product(matmul, w, x, m);
@@ -153,12 +187,50 @@ TEST(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
   }
 }
 
-// Depths below, at and beyond both chunks and not whole pieces; widths of 1 to 4 vectors in the last column block.
-INSTANTIATE_TEST_SUITE_P(Shapes, FewRows,
-                         ::testing::Values(Shape{16, 16, 64}, Shape{64, 96, 256}, Shape{98, 48, 64}, Shape{200, 80, 80},
-                                           Shape{576, 960, 256}, Shape{576, 576, 320}, Shape{1000, 176, 112},
-                                           Shape{1024, 128, 64}, Shape{1100, 64, 64}, Shape{1536, 576, 320},
-                                           Shape{3072, 208, 112}));
+class FewRowsOfFp32 : public ::testing::Test {
+ protected:
+  void SetUp() override { require_processor(Dtype::kF32); }
+};
+
+// oneDNN sums the last columns of some other widths in an order of its own.
+TEST_F(FewRowsOfFp32, StayWithOneDnnWhereAWidthIsNoWhole16s) {
+  const auto executor = make_thread_executor(2);
+  Matmul matmul(*executor, Dtype::kF32);
+  for (const Shape& s : {Shape{96, 100, 100}, Shape{300, 164, 64}, Shape{576, 8, 64}}) {
+    const RandomWeights weights(matmul, s, {1}, 7);
+    EXPECT_EQ(weights.packed.few_rows_chunk(), 0) << s.n << " columns";
+    const auto x = random_rows(Dtype::kF32, kFewRows + 1, s.k, 8);
+    const std::vector<float> many = product(matmul, weights.packed, x, kFewRows + 1);
+    for (const int64_t m : {1, 5, 47}) {
+      const std::vector<float> few = product(matmul, weights.packed, x, m);
+      EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << s.n << " columns, " << m;
+    }
+  }
+}
+
+// Depths below, at and beyond the chunks of oneDNN's kernels, whole pieces of them or not; widths of 1 to 4 lines in
+// the last column block; units that are no column blocks. Only fp32 has odd depths.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Dtype dtype : compute_dtypes()) {
+    for (const Shape& s : {Shape{16, 16, 64}, {64, 96, 256}, {98, 48, 64}, {200, 80, 80}, {576, 960, 256},
+                           {576, 576, 320}, {1000, 176, 112}, {1024, 128, 64}, {1100, 64, 64}, {1536, 576, 320},
+                           {3072, 208, 112}})
+      all.emplace_back(dtype, s);
+  }
+  for (const Shape& s : {Shape{1, 16, 64}, {33, 48, 64}, {129, 64, 64}, {255, 80, 80}, {257, 64, 64}, {511, 112, 64},
+                         {513, 48, 64}, {767, 64, 64}, {769, 176, 96}, {1537, 64, 64}, {200, 288, 192, 48},
+                         {576, 1536, 512, 64}, {4096, 96, 64}, {14336, 64, 64}})
+    all.emplace_back(Dtype::kF32, s);
+  return all;
+}
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  const auto& [dtype, s] = info.param;
+  return str(dtype_name(dtype), "_", s.k, "x", s.n, "_by_", s.width, "_unit_", s.unit);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, FewRows, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, FewRowsPieces, ::testing::ValuesIn(compute_dtypes()),
+                         [](const auto& info) { return dtype_name(info.param); });
 
 }  // namespace
 }  // namespace rl::testing
