@@ -714,7 +714,6 @@ TEST(TrainerOptions, SizesDoNotChangeBetweenSteps) {
   EXPECT_EQ(key_of([](O& o) { o.max_sequence = 100; }), "trainer.max_sequence");
   EXPECT_EQ(key_of([](O& o) { o.logprob_chunk_tokens = 1; }), "trainer.logprob_chunk_tokens");
   EXPECT_EQ(key_of([](O& o) { o.batch.micro_batch_size = 2; }), o.keys.micro_batch_size);
-  EXPECT_EQ(key_of([](O& o) { o.batch.step_samples = 8; }), "pipeline.prompts_per_step");
   EXPECT_EQ(key_of([](O& o) { o.batch.packed = false; }), "trainer.sequence_packing");
   EXPECT_EQ(key_of([](O& o) { o.batch.seq_len = 64; }), "trainer.seq_len");
   EXPECT_EQ(key_of([](O& o) { o.batch.pad_to = 8; }), "trainer.pad_to_multiple_of");
@@ -722,6 +721,8 @@ TEST(TrainerOptions, SizesDoNotChangeBetweenSteps) {
   EXPECT_EQ(key_of([](O& o) { o.batch.forward_max_tokens = 64; }), o.keys.forward_max_tokens);
   EXPECT_EQ(key_of([](O& o) { o.batch.reference_max_tokens = 64; }),
             "reference.forward_max_tokens_per_device");
+  o.batch.step_samples = 8;  // of the memory plan: no option changes it
+  expect_error(Code::kInternal, [&] { rig.trainer->set_options(o); });
 }
 
 }  // namespace
