@@ -1,7 +1,7 @@
 // Few rows of fp32. A register tile is up to 6 rows by as many vectors as the registers hold sums; each pass takes a
-// whole chunk of the depth, so that no sum is put down in between. While a chunk of a column block is computed, the next
-// one is asked for into the second-level cache, evenly: its lines do not follow each other, so the hardware cannot guess
-// them, and asking for all at once would stall. From there a core reads them without waiting, many steps ahead.
+// whole chunk of the depth, so that no sum is stored in between. While a chunk of a column block is computed, the next
+// one is prefetched into the second-level cache, at an even rate: its lines are far apart, so the hardware does not
+// prefetch them, and all at once would stall. From that cache a core reads them many steps ahead without waiting.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/few_rows_f32_simd.cc"
 #include <hwy/foreach_target.h>
@@ -25,15 +25,15 @@ constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(kVector));
 // Sums that fit the registers beside weights and a value of x: AVX2 has 16 registers, AVX-512 32.
 constexpr int64_t kMostSums = HWY_TARGET > HWY_AVX3 ? 12 : 24;
 
-// Hands out the lines of some steps of a column block evenly over passes.
-class Asking {
+// Prefetches the lines of some steps of a column block, evenly over passes.
+class Prefetcher {
  public:
-  Asking(const std::byte* first, int64_t step_bytes, int64_t lines_of_step)
+  Prefetcher(const std::byte* first, int64_t step_bytes, int64_t lines_of_step)
       : at_(first), left_(lines_of_step), lines_of_step_(lines_of_step),
         skip_(step_bytes - lines_of_step * kLineBytes) {}
-  // So many lines each time from here on, in 65536ths.
+  // From here on so many lines in so many calls.
   void set_rate(int64_t lines, int64_t times) { rate_ = lines * kWhole / times; }
-  HWY_INLINE void ask() {
+  HWY_INLINE void prefetch() {
     for (due_ += rate_; due_ >= kWhole; due_ -= kWhole) {
       __builtin_prefetch(at_, 0, 2);
       at_ += kLineBytes;
@@ -45,7 +45,7 @@ class Asking {
   }
 
  private:
-  static constexpr int64_t kWhole = 1 << 16;
+  static constexpr int64_t kWhole = 1 << 16;  // rates are in parts of it
   const std::byte* at_;
   int64_t left_, lines_of_step_, skip_;
   int64_t rate_ = 0, due_ = 0;
@@ -74,19 +74,19 @@ HWY_INLINE void add_step(hn::Vec<decltype(kVector)> (&sums)[R][V], const float* 
 }
 
 template <int R, int V>
-HWY_NOINLINE void run_pass(const Pass& p, Asking& asking_of_block) {
+HWY_NOINLINE void run_pass(const Pass& p, Prefetcher& prefetcher_of_block) {
   hn::Vec<decltype(kVector)> sums[R][V];
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < V; ++v) sums[r][v] = hn::Zero(kVector);
-  Asking asking = asking_of_block;
+  Prefetcher prefetcher = prefetcher_of_block;
   const float *x = p.x, *weights = p.weights;
   const int64_t x_stride = p.x_stride, step = p.step_floats;
   for (int64_t i = 0; i < p.steps / kUnroll; ++i) {
-    asking.ask();
+    prefetcher.prefetch();
     for (int64_t u = 0; u < kUnroll; ++u, ++x, weights += step) add_step<R, V>(sums, x, x_stride, weights);
   }
   for (int64_t u = 0; u < p.steps % kUnroll; ++u, ++x, weights += step) add_step<R, V>(sums, x, x_stride, weights);
-  asking_of_block = asking;
+  prefetcher_of_block = prefetcher;
   for (int r = 0; r < R; ++r) {
     for (int v = 0; v < V; ++v) {
       float* at = p.y + r * p.y_stride + v * kLanes;
@@ -96,17 +96,17 @@ HWY_NOINLINE void run_pass(const Pass& p, Asking& asking_of_block) {
 }
 
 template <int V>
-HWY_INLINE void run_pass(int64_t rows, const Pass& p, Asking& asking) {
+HWY_INLINE void run_pass(int64_t rows, const Pass& p, Prefetcher& prefetcher) {
   if constexpr (6 * V <= kMostSums) {
-    if (rows == 6) return run_pass<6, V>(p, asking);
-    if (rows == 5) return run_pass<5, V>(p, asking);
-    if (rows == 4) return run_pass<4, V>(p, asking);
+    if (rows == 6) return run_pass<6, V>(p, prefetcher);
+    if (rows == 5) return run_pass<5, V>(p, prefetcher);
+    if (rows == 4) return run_pass<4, V>(p, prefetcher);
   }
   if constexpr (3 * V <= kMostSums) {
-    if (rows == 3) return run_pass<3, V>(p, asking);
-    if (rows == 2) return run_pass<2, V>(p, asking);
+    if (rows == 3) return run_pass<3, V>(p, prefetcher);
+    if (rows == 2) return run_pass<2, V>(p, prefetcher);
   }
-  run_pass<1, V>(p, asking);
+  run_pass<1, V>(p, prefetcher);
 }
 
 // Steps first..last of the depth against the columns col0..col0 + cols, which are of one block.
@@ -120,14 +120,15 @@ struct Chunk {
     return w.first + first * w.form.step_bytes + col0 * kFewRowsColumnBytes;
   }
   // For what is read after it.
-  Asking asking_ahead() const {
+  Prefetcher prefetcher_ahead() const {
     const FewRowsProduct& p = product;
     const int64_t behind = col0 + cols;
-    if (last < p.depth) return Chunk{p, col0, cols, last, p.depth}.asking();
-    if (behind < p.cols) return Chunk{p, behind, std::min(p.cols - behind, kFewRowsColumnBlock), 0, p.depth}.asking();
+    if (last < p.depth) return Chunk{p, col0, cols, last, p.depth}.prefetcher();
+    const int64_t next_cols = std::min(p.cols - behind, kFewRowsColumnBlock);
+    if (next_cols > 0) return Chunk{p, behind, next_cols, 0, p.depth}.prefetcher();
     return {p.next.first, p.next.form.step_bytes, kFewRowsColumnBlock / kLineFloats};
   }
-  Asking asking() const { return {weights(), product.weights.form.step_bytes, cols / kLineFloats}; }
+  Prefetcher prefetcher() const { return {weights(), product.weights.form.step_bytes, cols / kLineFloats}; }
 };
 
 // All rows against a chunk, in tiles of V vectors; what is left of its columns in tiles of a line.
@@ -139,8 +140,8 @@ void run_chunk(const Chunk& c) {
   const int64_t groups = (p.rows + kRowsOfTile - 1) / kRowsOfTile;
   const int64_t step = p.weights.form.step_bytes / kFewRowsColumnBytes;
   const int64_t passes = groups * (c.cols / kWide + c.cols % kWide / (kNarrow * kLanes));
-  Asking asking = c.asking_ahead();
-  asking.set_rate(c.steps() * c.cols / kLineFloats / passes, std::max<int64_t>(1, c.steps() / kUnroll));
+  Prefetcher prefetcher = c.prefetcher_ahead();
+  prefetcher.set_rate(c.steps() * c.cols / kLineFloats / passes, std::max<int64_t>(1, c.steps() / kUnroll));
   for (int64_t col = 0; col < c.cols;) {
     const bool wide = c.cols - col >= kWide;
     const auto* weights = reinterpret_cast<const float*>(c.weights()) + col;
@@ -148,7 +149,7 @@ void run_chunk(const Chunk& c) {
       const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
       const Pass pass{static_cast<const float*>(p.x) + row * p.depth + c.first, p.depth, weights, step, c.steps(),
                       p.y + row * p.y_stride + c.col0 + col, p.y_stride, c.first > 0};
-      wide ? run_pass<V>(rows, pass, asking) : run_pass<kNarrow>(rows, pass, asking);
+      wide ? run_pass<V>(rows, pass, prefetcher) : run_pass<kNarrow>(rows, pass, prefetcher);
       row += rows;
     }
     col += wide ? kWide : kNarrow * kLanes;
