@@ -94,6 +94,11 @@ class CheckpointTest : public ::testing::Test {
     EXPECT_TRUE(contains(e.location, file));
     EXPECT_TRUE(same_bits(rig_.masters(), masters));
   }
+  // As if it had been saved so: with its digest.
+  void write_manifest_text(const std::string& text) {
+    write_file_atomically(real_fs(), path_ + "/manifest.json", text);
+    write_file_atomically(real_fs(), path_ + "/manifest.xxh64", hex64(digest64(text)));
+  }
 
   TempDir dir_;
   TrainRig rig_;
@@ -414,14 +419,32 @@ TEST_F(CheckpointTest, LeftoversGoWithTheNextSave) {
   EXPECT_EQ(real_fs().list(dir_.path()), (std::vector<std::string>{"step_000001", "step_000002"}));
 }
 
+// Digests have one spelling.
+TEST_F(CheckpointTest, ADigestInCapitalsIsNamed) {
+  std::string text = read_text_file(real_fs(), path_ + "/manifest.json", 1 << 20);
+  const std::string key = "\"xxh64\": \"";
+  bool changed = false;
+  for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
+    for (size_t i = at + key.size(); text[i] != '"'; ++i) {
+      if (text[i] < 'a') continue;
+      text[i] = static_cast<char>(text[i] - 'a' + 'A');
+      changed = true;
+    }
+  }
+  ASSERT_TRUE(changed);
+  write_manifest_text(text);
+  EXPECT_EQ(
+      expect_error(Code::kDataLoss, [&] { rig_.trainer->load(real_fs(), path_, kConfig); }).key,
+      "xxh64");
+}
+
 TEST_F(CheckpointTest, ACountThatNoCounterHoldsIsNamed) {
   std::string text = read_text_file(real_fs(), path_ + "/manifest.json", 1 << 20);
   const std::string key = "\"skipped_steps\": ";
   const size_t at = text.find(key);
   ASSERT_NE(at, std::string::npos);
   text.replace(at, key.size() + 1, key + "9223372036854775808");
-  write_file_atomically(real_fs(), path_ + "/manifest.json", text);
-  write_file_atomically(real_fs(), path_ + "/manifest.xxh64", hex64(digest64(text)));
+  write_manifest_text(text);
   const Error e =
       expect_error(Code::kDataLoss, [&] { rig_.trainer->load(real_fs(), path_, kConfig); });
   EXPECT_EQ(e.key, "skipped_steps");

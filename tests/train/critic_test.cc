@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "critic_rig.h"
 #include "group_rig.h"
@@ -271,6 +272,54 @@ TEST(Critic, AnOldValueThatIsNotFiniteNamesItsSampleToo) {
   const CriticMetrics m = rig.critic->step(lesson.batch);
   EXPECT_EQ(m.skipped_steps, 1);
   EXPECT_EQ(m.non_finite_samples, std::vector<uint64_t>{samples[2].id});
+}
+
+// Fails behind one of its loops, when that is done.
+class BreakingExecutor final : public Executor {
+ public:
+  int num_threads() const override { return base_->num_threads(); }
+  void parallel_for(int64_t count, FunctionRef<void(int64_t, int)> task) override {
+    base_->parallel_for(count, task);
+    if (--loops_left == 0) throw std::runtime_error("broken");
+  }
+  int64_t loops_left = 0;
+
+ private:
+  std::unique_ptr<Executor> base_ = make_thread_executor(1);
+};
+
+// Wherever a step fails: once its update has moved the masters, what is asked next is of them.
+TEST(Critic, ValuesAfterAStepThatFailedAreOfTheMovedWeights) {
+  const CriticOptions o = usual_options();
+  const Sample sample = make_sample({1, 2, 3, 4, 5}, 2, 0, 0);
+  const std::vector<float> old_values(sample.loss_mask.size(), 0.0f);
+  const std::vector<float> returns(sample.loss_mask.size(), 5.0f);
+  const CriticSample batch[] = {{&sample, old_values, returns}};
+  bool moved = false;
+  for (int64_t at = 1; !moved; ++at) {
+    BreakingExecutor executor;
+    Matmul matmul(executor, Dtype::kF32);
+    Model model(
+        *open_weight_source(real_fs(), TrainRig::path_of("llama_value"), ModelHead::kScalar),
+        matmul, {});
+    const Arena workspace("critic", Critic::plan(model.config(), model.kv_shape(), o, 1).workspace);
+    Critic critic(model, o, workspace.data());
+    const auto values = [&] {
+      std::vector<float> out(sample.loss_mask.size());
+      const Sample* const asked[] = {&sample};
+      const std::span<float> outs[] = {out};
+      critic.values(asked, outs);
+      return out;
+    };
+    const std::vector<float> before = values();
+    executor.loops_left = at;
+    ASSERT_THROW(critic.step(batch), std::runtime_error) << "no loop of a step moves the masters";
+    moved = model.masters_moved();
+    const std::vector<float> after = values();
+    EXPECT_EQ(same_bits(after, before), !moved) << at;
+    model.publish();
+    EXPECT_TRUE(same_bits(values(), after)) << at;
+  }
 }
 
 TEST(Critic, MeansAreOverTheTokensOfAllMinibatches) {

@@ -242,6 +242,19 @@ TEST(Corrections, BatchMomentsAreOfTheOptimizerStep) {
 }
 
 // Items with a gradient that is not finite are to blame; where there is none, all of them are.
+TEST(HostLoss, WeightsAreThoseOfTheCorrectionToo) {
+  TrainRig rig({}, with_correction(decoupled(CorrectionLevel::kToken), PolicyLoss::kCustom));
+  double sum = 0;
+  rig.trainer->set_custom_loss(
+      [&](const AlgoArrays&, std::span<const double> weights, std::span<double>) {
+        for (const double w : weights) sum += w;
+        return 0.0;
+      });
+  const std::vector<Sample> samples = shifted_samples(rig, 0.5f);
+  rig.trainer->train(with_advantages(samples));
+  EXPECT_NEAR(sum, std::exp(0.5), 1e-5);  // a mean over tokens, each with this weight
+}
+
 TEST(HostLoss, OnlyTheSamplesOfBadGradientsAreNamed) {
   TrainerOptions o;
   o.policy_loss.kind = PolicyLoss::kCustom;

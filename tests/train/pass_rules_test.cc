@@ -47,6 +47,20 @@ TEST(PassRules, AReferenceIsForwardedByItsOwnBudget) {
   }
 }
 
+TEST(PassRules, ALengthBoundsSamplesUnlessLongerOnesStandAlone) {
+  TrainerOptions o = budgets(0, 0);
+  o.batch.seq_len = 32;
+  o.max_sequence = 81;
+  const TrainRig rig({}, o);
+  SampleLimits limits = training_limits(o, *rig.tiny.model);
+  EXPECT_EQ(limits.max_rows, 32);
+  EXPECT_STREQ(limits.rows_key, "trainer.seq_len");
+  o.batch.oversize_alone = true;
+  limits = training_limits(o, *rig.tiny.model);
+  EXPECT_EQ(limits.max_rows, 80);
+  EXPECT_STREQ(limits.rows_key, o.keys.max_tokens);
+}
+
 TEST(PassRules, SamplesAreTrainedByOrdinalSlotAttemptAndNumber) {
   std::vector<Sample> ordered(5, make_sample({1, 2}, 1, 3, 2));
   ordered[1].id = ordered[0].id + 5;

@@ -175,8 +175,10 @@ TEST(Trainer, TrainLeavesPublicationToTheCaller) {
         rig.trainer->step(with_advantages(samples));
         continue;
       }
+      EXPECT_EQ(rig.trainer->trained_version(), i == 0 ? 0u : 1u);
       rig.trainer->train(with_advantages(samples));
       EXPECT_EQ(rig.model().version(), 0u);
+      EXPECT_EQ(rig.trainer->trained_version(), 1u);
       expect_error(Code::kFailedPrecondition,
                    [&] { rig.trainer->save(real_fs(), "/nonexistent", {}); });
     }
@@ -307,6 +309,9 @@ TEST(Trainer, OnlyTheMinibatchThatIsNotFiniteIsSkipped) {
   EXPECT_EQ(m.optimizer_steps, 1);
   EXPECT_TRUE(std::isfinite(m.loss));
   EXPECT_TRUE(std::isfinite(m.grad_norm));
+  int64_t first = 0;  // tokens of the first minibatch, the only one whose log-probs are compared
+  for (size_t i = 0; i < 4; ++i) first += std::ranges::count(samples[i].loss_mask, 1);
+  EXPECT_EQ(m.logprob_compared_tokens, first);
 }
 
 TEST(Trainer, TheMeanNormIsOfTheUpdatesThatWereMade) {
@@ -598,6 +603,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSample{"prompt_tokens", Code::kOutOfRange, [](Sample& s) { s.prompt_tokens = 0; }},
         BadSample{"prompt_tokens", Code::kOutOfRange, [](Sample& s) { s.prompt_tokens = 999; }},
         BadSample{"temperature", Code::kOutOfRange, [](Sample& s) { s.temperature = 0; }},
+        BadSample{"temperature", Code::kOutOfRange,
+                  [](Sample& s) { s.temperature = std::numeric_limits<float>::infinity(); }},
         BadSample{"temperature", Code::kOutOfRange,
                   [](Sample& s) { s.temperature = std::numeric_limits<float>::quiet_NaN(); }},
         BadSample{"logprobs", Code::kInvalidArgument, [](Sample& s) { s.logprobs.push_back(0); }},
