@@ -195,6 +195,27 @@ Request resumed(const Request& origin, const SamplePtr& sample, int64_t tokens) 
   return r;
 }
 
+TEST_F(EngineTest, ASampleThatHasEndedIsFoundNoMoreThoughItsGroupGoesOn) {
+  Request r = make_request({10, 20, 30}, 30, 1.0f);
+  r.num_samples = 2;
+  r.first_sample_id = 7;
+  const SampleMap whole = TestEngine(tiny_, {}).run({r});
+  const std::vector<int32_t>&a = whole.at({0, 0})->ids, &b = whole.at({0, 1})->ids;
+  size_t end = 3;  // where the first sample has an id that the second has not
+  while (std::ranges::find(b, a[end]) != b.end()) ++end;
+  r.stop_token_ids = {a[end]};
+  TestEngine test(tiny_, {});
+  const uint64_t number = test.engine.submit(r);
+  SampleMap ended;
+  while (ended.empty()) {
+    ASSERT_TRUE(test.engine.step());
+    ended = test.take();
+  }
+  EXPECT_EQ(ended.begin()->first, (SampleKey{0, 0}));
+  EXPECT_FALSE(test.engine.find(7));
+  EXPECT_EQ(test.engine.find(8), number);
+}
+
 TEST_F(EngineTest, AbortsAreCountedInASampleThatGoesOn) {
   TestEngine test(tiny_, {});
   Request r = make_request({10, 20, 30}, 30, 1.0f);
