@@ -200,6 +200,8 @@ TEST(BatchAdvantages, AFilteredSampleKeepsItsPlaceInTheBaseline) {
   EXPECT_EQ(a.carries_loss, (std::vector<uint8_t>{1, 0, 0, 1, 0, 0}));
   EXPECT_EQ(a.masked_overlong, 1);
   EXPECT_EQ(a.masked_repetitive, 3);
+  o.repetition_limit = 0.5;  // is allowed itself
+  EXPECT_EQ(batch_advantages(o, b.view()).masked_repetitive, 2);
 }
 
 TEST(BatchAdvantages, PermutingGroupsChangesNothing) {

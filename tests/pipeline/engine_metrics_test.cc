@@ -50,6 +50,22 @@ TEST(EngineMetrics, ARequestIsQueuedThenPrefilledThenDecoded) {
   }
 }
 
+TEST(EngineMetrics, AStepHasWhatCameSinceTheOneBefore) {
+  EngineStats before, after;
+  before.cached_tokens = 10;
+  before.looked_up_tokens = 100;
+  before.preemptions = 2;
+  before.prefill_ns = 1'000'000'000;
+  after.cached_tokens = 40;
+  after.looked_up_tokens = 150;
+  after.preemptions = 5;
+  after.prefill_ns = 1'500'000'000;
+  const MetricList m = rollout_metrics(before, after);
+  EXPECT_EQ(m.get("perf/engine/prefix_hit_rate"), 0.6);
+  EXPECT_EQ(m.get("perf/engine/preemptions"), 3.0);
+  EXPECT_DOUBLE_EQ(m.get("timing_s/engine/prefill").value(), 0.5);
+}
+
 TEST(EngineMetrics, AnIntervalHasItsFiguresInTheirUnits) {
   EngineStats s;
   s.busy_ns = 2'000'000'000;

@@ -210,6 +210,23 @@ TEST(EnginePart, ADrainFinishesWhatHasBegunAndLetsTheWeightsChange) {
   }
 }
 
+TEST(EnginePart, RequestsBehindADrainAreWaitedForAgain) {
+  Parts parts;
+  const auto batch = parts.scored();
+  EXPECT_EQ(parts.engine->drain(-1), EngineStep::kRested);
+  parts.engine->resume();
+  parts.engine->submit(parts.request());
+  expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
+}
+
+TEST(TrainerPart, APromptWithoutAnAnswerHasNoLogProbs) {
+  Parts parts;
+  const std::vector<int32_t> ids = {1, 2, 3};
+  EXPECT_TRUE(parts.trainer->logprobs(ids, 3, 1).empty());
+  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { parts.trainer->logprobs(ids, 4, 1); }).key,
+            "prompt_tokens");
+}
+
 TEST(EnginePart, ADrainKeepsToItsDeadline) {
   Parts parts;
   for (int i = 0; i < 40; ++i) parts.engine->submit(parts.request(4, 28));

@@ -378,6 +378,20 @@ TEST(GivenAnswerRows, ATemplateThatDoesNotContinueThePromptIsNamed) {
 }
 
 // Samples of another library: ids without log-probs.
+// Flags of mixed keys and values are of the log-probs that another library drew with.
+TEST(ForeignSamples, AreComparedWhateverTheirFlagsAre) {
+  for (const uint8_t mixed : {0, 1}) {
+    const TempDir dir;
+    const OptionSet o = testing::for_part(tiny_options(dir));
+    TrainerPart trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain), o);
+    const auto batch = host_batch(trainer, {.with_logprobs = false});
+    for (const SamplePtr& s : batch) s->mixed_kv.assign(3, mixed);
+    const MetricList m = trainer.step(batch);
+    EXPECT_EQ(m.get("training/logprob_compared_tokens"), m.get("training/loss_tokens"));
+    EXPECT_EQ(batch[0]->mixed_kv, std::vector<uint8_t>(3, mixed));
+  }
+}
+
 TEST(ForeignSamples, AreForwardedOnceSoThatTheirRatioIsOne) {
   for (const std::string assignment : {"algo.policy_loss=ppo_clip", "algo.policy_loss=gspo",
                                        "algo.kl.where=reward", "algo.correction.decoupled=true"}) {

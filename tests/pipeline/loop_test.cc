@@ -167,8 +167,12 @@ TEST(Loop, ACheckpointOfAnotherConfigurationIsRefused) {
   }
   expect_error(Code::kAlreadyExists, [&] { Rig again(o); });
   o.set_string("checkpoint.resume", "auto");
-  o.set_f64("optimizer.lr", 1e-4);
-  expect_error(Code::kIncompatible, [&] { Rig other(o); });
+  for (const char* other : {"optimizer.lr=1e-4", "engine.max_model_len=31"}) {
+    SCOPED_TRACE(other);
+    OptionSet changed = o;
+    changed.set_assignment(other);
+    expect_error(Code::kIncompatible, [&] { Rig rig(changed); });
+  }
 }
 
 TEST(Loop, EvaluationsAreGreedyMarkedAndNeverTrainedOn) {

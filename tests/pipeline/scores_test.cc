@@ -153,6 +153,7 @@ TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
   Rig rig(o);
   rig.pipeline().request_eval();
   rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    EXPECT_GT(p.status().unscored, 0) << "of evaluations too";
     if (s->purpose == Purpose::kEval && s->tag == "2")
       p.fail(s->id, "broken");
     else
@@ -163,6 +164,26 @@ TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
   EXPECT_EQ(log.evals[0]->num_scored, 3);
   EXPECT_EQ(log.evals[0]->num_failed, 1);
   EXPECT_EQ(log.evals[0]->mean_reward, 0.5);
+}
+
+TEST(Scores, ALateRewardOfAnEvaluationIsAFailureOfIt) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(4));
+  o.set_string("eval.path", dir.file("eval.jsonl"));
+  o.set_i64("pipeline.total_steps", 1);
+  o.set_i64("pipeline.reward_timeout_ns", 200'000'000);
+  Rig rig(o);
+  rig.pipeline().request_eval();
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    if (s->purpose == Purpose::kTrain || s->tag != "2") p.score(s->id, 0.5);
+  };
+  const RunLog log = rig.start_and_play();
+  ASSERT_EQ(log.evals.size(), 1u);
+  EXPECT_EQ(log.evals[0]->num_scored, 3);
+  EXPECT_EQ(log.evals[0]->num_failed, 1);
+  ASSERT_EQ(log.dropped.size(), 1u);
+  EXPECT_EQ(log.dropped[0]->reason, DropReason::kRewardTimeout);
 }
 
 TEST(Scores, AnEvaluationAskedForInTheMiddleOfAStepFollowsIt) {

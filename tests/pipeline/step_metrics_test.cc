@@ -48,6 +48,17 @@ TEST(StepMetrics, AnEmptyBatchHasZeros) {
   }
 }
 
+// One value has no variance that returns could be compared with.
+TEST(StepMetrics, TheReturnOfOneTokenIsNotExplained) {
+  BatchAdvantages a;
+  a.mask = {0, 1};
+  a.returns = {0, 2};
+  const std::vector<std::vector<float>> values = {{9.0f, 0.5f}};
+  const MetricList m = value_metrics(a, values);
+  EXPECT_EQ(m.get("critic/values/mean"), 0.5);
+  EXPECT_EQ(m.get("critic/vf_explained_var"), 0.0);
+}
+
 TEST(StepMetrics, ARunTellsThem) {
   const TempDir dir;
   testing::Rig rig(testing::tiny_options(dir));

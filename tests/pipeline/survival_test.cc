@@ -46,6 +46,26 @@ TEST(Survival, SampledIdsWithoutATokenAreReplacementCharacters) {
   expect_error(Code::kOutOfRange, [&] { rig.model().decode(ids, true); });
 }
 
+TEST(Survival, SpecialTokensOfAPromptStandInItsText) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_string("model.path", with_small_tokenizer(dir));
+  o.set_i64("pipeline.total_steps", 1);
+  testing::write_lines(dir.file("data.jsonl"), {R"({"ids": [40, 0]})"});
+  Rig rig(o);
+  rig.pipeline().start();
+  int64_t told = 0;
+  EventQueue::Popped got;
+  while ((got = rig.pipeline().next(60 * kSecond)).status == Code::kOk) {
+    const auto score = std::dynamic_pointer_cast<ScoreEvent>(got.event);
+    if (score == nullptr) continue;
+    EXPECT_EQ(score->prompt_text, "<s>a");
+    ++told;
+    rig.pipeline().score(score->sample->id, low_id_reward(*score->sample));
+  }
+  EXPECT_EQ(told, 16);
+}
+
 // Fails the creation of one file by name, or does something else there.
 class FailingPath : public FileSystem {
  public:
