@@ -179,9 +179,14 @@ TEST_P(GivenAnswers, RefuseToBeToldHowToDraw) {
   o.set_string("eval.path", dir.file("eval.jsonl"));
   if (std::string(GetParam()) == "reward_model") {
     EXPECT_EQ(expect_error(Code::kConflict, [&] { Rig rig(o); }).other_key, "algo.objective");
-  } else {
-    Rig rig(o);
+    return;
   }
+  // Evaluations generate as eval.* says, and take only their length and ends from sampling.*.
+  const Error idle = expect_error(Code::kConflict, [&] { Rig rig(o); });
+  EXPECT_EQ(idle.key, "sampling.temperature");
+  EXPECT_TRUE(contains(idle.message, "samples for evaluations only"));
+  o.set_f64("sampling.temperature", OptionSet().get_f64("sampling.temperature"));
+  Rig rig(o);
 }
 
 TEST_P(GivenAnswers, MayBeFedByTheHost) {
