@@ -2,8 +2,10 @@
 #include "pipeline/run_rules.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
+#include "core/executor.h"
 #include "core/violations.h"
 #include "pipeline/algo_options.h"
 #include "pipeline/loaded_model.h"
@@ -52,43 +54,38 @@ std::string default_text(const std::string& key) {
   return text.empty() ? "empty" : text;
 }
 
-// What a run on given answers reads of sampling.* for its evaluations; how they are sampled is eval.*.
-constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.max_new_tokens", "sampling.seed",
-                                              "sampling.stop", "sampling.stop_token_ids"};
-
-void refuse_idle_sampling(const OptionSet& options, Violations& violations) {
+// Adds an error for each option that was set and that nothing reads; why: the end of its message.
+void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)> is_read, const std::string& why,
+                   Violations& violations) {
   for (size_t i = 0; i < option_count(); ++i) {
     const std::string key = option_at(i).key;
-    if (!key.starts_with("sampling.") || options.is_default(key)) continue;
-    if (std::ranges::find(kReadByEvaluations, key) != std::end(kReadByEvaluations)) continue;
+    if (!is_for_engine(key) || is_read(key) || options.is_default(key)) continue;
     violations.add(Error(Code::kConflict,
                          str(key, " = ", options.get_text(key), " has no effect: a run with algo.objective = ",
-                             options.get_text("algo.objective"),
-                             " samples for evaluations only, and these follow eval.*"))
+                             options.get_text("algo.objective"), why))
                        .with_key(key)
                        .with_other_key("algo.objective")
                        .with_expected(default_text(key)));
   }
 }
 
-// Sampling options have no effect in a run that never generates.
+// What evaluations of a run on given answers read of sampling.*; how they sample is eval.*.
+constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.max_new_tokens", "sampling.seed",
+                                              "sampling.stop", "sampling.stop_token_ids"};
+
+// Options of engine and sampling have no effect in a run that never generates, and most of sampling.* none in one that
+// generates for evaluations alone.
 void refuse_idle_engine(const OptionSet& options, Violations& violations) {
-  if (draws_samples(options, PlanUse::kPipeline)) {
-    if (!is_rl(objective_of(options))) refuse_idle_sampling(options, violations);
-    return;
-  }
-  const bool never = trained_head(options) == ModelHead::kScalar;
-  for (size_t i = 0; i < option_count(); ++i) {
-    const std::string key = option_at(i).key;
-    if (!is_for_engine(key) || options.is_default(key)) continue;
-    violations.add(Error(Code::kConflict,
-                         str(key, " = ", options.get_text(key),
-                             " has no effect: a run with algo.objective = ",
-                             options.get_text("algo.objective"), never ? "" : " and without eval.path",
-                             " draws nothing"))
-                       .with_key(key)
-                       .with_other_key("algo.objective")
-                       .with_expected(default_text(key)));
+  if (!draws_samples(options, PlanUse::kPipeline)) {
+    const bool never = trained_head(options) == ModelHead::kScalar;
+    const auto nothing = [](std::string_view) { return false; };
+    refuse_unread(options, nothing, never ? " draws nothing" : " and without eval.path draws nothing", violations);
+  } else if (!is_rl(objective_of(options))) {
+    const auto by_evaluations = [](std::string_view key) {
+      return !key.starts_with("sampling.") ||
+             std::ranges::find(kReadByEvaluations, key) != std::end(kReadByEvaluations);
+    };
+    refuse_unread(options, by_evaluations, " samples for evaluations only, and these follow eval.*", violations);
   }
 }
 

@@ -283,6 +283,19 @@ TEST(Plan, FrozenModelsHaveNoMasters) {
   }
 }
 
+// A trainer alone expects responses as long as one beside an engine does.
+TEST(Plan, ATrainerAlonePlansForTheLengthOfSampling) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  const auto arrays = [&](PlanUse use) {
+    return bytes_of(plan_memory(o, real_fs(), use).outside, "arrays of a training step");
+  };
+  EXPECT_EQ(arrays(PlanUse::kTrain), arrays(PlanUse::kParts));
+  const uint64_t before = arrays(PlanUse::kTrain);
+  o.set_i64("sampling.max_new_tokens", 2 * o.get_i64("sampling.max_new_tokens"));
+  EXPECT_EQ(arrays(PlanUse::kTrain), 2 * before);
+}
+
 TEST(Plan, ItemsOutsideAddUp) {
   const TempDir dir;
   for (const PlanUse use : {PlanUse::kModel, PlanUse::kGenerate, PlanUse::kTrain,
