@@ -50,9 +50,9 @@
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
  * handle; calls that change one object take turns. Destroying or releasing beside a call is safe:
  * the call ends as if it had come before, or is RL_STALE_HANDLE; what it points to of the handle ends
- * with the handle. "callback-safe": also from inside the log
- * callback and functions of rl_advantage_fn and rl_loss_fn. There every other function is
- * RL_WRONG_THREAD, and destroying is without effect. librl blocks every signal in its own threads and installs no handler.
+ * with the handle. "callback-safe": also from inside the log callback and functions of
+ * rl_advantage_fn and rl_loss_fn. There every other function is RL_WRONG_THREAD, and destroying is
+ * without effect. librl blocks every signal in its own threads and installs no handler.
  *
  * Callbacks. (fn, user_data, destroy): destroy, which may be NULL, is called exactly once with
  * user_data, also when the call that took it failed. It may call every function. A callback must
@@ -933,7 +933,9 @@ RL_API void rl_pipeline_stats_init(rl_pipeline_stats* stats, size_t size);
 
 /* Checks the options against model and budget, reserves all memory, opens the data files and
  * resumes as checkpoint.resume says. The model was opened with RL_USE_PIPELINE. options may be
- * NULL: those of the model. Nothing runs before rl_pipeline_start. Thread: any. */
+ * NULL: those of the model. Nothing runs before rl_pipeline_start. After a failure the model has its
+ * weights as before or, when the failure came after they were read, those of the checkpoint;
+ * RL_OUT_OF_MEMORY while they are packed leaves it half-trained (rl_trainer_step). Thread: any. */
 RL_API rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipeline** out,
                                     rl_error** err);
 
@@ -945,9 +947,10 @@ RL_API void rl_pipeline_destroy(rl_pipeline* pipeline);
 /* Starts the loop; RL_FAILED_PRECONDITION when it was started before. Thread: any. */
 RL_API rl_status rl_pipeline_start(rl_pipeline* pipeline, rl_error** err);
 
-/* The next event, which the caller releases; after a failure no event is lost. RL_TIMEOUT: none came in time. RL_INTERRUPTED:
- * rl_pipeline_interrupt. RL_DONE: the loop ended and every event was taken; sticky. A failure of
- * the loop is returned, again and again, once every event was taken. Thread: any. */
+/* The next event, which the caller releases; after a failure no event is lost. RL_TIMEOUT: none
+ * came in time. RL_INTERRUPTED: rl_pipeline_interrupt. RL_DONE: the loop ended and every event was
+ * taken; sticky. A failure of the loop is returned, again and again, once every event was taken.
+ * Thread: any. */
 RL_API rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_event** out,
                                   rl_error** err);
 
@@ -984,7 +987,8 @@ RL_API rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_
 
 /* Rewards many samples. All are tried. The error has the code of the first refusal, and a part
  * (rl_error_part) for every refused entry, in order, whose RL_ERROR_KEY is "sample_ids[i]"; all
- * others went in. Thread: any. */
+ * others went in. RL_OUT_OF_MEMORY, when it has no parts, may have left some out: send all of them
+ * again, those that went in are RL_DUPLICATE then. Thread: any. */
 RL_API rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* sample_ids,
                                         const double* rewards, size_t count, rl_error** err);
 
@@ -994,9 +998,10 @@ RL_API rl_status rl_pipeline_fail(rl_pipeline* pipeline, uint64_t sample_id, con
                                   size_t reason_len, rl_error** err);
 
 /* Adds one row, written as a line of the data file; with algo.objective sft, dpo and reward_model it
- * has its answers too. RL_TIMEOUT when the feed is full: try again after a step event. A row that cannot be used is RL_INVALID_ARGUMENT or another failure that
- * names its place, and is not added. RL_FAILED_PRECONDITION with data.path, after
- * rl_pipeline_finish_feed, or once the loop ended. Thread: any. */
+ * has its answers too. RL_TIMEOUT when the feed is full: try again after a step event. A row that
+ * cannot be used is RL_INVALID_ARGUMENT or another failure that names its place, and is not added.
+ * RL_FAILED_PRECONDITION with data.path, after rl_pipeline_finish_feed, or once the loop ended.
+ * Thread: any. */
 RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const char* row, size_t row_len,
                                   rl_error** err);
 

@@ -73,7 +73,7 @@ void PackedWeights::pack(Matmul& matmul, const WeightFloats& weights) {
   const auto plain = [&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
     matmul.pack_rows(shape, next, [&](int64_t s, int worker) {
       const int64_t first = shape.slices.first(s), count = shape.slices.size(s);
-      return std::vector<Range>{{weights.get(offset + first * shape.k, count * shape.k, 0, worker), 0, count}};
+      return std::vector<Range>{{weights.get(offset + first * shape.k, count * shape.k, 0, worker), count}};
     }, out);
     next += shape.bytes;
   };
@@ -86,7 +86,7 @@ void PackedWeights::pack(Matmul& matmul, const WeightFloats& weights) {
     matmul.pack_rows(gu, next, [&](int64_t s, int worker) {
       const int64_t first = gu.slices.first(s) / 2, count = gu.slices.size(s) / 2, floats = count * gu.k;
       const auto half = [&](int64_t row, int64_t place) {
-        return Range{weights.get(at.gate_up + row * gu.k, floats, place, worker), 0, count};
+        return Range{weights.get(at.gate_up + row * gu.k, floats, place, worker), count};
       };
       return std::vector<Range>{half(first, 0), half(config_.ffn + first, floats)};
     }, layers_[l].gate_up);

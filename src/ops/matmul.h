@@ -96,10 +96,10 @@ class Matmul {
   static uint64_t workspace_bytes(int num_threads);
   static int64_t padded_rows(int64_t m);
 
-  // One source of a packed column range: `count` rows of w starting at `first` (w is [rows, k] fp32, row-major).
+  // One source of a packed column range: `count` rows from w on, each k floats.
   struct RowRange {
     const float* w;
-    int64_t first, count;
+    int64_t count;
   };
   // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. What a worker was given is read
   // before it asks again. Repacking reuses the slices' objects.

@@ -227,13 +227,13 @@ void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
   impl_->executor.parallel_for(shape.slices.count(), [&](int64_t slice, int worker) {
     const std::vector<RowRange> parts = ranges(slice, worker);
     const int64_t width = shape.slices.size(slice);
-    const float* data = parts[0].w + parts[0].first * shape.k;
+    const float* data = parts[0].w;
     if (parts.size() > 1) {
       RL_CHECK(width * shape.k <= kMaxJoinedFloats);
       float* stage = reinterpret_cast<float*>(impl_->pad(worker));
       float* next = stage;
       for (const RowRange& p : parts) {
-        std::memcpy(next, p.w + p.first * shape.k, sizeof(float) * p.count * shape.k);
+        std::memcpy(next, p.w, sizeof(float) * p.count * shape.k);
         next += p.count * shape.k;
       }
       data = stage;

@@ -3,16 +3,16 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "pipeline/algo_options.h"
 #include "pipeline/run_options.h"
 
 namespace rl {
-namespace {
 
 Error conflict(const char* key, const char* other, std::string message) {
   return Error(Code::kConflict, std::move(message)).with_key(key).with_other_key(other);
 }
+
+namespace {
 
 // Unless samples above a budget go alone, a budget that is set holds the longest, whose last token
 // is mostly no row.

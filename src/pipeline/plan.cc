@@ -21,8 +21,6 @@ namespace {
 // The micro-batch decides bits of a run, so it is chosen as if at least this many threads had their scratch: runs with
 // up to as many take the same one. So are the KV blocks that it is chosen beside.
 constexpr int kPlanThreads = 4;
-constexpr int64_t kTokenStep = 64;
-constexpr int64_t kMostBlocks = INT32_MAX;
 constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is set
 
 // What a plan is asked for.

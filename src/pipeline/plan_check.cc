@@ -11,12 +11,6 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kMostBlocks = INT32_MAX;
-
-Error conflict(const char* key, const char* other, std::string message) {
-  return Error(Code::kConflict, std::move(message)).with_key(key).with_other_key(other);
-}
-
 // A longest answer beside the model's own limit; a limit of the options is a rule of the registry.
 void check_answer(const OptionSet& options, const char* key, int64_t longest, Violations& v) {
   const int64_t tokens = options.get_i64(key);

@@ -15,7 +15,6 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kTokenStep = 64;     // micro-batch sizes that the plan chooses are multiples
 constexpr int64_t kMostTokens = 4096;  // larger micro-batches do not run faster
 
 // What a process holds beside the arenas: code and libraries, generated kernels, heaps of the

@@ -9,6 +9,9 @@
 
 namespace rl {
 
+constexpr int64_t kTokenStep = 64;          // micro-batch sizes that the plan chooses are multiples
+constexpr int64_t kMostBlocks = INT32_MAX;  // KV blocks of one pool: their ids have 32 bits
+
 // KV blocks that engine.swap_space_bytes holds.
 int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
 

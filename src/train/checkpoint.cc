@@ -234,7 +234,7 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target) {
   for (const auto& m : target.models) RL_CHECK(m.scratch.size() == m.arrays.masters.size());
   bring_back(fs, path);
-  const CheckpointManifest manifest = read_manifest(fs, path);
+  CheckpointManifest manifest = read_manifest(fs, path);
   require_config(manifest.state.meta, path, config_digest);
   require_models(manifest.state.counters.size(), target.models.size(), path);
   for (size_t m = 0; m < target.models.size(); ++m) {
@@ -244,13 +244,14 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
     }
   }
   read_arrays(fs, path, manifest, target);
+  // The masters come last: nothing behind them can fail, so a failed load leaves them as they were.
   for (const auto& m : target.models) {
     for (const Parameter& p : m.arrays.layout->parameters()) {
       const auto at = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
       std::ranges::copy(m.scratch.subspan(at, size), m.arrays.masters.subspan(at, size).begin());
     }
   }
-  return manifest.state;
+  return std::move(manifest.state);
 }
 
 }  // namespace rl

@@ -93,7 +93,6 @@ CheckpointArrays Learner::arrays() {
 }
 
 void Learner::loaded(const TrainerCounters& counters) {
-  model_.move_masters();  // said first: packing them may fail
   lost_.clear();
   state_.zero_gradients();
   optimizer_steps_ = counters.optimizer_steps;

@@ -56,9 +56,11 @@ class Learner {
 
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
   int64_t optimizer_steps() const { return optimizer_steps_; }
-  // For a checkpoint. After load(), the arrays hold what the counters say, and the model is
-  // published as their version; the gradients, which a load reads into, are zero.
+  // For a checkpoint. A load reads into the gradients first, then into the arrays and calls masters_read().
+  // After loaded(), which may fail while it packs them, the model is published as the counters say and the
+  // gradients are zero.
   CheckpointArrays arrays();
+  void masters_read() { model_.move_masters(); }
   void loaded(const TrainerCounters& counters);
   void load_failed(bool moments_lost, const std::string& path);
   // Error(kFailedPrecondition) while the moments are not those of the weights.

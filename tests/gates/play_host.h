@@ -1,6 +1,7 @@
 // A host of the library for gates: handles that end by themselves, and calls whose failure is
 // thrown as a Failure.
 #pragma once
+#include <span>
 #include <string>
 #include <utility>
 
@@ -58,5 +59,13 @@ class Host {
 
 // A call by a function that has `rl` and `host`.
 #define CALL(function, ...) host.call(#function, rl.function __VA_OPT__(, ) __VA_ARGS__)
+
+// Two samples of a prompt, drawn to their end.
+void draw(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
+          std::span<const int32_t> prompt);
+
+// Makes the options of a play on parts, and of play_grpo.
+void small_options(const Api& rl, Host& host, const Place& place);
+void grpo_options(const Api& rl, Host& host, const Place& place);
 
 }  // namespace gates

@@ -17,19 +17,6 @@ uint64_t mix(uint64_t digest, const void* data, size_t size) {
   return digest;
 }
 
-void small_options(const Api& rl, Host& host, const Place& place) {
-  CALL(rl_options_create, host.options.out());
-  host.set("model.path", place.model);
-  host.set("runtime.threads", "2");
-  host.set("runtime.seed", "7");
-  host.set("engine.max_num_seqs", "4");
-  host.set("engine.max_model_len", "64");
-  host.set("sampling.max_new_tokens", "4");
-  host.set("pipeline.samples_per_prompt", "2");
-  host.set("pipeline.prompts_per_step", "1");
-  host.set("optimizer.lr", "1e-3");
-}
-
 struct Model {
   explicit Model(const Api& rl) : runtime(rl.rl_runtime_destroy), model(rl.rl_model_destroy) {}
   void open(const Api& rl, const Host& host, int32_t use) {
@@ -50,19 +37,6 @@ uint64_t digest_of(const Api& rl, const Host& host, const rl_batch* batch) {
     digest = mix(digest, view.logprobs, (view.num_ids - view.num_prompt) * sizeof(float));
   }
   return digest;
-}
-
-void draw(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
-          std::span<const int32_t> prompt) {
-  rl_request request;
-  uint64_t first_id = 0;
-  rl.rl_request_init(&request, sizeof request);
-  request.prompt = prompt.data();
-  request.num_prompt = prompt.size();
-  request.num_samples = 2;
-  CALL(rl_engine_submit, engine, &request, &first_id);
-  CALL(rl_engine_run, engine);
-  CALL(rl_engine_take, engine, batch.out());
 }
 
 // A failed loop refuses scores; what failed is then told by rl_pipeline_next.
@@ -86,7 +60,36 @@ void serve(const Api& rl, const Host& host, rl_pipeline* pipeline) {
   }
 }
 
-void grpo_options(Host& host, const Place& place) {
+}  // namespace
+
+void small_options(const Api& rl, Host& host, const Place& place) {
+  CALL(rl_options_create, host.options.out());
+  host.set("model.path", place.model);
+  host.set("runtime.threads", "2");
+  host.set("runtime.seed", "7");
+  host.set("engine.max_num_seqs", "4");
+  host.set("engine.max_model_len", "64");
+  host.set("sampling.max_new_tokens", "4");
+  host.set("pipeline.samples_per_prompt", "2");
+  host.set("pipeline.prompts_per_step", "1");
+  host.set("optimizer.lr", "1e-3");
+}
+
+void draw(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
+          std::span<const int32_t> prompt) {
+  rl_request request;
+  uint64_t first_id = 0;
+  rl.rl_request_init(&request, sizeof request);
+  request.prompt = prompt.data();
+  request.num_prompt = prompt.size();
+  request.num_samples = 2;
+  CALL(rl_engine_submit, engine, &request, &first_id);
+  CALL(rl_engine_run, engine);
+  CALL(rl_engine_take, engine, batch.out());
+}
+
+void grpo_options(const Api& rl, Host& host, const Place& place) {
+  small_options(rl, host, place);
   host.set("data.path", place.dir + "/train.jsonl");
   host.set("eval.path", place.dir + "/eval.jsonl");
   host.set("eval.max_new_tokens", "2");
@@ -101,8 +104,6 @@ void grpo_options(Host& host, const Place& place) {
   host.set("profiler.timeline.enable", "true");
   host.set("profiler.timeline.dir", place.dir + "/trace");
 }
-
-}  // namespace
 
 uint64_t play_hello(const Api& rl, const Place& place) {
   Host host(rl);
@@ -186,8 +187,7 @@ uint64_t play_grpo(const Api& rl, const Place& place) {
   Host host(rl);
   Model m(rl);
   Handle<rl_pipeline> pipeline(rl.rl_pipeline_destroy);
-  small_options(rl, host, place);
-  grpo_options(host, place);
+  grpo_options(rl, host, place);
   m.open(rl, host, RL_USE_PIPELINE);
   CALL(rl_pipeline_create, m.model, host.options, pipeline.out());
   CALL(rl_pipeline_evaluate, pipeline);

@@ -34,7 +34,7 @@ struct RandomWeights {
       : shape(plan_packed({s.k, s.n, cut, s.width}, matmul.compute_dtype())), arena("packed", shape.bytes) {
     const auto weights = random_values(s.n * s.k, seed);
     matmul.pack_rows(shape, arena.data(), [&](int64_t i, int) {
-      return std::vector<Matmul::RowRange>{{weights.data(), shape.slices.first(i), shape.slices.size(i)}};
+      return std::vector<Matmul::RowRange>{{weights.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
     }, packed);
   }
   PackedShape shape;

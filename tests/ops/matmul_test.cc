@@ -54,7 +54,7 @@ TEST_P(Products, WrittenInPlaceTheyAreTheSameAndTouchNothingElse) {
   Arena arena("rows", shape.bytes);
   PackedMatrix w;
   matmul_->pack_rows(shape, arena.data(), [&](int64_t i, int) {
-    return std::vector<Matmul::RowRange>{{wf.data(), shape.slices.first(i), shape.slices.size(i)}};
+    return std::vector<Matmul::RowRange>{{wf.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
   }, w);
   const int64_t stride = s.n + 5;
   for (const int64_t m : {int64_t{1}, int64_t{16}, s.m}) {
@@ -83,7 +83,7 @@ TEST_P(Products, MatchTheOracleOnEdgeShapes) {
     Arena rows_arena("rows", shape.bytes), cols_arena("cols", shape.bytes);
     PackedMatrix by_rows, by_columns;
     matmul_->pack_rows(shape, rows_arena.data(), [&](int64_t i, int) {
-      return std::vector<Matmul::RowRange>{{wf.data(), shape.slices.first(i), shape.slices.size(i)}};
+      return std::vector<Matmul::RowRange>{{wf.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
     }, by_rows);
     std::vector<float> transposed(wf.size());
     for (int64_t i = 0; i < s.n; ++i)
@@ -112,10 +112,10 @@ TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   Arena arena("packed", shape.bytes), plain_arena("plain", shape.bytes);
   PackedMatrix mixed, plain;
   matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
-    return std::vector<Matmul::RowRange>{{w.data(), s * 16, 16}, {w.data(), half + s * 16, 16}};
+    return std::vector<Matmul::RowRange>{{w.data() + s * 16 * k, 16}, {w.data() + (half + s * 16) * k, 16}};
   }, mixed);
   matmul_->pack_rows(shape, plain_arena.data(), [&](int64_t s, int) {
-    return std::vector<Matmul::RowRange>{{w.data(), s * 32, 32}};
+    return std::vector<Matmul::RowRange>{{w.data() + s * 32 * k, 32}};
   }, plain);
   const auto a = run_product(*matmul_, mixed, x, 2), b = run_product(*matmul_, plain, x, 2);
   for (int64_t c = 0; c < 16; ++c) {
@@ -139,7 +139,7 @@ TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
     PackedMatrix packed;
     matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
       const int64_t first = shape.slices.first(s) / 2, count = shape.slices.size(s) / 2;
-      return std::vector<Matmul::RowRange>{{w.data(), first, count}, {w.data(), half + first, count}};
+      return std::vector<Matmul::RowRange>{{w.data() + first * k, count}, {w.data() + (half + first) * k, count}};
     }, packed);
     std::vector<float> y(m * n, std::nanf(""));
     matmul_->run(packed, x.data(), m, [&](const MatmulTile& t) {
@@ -170,7 +170,7 @@ TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
     Arena arena("packed", shape.bytes);
     PackedMatrix packed;
     matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
-      return std::vector<Matmul::RowRange>{{w.data(), shape.slices.first(s), shape.slices.size(s)}};
+      return std::vector<Matmul::RowRange>{{w.data() + shape.slices.first(s) * k, shape.slices.size(s)}};
     }, packed);
     std::vector<float> reference;
     for (const int64_t m : {1, 2, 5, 16, 17, 48, 63, 130, 256, 300, 513}) {
