@@ -88,6 +88,16 @@ TEST_F(BufferFile, ReadersWalkGroupByGroup) {
   EXPECT_FALSE(file.next().has_value());
 }
 
+TEST_F(BufferFile, AFileThatDoesNotSayItsGroupSizeFitsAnyBuffer) {
+  BufferInfo info = sample_info();
+  info.group_size = 0;
+  BufferFileWriter writer(real_fs(), path_, info, {});
+  writer.append(random_group(0, 3));
+  writer.commit();
+  ExperienceBuffer buffer(3, 100);
+  EXPECT_EQ(load(buffer), 3);
+}
+
 TEST_F(BufferFile, LoadingAppends) {
   save(*filled(2));
   ExperienceBuffer buffer(2, 100);

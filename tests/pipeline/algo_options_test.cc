@@ -103,6 +103,7 @@ TEST(AlgoOptions, FormsOfAdvantagesAndPenaltiesAct) {
                            "algo.reward.clip_at=advantage"},
                           {kl[0], kl[1]},
                           {kl[0], kl[1], "algo.kl.estimator=k1"},
+                          {kl[0], kl[1], "algo.kl.value_clamp=1e-4"},
                           {kl[0], kl[1], "algo.kl.spread=token"},
                           {kl[0], kl[1], "algo.kl.spread=token", "algo.policy_loss=gspo"},
                           {kl[0], kl[1], "algo.kl.spread=token", "algo.policy_loss=gspo",

@@ -77,6 +77,19 @@ TEST(Control, StopWhileWaitingForScoresDropsTheGroupsAsShutdown) {
   EXPECT_EQ(rig.pipeline().status().unscored, 0);
 }
 
+TEST(Control, WaitingForScoresIsTimeOfTheReward) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_assignment("pipeline.total_steps=1");
+  Rig rig(o);
+  rig.pipeline().start();
+  ASSERT_EQ(wait_for_state(rig.pipeline(), PipelineState::kScoring), PipelineState::kScoring);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const RunLog log = rig.play();
+  ASSERT_EQ(log.steps.size(), 1u);
+  EXPECT_GE(log.steps[0].get("timing_s/reward").value(), 0.2);
+}
+
 TEST(Control, StopAtAnyMomentLeavesTheBooksBalanced) {
   const TempDir dir;
   for (int moment = 0; moment < 24; ++moment) {

@@ -67,6 +67,17 @@ TEST_F(Conversations, TokensStandAsTheyWereDrawnAndGiven) {
   EXPECT_TRUE(engine_->take_finished().empty());
 }
 
+TEST_F(Conversations, ATurnGoesOnFromItsConversationWhateverPromptIsGiven) {
+  const auto c = start();
+  Request given = turn(4);
+  given.prompt = {9, 9};
+  c->generate(given);
+  engine_->run();
+  const SamplePtr s = c->sample();
+  ASSERT_EQ(s->ids.size(), 3u + 4u);
+  EXPECT_EQ(std::vector<int32_t>(s->ids.begin(), s->ids.begin() + 3), (std::vector<int32_t>{1, 2, 3}));
+}
+
 TEST_F(Conversations, WhatTheModelDrewHasTheTrainersLogProbs) {
   std::vector<SamplePtr> batch;
   const auto first = start(), second = first->fork();

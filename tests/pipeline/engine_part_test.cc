@@ -150,6 +150,16 @@ TEST(EnginePart, TheAbortLimitIsAnOption) {
   }
 }
 
+TEST(EnginePart, APauseBeforeTheFirstRequestHolds) {
+  Parts parts;
+  parts.engine->pause();
+  parts.engine->submit(parts.request());
+  EXPECT_EQ(parts.engine->run(), EngineStep::kPaused);
+  EXPECT_EQ(parts.engine->stats().forwards, 0);
+  parts.engine->resume();
+  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+}
+
 TEST(EnginePart, APauseComputesNothingAndHoldsTheWeights) {
   Parts parts;
   const auto batch = parts.scored();

@@ -160,6 +160,7 @@ TEST(InertOptions, GivenAdvantagesGoWithTheirSamples) {
     metrics.push_back(trainer.step_with_advantages(batch, advantages));
   }
   EXPECT_EQ(metrics[0].without_times().to_json(), metrics[1].without_times().to_json());
+  EXPECT_EQ(metrics[0].get("critic/score/mean"), 7.0 / 8);  // of the samples' own rewards
 }
 
 // Samples that a filter leaves without loss are left without it beside given advantages too.

@@ -146,6 +146,8 @@ TEST(Ledger, ImpossibleTransitionsAreBrokenInvariants) {
   EXPECT_THROW(l.finished(3, 0, 5), Error);
   EXPECT_THROW(l.reserve(3), Error);  // slot 1 runs
   EXPECT_THROW(l.finished(3, 2, 5), Error);
+  l.scored(3, 0);
+  EXPECT_THROW(l.scored(3, 0), Error);
   EXPECT_THROW(l.drop(3, DropReason::kNone, 0), Error);
   l.drop(3, DropReason::kCancelled, 2);
   l.check();
@@ -159,6 +161,17 @@ TEST(Ledger, CountsThatBreakALawAreNotRestored) {
   c.attempts_trained = 3;
   Ledger l;
   EXPECT_EQ(expect_error(Code::kInternal, [&] { l.restore(c, 1); }).code, Code::kInternal);
+}
+
+TEST(Ledger, CountsWithAttemptsInFlightAreOfNoCheckpoint) {
+  LedgerCounts c;
+  c.attempts_started = c.attempts_in_flight = 4;  // the laws hold
+  Ledger attempts;
+  expect_error(Code::kInternal, [&] { attempts.restore(c, 1); });
+  c = {};
+  c.tokens_generated = c.tokens_in_flight = 9;
+  Ledger tokens;
+  expect_error(Code::kInternal, [&] { tokens.restore(c, 1); });
 }
 
 TEST(Ledger, OrdinalsBelowThoseOfARestoredRunWereOpenedBefore) {

@@ -159,6 +159,17 @@ TEST(Plan, TheMicroBatchGrowsWithTheBudgetAndNotWithThreads) {
   EXPECT_EQ(last, 4096);
 }
 
+// Without a budget a micro-batch holds a whole minibatch: here the largest of three, of 16 samples.
+TEST(Plan, TheMicroBatchHoldsTheLargestMinibatch) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  for (const char* text : {"engine.max_model_len=64", "engine.max_num_batched_tokens=128",
+                           "trainer.num_minibatches=3"}) {
+    o.set_assignment(text);
+  }
+  EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kPipeline).max_tokens, 6 * 64);
+}
+
 TEST(Plan, EveryKnobSavesWhatItSays) {
   OptionSet o = smollm2_options();
   o.set_i64("engine.max_model_len", 4096);

@@ -190,6 +190,24 @@ TEST_F(RunReport, HoldsEverythingOfAWholeRun) {
   EXPECT_FALSE(contains(shown_, "Not in this report"));
 }
 
+TEST_F(RunReport, SaysThatWeightsInTrainingHaveNoDigest) {
+  Rig rig(tiny_options(dir_));
+  const LoadedModel::WriteLease training(rig.model(), 0);
+  write(rig);
+  EXPECT_TRUE(contains(shown_, "not taken: the weights are being trained"));
+}
+
+TEST_F(RunReport, ListsTheOptionsOfTheRunAndNotThoseOfTheModel) {
+  OptionSet o = tiny_options(dir_);
+  const Rig rig(o);
+  o.set_text("optimizer.weight_decay", "0.0625");
+  Pipeline run(rig.shared_model(), o);
+  run.write_report(dir_.file("report.html"), nullptr, {});
+  const std::string shown = XmlPage(text_of(dir_.file("report.html"))).shown();
+  EXPECT_TRUE(contains(shown, "optimizer.weight_decay"));
+  EXPECT_TRUE(contains(shown, "0.0625"));
+}
+
 // A reference model has arenas of the same names as the policy.
 TEST_F(RunReport, HoldsAllArenasOfOneNameTogether) {
   OptionSet o = tiny_options(dir_);

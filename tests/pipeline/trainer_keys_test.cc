@@ -232,6 +232,9 @@ TEST(TrainerKeys, SizesThatDoNotGoTogetherAreNamed) {
   OptionSet o = tiny_options(dir);
   o.set_assignment("trainer.global_batch_size=5");
   plan_memory(o, real_fs(), PlanUse::kTrain);
+  // Samples are counted, not prompts: 16 of 4 prompts.
+  o.set_assignment("trainer.global_batch_size=8");
+  plan_memory(o, real_fs(), PlanUse::kPipeline);
 }
 
 }  // namespace

@@ -326,6 +326,17 @@ TEST(Scheduler, ALaterRequestFindsTheBlocksOfAnEarlierOne) {
   EXPECT_EQ(h.scheduler.counts().looked_up_tokens, 6 * kBlock);
 }
 
+TEST(Scheduler, ABlockIsFoundOnceItsLastTokenIsComputed) {
+  Harness h(limits(4, 256), {32});
+  Request r = h.request(2 * kBlock, 1, 1);  // nothing behind the prompt is computed
+  h.submit(r);
+  h.run();
+  r.prompt.push_back(1);
+  h.submit(r);
+  EXPECT_EQ(h.step().prefill_rows, 1);
+  EXPECT_EQ(h.scheduler.counts().cached_tokens, 2 * kBlock);
+}
+
 TEST(Scheduler, LeastRecentlyUsedBlocksAreGivenUpFirst) {
   Harness h(limits(1, 256), {6});
   const Request a = h.request(2 * kBlock, 2, 1), b = h.request(2 * kBlock, 2, 1);
@@ -424,6 +435,19 @@ TEST(Scheduler, AFollowerThatGivesWayIsNotCounted) {
   EXPECT_TRUE(group.sequences[1].begun);
   h.run();
   EXPECT_EQ(h.tokens, 2 * 20 + 2 * 4);
+  h.expect_empty();
+}
+
+TEST(Scheduler, AmongEqualsTheEarlierSubmittedGoesFirst) {
+  Harness h(limits(1, 64), {16});
+  for (int i = 0; i < 3; ++i) h.submit(4, 3, 1);
+  for (uint64_t number = 0; number < 3; ++number) {
+    h.step();
+    ASSERT_EQ(h.scheduler.running().size(), 1u);
+    EXPECT_EQ(h.scheduler.running().front()->request->number, number);
+    h.step();
+    h.step();
+  }
   h.expect_empty();
 }
 

@@ -12,6 +12,7 @@
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "train/reward_model.h"
+#include "train/reward_pairs.h"
 #include "train_rig.h"
 
 namespace rl::testing {
@@ -226,6 +227,25 @@ TEST(RewardObjective, MinibatchesHoldWholePairs) {
   const TrainMetrics m = step({}, o).metrics;
   EXPECT_EQ(m.optimizer_steps, 6);
   EXPECT_EQ(m.preference.pairs, 24);
+}
+
+TEST(RewardObjective, AMicroBatchKeepsPairsWhenBothHalvesFollowEachOther) {
+  const auto kept = [](const std::vector<std::vector<int32_t>>& indices) {
+    MicroBatchPlan plan;
+    for (const std::vector<int32_t>& some : indices) {
+      plan.emplace_back();
+      for (const int32_t index : some) {
+        PackItem item{};
+        item.index = index;
+        plan.back().push_back(item);
+      }
+    }
+    return keeps_pairs(plan);
+  };
+  EXPECT_TRUE(kept({{0, 1, 4, 5}, {2, 3}}));
+  EXPECT_FALSE(kept({{0, 3}, {2, 1}}));  // halves of two pairs
+  EXPECT_FALSE(kept({{1, 2}}));          // neighbours, but of two pairs
+  EXPECT_FALSE(kept({{0, 1, 2}, {3}}));
 }
 
 TEST(RewardObjective, ReadsNothingOfASampleButItsIds) {

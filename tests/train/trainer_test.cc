@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -670,6 +671,8 @@ TEST(Trainer, LogprobsAreOfItsOwnModels) {
     rig.trainer->logprobs(rig.model(), {&in, 1}, {&wrong, 1});
   });
   expect_error(Code::kInvalidArgument, [&] { rig.trainer->logprobs(rig.model(), {&in, 1}, {}); });
+  const std::array<std::span<float>, 2> twice = {out, out};
+  expect_error(Code::kInvalidArgument, [&] { rig.trainer->logprobs(rig.model(), {&in, 1}, twice); });
 }
 
 TEST(Trainer, AReferenceOfAnotherShapeIsRefused) {
