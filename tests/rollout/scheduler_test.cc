@@ -438,17 +438,20 @@ TEST(Scheduler, AFollowerThatGivesWayIsNotCounted) {
   h.expect_empty();
 }
 
-TEST(Scheduler, AmongEqualsTheEarlierSubmittedGoesFirst) {
+// A later request of a higher priority has the rank of one that waits for it long enough.
+TEST(Scheduler, OfOneRankTheEarlierSubmittedGoesFirst) {
   Harness h(limits(1, 64), {16});
-  for (int i = 0; i < 3; ++i) h.submit(4, 3, 1);
-  for (uint64_t number = 0; number < 3; ++number) {
-    h.step();
-    ASSERT_EQ(h.scheduler.running().size(), 1u);
-    EXPECT_EQ(h.scheduler.running().front()->request->number, number);
-    h.step();
-    h.step();
+  Request urgent = h.request(4, 3, 1);
+  const auto first = make_active(urgent, 0, SchedulingPolicy::kPriority);
+  urgent.priority = 1;
+  auto second = make_active(urgent, 1, SchedulingPolicy::kPriority);
+  for (uint64_t number = 2; second->rank < first->rank; ++number) {
+    second = make_active(urgent, number, SchedulingPolicy::kPriority);
   }
-  h.expect_empty();
+  ASSERT_EQ(second->rank, first->rank);
+  const Sequence &earlier = first->sequences[0], &later = second->sequences[0];
+  EXPECT_TRUE(EarlierTurn()(&earlier, &later));
+  EXPECT_FALSE(EarlierTurn()(&later, &earlier));
 }
 
 TEST(Scheduler, HigherPriorityGoesFirstButNotForEver) {
