@@ -12,6 +12,7 @@ case ${1:-} in
 esac
 
 python3 tools/gen_options.py
+python3 tools/gen_metrics.py
 python3 tests/abi/header.py write
 python3 tools/gen_reference.py
 python3 tools/gen_rust.py write
