@@ -52,7 +52,9 @@
  * the call ends as if it had come before, or is RL_STALE_HANDLE; what it points to of the handle ends
  * with the handle. "callback-safe": also from inside the log callback and functions of
  * rl_advantage_fn and rl_loss_fn. There every other function is RL_WRONG_THREAD, and destroying is
- * without effect. librl blocks every signal in its own threads and installs no handler.
+ * without effect. librl blocks every signal in its own threads and installs no handler. Calls
+ * compute in the default floating-point mode (to nearest, subnormal numbers kept), whatever the
+ * calling thread has set, and leave that as it was.
  *
  * Callbacks. (fn, user_data, destroy): destroy, which may be NULL, is called exactly once with
  * user_data, also when the call that took it failed. It may call every function. A callback must

@@ -6,6 +6,7 @@
 
 #include "abi/callbacks.h"
 #include "abi/handles.h"
+#include "core/float_mode.h"
 
 namespace rl::abi {
 
@@ -13,10 +14,12 @@ namespace rl::abi {
 // (timeout, done, interrupted) have no record.
 rl_status report_exception(rl_error** err, const void* handle) noexcept;
 
-// Runs body, which returns nothing (RL_OK) or an rl_status, also inside a callback.
+// Runs body, which returns nothing (RL_OK) or an rl_status, also inside a callback; in the library's own floating-point
+// mode, which threads that it starts inherit.
 template <typename Body>
 rl_status guarded_callback_safe(rl_error** err, const void* handle, Body&& body) noexcept {
   if (err != nullptr) *err = nullptr;
+  const ScopedFloatMode mode;
   try {
     refuse_in_child();
     if constexpr (std::is_void_v<decltype(body())>) {

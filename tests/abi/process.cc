@@ -103,7 +103,8 @@ void play(rl_pipeline* pipeline, const abi_test::State& before) {
   rl_event* event = nullptr;
   uint64_t steps = 0;
   rl_status status;
-  while ((status = rl_pipeline_next(pipeline, -1, &event, nullptr)) == RL_OK) {
+  rl_error* failure = nullptr;
+  while ((status = rl_pipeline_next(pipeline, -1, &event, &failure)) == RL_OK) {
     complain("during the run", abi_test::difference(before, abi_test::process_state()));
     complain("during the run", abi_test::interruptible_threads());
     rl_sample_view sample;
@@ -116,10 +117,15 @@ void play(rl_pipeline* pipeline, const abi_test::State& before) {
     rl_event_release(event);
     if (steps == 1) fork_and_exit(pipeline);
   }
-  if (status != RL_DONE || steps != 2) complain("the run", "did not end after two steps\n");
+  if (status != RL_DONE || steps != 2) {
+    const char* const said = rl_error_text(failure, RL_ERROR_SUMMARY, nullptr);
+    complain("the run", "ended after " + std::to_string(steps) + " steps: " + said + "\n");
+  }
+  rl_error_release(failure);
 }
 
-void run(const Settings& s, const std::string& dir, const abi_test::State& before) {
+// Returns the digest of the trained weights.
+uint64_t run(const Settings& s, const std::string& dir, const abi_test::State& before) {
   std::filesystem::create_directories(dir);
   rl_options* const options = make_options(s, dir);
   rl_runtime* runtime = nullptr;
@@ -134,10 +140,13 @@ void run(const Settings& s, const std::string& dir, const abi_test::State& befor
   play(pipeline, before);
   CHECK(rl_pipeline_close_result(pipeline, &err));
   CHECK(rl_model_save(model, (dir + "/model").c_str(), RL_NUL_TERMINATED, RL_DTYPE_F32, 0, &err));
+  uint64_t digest = 0;
+  CHECK(rl_model_digest(model, &digest, &err));
   rl_pipeline_destroy(pipeline);
   rl_model_destroy(model);
   rl_runtime_destroy(runtime);
   rl_options_destroy(options);
+  return digest;
 }
 
 // Attributes as no library would set them.
@@ -188,10 +197,11 @@ int main(int argc, char** argv) {
     close(file);
   }
   const abi_test::State before = abi_test::process_state(), open_before = abi_test::descriptors();
-  run(s, s.dir + "/first", before);
+  const uint64_t first = run(s, s.dir + "/first", before);
   fesetround(FE_TOWARDZERO);
   const abi_test::State rounded = abi_test::process_state();
-  run(s, s.dir + "/second", rounded);
+  const uint64_t second = run(s, s.dir + "/second", rounded);
+  if (first != second) complain("the host's rounding mode", "moves the trained weights\n");
   complain("after everything was destroyed",
            abi_test::difference(rounded, abi_test::process_state()));
   complain("after everything was destroyed",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/float_mode.h"
 #include "core/signals.h"
 #include "device/cpu/work_gate.h"
 
@@ -88,7 +89,9 @@ class TbbExecutor final : public Executor {
     }
   }
 
+  // TBB's threads may be older than this library's use of them.
   void linger() {
+    const ScopedFloatMode mode;
     const int worker = tbb::this_task_arena::current_thread_index();
     for (uint64_t seen = 0; help_until_idle(seen, worker);) called_.fetch_add(1);
   }
