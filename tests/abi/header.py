@@ -22,14 +22,15 @@ SINCE = "0.1.0"
 # What librl.so may be linked with: the C and C++ run time, and the libraries of cmake/RlDependencies.cmake.
 NEEDED = re.compile(r"^(libc|libm|libgcc_s|libstdc\+\+|libpthread|ld-linux-x86-64|libdnnl|libgomp|libtbb|libhwy|"
                     r"libzstd|libpcre2-8|libutf8proc)\.so(\.[0-9.]+)?$")
-# What librl.so may not call, by what it would break. The standard streams of C++ print too.
+# What librl.so may not call, by what it would break. The standard streams of C++ print too. It may call fesetenv, for
+# core/float_mode.h, which gives the host's mode back; abi_process compares that.
 FORBIDDEN = {
     "prints": "printf vprintf fprintf vfprintf dprintf vdprintf puts fputs fputc putc putchar fwrite perror psignal "
               "stdout stderr __printf_chk __fprintf_chk __vfprintf_chk _ZSt4cout _ZSt4cerr _ZSt4clog syslog",
     "ends the process": "abort exit _exit _Exit quick_exit __assert_fail raise kill pthread_kill",
     "reads or changes the environment": "getenv secure_getenv setenv unsetenv putenv clearenv environ __environ",
     "changes what belongs to the host": "signal sigaction sigaltstack setlocale uselocale umask chdir fchdir setrlimit "
-                                        "setrlimit64 prctl personality fesetround fesetenv atexit on_exit alarm "
+                                        "setrlimit64 prctl personality fesetround atexit on_exit alarm "
                                         "setitimer nice setpriority sched_setaffinity",
     "starts a process": "fork vfork execve execv execvp posix_spawn posix_spawnp system popen",
     "opens a connection": "socket connect bind listen accept getaddrinfo",
