@@ -14,6 +14,7 @@
 
 namespace {
 
+using gates::answer;
 using gates::Api;
 using gates::Failure;
 using gates::Handle;
@@ -50,17 +51,6 @@ int32_t loss(void* user_data, const rl_algo_tokens* tokens, const double* weight
   state.before_second = gates::allocation_sites();
   gates::arm(state.mode, state.site);
   return 0;
-}
-
-// What a call says; "" when it worked.
-template <typename... Parameters, typename... Arguments>
-std::string answer(const Host& host, rl_status (*fn)(Parameters...), const Arguments&... arguments) {
-  try {
-    host.call("", fn, arguments...);
-    return "";
-  } catch (const Failure& failure) {
-    return failure.text;
-  }
 }
 
 struct Parts {

@@ -1,6 +1,6 @@
-// Setting weights, with an engine awake or asleep, and loading a checkpoint, whose memory ends at every place of
-// librl.so that allocates there. Afterwards the model is as before, or half-trained by name; then it works again once it
-// is published. What computes always agrees with the weights that the model would save.
+// Setting weights, with an engine awake or asleep, and loading a checkpoint, whose memory ends at every place of librl.so
+// that allocates there. Afterwards the model is as before, or as it should be where a load had ended, or half-trained by
+// name; then it works again once it is published. What computes always agrees with the weights that it would save.
 //
 // usage: gate_failed_weights MODEL DIRECTORY
 #include <algorithm>
@@ -13,6 +13,7 @@
 
 namespace {
 
+using gates::answer;
 using gates::Api;
 using gates::Failure;
 using gates::Handle;
@@ -31,23 +32,12 @@ void expect(bool holds, const std::string& what) {
   ++problems;
 }
 
-// What a call says; "" when it worked.
-template <typename... Parameters, typename... Arguments>
-std::string answer(const Host& host, rl_status (*fn)(Parameters...), const Arguments&... arguments) {
-  try {
-    host.call("", fn, arguments...);
-    return "";
-  } catch (const Failure& failure) {
-    return failure.text;
-  }
-}
-
 // A model with an engine that keeps a prompt, and a trainer.
 struct Parts {
   Parts(const Api& rl, const Place& place, const std::string& model_path)
       : rl(rl), host(rl), runtime(rl.rl_runtime_destroy), model(rl.rl_model_destroy), engine(rl.rl_engine_destroy),
-        trainer(rl.rl_trainer_destroy), run(rl), pipeline(rl.rl_pipeline_destroy), batch(rl.rl_batch_release), norm(rl.rl_tensor_release),
-        place(place) {
+        trainer(rl.rl_trainer_destroy), run(rl), pipeline(rl.rl_pipeline_destroy), batch(rl.rl_batch_release),
+        norm(rl.rl_tensor_release), place(place) {
     gates::small_options(rl, host, place);
     gates::grpo_options(rl, run, place);
     host.set("model.path", model_path);
@@ -199,7 +189,8 @@ void try_site(const Api& rl, const Place& place, const Change& change, uintptr_t
     return;
   }
   ++counts.failed;
-  expect(said.starts_with("RL_OUT_OF_MEMORY") || said.starts_with("RL_RESOURCE_EXHAUSTED"), where + ": it says " + said);
+  const bool memory = said.starts_with("RL_OUT_OF_MEMORY") || said.starts_with("RL_RESOURCE_EXHAUSTED");
+  expect(memory, where + ": it says " + said);
   const Outcome outcome = check_failed(p, before, after, where);
   expect(outcome != Outcome::kAsAfter || change.may_stay, where + ": it failed, but changed the weights");
   if (outcome == Outcome::kAsBefore) return;

@@ -60,6 +60,17 @@ class Host {
 // A call by a function that has `rl` and `host`.
 #define CALL(function, ...) host.call(#function, rl.function __VA_OPT__(, ) __VA_ARGS__)
 
+// What a call says; "" when it worked.
+template <typename... Parameters, typename... Arguments>
+std::string answer(const Host& host, rl_status (*fn)(Parameters...), const Arguments&... arguments) {
+  try {
+    host.call("", fn, arguments...);
+    return "";
+  } catch (const Failure& failure) {
+    return failure.text;
+  }
+}
+
 // Two samples of a prompt, drawn to their end.
 void draw(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
           std::span<const int32_t> prompt);
