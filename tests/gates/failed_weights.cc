@@ -1,6 +1,7 @@
-// Setting weights, with an engine awake or asleep, and loading a checkpoint, whose memory ends at every place of librl.so
-// that allocates there. Afterwards the model is as before, or as it should be where a load had ended, or half-trained by
-// name; then it works again once it is published. What computes always agrees with the weights that it would save.
+// Setting weights, with an engine awake or asleep, and loading a checkpoint, whose memory ends at every place of
+// librl.so that allocates there. Afterwards the model is as before, or as it should be where a load had ended, or
+// half-trained by name; then it works again once it is published. What computes always agrees with the weights that it
+// would save.
 //
 // usage: gate_failed_weights MODEL DIRECTORY
 #include <algorithm>
