@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "support/expect_error.h"
+
 namespace rl {
 namespace {
 
@@ -54,6 +56,17 @@ TEST(ExperienceBuffer, ManyThreadsPutTakeCountAndVisit) {
   taken += buffer.take(1000).size();
   EXPECT_EQ(taken, 2 * kGroups);
   EXPECT_EQ(buffer.num_samples(), 0);
+}
+
+TEST(ExperienceBuffer, ARefusedSampleIsNamedByItsPlaceAndTheOthersAreTakenBack) {
+  ExperienceBuffer buffer(2, 10, true);
+  buffer.put(sample_of(5, 1));
+  const Error e = expect_error(Code::kDuplicate, [&] {
+    buffer.put_all({sample_of(4, 0), sample_of(5, 1), sample_of(6, 0)}, "batch");
+  });
+  EXPECT_EQ(e.key, "batch[1]");
+  EXPECT_TRUE(e.message.starts_with("batch[1]: ")) << e.message;
+  EXPECT_EQ(buffer.num_samples(), 1);
 }
 
 }  // namespace

@@ -138,6 +138,31 @@ TEST(BatchAdvantages, AHostsFunctionIsToldWhichAnswersWereCut) {
   EXPECT_EQ(truncated, (std::vector<uint8_t>{0, 0, 0, 0, 1, 0}));
 }
 
+TEST(BatchAdvantages, AnAdvantageOfTheHostThatIsNotFiniteIsNamedWhereverItIs) {
+  Batch b;
+  ScoredBatch batch = b.view();
+  size_t bad = 0;
+  const CustomAdvantage custom = [&](const AlgoArrays&, std::span<double> advantages) {
+    std::ranges::fill(advantages, 1.0);
+    if (bad < advantages.size()) advantages[bad] = NAN;
+  };
+  batch.custom = &custom;
+  const AdvantageOptions o = options_of(Advantage::kCustom);
+  for (size_t i = 0; i < b.samples.size(); ++i) {
+    for (const uint8_t mask : b.samples[i]->loss_mask) {
+      SCOPED_TRACE(bad);
+      if (mask != 0) {
+        const Error e = expect_error(Code::kNonFinite, [&] { batch_advantages(o, batch); });
+        EXPECT_EQ(e.key, "algo.advantage");
+        EXPECT_TRUE(contains(e.message, sample_name(*b.samples[i]))) << e.message;
+      } else {
+        batch_advantages(o, batch);
+      }
+      ++bad;
+    }
+  }
+}
+
 TEST(BatchAdvantages, ThePenaltyOfATokenLowersItAndThoseBefore) {
   Batch b;
   AdvantageOptions o = options_of(Advantage::kDrGrpo);

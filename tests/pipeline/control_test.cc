@@ -145,6 +145,23 @@ TEST(Control, APausedLoopRestsAndGoesOn) {
   EXPECT_EQ(rig.play().fingerprint(), expected);
 }
 
+// Whatever wakes the loop, it goes on waiting.
+TEST(Control, APausedLoopDoesNothingWhenItIsWoken) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  rig.pipeline().pause();
+  rig.pipeline().start();
+  for (int i = 0; i < 20; ++i) {
+    wait_for_state(rig.pipeline(), PipelineState::kPaused);
+    rig.pipeline().pause();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(rig.pipeline().next(20'000'000).status, Code::kTimeout);
+  EXPECT_EQ(rig.pipeline().status().ledger.attempts_started, 0);
+  rig.pipeline().resume();
+  rig.play();
+}
+
 TEST(Control, APausedLoopCanBeStopped) {
   const TempDir dir;
   Rig rig(tiny_options(dir));
@@ -368,6 +385,17 @@ TEST(Control, PartsAreBusyWhileAPipelineRunsAndFreeAfterwards) {
   engine.submit(r);
   engine.run();
   EXPECT_EQ(engine.take_finished().size(), 1u);
+}
+
+TEST(Control, APipelineDoesNotStartWhileAnotherObjectComputes) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  {
+    const ComputeLease other(rig.runtime(), "another object");
+    const Error e = expect_error(Code::kBusy, [&] { rig.pipeline().start(); });
+    EXPECT_TRUE(contains(e.message, "another object")) << e.message;
+  }
+  rig.start_and_play();
 }
 
 TEST(Control, ATrainerStepWhileRequestsRunIsBusy) {

@@ -177,6 +177,9 @@ TEST(LoadedModelChat, AnOptionReplacesTheModelsTemplateAlsoInSavedCopies) {
   expect_error(Code::kConflict, [&] { require_same_model(*model, options); });
   options.set_string("model.path", dir.file("saved"));
   EXPECT_EQ(open_tiny(options)->render_chat(request, false).bytes(), "own x");
+  write_bytes(path, "another {{ messages[0].content }}");
+  options.set_string("model.chat_template_path", path);
+  EXPECT_EQ(open_tiny(options)->render_chat(request, false).bytes(), "another x");
 }
 
 TEST(EpochOrder, IsAPermutationOfItsOwnPerEpoch) {

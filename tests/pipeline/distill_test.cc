@@ -83,6 +83,19 @@ TEST(Distill, TakesTheLogRatioToTheTeacherOffTheAdvantages) {
   EXPECT_NEAR(given.get("critic/advantages/mean").value(), 1 - 0.25 * sum / tokens, 1e-6);
 }
 
+// The head is computed in chunks of rows; no log-prob depends on their size.
+TEST(Distill, EveryTokenHasALogProbOfTheTeacherWhateverTheChunksOfTheHead) {
+  const auto first_kl = [](const char* chunk_tokens) {
+    const TempDir dir;
+    OptionSet o = distill_options(dir, "qwen2");
+    o.set_text("pipeline.total_steps", "1");
+    o.set_text("trainer.logprob_chunk_tokens", chunk_tokens);
+    Rig rig(o);
+    return play_without_rewards(rig).series("actor/distill_kl").front();
+  };
+  EXPECT_EQ(first_kl("7"), first_kl("1024"));
+}
+
 TEST(Distill, ATeacherThatIsThePolicyChangesNothing) {
   const TempDir dir;
   OptionSet o = distill_options(dir, "llama");

@@ -141,6 +141,19 @@ TEST(EngineMetrics, EveryIntervalIsAnEventAndALine) {
   EXPECT_TRUE(notes.sentences().empty());
 }
 
+// In the first step only the critic is trained, so that two steps draw with version 0.
+TEST(EngineMetrics, AnIntervalNamesTheVersionOfItsWeights) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  for (const char* text :
+       {"engine.stats_interval_ns=1ns", "algo.advantage=gae", "algo.critic_warmup_steps=1"}) {
+    o.set_assignment(text);
+  }
+  const RunLog log = Rig(o).start_and_play();
+  ASSERT_EQ(log.intervals.size(), 24u);
+  for (const auto& e : log.intervals) EXPECT_EQ(e->version, e->step == 0 ? 0 : e->step - 1);
+}
+
 TEST(EngineMetrics, WithoutAnIntervalNothingIsTold) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);

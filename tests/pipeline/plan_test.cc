@@ -223,6 +223,23 @@ TEST(Plan, TheShareOfTheEnginesHoldsALongestSequenceOfEach) {
   EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kGenerate).engine.num_blocks, least);
 }
 
+TEST(Plan, TheKvPoolIsThatOfAllEngines) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_text("engine.max_num_seqs", "4");
+  const auto pool = [&](const char* engines) {
+    o.set_text("engine.num_engines", engines);
+    const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
+    for (const PlanEntry& part : plan.parts) {
+      if (part.name == "KV pool") return part.bytes;
+    }
+    ADD_FAILURE() << "the plan has no KV pool";
+    return uint64_t{1};
+  };
+  const uint64_t one = pool("1");
+  EXPECT_EQ(pool("2"), 2 * one);
+}
+
 TEST(Plan, TheLargestEvaluationHasItsSamples) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
@@ -235,6 +252,18 @@ TEST(Plan, TheLargestEvaluationHasItsSamples) {
   };
   EXPECT_EQ(bytes(16), bytes(1)) << "a step has as many";
   EXPECT_EQ(bytes(160), 10 * bytes(16));
+}
+
+TEST(Plan, ASeedOfRequestsIsRefusedInAPipeline) {
+  const TempDir dir;
+  for (const char* seed : {"0", "7"}) {
+    OptionSet o = tiny_options(dir);
+    o.set_text("sampling.seed", seed);
+    const Error e =
+        expect_error(Code::kConflict, [&] { plan_memory(o, real_fs(), PlanUse::kPipeline); });
+    EXPECT_EQ(e.key, "sampling.seed");
+    plan_memory(o, real_fs(), PlanUse::kGenerate);
+  }
 }
 
 TEST(Plan, ContradictionsAreNamed) {

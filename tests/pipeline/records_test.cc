@@ -29,8 +29,12 @@ std::vector<nlohmann::json> lines_of(const std::string& path) {
   return out;
 }
 
+constexpr size_t kPromptIds = 3;      // of a row of id_rows
+constexpr int64_t kMaxNewTokens = 6;  // not as many as the prompt has
+
 OptionSet recorded(const TempDir& dir) {
   OptionSet o = tiny_options(dir);
+  o.set_i64("sampling.max_new_tokens", kMaxNewTokens);
   write_lines(dir.file("eval.jsonl"), id_rows(6));
   o.set_string("eval.path", dir.file("eval.jsonl"));
   o.set_i64("eval.every_steps", 1);
@@ -68,7 +72,11 @@ TEST(RunRecords, AnEvaluationIsALineAndItsFirstAnswersAreKept) {
     best += kept->kind == AnswerKind::kBest;
     worst += kept->kind == AnswerKind::kWorst;
     EXPECT_TRUE(kept->kind != AnswerKind::kEval || kept->data_row < 4);
-    EXPECT_EQ(kept->prompt.front(), '[') << "ids stand for text without a tokenizer";
+    // Without a tokenizer ids stand for text.
+    EXPECT_EQ(nlohmann::json::parse(kept->prompt).size(), kPromptIds);
+    EXPECT_EQ(nlohmann::json::parse(kept->answer).size(), static_cast<size_t>(kept->num_tokens));
+    EXPECT_EQ(kept->num_tokens, kMaxNewTokens);
+    EXPECT_EQ(kept->finish, "length");
   }
   EXPECT_EQ(evaluated, 4 * evals.size());
   EXPECT_EQ(best, 3u);

@@ -102,6 +102,20 @@ TEST(RewardRole, TheBudgetLeavesTheBits) {
             planned("reward.forward_max_tokens_per_device=40"));
 }
 
+TEST(RewardRole, TheBudgetOfTheReferenceIsNotItsOwn) {
+  const TempDir dir;
+  const auto planned = [&](Texts texts) {
+    texts.push_back("algo.kl.where=loss");
+    const MemoryPlan plan = plan_memory(rewarded(dir, texts), real_fs(), PlanUse::kPipeline);
+    for (const PlanEntry& part : plan.parts) {
+      if (part.name == "reward model") return part.bytes;
+    }
+    ADD_FAILURE() << "the plan has no reward model";
+    return uint64_t{0};
+  };
+  EXPECT_EQ(planned({"reference.forward_max_tokens_per_device=200000"}), planned({}));
+}
+
 TEST(RewardRole, FiltersAndGreedyAnswersAskItToo) {
   for (const Texts& texts :
        std::vector<Texts>{{"algo.advantage=remax"},

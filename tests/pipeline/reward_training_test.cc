@@ -115,6 +115,23 @@ TEST(RewardTraining, HeldOutPairsAreCountedAndChangeNothing) {
   EXPECT_EQ(std::ranges::count(file, '\n'), 3);
 }
 
+// The same answers with their roles exchanged have the same rewards.
+TEST(RewardTraining, AnEvaluationScoresBothAnswersOfAPair) {
+  const TempDir dir;
+  const auto last = [&](const char* chosen, const char* rejected) {
+    const OptionSet o = reward_options(
+        dir, {"eval.path=" + dir.file("pair.jsonl"), "eval.every_steps=3"});
+    write_lines(dir.file("pair.jsonl"), {str("{\"ids\": [1, 10, 30], \"chosen\": ", chosen,
+                                             ", \"rejected\": ", rejected, "}")});
+    return Rig(o).start_and_play().evals.back()->metrics;
+  };
+  const MetricList right = last("[3, 40]", "[136, 176, 90]");
+  const MetricList wrong = last("[136, 176, 90]", "[3, 40]");
+  EXPECT_LT(right.get("eval/rewards/rejected").value(), 0);
+  EXPECT_EQ(right.get("eval/rewards/rejected"), wrong.get("eval/rewards/chosen"));
+  EXPECT_EQ(right.get("eval/rewards/chosen"), wrong.get("eval/rewards/rejected"));
+}
+
 TEST(RewardTraining, PairsWithoutFiniteScoresFailInAnEvaluation) {
   const TempDir dir;
   OptionSet o = reward_options(dir, {"eval.path=" + dir.file("eval.jsonl"),

@@ -59,6 +59,15 @@ TEST_F(ScoreBoardDeadlines, AnExpiryMovesOnToTheNext) {
   EXPECT_EQ(board_.unscored(), 1);
 }
 
+TEST_F(ScoreBoardDeadlines, TheNextExpiryIsTheEarliestOfThoseLeft) {
+  wait(0, 100);
+  wait(1, 250);
+  wait(2, 300);
+  board_.expire(101);
+  EXPECT_EQ(dropped(), Ordinals{0});
+  EXPECT_EQ(board_.next_expiry(), 250);
+}
+
 TEST_F(ScoreBoardDeadlines, AScoreInTimeIsNoLongerWaitedFor) {
   wait(0, 100);
   wait(1, 200);

@@ -166,6 +166,36 @@ TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
   EXPECT_EQ(log.evals[0]->mean_reward, 0.5);
 }
 
+// Group 1 fails while the host still owes a score of group 2.
+TEST(Scores, ADroppedGroupIsToldWhileOthersWaitForTheirScores) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_i64("pipeline.total_steps", 1);
+  Rig rig(o);
+  Pipeline& p = rig.pipeline();
+  p.start();
+  uint64_t owed = 0, failed = 0;
+  for (int i = 0; i < 16; ++i) {
+    const EventQueue::Popped got = p.next(60 * kSecond);
+    ASSERT_EQ(got.status, Code::kOk);
+    ASSERT_EQ(static_cast<EventKind>(got.event->kind()), EventKind::kScore);
+    const SamplePtr s = static_cast<ScoreEvent&>(*got.event).sample;
+    if (s->slot == 3 && s->ordinal == 1) {
+      failed = s->id;
+    } else if (s->slot == 3 && s->ordinal == 2) {
+      owed = s->id;
+    } else {
+      p.score(s->id, low_id_reward(*s));
+    }
+  }
+  p.fail(failed, "no reward");
+  const EventQueue::Popped got = p.next(10 * kSecond);
+  ASSERT_EQ(got.status, Code::kOk);
+  EXPECT_EQ(static_cast<EventKind>(got.event->kind()), EventKind::kGroupDropped);
+  p.score(owed, 1);
+  EXPECT_EQ(rig.play().steps.size(), 1u);
+}
+
 TEST(Scores, ALateRewardOfAnEvaluationIsAFailureOfIt) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);

@@ -59,6 +59,15 @@ TEST(StepMetrics, TheReturnOfOneTokenIsNotExplained) {
   EXPECT_EQ(m.get("critic/vf_explained_var"), 0.0);
 }
 
+// Returns 1 and 5 have the variance 8, errors 0 and 2 the variance 2; 1e-5 is added to the former.
+TEST(StepMetrics, TheExplainedVarianceIsARatioOfVariances) {
+  BatchAdvantages a;
+  a.mask = {1, 1};
+  a.returns = {1, 5};
+  const std::vector<std::vector<float>> values = {{1.0f, 3.0f}};
+  EXPECT_NEAR(value_metrics(a, values).get("critic/vf_explained_var").value(), 0.75, 1e-6);
+}
+
 TEST(StepMetrics, ARunTellsThem) {
   const TempDir dir;
   testing::Rig rig(testing::tiny_options(dir));

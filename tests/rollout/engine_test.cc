@@ -70,6 +70,18 @@ TEST_F(EngineTest, StopTokenEndsTheSampleAndStaysInIt) {
   EXPECT_EQ(s.logprobs.size(), static_cast<size_t>(s.generated()));
 }
 
+TEST_F(EngineTest, AStopTokenThatIsTheLastPermittedOneIsAStop) {
+  const Sample whole = free_run();
+  const int32_t stop = whole.ids[10];
+  const auto first = std::find(whole.ids.begin() + 3, whole.ids.end(), stop);
+  TestEngine test(tiny_, {});
+  Request r = make_request({10, 20, 30}, first + 1 - (whole.ids.begin() + 3), 1.0f);
+  r.stop_token_ids = {stop};
+  const Sample s = *test.run({r}).at({0, 0});
+  EXPECT_EQ(s.generated(), r.max_new_tokens);
+  EXPECT_EQ(s.finish, FinishReason::kStopToken);
+}
+
 TEST_F(EngineTest, EosOfTheModelStopsUnlessIgnored) {
   const int32_t eos = tiny_.model->config().eos_ids.at(0);
   // Seeds are tried until a free run contains the eos id after its first token.

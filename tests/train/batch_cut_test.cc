@@ -90,6 +90,19 @@ TEST(BatchRules, NothingBeyondTheWorkspaceIsWritten) {
   }
 }
 
+// One short sample, padded to sequences of 17 rows: each begins a second KV block of 16 tokens.
+TEST(BatchRules, SequencesOfPaddingHaveTheirBlocks) {
+  TrainerOptions options;
+  options.max_tokens = 256;
+  options.max_sequence = 18;
+  options.batch.step_samples = 1;
+  options.batch.seq_len = 256;
+  TrainRig rig({}, options);
+  const Sample s = make_sample({1, 2, 3, 4, 5}, 2, 0, 0);
+  const TrainMetrics m = rig.trainer->train(std::vector<TrainSample>{{&s, 1, {}, {}}});
+  EXPECT_EQ(m.computed_rows, 256);
+}
+
 TEST(BatchRules, SamplesAboveTheirBudgetAreNamed) {
   TrainerOptions options;
   options.max_tokens = 40;

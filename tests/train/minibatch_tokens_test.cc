@@ -279,6 +279,28 @@ TEST(HostLoss, OnlyTheSamplesOfBadGradientsAreNamed) {
   EXPECT_EQ(blamed(NAN, 99), (std::vector<int32_t>{10, 11, 12}));
 }
 
+// A token that became 0.5 nats more probable, and one that became 0.25 less.
+TEST(HostLoss, RatiosAreOfTheCurrentLogProbsToTheOldOnes) {
+  const Sample s = make_sample({1, 2, 3}, 1, 0, 0);
+  const std::vector<float> old{-1.0f, -1.0f};
+  const auto sums = [&](bool custom) {
+    MinibatchTokens tokens;
+    tokens.begin(0);
+    tokens.add({&s, 1.0, {}, old, true});
+    tokens.current(0)[0] = -0.5f;
+    tokens.current(0)[1] = -1.25f;
+    tokens.set_weights(LossAgg::kTokenMean, 0);
+    if (!custom) return tokens.compute(TrainerOptions{}, 0);
+    return tokens.compute(
+        [](const AlgoArrays&, std::span<const double>, std::span<double>) { return 0.0; });
+  };
+  const PolicyLossSums own = sums(false), hosts = sums(true);
+  EXPECT_EQ(own.neg_log_ratio, -0.25);
+  EXPECT_EQ(hosts.neg_log_ratio, own.neg_log_ratio);
+  EXPECT_EQ(hosts.ratio_max, own.ratio_max);
+  EXPECT_EQ(hosts.k3, own.k3);
+}
+
 // The draw of a token follows from (seed, step, ordinal, slot, position) alone: the same tokens are
 // chosen where the samples stand in another order.
 TEST(ClipCov, ATokenIsDrawnUnderTheIdentityOfItsSample) {
@@ -307,6 +329,30 @@ TEST(ClipCov, ATokenIsDrawnUnderTheIdentityOfItsSample) {
   const auto in_order = chosen({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   EXPECT_EQ(std::ranges::count_if(in_order, [](const auto& t) { return t.second; }), 16);  // of 66
   EXPECT_EQ(chosen({7, 3, 11, 0, 5, 9, 2, 10, 1, 4, 8, 6}), in_order);
+}
+
+// Two tokens, advantages 1 and -1. Where the log-probs differ by 1, both covariances are 0.5; where
+// they are equal, 0: then no token is a candidate.
+TEST(ClipCov, CovariancesAreOfTheCurrentLogProbs) {
+  TrainerOptions o;
+  o.policy_loss.kind = PolicyLoss::kClipCov;
+  o.policy_loss.clip_low = o.policy_loss.clip_high = 0.9;
+  o.clip_cov = {.ratio = 1, .low = 0.25, .high = 1};
+  const auto chosen = [&](float gap, float old_gap) {
+    const Sample a = make_sample({1, 2}, 1, 0, 0), b = make_sample({1, 2}, 1, 1, 0);
+    const std::vector<float> old_a{-1 + old_gap / 2}, old_b{-1 - old_gap / 2};
+    MinibatchTokens tokens;
+    tokens.begin(0);
+    tokens.add({&a, 1.0, {}, old_a, true});
+    tokens.add({&b, -1.0, {}, old_b, true});
+    std::ranges::fill(tokens.current(0), -1 + gap / 2);
+    std::ranges::fill(tokens.current(1), -1 - gap / 2);
+    tokens.set_weights(LossAgg::kTokenSum, 0);
+    tokens.compute(o, 1);
+    return (tokens.gradient(0) == 0) + (tokens.gradient(1) == 0);
+  };
+  EXPECT_EQ(chosen(1, 0), 2);
+  EXPECT_EQ(chosen(0, 1), 0);
 }
 
 TEST(ProbabilityPairs, MomentsAreThoseOfTheProbabilities) {
