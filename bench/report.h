@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/probe.h"
-#include "model/model_config.h"
+#include "formats/model_config.h"
 
 namespace rl::bench {
 

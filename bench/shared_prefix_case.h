@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench/bench_model.h"
-#include "train/micro_batch_pass.h"
-#include "train/trainer_options.h"
+#include "train/passes/micro_batch_pass.h"
+#include "train/options/trainer_options.h"
 
 namespace rl::bench {
 

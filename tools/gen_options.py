@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/core/option_table.gen.cc, src/core/option_rules.gen.cc and docs/options.md.
+"""Writes src/options/option_table.gen.cc, src/options/option_rules.gen.cc and docs/options.md.
 
 Sources are abi/options.yml, abi/option_rules.yml and abi/option_presets.yml, each described at its top.
 With --check nothing is written; the exit status is 1 and the stale files are named when they differ.
@@ -203,7 +203,7 @@ def cpp_file(entries):
     choices = "".join(cpp_choices(e) for e in entries if "choices" in e)
     rows = "".join(cpp_row(e) for e in entries)
     return ("// Generated from abi/options.yml by tools/gen_options.py; edit the former and run the latter.\n"
-            '#include "core/option_text.h"\n\nnamespace rl {\nnamespace {\n\n' + choices +
+            '#include "options/option_text.h"\n\nnamespace rl {\nnamespace {\n\n' + choices +
             "\nconstexpr OptionInfo kOptions[] = {\n" + rows + "};\n\n}  // namespace\n\n"
             "OptionTable option_table() { return {kOptions, std::size(kOptions)}; }\n\n}  // namespace rl\n")
 
@@ -237,7 +237,7 @@ def cpp_presets(presets):
 
 def cpp_rules_file(rules, presets):
     return ("// Generated from abi/option_rules.yml and abi/option_presets.yml by tools/gen_options.py; edit the\n"
-            '// former and run the latter.\n#include "core/option_rules.h"\n\n#include <iterator>\n\n'
+            '// former and run the latter.\n#include "options/option_rules.h"\n\n#include <iterator>\n\n'
             "namespace rl {\nnamespace {\n\n" + cpp_rules(rules) + "\n" + cpp_presets(presets) +
             "\n}  // namespace\n\nOptionRules option_rules() { return {kRules, std::size(kRules)}; }\n"
             "OptionPresets option_presets() { return {kPresets, std::size(kPresets)}; }\n\n}  // namespace rl\n")
@@ -325,8 +325,8 @@ def main():
         print(f"abi: {error}")
         return 1
     stale = []
-    for path, text in (("src/core/option_table.gen.cc", cpp_file(entries)),
-                       ("src/core/option_rules.gen.cc", cpp_rules_file(rules, presets)),
+    for path, text in (("src/options/option_table.gen.cc", cpp_file(entries)),
+                       ("src/options/option_rules.gen.cc", cpp_rules_file(rules, presets)),
                        ("docs/options.md", doc_file(entries, rules, presets))):
         target = ROOT / path
         if target.exists() and target.read_text() == text:

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/options.h"
-#include "pipeline/plan.h"
+#include "options/options.h"
+#include "pipeline/plan/plan.h"
 #include "rl.h"
 
 namespace rl::abi {

@@ -2,7 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/model_parts.h"
-#include "pipeline/run_options.h"
+#include "pipeline/config/run_options.h"
 
 using namespace rl;
 using namespace rl::abi;

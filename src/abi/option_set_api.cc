@@ -2,8 +2,8 @@
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
-#include "data/options_flatbuffer.h"
-#include "data/options_json.h"
+#include "options/options_flatbuffer.h"
+#include "options/options_json.h"
 
 using namespace rl;
 using namespace rl::abi;

@@ -1,7 +1,7 @@
 // The option table and the presets.
 #include "abi/arguments.h"
 #include "abi/guard.h"
-#include "core/option_rules.h"
+#include "options/option_rules.h"
 
 using namespace rl;
 using namespace rl::abi;

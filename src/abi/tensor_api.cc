@@ -2,7 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "core/tensor_exchange.h"
-#include "pipeline/weight_tensors.h"
+#include "pipeline/session/weight_tensors.h"
 
 using namespace rl;
 using namespace rl::abi;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/model_config.h"
+#include "formats/model_config.h"
 #include "ops/attention.h"
 
 namespace rl {

@@ -18,8 +18,8 @@
 #include "core/fs.h"
 #include "model/compute_copy.h"
 #include "model/kv_cache.h"
-#include "model/save_hf.h"
-#include "model/weight_source.h"
+#include "formats/hf/save_hf.h"
+#include "formats/weight_source.h"
 #include "ops/rope_kv.h"
 
 namespace rl {

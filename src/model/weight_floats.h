@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "model/weight_source.h"
+#include "formats/weight_source.h"
 #include "model/weights.h"
 
 namespace rl {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/model_config.h"
+#include "formats/model_config.h"
 
 namespace rl {
 

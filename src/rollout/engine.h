@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "algo/sampling.h"
+#include "algo/sampling/sampling.h"
 #include "core/trace.h"
 #include "data/sample.h"
 #include "model/head.h"

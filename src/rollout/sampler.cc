@@ -1,5 +1,5 @@
 // Three ways to a token: by the tiles of the head when only the temperature shapes the row, the
-// largest logit when nothing does, and through algo/sampling.h otherwise. The row is tempered by the
+// largest logit when nothing does, and through algo/sampling/sampling.h otherwise. The row is tempered by the
 // head.
 #include "rollout/sampler.h"
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "algo/sampling.h"
+#include "algo/sampling/sampling.h"
 #include "model/head.h"
 
 namespace rl {

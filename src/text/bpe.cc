@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "text/byte_level.h"
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

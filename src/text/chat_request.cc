@@ -2,8 +2,8 @@
 #include "text/chat_request.h"
 
 #include "core/error.h"
-#include "text/strict_json.h"
-#include "text/unicode.h"
+#include "core/strict_json.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

@@ -3,8 +3,8 @@
 #include "text/chat_template.h"
 
 #include "text/chat_request.h"
-#include "text/jinja_eval.h"
-#include "text/unicode.h"
+#include "jinja/eval.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "text/jinja_parser.h"
-#include "text/marked_text.h"
+#include "jinja/parser.h"
+#include "jinja/marked_text.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_parts.h"
 

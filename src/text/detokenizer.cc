@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

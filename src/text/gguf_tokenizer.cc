@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "text/tokenizer_spec.h"
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

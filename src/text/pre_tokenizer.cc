@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

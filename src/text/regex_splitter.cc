@@ -7,7 +7,7 @@
 #include <pcre2.h>
 
 #include "core/error.h"
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

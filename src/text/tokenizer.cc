@@ -6,7 +6,7 @@
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/tokenizer_spec.h"
-#include "text/unicode.h"
+#include "core/unicode.h"
 #include "text/vocabulary.h"
 
 namespace rl {

@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "text/regex_splitter.h"
-#include "text/strict_json.h"
+#include "core/strict_json.h"
 #include "text/tokenizer_spec.h"
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

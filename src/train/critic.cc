@@ -6,7 +6,7 @@
 
 #include "algo/choice.h"
 #include "core/error.h"
-#include "train/pass_rules.h"
+#include "train/passes/pass_rules.h"
 
 namespace rl {
 namespace {

@@ -4,7 +4,7 @@
 // that predicts it.
 //
 // A step cuts its samples into minibatches as the trainer does, and into micro-batches by its own
-// budgets. The loss of a minibatch is agg(max((v - R)^2, (clip(v) - R)^2) / 2), algo/value_loss.h,
+// budgets. The loss of a minibatch is agg(max((v - R)^2, (clip(v) - R)^2) / 2), algo/losses/value_loss.h,
 // with denominators of the whole minibatch, so it does not depend on the cut into micro-batches.
 // A loss or gradient that is not finite skips the optimizer step, as in the trainer.
 #pragma once
@@ -12,11 +12,11 @@
 #include <span>
 #include <vector>
 
-#include "algo/value_loss.h"
+#include "algo/losses/value_loss.h"
 #include "core/executor.h"
 #include "data/sample.h"
-#include "train/learner.h"
-#include "train/micro_batch_pass.h"
+#include "train/optimizer/learner.h"
+#include "train/passes/micro_batch_pass.h"
 #include "train/trainer.h"
 
 namespace rl {

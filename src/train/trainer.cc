@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "train/critic.h"
-#include "train/learner_checkpoint.h"
+#include "train/optimizer/learner_checkpoint.h"
 #include "train/trainer_impl.h"
 
 namespace rl {

@@ -26,9 +26,9 @@
 #include "core/trace.h"
 #include "data/sample.h"
 #include "model/model.h"
-#include "train/checkpoint.h"
-#include "train/train_metrics.h"
-#include "train/trainer_options.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/losses/train_metrics.h"
+#include "train/options/trainer_options.h"
 
 namespace rl {
 

@@ -5,14 +5,14 @@
 #include <span>
 #include <vector>
 
-#include "train/learner.h"
-#include "train/micro_batch_pass.h"
-#include "train/minibatch_tokens.h"
-#include "train/pass_rules.h"
-#include "train/reward_pairs.h"
-#include "train/row_teacher.h"
-#include "train/sample_check.h"
-#include "train/token_terms.h"
+#include "train/optimizer/learner.h"
+#include "train/passes/micro_batch_pass.h"
+#include "train/losses/minibatch_tokens.h"
+#include "train/passes/pass_rules.h"
+#include "train/losses/reward_pairs.h"
+#include "train/passes/row_teacher.h"
+#include "train/batch/sample_check.h"
+#include "train/losses/token_terms.h"
 #include "train/trainer.h"
 
 namespace rl {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "train/pass_rules.h"
+#include "train/passes/pass_rules.h"
 #include "train/trainer_impl.h"
 
 namespace rl {

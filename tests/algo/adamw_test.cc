@@ -1,4 +1,4 @@
-#include "algo/adamw.h"
+#include "algo/optimizers/adamw.h"
 
 #include <cmath>
 #include <vector>

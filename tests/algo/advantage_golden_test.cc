@@ -1,10 +1,10 @@
 // Every case of rl/advantages.json: estimators of verl, the whole pipelines of OpenRLHF, TRL.
 #include <map>
 
-#include "algo/advantage.h"
+#include "algo/advantages/advantage.h"
 #include "algo/moments.h"
-#include "algo/returns.h"
-#include "algo/reward.h"
+#include "algo/advantages/returns.h"
+#include "algo/advantages/reward.h"
 #include "golden.h"
 
 namespace rl {

@@ -1,4 +1,4 @@
-#include "algo/advantage.h"
+#include "algo/advantages/advantage.h"
 
 #include <cmath>
 

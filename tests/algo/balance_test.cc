@@ -1,4 +1,4 @@
-#include "algo/balance.h"
+#include "algo/batching/balance.h"
 
 #include <algorithm>
 #include <numeric>

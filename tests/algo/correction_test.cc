@@ -1,4 +1,4 @@
-#include "algo/correction.h"
+#include "algo/losses/correction.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "algo/covariance.h"
+#include "algo/losses/covariance.h"
 
 #include <vector>
 

@@ -1,9 +1,9 @@
-#include "algo/distill.h"
+#include "algo/losses/distill.h"
 
 #include <cmath>
 #include <vector>
 
-#include "algo/entropy.h"
+#include "algo/losses/entropy.h"
 #include "support/expect_error.h"
 
 namespace rl {

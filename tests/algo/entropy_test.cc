@@ -1,4 +1,4 @@
-#include "algo/entropy.h"
+#include "algo/losses/entropy.h"
 
 #include "golden.h"
 #include "support/expect_error.h"

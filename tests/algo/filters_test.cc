@@ -1,4 +1,4 @@
-#include "algo/filters.h"
+#include "algo/batching/filters.h"
 
 #include <cmath>
 #include <vector>

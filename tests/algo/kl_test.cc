@@ -1,6 +1,6 @@
-#include "algo/kl.h"
+#include "algo/losses/kl.h"
 
-#include "algo/reward.h"
+#include "algo/advantages/reward.h"
 #include "golden.h"
 #include "support/expect_error.h"
 

@@ -1,12 +1,12 @@
 // Rules that change logits before they become a distribution: by hand, and against a plain double
-// precision account of the order that algo/sampling.h states.
+// precision account of the order that algo/sampling/sampling.h states.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 #include <random>
 
-#include "algo/sampling.h"
+#include "algo/sampling/sampling.h"
 
 namespace rl {
 namespace {

@@ -1,4 +1,4 @@
-#include "algo/loss_agg.h"
+#include "algo/losses/loss_agg.h"
 
 #include <algorithm>
 #include <set>

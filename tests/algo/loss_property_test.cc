@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algo/advantage.h"
-#include "algo/loss_agg.h"
-#include "algo/policy_loss.h"
+#include "algo/advantages/advantage.h"
+#include "algo/losses/loss_agg.h"
+#include "algo/losses/policy_loss.h"
 #include "support/expect_error.h"
 
 namespace rl {

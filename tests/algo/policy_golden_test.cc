@@ -3,12 +3,12 @@
 #include <limits>
 #include <map>
 
-#include "algo/correction.h"
-#include "algo/covariance.h"
-#include "algo/kl.h"
-#include "algo/loss_agg.h"
+#include "algo/losses/correction.h"
+#include "algo/losses/covariance.h"
+#include "algo/losses/kl.h"
+#include "algo/losses/loss_agg.h"
 #include "algo/moments.h"
-#include "algo/policy_loss.h"
+#include "algo/losses/policy_loss.h"
 #include "golden.h"
 
 namespace rl {

@@ -1,4 +1,4 @@
-#include "algo/policy_loss.h"
+#include "algo/losses/policy_loss.h"
 
 #include <cmath>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "algo/preference.h"
+#include "algo/losses/preference.h"
 
 #include <cmath>
 #include <vector>

@@ -1,8 +1,8 @@
-#include "algo/returns.h"
+#include "algo/advantages/returns.h"
 
 #include <cmath>
 
-#include "algo/reward.h"
+#include "algo/advantages/reward.h"
 #include "support/expect_error.h"
 
 namespace rl {

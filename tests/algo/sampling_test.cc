@@ -1,4 +1,4 @@
-#include "algo/sampling.h"
+#include "algo/sampling/sampling.h"
 
 #include <numeric>
 

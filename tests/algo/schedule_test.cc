@@ -1,4 +1,4 @@
-#include "algo/schedule.h"
+#include "algo/optimizers/schedule.h"
 
 #include <array>
 #include <cmath>

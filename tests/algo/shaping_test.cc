@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "algo/kl_controller.h"
-#include "algo/reward.h"
+#include "algo/advantages/kl_controller.h"
+#include "algo/advantages/reward.h"
 #include "golden.h"
 #include "support/expect_error.h"
 

@@ -1,9 +1,9 @@
-#include "algo/value_loss.h"
+#include "algo/losses/value_loss.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "algo/loss_agg.h"
+#include "algo/losses/loss_agg.h"
 #include "golden.h"
 #include "support/expect_error.h"
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/options.h"
+#include "options/options.h"
 #include "support/expect_error.h"
 
 namespace rl {

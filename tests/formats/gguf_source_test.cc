@@ -1,6 +1,6 @@
 // GGUF files as models: names, row order, configuration and tokenizer, and the real SmolLM2 file
 // when it is at hand.
-#include "model/gguf_source.h"
+#include "formats/gguf/gguf_source.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "core/fs.h"
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
-#include "model/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "support/expect_error.h"
 #include "support/sha256.h"
 #include "text/tokenizer.h"

@@ -1,6 +1,6 @@
 // The GGUF reader without a model: formats against their golden values, typed getters, and broken
 // headers.
-#include "model/gguf.h"
+#include "formats/gguf/gguf.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
-#include "model/gguf_formats.h"
-#include "model/safetensors.h"
+#include "formats/stored/gguf_formats.h"
+#include "formats/safetensors/safetensors.h"
 #include "support/expect_error.h"
 
 namespace rl {

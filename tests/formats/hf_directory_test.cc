@@ -1,6 +1,6 @@
 // Opening Hugging Face directories: the fixtures in both spellings of config.json, and what is
 // refused.
-#include "model/hf_directory.h"
+#include "formats/hf/hf_directory.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "core/fs.h"
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
-#include "model/hf_config.h"
+#include "formats/hf/hf_config.h"
 #include "support/expect_error.h"
 
 namespace rl {

@@ -11,9 +11,9 @@
 
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
-#include "model/gguf.h"
-#include "model/safetensors.h"
-#include "model/weight_source.h"
+#include "formats/gguf/gguf.h"
+#include "formats/safetensors/safetensors.h"
+#include "formats/weight_source.h"
 #include "support/mutate.h"
 
 #ifndef RL_SANITIZED

@@ -1,5 +1,5 @@
 // The safetensors reader: what a valid header gives, and each way in which a header can be wrong.
-#include "model/safetensors.h"
+#include "formats/safetensors/safetensors.h"
 
 #include <gtest/gtest.h>
 

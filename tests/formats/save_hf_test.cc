@@ -1,6 +1,6 @@
 // Saving: what is written opens again with the same bits, and a failure at any point leaves nothing
 // behind.
-#include "model/save_hf.h"
+#include "formats/hf/save_hf.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
-#include "model/hf_config.h"
-#include "model/save_tokenizer.h"
+#include "formats/hf/hf_config.h"
+#include "formats/hf/save_tokenizer.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"

@@ -1,6 +1,6 @@
 // Decoders with a scalar head in files: what opens as one, what it lists, and that a saved one
 // opens again.
-#include "model/scalar_head_source.h"
+#include "formats/open/scalar_head_source.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
-#include "model/hf_config.h"
-#include "model/save_hf.h"
+#include "formats/hf/hf_config.h"
+#include "formats/hf/save_hf.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 

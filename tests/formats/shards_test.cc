@@ -6,8 +6,8 @@
 
 #include "formats/memory_fs.h"
 #include "formats/tiny_files.h"
-#include "model/hf_directory.h"
-#include "model/safetensors_set.h"
+#include "formats/hf/hf_directory.h"
+#include "formats/safetensors/safetensors_set.h"
 #include "support/expect_error.h"
 #include "support/mutate.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "model/model_config.h"
+#include "formats/model_config.h"
 
 namespace rl::test {
 

@@ -1,6 +1,6 @@
 // Pair products against an oracle in double, that a row has its bits alone, and the portable form against the
 // processor's.
-#include "ops/pair_product.h"
+#include "ops/cpu/pair_product.h"
 
 #include <gtest/gtest.h>
 

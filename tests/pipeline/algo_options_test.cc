@@ -1,10 +1,10 @@
 // Options of algorithms that are fixed at creation: every choice runs and acts, and texts that the
 // registry cannot check are refused by name.
-#include "pipeline/algo_options.h"
+#include "pipeline/config/algo_options.h"
 
 #include <set>
 
-#include "pipeline/run_options.h"
+#include "pipeline/config/run_options.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

@@ -1,6 +1,6 @@
 // Advantages of a batch: the order of shaping, penalty, estimator and whitening, what a filter
 // takes from the loss, and that the order of groups says nothing.
-#include "pipeline/batch_advantages.h"
+#include "pipeline/update/batch_advantages.h"
 
 #include <gtest/gtest.h>
 

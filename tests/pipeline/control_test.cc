@@ -3,8 +3,8 @@
 #include <chrono>
 #include <thread>
 
-#include "pipeline/engine_part.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"

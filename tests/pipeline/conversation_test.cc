@@ -1,10 +1,10 @@
 // Conversations: exact ids, no loss on what the host adds, the trainer's log-probs, states, groups.
-#include "pipeline/conversation.h"
+#include "pipeline/session/conversation.h"
 
 #include <gtest/gtest.h>
 
-#include "pipeline/run_options.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

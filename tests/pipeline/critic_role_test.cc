@@ -1,6 +1,6 @@
 // PPO with a critic in a run: what is learned, the warm-up, resume and replay to the same bits, the
 // memory plan, and what every key of the critic and the reference does.
-#include "pipeline/critic_role.h"
+#include "pipeline/update/critic_role.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "pipeline/run_options.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/update/trainer_part.h"
 #include "replay_rig.h"
 #include "plan_arenas.h"
 #include "run_rig.h"

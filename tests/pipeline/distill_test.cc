@@ -3,8 +3,8 @@
 // are as for any run.
 #include "core/arena.h"
 #include "host_batch.h"
-#include "pipeline/teacher_role.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/update/teacher_role.h"
+#include "pipeline/update/trainer_part.h"
 #include "replay_rig.h"
 #include "run_rig.h"
 #include "support/expect_error.h"

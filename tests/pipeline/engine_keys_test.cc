@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "core/violations.h"
-#include "pipeline/engine_part.h"
-#include "pipeline/planner.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/plan/planner.h"
 #include "rollout/sample_tokens.h"
 #include "run_rig.h"
 #include "support/expect_error.h"

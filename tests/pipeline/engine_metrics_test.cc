@@ -1,15 +1,15 @@
 // What a run tells of its engine: metrics of a step, intervals as events and as lines of the metrics
 // file, and lanes of samples in the trace.
-#include "pipeline/engine_metrics.h"
+#include "pipeline/loop/engine_metrics.h"
 
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "pipeline/engine_part.h"
+#include "pipeline/session/engine_part.h"
 #include "profile/metrics_writer.h"
-#include "profile/report_series.h"
+#include "report/report_series.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

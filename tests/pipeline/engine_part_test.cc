@@ -1,6 +1,6 @@
 // The engine as a host drives it: aborts, going on, pause and drain, and what training may do
 // meanwhile with one compute copy and with two.
-#include "pipeline/engine_part.h"
+#include "pipeline/session/engine_part.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <map>
 #include <thread>
 
-#include "pipeline/run_options.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "pipeline/trainer_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "pipeline/trainer_part.h"
+#include "pipeline/update/trainer_part.h"
 
 namespace rl::testing {
 

@@ -5,8 +5,8 @@
 
 #include "core/violations.h"
 #include "host_batch.h"
-#include "pipeline/engine_part.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/option_samples.h"

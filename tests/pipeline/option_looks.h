@@ -8,10 +8,10 @@
 #include <set>
 
 #include "host_batch.h"
-#include "pipeline/buffer_part.h"
-#include "pipeline/engine_part.h"
-#include "pipeline/run_options.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/buffer_part.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 
 namespace rl::testing {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "core/violations.h"
-#include "pipeline/engine_part.h"
-#include "pipeline/run_options.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/option_samples.h"

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/options.h"
-#include "model/weight_source.h"
-#include "pipeline/planner.h"
+#include "options/options.h"
+#include "formats/weight_source.h"
+#include "pipeline/plan/planner.h"
 
 namespace rl::testing {
 

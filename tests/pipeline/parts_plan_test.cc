@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipeline/engine_part.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "part_options.h"
 #include "plan_arenas.h"
 #include "run_rig.h"

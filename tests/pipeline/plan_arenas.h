@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/plan.h"
-#include "pipeline/runtime.h"
+#include "pipeline/plan/plan.h"
+#include "pipeline/session/runtime.h"
 
 namespace rl::testing {
 

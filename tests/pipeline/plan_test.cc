@@ -1,11 +1,11 @@
 // The plan against the ledger of arenas, the budget, and its refusals.
-#include "pipeline/plan.h"
+#include "pipeline/plan/plan.h"
 
 #include <algorithm>
 
 #include "core/arena.h"
-#include "pipeline/engine_part.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "plan_arenas.h"
 #include "run_rig.h"
 #include "support/expect_error.h"

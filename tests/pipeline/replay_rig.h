@@ -8,8 +8,8 @@
 
 #include "device/cpu/executors.h"
 #include "part_options.h"
-#include "pipeline/buffer_part.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/buffer_part.h"
+#include "pipeline/update/trainer_part.h"
 
 namespace rl::testing {
 

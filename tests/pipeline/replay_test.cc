@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "buffer/buffer_file.h"
-#include "pipeline/buffer_part.h"
+#include "pipeline/session/buffer_part.h"
 #include "replay_rig.h"
 #include "run_rig.h"
 #include "support/buffer_mutation.h"

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "core/arena.h"
-#include "pipeline/conversation.h"
-#include "pipeline/engine_part.h"
-#include "pipeline/planner.h"
+#include "pipeline/session/conversation.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/plan/planner.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

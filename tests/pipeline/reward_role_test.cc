@@ -1,12 +1,12 @@
 // A reward model in the host's place: the same weights as when a host asks the same model, no score
 // events, evaluations, resume, the memory plan and refusals.
-#include "pipeline/reward_role.h"
+#include "pipeline/update/reward_role.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "pipeline/run_options.h"
+#include "pipeline/config/run_options.h"
 #include "run_rig.h"
 #include "scored_model.h"
 #include "support/expect_error.h"

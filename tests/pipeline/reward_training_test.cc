@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "core/arena.h"
-#include "pipeline/buffer_part.h"
-#include "pipeline/engine_part.h"
-#include "pipeline/trainer_part.h"
+#include "pipeline/session/buffer_part.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

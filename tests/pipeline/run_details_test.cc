@@ -3,12 +3,12 @@
 #include <map>
 #include <set>
 
-#include "pipeline/buffer_part.h"
-#include "pipeline/prompt_row.h"
-#include "pipeline/run_state.h"
+#include "pipeline/session/buffer_part.h"
+#include "pipeline/loop/prompt_row.h"
+#include "pipeline/loop/run_state.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
-#include "train/checkpoint_manifest.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 
 namespace rl {
 namespace {

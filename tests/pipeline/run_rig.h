@@ -12,7 +12,7 @@
 #include "device/cpu/executors.h"
 #include "ops/matmul.h"
 #include "part_options.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/loop/pipeline.h"
 #include "support/temp_dir.h"
 
 namespace rl::testing {

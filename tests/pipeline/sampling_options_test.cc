@@ -2,8 +2,8 @@
 // is told by its name.
 #include <gtest/gtest.h>
 
-#include "pipeline/engine_part.h"
-#include "pipeline/run_rules.h"
+#include "pipeline/session/engine_part.h"
+#include "pipeline/session/run_rules.h"
 #include "pipeline/run_rig.h"
 #include "support/expect_error.h"
 

@@ -1,5 +1,5 @@
 // Deadlines of samples that wait for a score, one by one.
-#include "pipeline/score_board.h"
+#include "pipeline/loop/score_board.h"
 
 #include <gtest/gtest.h>
 

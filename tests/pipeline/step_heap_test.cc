@@ -8,7 +8,7 @@
 #include <iostream>
 #include <new>
 
-#include "pipeline/trainer_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "part_options.h"
 #include "rollout/sample_tokens.h"
 #include "run_rig.h"

@@ -1,5 +1,5 @@
 // Figures of a batch that follow from its samples alone.
-#include "pipeline/step_metrics.h"
+#include "pipeline/update/step_metrics.h"
 
 #include <gtest/gtest.h>
 

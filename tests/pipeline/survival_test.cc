@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/profiler_part.h"
+#include "pipeline/session/profiler_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "tokenized_model.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipeline/trainer_part.h"
+#include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 
 namespace rl {

@@ -2,12 +2,12 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "model/gguf_source.h"
+#include "formats/gguf/gguf_source.h"
 #include "support/chat_goldens.h"
 #include "support/tokenizer_goldens.h"
 #include "text/chat_request.h"
 #include "text/chat_template.h"
-#include "text/strict_json.h"
+#include "core/strict_json.h"
 
 namespace rl {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/options.h"
+#include "options/options.h"
 
 namespace rl::testing {
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "model/model_config.h"
+#include "formats/model_config.h"
 #include "support/write_safetensors.h"
 
 namespace rl::testing {

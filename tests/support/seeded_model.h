@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/hf_config.h"
+#include "formats/hf/hf_config.h"
 #include "support/golden_tensors.h"
 #include "support/temp_dir.h"
 #include "support/write_safetensors.h"

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/executor.h"
-#include "model/model_config.h"
+#include "formats/model_config.h"
 
 namespace rl::testing {
 

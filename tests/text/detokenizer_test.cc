@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "support/mutate.h"
 #include "text/text_fixtures.h"
-#include "text/unicode.h"
+#include "core/unicode.h"
 
 namespace rl {
 namespace {

@@ -1,6 +1,6 @@
 // Checkpoints: a resumed run equals the uninterrupted one bit for bit, every damage is found and
 // named, and a save that stops anywhere leaves a checkpoint that loads.
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
-#include "train/array_file.h"
+#include "train/checkpoint/array_file.h"
 #include "train_rig.h"
 
 namespace rl::testing {

@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "train/minibatch_tokens.h"
+#include "train/losses/minibatch_tokens.h"
 
 namespace rl::testing {
 namespace {

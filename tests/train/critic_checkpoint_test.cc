@@ -9,7 +9,7 @@
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace rl::testing {
 namespace {

@@ -1,5 +1,5 @@
 // What a Learner makes once: the kernels of weight gradients, for every number of rows that steps may have.
-#include "train/learner.h"
+#include "train/optimizer/learner.h"
 
 #include <gtest/gtest.h>
 

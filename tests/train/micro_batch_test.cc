@@ -1,5 +1,5 @@
 // The cut into micro-batches.
-#include "train/micro_batch.h"
+#include "train/batch/micro_batch.h"
 
 #include <gtest/gtest.h>
 

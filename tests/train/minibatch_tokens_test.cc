@@ -1,6 +1,6 @@
 // Corrections of a mismatch: which log-probs they compare, what they do to masks, weights and
 // metrics, and when a forward of the proximal policy runs.
-#include "train/minibatch_tokens.h"
+#include "train/losses/minibatch_tokens.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "train/micro_batch.h"
+#include "train/batch/micro_batch.h"
 
 namespace rl {
 namespace {

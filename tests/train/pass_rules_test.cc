@@ -1,5 +1,5 @@
 // The limits and sizes of the passes of a role.
-#include "train/pass_rules.h"
+#include "train/passes/pass_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Scores of whole samples: the golden value of the last row, whatever the cut.
-#include "train/reward_model.h"
+#include "train/roles/reward_model.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
-#include "train/reward_model.h"
-#include "train/reward_pairs.h"
+#include "train/roles/reward_model.h"
+#include "train/losses/reward_pairs.h"
 #include "train_rig.h"
 
 namespace rl::testing {

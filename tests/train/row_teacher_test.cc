@@ -1,7 +1,7 @@
 // Distillation on whole rows through the trainer: losses are those of plain sums over log-probs
 // that other forwards gave, gradients those of finite differences, and neither log-probs nor loss
 // depend on the cut. Teachers have the policy's vocabulary and any shape.
-#include "train/row_teacher.h"
+#include "train/passes/row_teacher.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "train/micro_batch.h"
-#include "train/train_workspace.h"
+#include "train/batch/micro_batch.h"
+#include "train/passes/train_workspace.h"
 #include "train_rig.h"
 
 namespace rl::testing {

@@ -1,5 +1,5 @@
 // The sum of the loss terms of a chunk, and its gradients.
-#include "train/token_terms.h"
+#include "train/losses/token_terms.h"
 
 #include <gtest/gtest.h>
 

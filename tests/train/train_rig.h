@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "support/tiny_model.h"
-#include "train/row_teacher.h"
+#include "train/passes/row_teacher.h"
 #include "train/trainer.h"
 
 namespace rl::testing {

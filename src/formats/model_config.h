@@ -1,0 +1,124 @@
+// The validated description of a causal decoder and the tensors that description implies. What sets
+// families apart stands here as data, and forward() and backward() follow it; Family itself is for
+// readers and writers of files. Invariant: a ModelConfig that passed validate() has sizes inside
+// kModelCaps, so products of two sizes fit int64_t.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/executor.h"
+#include "formats/families.h"
+#include "ops/glu.h"
+#include "ops/rms_norm.h"
+#include "ops/rope_table.h"
+
+namespace rl {
+
+enum class Family : uint8_t {
+#define X(name) k##name,
+  RL_MODEL_FAMILIES(X)
+#undef X
+};
+const char* family_name(Family family);
+
+struct ModelConfig {
+  Family family = Family::kLlama;
+  std::string model_type;  // as written in config.json
+  int64_t vocab = 0;
+  int64_t hidden = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t ffn = 0;
+  int64_t max_position = 0;
+  float rms_eps = 0;
+  RopeSpec rope;
+  std::optional<RopeSpec> local_rope;  // of windowed layers; absent: they use rope
+  Activation activation = Activation::kSilu;
+  NormWeight norm_weight = NormWeight::kPlain;  // of every norm
+  bool tied_head = false;
+  bool scalar_head = false;  // one value per row instead of logits; then never tied
+  bool qkv_bias = false;
+  bool qk_norm = false;           // a norm over each query and key head, before rope
+  bool sandwich_norms = false;    // what a half of a layer adds to the residual is normed as well
+  bool scaled_embedding = false;  // embeddings are multiplied by sqrt(hidden)
+  double query_scalar = 0;        // scores are divided by its square root; 0: head_dim
+  int64_t window = 0;             // keys that a row of a windowed layer attends at most
+  std::vector<uint8_t> windowed;  // per layer; empty: none, and then window is 0
+  std::vector<int32_t> eos_ids;   // every id that ends a sequence, in file order, no repeats
+  int32_t bos_id = -1;            // -1 when the file names none
+  int32_t pad_id = -1;
+  Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
+
+  bool is_windowed(int64_t layer) const {
+    return !windowed.empty() && windowed[static_cast<size_t>(layer)] != 0;
+  }
+  int64_t num_ropes() const { return local_rope ? 2 : 1; }
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// Largest values a file may claim. Far above any published dense model, far below what overflows.
+struct ModelCaps {
+  int64_t vocab = 4'000'000;
+  int64_t hidden = 1 << 20;
+  int64_t layers = 4096;
+  int64_t heads = 1 << 16;
+  int64_t head_dim = 1 << 16;
+  int64_t ffn = 1 << 24;
+  int64_t max_position = int64_t{1} << 31;
+};
+inline constexpr ModelCaps kModelCaps;
+
+// Throws Error(kOutOfRange) naming the field, its limits and the value seen, with location (a file)
+// attached. Also holds: heads is a multiple of kv_heads, head_dim is even, windows are named for
+// every layer or for none, and every special id lies inside the vocabulary.
+void validate(const ModelConfig& config, const std::string& location);
+
+struct TensorInfo {
+  std::string name;            // Hugging Face name, e.g. model.layers.0.self_attn.q_proj.weight
+  std::vector<int64_t> shape;  // Hugging Face order: [rows, cols] or [n]
+  std::string
+      stored_type;  // "F32", "BF16", "Q4_1", ...: how the file holds it; empty in expected_tensors
+
+  int64_t rows() const { return shape.size() < 2 ? 1 : shape[0]; }  // a vector is one row
+  int64_t cols() const { return shape.empty() ? 1 : shape.back(); }
+};
+
+// The tensors a model of this configuration has: embedding, layers in order, final norm, then the
+// head unless tied.
+inline constexpr const char* kScalarHeadName = "score.weight";
+std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
+// The same decoder with a scalar head.
+ModelConfig with_scalar_head(ModelConfig config);
+
+// The tensors of an opened file, by their index in it.
+class TensorListing {
+ public:
+  virtual ~TensorListing() = default;
+  virtual size_t size() const = 0;
+  virtual int64_t find(const std::string& hf_name) const = 0;  // -1 when absent
+  virtual std::string_view name(size_t index) const = 0;       // as the file spells it
+  virtual const std::vector<int64_t>& shape(size_t index) const = 0;
+  // Whether a tensor that the model does not have may be there; it is passed over.
+  virtual bool may_be_extra(size_t index) const = 0;
+};
+
+// Checks that the file holds every expected tensor with its shape and nothing else, and returns the
+// file's index of each expected tensor. A difference is Error(kDataLoss) naming tensor, expected
+// and seen shape, and location. Needs memory in proportion to the file's own list only.
+std::vector<size_t> match_tensors(const ModelConfig& config, const TensorListing& file,
+                                  const std::string& location);
+
+// Calls visit for each expected tensor in order, without holding the list.
+void for_each_expected_tensor(const ModelConfig& config,
+                              FunctionRef<void(const TensorInfo&)> visit);
+
+// "[64, 96]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace rl

@@ -1,0 +1,109 @@
+// Inside of the matmul files: the cached oneDNN kernels of one Matmul and the self-checks that make it exact.
+#pragma once
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "ops/matmul.h"
+#include "ops/cpu/onednn_handles.h"
+
+namespace rl {
+
+// What a product may ask of a worker's scratch.
+constexpr uint64_t kScratchpadBytes = 6ull << 20;
+
+struct KernelKey {
+  int64_t m, k, n, lda;
+  bool gradient;
+  int64_t ldb = 0, ldc = 0;  // of a gradient
+  auto operator<=>(const KernelKey&) const = default;
+};
+
+// One primitive with its per-worker argument objects.
+struct Kernel {
+  OwnedPrimitive primitive;
+  dnnl_memory_desc_t weights;
+  std::string implementation;
+  struct Args {
+    OwnedMemory src, weights, dst, pad;
+  };
+  std::vector<Args> workers;
+};
+
+struct PackedMatrix::Slices {
+  std::vector<OwnedMemory> memory;
+};
+
+struct Matmul::Impl {
+  Impl(Executor& executor, Dtype compute, ArenaLedger* ledger);
+
+  Kernel& kernel(const KernelKey& key);
+  std::unique_ptr<Kernel> make_kernel(const KernelKey& key);
+  void require_packed_form(const KernelKey& key, const Kernel& made);
+  void execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst);
+  void pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice, const dnnl_memory_desc_t& from,
+                  const float* data, PackedMatrix& out);
+  bool check_exactness();
+  bool check_exactness(int64_t k);
+  int64_t few_rows_chunk(const PackedShape& shape);
+  int64_t few_rows_chunk(int64_t k, int64_t n);
+  int64_t measure_few_rows_chunk(int64_t k, int64_t n);
+  void set_element(void* x, int64_t i, float value) const;  // of the compute dtype
+  // Where the weights of a range of a piece begin.
+  FewRowsWeights piece_weights(const PackedMatrix& w, const Piece& piece, int64_t part) const;
+  // What a worker reads first of the pieces of the matrix that follows.
+  FewRowsWeights first_weights(const PackedMatrix& next, int worker) const;
+  bool stages_gradients() const;
+  KernelKey gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride, int64_t k) const;
+  // Some rows of the operands of a gradient's tile, where its kernel reads them.
+  struct DepthPiece {
+    const void *dy, *x;
+  };
+  DepthPiece depth_piece_at(const WeightGrad& a, const GradientTile& t, int64_t row, int64_t depth, int worker);
+  void accumulate_tile(const WeightGrad& a, const GradientTile& t, int worker);
+  struct Product {
+    const PackedMatrix& w;
+    const void* x;
+    int64_t m;
+    const PackedMatrix* next;
+    MatmulOutput out;  // without y: the worker's scratch
+    bool any_columns = false;  // the epilogue does not ask for units
+  };
+  void run(const Product& product, MatmulEpilogue epilogue);
+  void run_pieces(const Product& product, MatmulEpilogue epilogue);
+  // One piece of p.w. `ahead` are the weights to ask for meanwhile.
+  void run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p, const MatmulOutput& out,
+                 int worker);
+  // Some rows of x against a column slice.
+  void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, const MatmulOutput& out,
+                 int worker);
+  int64_t bucket(int64_t m) const;  // rows of the kernel that computes m
+  int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
+
+  Executor& executor;
+  Dtype compute;
+  ArenaLedger* ledger;
+  int64_t fixed_rows = 0;  // 0: buckets; otherwise every tile has exactly this many rows
+  bool exact = false;
+  std::string implementation;
+  OwnedEngine engine;
+  std::vector<OwnedStream> streams;  // one per worker
+  Arena scratch;                     // per worker: tile, scratchpad, staging
+  std::shared_mutex mutex;
+  std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
+  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by depth and width
+
+  static constexpr uint64_t kTileBytes = kTileFloats * sizeof(float);
+  static constexpr uint64_t kPadBytes = kScratchpadBytes;
+  static constexpr uint64_t kStageBytes = 4ull << 20;
+  static_assert(kPadBytes + kStageBytes == kMaxJoinedFloats * sizeof(float));
+  static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }
+  float* tile(int w) { return scratch.at<float>(per_worker() * w); }
+  float* stage_floats(int w) { return scratch.at<float>(per_worker() * w + kTileBytes + kPadBytes); }
+  std::byte* pad(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes); }
+};
+
+}  // namespace rl

@@ -1,0 +1,26 @@
+// The keys of algo.* as the records that algorithms take. Pure functions; the option set is valid,
+// and what its rules cannot say is checked here: errors name the key.
+#pragma once
+#include "options/options.h"
+#include "formats/weight_source.h"
+#include "pipeline/update/batch_advantages.h"
+#include "train/options/trainer_options.h"
+
+namespace rl {
+
+Objective objective_of(const OptionSet& options);
+// The head of the trained model.
+ModelHead trained_head(const OptionSet& options);
+// Log-probs of a frozen reference are read.
+bool uses_reference(const OptionSet& options);
+// The policy learns from a teacher's whole rows, in the trainer's head.
+bool distills_rows(const OptionSet& options);
+// Objective, policy loss, aggregation, corrections, entropy bonus and KL term.
+void fill_algorithm(const OptionSet& options, TrainerOptions& trainer);
+// Clamp and importance correction of the KL.
+KlBounds kl_bounds_from(const OptionSet& options);
+// Estimator, shaping, KL in the reward and the filters of single samples.
+AdvantageOptions advantage_options_from(const OptionSet& options);
+KlControllerParams kl_controller_from(const OptionSet& options);
+
+}  // namespace rl

@@ -1,0 +1,347 @@
+// The host's side of a pipeline: every call is short, but for next, stop and checkpoint, which wait
+// no longer than they are told to.
+#include "pipeline/loop/pipeline.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "core/deadline.h"
+#include "core/error.h"
+#include "core/signals.h"
+#include "core/violations.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/loop/pipeline_impl.h"
+#include "pipeline/plan/planner.h"
+#include "pipeline/session/run_rules.h"
+
+namespace rl {
+
+Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const OptionSet& options)
+    : impl_(std::make_shared<Impl>(std::move(model), options)) {}
+
+Pipeline::~Pipeline() {
+  stop(0);
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+namespace {
+
+void refuse_second_start(bool started, PipelineState state) {
+  if (!started) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the pipeline was started before; it is ", pipeline_state_name(state)));
+}
+
+void name_lanes(const Tracer& tracer, int64_t num_engines) {
+  tracer.lane_name(TraceLane::kPipeline, "pipeline");
+  for (int64_t i = 0; i < num_engines; ++i) {
+    tracer.lane_name(engine_lane(TraceLane::kEngine, i),
+                     num_engines == 1 ? "engine" : str("engine ", i));
+  }
+  tracer.lane_name(TraceLane::kReward, "reward");
+  tracer.lane_name(TraceLane::kTrain, "train");
+  tracer.lane_name(TraceLane::kPublication, "publication");
+}
+
+}  // namespace
+
+// The function that was there before ends with the parameter, after the locks: it may call back.
+void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
+  const std::lock_guard control(impl_->control_mutex);
+  const std::lock_guard lock(impl_->mutex);
+  refuse_second_start(impl_->started || impl_->ended, impl_->state);
+  impl_->custom_advantage.swap(advantage);
+}
+
+void Pipeline::set_custom_loss(CustomLoss loss) {
+  const std::lock_guard control(impl_->control_mutex);
+  const std::lock_guard lock(impl_->mutex);
+  refuse_second_start(impl_->started || impl_->ended, impl_->state);
+  impl_->custom_loss.swap(loss);
+  impl_->trainer->set_custom_loss(impl_->custom_loss);
+}
+
+void Pipeline::start() {
+  Impl& p = *impl_;
+  const std::lock_guard control(p.control_mutex);
+  {
+    const std::lock_guard lock(p.mutex);
+    refuse_second_start(p.started || p.ended, p.state);
+  }
+  p.require_custom_algorithms();
+  auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
+  auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
+  p.model->prepare_compute(LoadedModel::Weights::kTrained);
+  std::shared_ptr<TraceRecorder> recorder;
+  if (p.settings.get_bool("profiler.timeline.enable")) {
+    p.runtime.fs().make_directories(output_path(p.settings, "profiler.timeline.dir"));
+    recorder = std::make_shared<TraceRecorder>();
+  }
+  const std::lock_guard lock(p.mutex);
+  refuse_second_start(p.ended, p.state);  // a stop came in between
+  if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
+  name_lanes(p.runtime.tracer(), p.plan.num_engines);
+  p.recorder = recorder;
+  p.version = p.model->version();  // the host may have set weights since
+  p.run_lease = std::move(run_lease);
+  p.compute = std::move(compute);
+  const auto give_back = [&] {
+    p.compute.reset();
+    p.run_lease.reset();
+    p.recorder.reset();
+    if (recorder != nullptr) p.runtime.tracer().end_sink(recorder.get());
+  };
+  try {
+    const ScopedSignalMask mask;
+    p.thread = std::thread([impl = impl_.get()] { impl->run(); });
+  } catch (const std::bad_alloc&) {
+    give_back();
+    throw;
+  } catch (const std::system_error& e) {
+    give_back();
+    throw Error(Code::kResourceExhausted, str("cannot start a thread: ", e.what()))
+        .with_system_code(e.code().value());
+  }
+  p.started = true;
+}
+
+EventQueue::Popped Pipeline::next(int64_t timeout_ns) {
+  EventQueue::Popped popped = impl_->queue->pop(timeout_ns);
+  if (popped.status != Code::kDone) return popped;
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->failure != nullptr) throw Error(*impl_->failure);
+  return popped;
+}
+
+void Pipeline::interrupt() { impl_->queue->interrupt(); }
+int Pipeline::event_fd() const { return impl_->queue->fd(); }
+const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->queue; }
+
+void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> parts) {
+  impl_->refuse_scores();
+  {
+    const std::lock_guard lock(impl_->mutex);
+    const bool is_eval = impl_->eval_board.owns(sample_id);
+    if (!is_eval) impl_->require_parts(sample_id, parts.size());
+    ScoreBoard& board = is_eval ? impl_->eval_board : impl_->board;
+    board.score(sample_id, reward, {parts.begin(), parts.end()}, impl_->now());
+  }
+  impl_->changed.notify_all();
+}
+
+void Pipeline::score_many(std::span<const Score> scores) {
+  std::vector<Error> refused;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    try {
+      score(scores[i].sample_id, scores[i].reward);
+    } catch (Error& e) {
+      refused.push_back(std::move(e));
+      refused.back().key = str("sample_ids[", i, "]");
+    }
+  }
+  if (refused.empty()) return;
+  Error all(refused.front().code, str(refused.size(), " of ", scores.size(),
+                                      " scores were refused; the first: ", refused.front().message));
+  all.key = refused.front().key;
+  all.cause = std::make_shared<Error>(refused.front());
+  all.parts = std::move(refused);
+  throw all;
+}
+
+void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
+  impl_->refuse_scores();
+  {
+    const std::lock_guard lock(impl_->mutex);
+    ScoreBoard& board = impl_->eval_board.owns(sample_id) ? impl_->eval_board : impl_->board;
+    board.fail(sample_id, reason, impl_->now());
+  }
+  impl_->changed.notify_all();
+}
+
+namespace {
+
+void check_feed(const PromptFile* data, const PromptFeed& feed) {
+  if (data != nullptr) {
+    throw Error(Code::kFailedPrecondition, "prompts come from data.path, so none can be fed")
+        .with_key("data.path");
+  }
+  if (feed.ended()) throw Error(Code::kFailedPrecondition, "the feed has ended");
+}
+
+void refuse_after_end(bool ended) {
+  if (ended)
+    throw Error(Code::kFailedPrecondition, "the pipeline has ended: it takes no more rows");
+}
+
+}  // namespace
+
+bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
+  Impl& p = *impl_;
+  PromptLimits limits;
+  {
+    const std::lock_guard lock(p.mutex);
+    limits = {p.options.get_i64("sampling.max_new_tokens"), p.plan.max_model_len,
+              objective_of(p.options)};
+  }
+  Prompt prompt = make_prompt(row, *p.model, limits, location);
+  {
+    const std::lock_guard lock(p.mutex);
+    check_feed(p.data.get(), p.feed);
+    refuse_after_end(p.ended);
+    if (p.feed.full()) return false;
+    p.feed.push(std::move(prompt));
+  }
+  p.changed.notify_all();
+  return true;
+}
+
+std::string Pipeline::feed_location() const {
+  const std::lock_guard lock(impl_->mutex);
+  check_feed(impl_->data.get(), impl_->feed);
+  refuse_after_end(impl_->ended);
+  return impl_->feed.next_location();
+}
+
+bool Pipeline::feed_line(std::string_view json) {
+  const std::lock_guard one(impl_->feed_mutex);
+  const std::string location = feed_location();
+  return feed_row(parse_prompt_row(json, location), location);
+}
+
+bool Pipeline::feed_ids(std::vector<int32_t> ids, std::string tag) {
+  const std::lock_guard one(impl_->feed_mutex);
+  PromptRow row;
+  row.ids.assign(ids.begin(), ids.end());
+  row.tag = std::move(tag);
+  return feed_row(row, feed_location());
+}
+
+int64_t Pipeline::feed_capacity() const { return impl_->feed.capacity(); }
+
+void Pipeline::end_feed() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    check_feed(impl_->data.get(), impl_->feed);
+    impl_->feed.end();
+  }
+  impl_->changed.notify_all();
+}
+
+void Pipeline::pause() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->paused = true;
+  impl_->changed.notify_all();
+}
+
+void Pipeline::resume() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->paused = false;
+  impl_->changed.notify_all();
+}
+
+bool Pipeline::stop(int64_t timeout_ns) {
+  Impl& p = *impl_;
+  std::unique_lock lock(p.mutex);
+  p.stop_requested = true;
+  if (!p.started && !p.ended) {
+    p.ended = true;
+    p.state = PipelineState::kDone;
+    p.queue->close();
+  }
+  p.changed.notify_all();
+  return wait_until_ready(p.changed, lock, timeout_ns, [&] { return p.ended; });
+}
+
+std::string Pipeline::checkpoint(int64_t timeout_ns) {
+  Impl& p = *impl_;
+  std::unique_lock control(p.control_mutex, std::defer_lock);  // for a direct write alone
+  std::unique_lock lock(p.mutex);
+  if (p.options.get_string("checkpoint.dir").empty()) {
+    throw Error(Code::kFailedPrecondition, "checkpoint.dir is empty: no place for a checkpoint")
+        .with_key("checkpoint.dir");
+  }
+  while (!control.owns_lock()) {
+    if (p.running()) {
+      const uint64_t mine = ++p.checkpoints_asked;
+      p.changed.notify_all();
+      const auto over = [&] { return p.checkpoints_done >= mine || p.ended; };
+      if (!wait_until_ready(p.changed, lock, timeout_ns, over)) {
+        throw Error(Code::kTimeout, "the checkpoint is still to be written");
+      }
+      if (p.checkpoints_done >= mine) return p.last_checkpoint;
+    }
+    lock.unlock();
+    control.lock();
+    lock.lock();
+    if (p.running()) control.unlock();  // a start came first
+  }
+  if (p.failure != nullptr) {
+    throw Error(Code::kFailedPrecondition, "the pipeline failed: its state is not saved")
+        .with_cause(*p.failure);
+  }
+  lock.unlock();
+  return p.write_checkpoint();
+}
+
+void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
+  CriticRole::save(impl_->critic.get(), *impl_->model, dir, dtype, replace_existing);
+}
+
+void Pipeline::request_eval() {
+  Impl& p = *impl_;
+  const std::lock_guard lock(p.mutex);
+  if (p.eval_data == nullptr) {
+    throw Error(Code::kFailedPrecondition, "eval.path is empty: nothing to evaluate on")
+        .with_key("eval.path");
+  }
+  if (p.ended) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
+  p.eval_due = true;
+  p.changed.notify_all();
+}
+
+void Pipeline::set_options(const OptionSet& options) {
+  Impl& p = *impl_;
+  // What shaped runtime and model is fixed at creation, so it needs no check of its own.
+  Violations violations;
+  violations.add(options.validate_all());
+  violations.add(plan_violations(options, p.model->config(), PlanUse::kPipeline));
+  violations.add(run_violations(options, *p.model));
+  const std::lock_guard lock(p.mutex);
+  for (const std::string& key : p.options.diff(options)) {
+    violations.collect([&] { require_changeable(require_option(key), OptionWhen::kBetweenSteps); });
+  }
+  violations.throw_any();
+  const Planner planner(options, p.model->config(), PlanUse::kPipeline);
+  if (planner.has_engine() && planner.min_blocks() > p.plan.engine.num_blocks) {
+    throw Error(Code::kResourceExhausted,
+                str("a group of these options may need ", planner.min_blocks(),
+                    " KV blocks; the plan has ", p.plan.engine.num_blocks))
+        .with_key("sampling.max_new_tokens");
+  }
+  p.staged = options;
+  p.runtime.logger().set_level(parse_log_level(options.get_string("runtime.log_level")));
+  p.changed.notify_all();
+}
+
+PipelineStatus Pipeline::status() const {
+  const Impl& p = *impl_;
+  const std::lock_guard lock(p.mutex);
+  PipelineStatus s;
+  s.state = p.state;
+  s.step = p.step;
+  s.version = p.version;
+  s.unscored = p.board.unscored() + p.eval_board.unscored();
+  s.ledger = p.board.ledger().counts();
+  return s;
+}
+
+std::shared_ptr<const Error> Pipeline::failure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failure;
+}
+
+const MemoryPlan& Pipeline::plan() const { return impl_->plan; }
+LoadedModel& Pipeline::model() { return *impl_->model; }
+const std::string& Pipeline::resumed_from() const { return impl_->resumed_from; }
+
+}  // namespace rl

@@ -1,0 +1,110 @@
+// Steps on given answers (sft, dpo, reward_model): nothing is drawn from the policy and nobody
+// scores. Their groups go over the score board and the ledger like any other, so the books of a run,
+// what is recorded and what a resume goes on from are the same. Held-out pairs of a reward model are
+// told apart and counted, no more.
+#include <cmath>
+
+#include "pipeline/config/algo_options.h"
+#include "pipeline/loop/pipeline_impl.h"
+#include "train/losses/reward_pairs.h"
+
+namespace rl {
+namespace {
+
+SamplePtr answer_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot) {
+  const std::vector<int32_t>& answer = prompt.answers[slot];
+  auto s = std::make_shared<Sample>();
+  s->ordinal = ordinal;
+  s->slot = slot;
+  s->data_row = prompt.data_row;
+  s->tag = prompt.tag;
+  s->ids = prompt.ids;
+  s->ids.insert(s->ids.end(), answer.begin(), answer.end());
+  s->prompt_tokens = static_cast<int32_t>(prompt.ids.size());
+  s->versions.assign(answer.size(), kUnknownVersion);
+  s->loss_mask.assign(answer.size(), 1);
+  return s;
+}
+
+}  // namespace
+
+bool Pipeline::Impl::draws() const { return is_rl(objective_of(settings)); }
+
+PipelineState Pipeline::Impl::take_answers(const std::vector<Prompt>& drawn) {
+  const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
+  for (const Prompt& prompt : drawn) {
+    const uint64_t ordinal = cursor + drawn_in_step++;
+    const std::lock_guard lock(mutex);
+    board.open(ordinal, prompt.data_row);
+    for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
+      SamplePtr s = answer_sample(prompt, ordinal, slot);
+      s->id = board.sample_id(ordinal, slot);
+      board.finish(s, -1);
+      board.score(s->id, 0, now());
+    }
+  }
+  times.drawn = times.generated = times.scored = now();
+  return PipelineState::kTraining;
+}
+
+namespace {
+
+// Of the pairs that have finite scores; answers are chosen, rejected, chosen, ...
+PreferenceSums sums_of(std::span<const float> scores) {
+  std::vector<float> finite;
+  for (size_t i = 0; i < scores.size(); i += 2) {
+    if (!std::isfinite(scores[i]) || !std::isfinite(scores[i + 1])) continue;
+    finite.insert(finite.end(), {scores[i], scores[i + 1]});
+  }
+  RewardPairs pairs;
+  pairs.begin(0, finite.size());
+  for (size_t i = 0; i < finite.size(); ++i) pairs.set(static_cast<int32_t>(i), finite[i]);
+  return pairs.sums();
+}
+
+void set_eval(const PreferenceSums& p, MetricList& metrics) {
+  metrics.set("eval/loss", p.mean(p.loss));
+  metrics.set("eval/rewards/chosen", p.mean(p.reward_chosen));
+  metrics.set("eval/rewards/rejected", p.mean(p.reward_rejected));
+  metrics.set("eval/rewards/margins", p.mean(p.reward_chosen - p.reward_rejected));
+  metrics.set("eval/rewards/accuracies", p.mean(static_cast<double>(p.right)));
+}
+
+}  // namespace
+
+PipelineState Pipeline::Impl::evaluate_pairs() {
+  auto event = std::make_shared<EvalEvent>();
+  {
+    const std::lock_guard lock(mutex);
+    eval_due = false;
+    event->step = step;
+    event->version = version;
+  }
+  const int64_t start = now();
+  const PromptLimits limits{0, plan.max_model_len, objective_of(settings)};
+  std::vector<SamplePtr> answers;
+  std::vector<const Sample*> asked;
+  for (int64_t row = 0; row < num_eval_rows(); ++row) {
+    const Prompt prompt = eval_data->read(row, *model, limits);
+    for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
+      answers.push_back(answer_sample(prompt, static_cast<uint64_t>(row), slot));
+      asked.push_back(answers.back().get());
+    }
+  }
+  std::vector<float> scores(asked.size());
+  trainer->scores(asked, scores);
+  const PreferenceSums sums = sums_of(scores);
+  set_eval(sums, event->metrics);
+  event->num_scored = sums.pairs;
+  event->num_failed = static_cast<int64_t>(asked.size() / 2) - sums.pairs;
+  event->mean_reward = event->metrics.get("eval/rewards/accuracies").value();
+  event->metrics.set("eval/failed", static_cast<double>(event->num_failed));
+  event->metrics.set("timing_s/eval", static_cast<double>(now() - start) * 1e-9);
+  runtime.tracer().span(
+      {"pipeline.eval", TraceLane::kPipeline, start, now(), "pairs", num_eval_rows()});
+  records->write_eval(event->step, event->metrics, {});
+  queue->push(std::move(event));
+  return PipelineState::kDrawing;
+}
+
+}  // namespace rl

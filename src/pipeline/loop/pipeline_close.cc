@@ -1,0 +1,110 @@
+// The end of a run: files are closed, books are closed, the host is told. Invariant: what fails
+// while closing never changes whether the run failed, and the queue closes last.
+#include "core/error.h"
+#include "pipeline/loop/pipeline_impl.h"
+
+namespace rl {
+namespace {
+
+// A result code such as kTimeout would look like an ordinary answer of the call that reports the
+// failure.
+std::shared_ptr<const Error> as_failure(const std::shared_ptr<const Error>& cause) {
+  if (cause == nullptr || cause->code >= Code::kInvalidArgument) return cause;
+  return std::make_shared<Error>(
+      Error(Code::kInternal,
+            str("the loop failed with the result ", code_name(cause->code), ": ", cause->message))
+          .with_cause(*cause));
+}
+
+}  // namespace
+
+// What fails here is told apart from a failure of the loop: the run stays what it was.
+template <typename Work>
+void Pipeline::Impl::close_step(const char* what, Work work) noexcept {
+  std::shared_ptr<const Error> failed;
+  try {
+    try {
+      work();
+      return;
+    } catch (const Error& e) {
+      failed = std::make_shared<Error>(
+          Error(Code::kIo, str(what, " could not be closed: ", e.message)).with_cause(e));
+    } catch (const std::bad_alloc&) {
+      failed = std::make_shared<Error>(Code::kOutOfMemory,
+                                       str(what, " could not be closed: no memory left"));
+    } catch (const std::exception& e) {
+      failed =
+          std::make_shared<Error>(Code::kInternal, str(what, " could not be closed: ", e.what()));
+    }
+    runtime.logger().log(LogLevel::kError, "pipeline", failed->message);
+    const std::lock_guard lock(mutex);
+    if (close_failure == nullptr) close_failure = failed;
+  } catch (const std::exception&) {
+    return;  // no memory is left to tell it in
+  }
+}
+
+void Pipeline::Impl::close_trace() {
+  if (recorder == nullptr) return;
+  runtime.tracer().end_sink(recorder.get());
+  const ScopedDiscard discard(*recorder);
+  TraceDigest digest = digest_of(*recorder);
+  {
+    const std::lock_guard lock(mutex);
+    trace = std::move(digest);
+  }
+  recorder->write(runtime.fs(), output_path(settings, "profiler.timeline.dir") + "/trace.json");
+}
+
+std::shared_ptr<const Error> Pipeline::close_failure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->close_failure;
+}
+
+void Pipeline::require_closed() const {
+  const std::lock_guard lock(impl_->mutex);
+  if (!impl_->ended) {
+    throw Error(Code::kFailedPrecondition,
+                str("the pipeline closes its files when its loop ends; it is ",
+                    pipeline_state_name(impl_->state)));
+  }
+  if (impl_->close_failure != nullptr) throw Error(*impl_->close_failure);
+}
+
+// The outcome is known when the queue closes: whoever takes its last event finds the failure.
+void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
+  close_step("the metrics file", [&] { records->close(); });
+  close_step("the trace", [&] { close_trace(); });
+  close_step("the failure", [&] {
+    if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);
+    cause = as_failure(cause);
+  });
+  if (cause != nullptr) {
+    const std::lock_guard lock(mutex);
+    close_books();
+  }
+  close_step("the last events", [&] { push_dropped(); });
+  compute.reset();
+  run_lease.reset();
+  {
+    const std::lock_guard lock(mutex);
+    failure = cause;
+    state = cause != nullptr ? PipelineState::kFailed : PipelineState::kDone;
+    ended = true;
+    queue->close();
+  }
+  changed.notify_all();
+}
+
+// After a failure nothing is open any more: later scores are told to be late. A broken law of the
+// ledger may be what failed, so a second complaint of it is not the cause.
+void Pipeline::Impl::close_books() noexcept {
+  try {
+    board.abandon(DropReason::kAborted, {});
+    eval_board.abandon(DropReason::kAborted, {});
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+}  // namespace rl

@@ -1,0 +1,117 @@
+// Groups that a step does not keep, and the prompts that are drawn for them. A dropped group is
+// told to the host by name like any other.
+#include <algorithm>
+
+#include "algo/batching/filters.h"
+#include "core/error.h"
+#include "pipeline/loop/pipeline_impl.h"
+
+namespace rl {
+namespace {
+
+// Why scores of a group do not pass; empty when they do.
+std::string why_filtered(const OptionSet& o, std::span<const double> scores) {
+  const std::string& filter = o.get_string("pipeline.filter");
+  if (filter == "mean") {
+    const DynamicFilter range{o.get_f64("pipeline.filter_low"), o.get_f64("pipeline.filter_high")};
+    if (passes(range, scores)) return {};
+    return str("its mean score is ", moments_of(scores, {}).mean,
+               ", not within pipeline.filter_low = ", range.low,
+               " and pipeline.filter_high = ", range.high);
+  }
+  const double limit = o.get_f64("pipeline.filter_spread");
+  if (filter == "none" || !has_no_spread(scores, limit)) return {};
+  return str("its scores spread no more than pipeline.filter_spread = ", limit);
+}
+
+}  // namespace
+
+// Calls f(ordinal, first, count) for each group of the batch.
+template <typename F>
+void Pipeline::Impl::for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f) {
+  for (size_t first = 0; first < batch.size();) {
+    size_t end = first;
+    while (end < batch.size() && batch[end].sample->ordinal == batch[first].sample->ordinal) ++end;
+    f(batch[first].sample->ordinal, first, end - first);
+    first = end;
+  }
+}
+
+// Under mutex. The greedy answer of remax is no member of its group here.
+int64_t Pipeline::Impl::drop_filtered() {
+  int64_t dropped = 0;
+  const auto size = static_cast<size_t>(settings.get_i64("pipeline.samples_per_prompt"));
+  const std::vector<ScoreBoard::Scored> batch = board.peek();
+  for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
+    std::vector<double> scores;
+    for (size_t i = first; i < first + std::min(count, size); ++i)
+      scores.push_back(batch[i].reward);
+    const std::string why = why_filtered(settings, scores);
+    if (why.empty()) return;
+    board.doom(ordinal, DropReason::kFiltered, why);
+    ++dropped;
+  });
+  return dropped;
+}
+
+// Under mutex.
+void Pipeline::Impl::drop_zero_advantages() {
+  if (!settings.get_bool("pipeline.discard_zero_advantage")) return;
+  const std::vector<ScoreBoard::Scored> batch = board.peek();
+  const ScoredLists lists(batch);
+  ScoredBatch scored{lists.samples, lists.scores};
+  scored.parts = lists.parts;
+  const std::vector<double> advantages = outcome_advantages(preparation.options(), scored);
+  for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
+    if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
+    board.doom(ordinal, DropReason::kFiltered, "all its advantages are 0");
+    ++filter_counts.zero_advantage;
+  });
+}
+
+// Every open group is scored. Training follows unless filtered groups are to be replaced.
+PipelineState Pipeline::Impl::filter_groups() {
+  {
+    const std::lock_guard lock(mutex);
+    const int64_t dropped = drop_filtered();
+    filter_counts.score += dropped;
+    filter_counts.missing += dropped;
+  }
+  push_dropped();
+  const int64_t rounds = settings.get_i64("pipeline.filter_max_rounds");
+  if (filter_counts.missing > 0 && (rounds == 0 || filter_counts.rounds < rounds)) {
+    const PipelineState next = refill();
+    if (next != PipelineState::kTraining) return next;
+  }
+  {
+    const std::lock_guard lock(mutex);
+    drop_zero_advantages();
+  }
+  push_dropped();
+  return PipelineState::kTraining;
+}
+
+// Draws for the groups that are missing, as many as there are prompts. Training follows when there
+// will never be one; a feed that is empty for now is waited for.
+PipelineState Pipeline::Impl::refill() {
+  std::vector<Prompt> more;
+  bool feed_ended = false;
+  take_prompts(filter_counts.missing, /*all=*/false, more, feed_ended);
+  if (more.empty()) return feed_ended ? PipelineState::kTraining : PipelineState::kScoring;
+  ++filter_counts.rounds;
+  filter_counts.missing -= static_cast<int64_t>(more.size());
+  submit_groups(more);
+  return PipelineState::kGenerating;
+}
+
+MetricList Pipeline::Impl::filter_metrics() const {
+  MetricList m;
+  const auto count = [&](const char* name, int64_t v) { m.set(name, static_cast<double>(v)); };
+  count("pipeline/groups_filtered/score", filter_counts.score);
+  count("pipeline/groups_filtered/zero_advantage", filter_counts.zero_advantage);
+  count("pipeline/groups_filtered/not_replaced", filter_counts.missing);
+  count("pipeline/filter_rounds", filter_counts.rounds);
+  return m;
+}
+
+}  // namespace rl

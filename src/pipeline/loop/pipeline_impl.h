@@ -1,0 +1,178 @@
+// The inside of a pipeline. Who touches what:
+// - `shared` fields: any thread, under mutex.
+// - `loop` fields: the library thread while it runs, else the caller that owns the pipeline.
+// A step goes drawing -> generating -> scoring -> training -> publishing, on given answers drawing
+// -> training -> publishing; evaluations and checkpoints stand between steps. advance() does the work of one state and names the next.
+#pragma once
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "core/arena.h"
+#include "core/prefault.h"
+#include "pipeline/update/batch_preparation.h"
+#include "pipeline/update/critic_role.h"
+#include "pipeline/loop/pipeline.h"
+#include "pipeline/loop/prompt_source.h"
+#include "pipeline/update/reward_role.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/loop/run_records.h"
+#include "pipeline/loop/run_state.h"
+#include "pipeline/loop/score_board.h"
+#include "pipeline/loop/step_recorder.h"
+#include "pipeline/update/teacher_role.h"
+#include "profile/trace_recorder.h"
+
+namespace rl {
+
+struct Pipeline::Impl {
+  Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given);
+
+  // Setting up (pipeline_setup.cc).
+  void require_custom_algorithms() const;
+  void open_data();
+  void make_workers();
+  void resume_from_checkpoint();
+  void begin_lineage();
+  void refuse_old_checkpoints();
+  void open_step_recorder();
+  std::string config_digest() const;
+  RunState boundary_state() const;
+
+  // The loop (pipeline_loop.cc, pipeline_step.cc).
+  void run() noexcept;
+  void loop();
+  void end_run(std::shared_ptr<const Error> cause) noexcept;
+  void close_books() noexcept;
+  void close_trace();
+  template <typename Work>
+  void close_step(const char* what, Work work) noexcept;
+  PipelineState advance(PipelineState state);
+  PipelineState draw();
+  bool take_prompts(int64_t count, bool all, std::vector<Prompt>& prompts, bool& ended);
+  void submit_groups(const std::vector<Prompt>& drawn);
+  bool draws() const;  // answers come from the engine, not from the rows
+  PipelineState take_answers(const std::vector<Prompt>& drawn);
+  PipelineState generate();
+  void step_engine();
+  PipelineState wait_for_scores();
+  PipelineState train();
+  TrainMetrics update(PreparedBatch& prepared);
+  Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
+  void record(std::span<const ScoreBoard::Scored> batch);
+  PipelineState publish();
+  PipelineState abandon();
+  PipelineState write_checkpoint_state();
+  bool take_stop(PipelineState state);
+  void apply_staged_options();
+  void submit_group(const Prompt& prompt, uint64_t ordinal);
+  void submit_greedy(Request request);
+  void deliver(ScoreBoard& to);
+  void ask_host(const SamplePtr& sample);
+  void ask_reward_model(ScoreBoard& of);
+  void refuse_scores() const;
+  void push_dropped();
+  void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
+  MetricList step_metrics();
+  void set_rollout(MetricList& m) const;
+  void wait_for_change(std::unique_lock<std::mutex>& lock, std::optional<int64_t> deadline_ns);
+
+  // Filters (pipeline_filter.cc).
+  PipelineState filter_groups();
+  PipelineState refill();
+  int64_t drop_filtered();
+  void drop_zero_advantages();
+  MetricList filter_metrics() const;
+  template <typename F>
+  void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f);
+
+  // Evaluations (pipeline_eval.cc).
+  PipelineState evaluate();
+  int64_t num_eval_rows() const;
+  PipelineState evaluate_pairs();
+  void begin_eval();
+  void end_eval();
+
+  std::string write_checkpoint();
+
+  void require_parts(uint64_t sample_id, size_t num_parts) const;  // under mutex
+  int64_t now() const { return runtime.clock().now_ns(); }
+  int64_t deadline_from_now() const;
+  void set_state(PipelineState next);
+  bool running() const { return started && !ended; }  // under mutex
+
+  const std::shared_ptr<LoadedModel> model;
+  Runtime& runtime;
+  MemoryPlan plan;
+  std::unique_ptr<Model> reference;
+  Arena phase;
+  std::unique_ptr<EngineSet> engine;  // null: nothing is ever drawn
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<CriticRole> critic;  // null but with gae
+  std::unique_ptr<RewardRole> reward;  // null: the host scores
+  std::unique_ptr<TeacherRole> teacher;  // null but with distill
+  std::unique_ptr<Prefault> prefault;
+  std::unique_ptr<PromptFile> data, eval_data;
+  std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
+  std::unique_ptr<RunRecords> records;
+  std::shared_ptr<TraceRecorder> recorder;
+  TraceDigest trace;  // of the recorder, once the run has ended; under mutex
+  const std::shared_ptr<EventQueue> queue = std::make_shared<EventQueue>();
+  std::string resumed_from;
+  std::thread thread;
+  std::unique_ptr<ComputeLease> compute;
+  std::unique_ptr<LoadedModel::RunLease> run_lease;
+  std::mutex control_mutex;  // one start, stop or direct checkpoint at a time
+  std::mutex feed_mutex;     // rows are numbered in the order fed
+
+  // shared
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  OptionSet options;  // of the next step
+  std::optional<OptionSet> staged;
+  PipelineState state = PipelineState::kIdle;
+  bool started = false, ended = false, paused = false, stop_requested = false;
+  bool eval_due = false;
+  uint64_t checkpoints_asked = 0, checkpoints_done = 0;
+  std::shared_ptr<const Error> failure, close_failure;
+  ScoreBoard board, eval_board;
+  PromptFeed feed;
+  uint64_t step = 0;
+  uint64_t version = 0;
+  RunState boundary;  // after the last whole step
+  std::string last_checkpoint;
+  uint64_t last_checkpoint_step = UINT64_MAX;
+
+  // loop
+  OptionSet settings;  // of this step
+  BatchPreparation preparation;
+  CustomAdvantage custom_advantage;
+  CustomLoss custom_loss;  // the trainer's, so that it ends here
+  bool checkpoint_due = false;
+  bool lineage_begins = false;  // resumed by name: later checkpoints are still to be set aside
+  bool eval_open = false;
+  uint64_t cursor = 0, next_eval_ordinal = 0;
+  uint64_t drawn_in_step = 0;
+  struct FilterCounts {
+    int64_t score = 0, zero_advantage = 0;  // groups dropped
+    int64_t missing = 0;                    // dropped by score and not replaced yet
+    int64_t rounds = 0;
+  } filter_counts;  // of this step
+  std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
+  MetricList trained;                  // what this step measured
+  std::vector<double> eval_rewards;
+  int64_t eval_first_ns = 0;
+  int64_t eval_failed = 0;  // groups of this evaluation
+  bool batch_applied = false;
+  struct Times {
+    int64_t begin = 0, drawn = 0, generated = 0, scored = 0, trained = 0;
+  } times;
+  EngineStats stats_before;
+};
+
+inline constexpr uint64_t kFirstSampleId = 1;
+inline constexpr uint64_t kFirstEvalSampleId = uint64_t{1} << 63;
+
+}  // namespace rl

@@ -1,0 +1,384 @@
+// The state machine of the loop and its life on the library thread.
+#include <algorithm>
+#include <new>
+
+#include "core/error.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/loop/engine_metrics.h"
+#include "pipeline/loop/pipeline_impl.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kSliceNs = 1'000'000'000;  // longest sleep before the state is looked at again
+
+bool is_final(PipelineState s) { return s == PipelineState::kDone || s == PipelineState::kFailed; }
+
+// A stop in these states would lose a finished update or half a file.
+bool must_finish(PipelineState s) {
+  return s == PipelineState::kPublishing || s == PipelineState::kCheckpointing ||
+         s == PipelineState::kStopping;
+}
+
+// Takes no memory: the text is short enough to stand in the string itself, and nobody owns it.
+std::shared_ptr<const Error> out_of_memory() noexcept {
+  static const Error error(Code::kOutOfMemory, "no memory left");
+  return {std::shared_ptr<const Error>(), &error};
+}
+
+// What is being handled, as an error.
+std::shared_ptr<const Error> caught_error() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& e) {
+      return std::make_shared<Error>(e);
+    } catch (const std::bad_alloc&) {
+      return out_of_memory();
+    } catch (const std::exception& e) {
+      return std::make_shared<Error>(Code::kInternal, str("the pipeline failed: ", e.what()));
+    } catch (...) {
+      return std::make_shared<Error>(Code::kInternal, "the pipeline failed for no known reason");
+    }
+  } catch (...) {
+    return out_of_memory();
+  }
+}
+
+}  // namespace
+
+const char* pipeline_state_name(PipelineState state) {
+  switch (state) {
+    case PipelineState::kIdle:
+      return "idle";
+    case PipelineState::kDrawing:
+      return "drawing";
+    case PipelineState::kGenerating:
+      return "generating";
+    case PipelineState::kScoring:
+      return "scoring";
+    case PipelineState::kTraining:
+      return "training";
+    case PipelineState::kPublishing:
+      return "publishing";
+    case PipelineState::kEvaluating:
+      return "evaluating";
+    case PipelineState::kCheckpointing:
+      return "checkpointing";
+    case PipelineState::kPaused:
+      return "paused";
+    case PipelineState::kStopping:
+      return "stopping";
+    case PipelineState::kDone:
+      return "done";
+    case PipelineState::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+void Pipeline::Impl::set_state(PipelineState next) {
+  const std::lock_guard lock(mutex);
+  state = next;
+}
+
+int64_t Pipeline::Impl::deadline_from_now() const {
+  const int64_t timeout = settings.get_i64("pipeline.reward_timeout_ns");
+  const int64_t start = now();
+  if (timeout == 0 || timeout > INT64_MAX - start) return -1;
+  return start + timeout;
+}
+
+// Sleeps until something changes, the deadline, or the end of a slice.
+void Pipeline::Impl::wait_for_change(std::unique_lock<std::mutex>& lock,
+                                     std::optional<int64_t> deadline_ns) {
+  int64_t sleep = kSliceNs;
+  if (deadline_ns) sleep = std::clamp<int64_t>(*deadline_ns - now() + 1, 0, kSliceNs);
+  changed.wait_for(lock, std::chrono::nanoseconds(sleep));
+}
+
+void Pipeline::Impl::run() noexcept {
+  std::shared_ptr<const Error> cause;
+  try {
+    loop();
+  } catch (...) {
+    cause = caught_error();
+  }
+  end_run(std::move(cause));
+}
+
+void Pipeline::Impl::loop() {
+  begin_lineage();
+  if (step_recorder != nullptr) step_recorder->begin(boundary.step);
+  PipelineState current = PipelineState::kDrawing;
+  while (!is_final(current)) {
+    if (take_stop(current)) current = PipelineState::kStopping;
+    set_state(current);
+    current = advance(current);
+  }
+}
+
+// Waits out a pause; true when the loop has to end.
+bool Pipeline::Impl::take_stop(PipelineState current) {
+  std::unique_lock lock(mutex);
+  while (paused && !stop_requested) {
+    state = PipelineState::kPaused;
+    wait_for_change(lock, std::nullopt);
+  }
+  return stop_requested && !must_finish(current);
+}
+
+PipelineState Pipeline::Impl::advance(PipelineState current) {
+  switch (current) {
+    case PipelineState::kDrawing:
+      return draw();
+    case PipelineState::kGenerating:
+      return generate();
+    case PipelineState::kScoring:
+      return wait_for_scores();
+    case PipelineState::kTraining:
+      return train();
+    case PipelineState::kPublishing:
+      return publish();
+    case PipelineState::kEvaluating:
+      return evaluate();
+    case PipelineState::kCheckpointing:
+      return write_checkpoint_state();
+    case PipelineState::kStopping:
+      return abandon();
+    default:
+      break;
+  }
+  RL_CHECK(!"a state without work");
+  return PipelineState::kFailed;
+}
+
+// Between two steps: changed options, evaluations and checkpoints that are due, then the prompts of
+// the next step.
+PipelineState Pipeline::Impl::draw() {
+  apply_staged_options();
+  {
+    const std::lock_guard lock(mutex);
+    if (eval_due) return PipelineState::kEvaluating;
+    if (checkpoint_due || checkpoints_asked > checkpoints_done)
+      return PipelineState::kCheckpointing;
+    const auto total = static_cast<uint64_t>(settings.get_i64("pipeline.total_steps"));
+    if (total != 0 && step >= total) return PipelineState::kDone;
+  }
+  times = {};
+  times.begin = now();
+  if (engine != nullptr) {
+    engine->restart_peak();
+    stats_before = engine->stats();
+  }
+  drawn_in_step = 0;
+  filter_counts = {};
+  std::vector<Prompt> drawn;
+  bool feed_ended = false;
+  if (!take_prompts(settings.get_i64("pipeline.prompts_per_step"), true, drawn, feed_ended)) {
+    return feed_ended ? PipelineState::kDone : PipelineState::kDrawing;
+  }
+  if (!draws()) return take_answers(drawn);
+  submit_groups(drawn);
+  times.drawn = now();
+  return PipelineState::kGenerating;
+}
+
+// Up to `count` prompts; with `all` none or `count`. False when the feed has not enough yet, or
+// none; ended when it never will.
+bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& out,
+                                  bool& ended_feed) {
+  const PromptLimits limits{settings.get_i64("sampling.max_new_tokens"), plan.max_model_len,
+                            objective_of(settings)};
+  if (data != nullptr) {
+    const uint64_t first = cursor + drawn_in_step;
+    for (int64_t i = 0; i < count; ++i) {
+      out.push_back(data->draw(first + static_cast<uint64_t>(i), *model, limits));
+    }
+    return true;
+  }
+  std::unique_lock lock(mutex);
+  if (feed.size() < (all ? count : 1)) {
+    ended_feed = feed.ended();
+    if (!ended_feed) wait_for_change(lock, std::nullopt);
+    if (ended_feed && feed.size() > 0) {
+      runtime.logger().log(LogLevel::kWarn, "pipeline", feed.size(),
+                           " rows of the feed do not fill a step and are not used");
+    }
+    return false;
+  }
+  for (int64_t i = std::min(count, feed.size()); i > 0; --i) out.push_back(feed.pop());
+  return true;
+}
+
+void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
+  const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
+  for (const Prompt& prompt : drawn) submit_group(prompt, cursor + drawn_in_step++);
+}
+
+void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
+  Request r = request_from(settings);
+  r.prompt = prompt.ids;
+  r.num_samples = settings.get_i64("pipeline.samples_per_prompt");
+  add_turn_stops(r, prompt.stop_ids);
+  r.ordinal = ordinal;
+  r.first_sample_id = board.sample_id(ordinal, 0);
+  {
+    const std::lock_guard lock(mutex);
+    board.open(ordinal, prompt.data_row);
+  }
+  prompts[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
+  engine->submit(r);
+  if (preparation.options().estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
+}
+
+// The request of a group once more, for its one greedy answer; it has the slot after the others.
+void Pipeline::Impl::submit_greedy(Request r) {
+  const auto slot = static_cast<uint32_t>(r.num_samples);
+  r.sampling.temperature = 0;
+  r.num_samples = 1;
+  r.first_sample_id = board.sample_id(r.ordinal, slot);
+  engine->submit(r);
+}
+
+// One forward, and what the engine has to tell of the interval that ends with it. The line in the
+// metrics file is of the step in progress: a resume that does the step again cuts it off.
+void Pipeline::Impl::step_engine() {
+  engine->step();
+  const auto interval = engine->take_interval();
+  if (!interval) return;
+  auto event = std::make_shared<EngineStatsEvent>();
+  event->step = boundary.step;
+  event->version = model->version();
+  event->engine = interval->first;
+  event->metrics = interval_metrics(interval->first, interval->second);
+  records->write_engine(event->step + 1, event->metrics);
+  queue->push(std::move(event));
+}
+
+PipelineState Pipeline::Impl::generate() {
+  step_engine();
+  deliver(board);
+  push_dropped();
+  if (!engine->idle()) return PipelineState::kGenerating;
+  times.generated = now();
+  return PipelineState::kScoring;
+}
+
+// Finished samples wait for a score; one whose logits were not finite loses its group.
+void Pipeline::Impl::deliver(ScoreBoard& to) {
+  for (const Error& e : engine->take_errors()) {
+    runtime.logger().log(LogLevel::kError, "engine", e.message);
+  }
+  for (const SamplePtr& sample : engine->take_finished()) {
+    const Prompt& row = prompts.at(sample->ordinal);
+    sample->slot = to.slot_of(sample->id);
+    sample->tag = row.tag;
+    sample->data_row = row.data_row;
+    {
+      const std::lock_guard lock(mutex);
+      if (sample->finish == FinishReason::kAborted) {
+        to.doom(sample->ordinal, DropReason::kNonFinite,
+                str("the logits of sample ", sample->id, " were not finite"));
+      }
+      if (!to.finish(sample, deadline_from_now())) continue;
+    }
+    if (reward == nullptr) ask_host(sample);
+  }
+  const std::lock_guard lock(mutex);
+  to.expire(now());
+}
+
+void Pipeline::Impl::push_dropped() {
+  std::vector<ScoreBoard::Dropped> train, eval;
+  {
+    const std::lock_guard lock(mutex);
+    train = board.take_dropped();
+    eval = eval_board.take_dropped();
+    eval_failed += static_cast<int64_t>(eval.size());
+  }
+  push_dropped(train, Purpose::kTrain);
+  push_dropped(eval, Purpose::kEval);
+}
+
+void Pipeline::Impl::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose) {
+  for (ScoreBoard::Dropped& d : dropped) {
+    auto event = std::make_shared<GroupDroppedEvent>();
+    event->purpose = purpose;
+    event->ordinal = d.ordinal;
+    event->data_row = d.data_row;
+    event->reason = d.reason;
+    event->message = std::move(d.message);
+    queue->push(std::move(event));
+  }
+}
+
+PipelineState Pipeline::Impl::wait_for_scores() {
+  if (reward != nullptr) ask_reward_model(board);
+  bool decided;
+  {
+    std::unique_lock lock(mutex);
+    board.expire(now());
+    decided = board.decided();
+    if (!decided && !paused && !stop_requested) {
+      wait_for_change(lock, board.next_expiry());
+    }
+  }
+  push_dropped();
+  if (!decided) return PipelineState::kScoring;
+  if (const PipelineState next = filter_groups(); next != PipelineState::kTraining) return next;
+  times.scored = now();
+  runtime.tracer().span(
+      {"reward.wait", TraceLane::kReward, times.generated, times.scored, nullptr, 0});
+  return PipelineState::kTraining;
+}
+
+PipelineState Pipeline::Impl::abandon() {
+  std::vector<SamplePtr> train, eval;
+  if (engine != nullptr) {
+    engine->abort_all();
+    for (SamplePtr& s : engine->take_finished()) {
+      (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
+    }
+  }
+  {
+    const std::lock_guard lock(mutex);
+    board.abandon(DropReason::kShutdown, train);
+    eval_board.abandon(DropReason::kShutdown, eval);
+  }
+  prompts.clear();
+  push_dropped();
+  return PipelineState::kDone;
+}
+
+PipelineState Pipeline::Impl::write_checkpoint_state() {
+  uint64_t asked;
+  {
+    const std::lock_guard lock(mutex);
+    asked = checkpoints_asked;
+  }
+  write_checkpoint();
+  checkpoint_due = false;
+  {
+    const std::lock_guard lock(mutex);
+    checkpoints_done = asked;
+  }
+  changed.notify_all();
+  return PipelineState::kDrawing;
+}
+
+void Pipeline::Impl::apply_staged_options() {
+  {
+    const std::lock_guard lock(mutex);
+    if (!staged) return;
+    options = *staged;
+    staged.reset();
+    settings = options;
+  }
+  trainer->set_options(
+      trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples));
+  preparation.set_options(settings, *trainer);
+  if (critic != nullptr) critic->set_options(settings);
+}
+
+}  // namespace rl

@@ -1,0 +1,52 @@
+// Who scores a finished sample: the host, by an event, or the reward model of the run.
+#include <cmath>
+#include <optional>
+
+#include "core/error.h"
+#include "pipeline/loop/pipeline_impl.h"
+
+namespace rl {
+
+void Pipeline::Impl::ask_host(const SamplePtr& sample) {
+  auto event = std::make_shared<ScoreEvent>();
+  event->sample = sample;
+  if (model->has_tokenizer()) {
+    const auto split = static_cast<size_t>(sample->prompt_tokens);
+    const std::span<const int32_t> ids(sample->ids);
+    event->prompt_text = model->decode_sampled(ids.first(split), false);
+    event->text = model->decode_sampled(ids.subspan(split), true);
+  }
+  queue->push(std::move(event));
+}
+
+// Once nothing is generated any more: the reward model computes where keys and values stood.
+void Pipeline::Impl::ask_reward_model(ScoreBoard& of) {
+  std::vector<SamplePtr> samples;
+  {
+    const std::lock_guard lock(mutex);
+    samples = of.waiting();
+  }
+  if (samples.empty()) return;
+  const ScopedSpan span(&runtime.tracer(), "reward.model", TraceLane::kReward);
+  engine->forget_kv();
+  const std::vector<float> scores = reward->score(samples);
+  const std::lock_guard lock(mutex);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (std::isfinite(scores[i])) of.score(samples[i]->id, scores[i], now());
+  }
+  std::optional<uint64_t> lost;  // the group that failed last: it takes its samples along
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (std::isfinite(scores[i]) || lost == samples[i]->ordinal) continue;
+    lost = samples[i]->ordinal;
+    of.fail(samples[i]->id, str("the reward model gives ", scores[i]), now());
+  }
+}
+
+void Pipeline::Impl::refuse_scores() const {
+  if (reward == nullptr) return;
+  throw Error(Code::kFailedPrecondition,
+              "model.reward_path scores the samples of this pipeline, the host does not")
+      .with_key("model.reward_path");
+}
+
+}  // namespace rl

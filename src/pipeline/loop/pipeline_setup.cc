@@ -1,0 +1,246 @@
+// Making a pipeline: checks first, then memory, then workers, then what a checkpoint says.
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "pipeline/loop/pipeline_impl.h"
+#include "pipeline/plan/planner.h"
+#include "pipeline/plan/role_models.h"
+#include "pipeline/session/step_watch.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kFeedSteps = 4;  // steps of rows that a feed holds
+
+const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
+  check_for_use(model, options, PlanUse::kPipeline);
+  return options;
+}
+
+// Arenas that exist before the pipeline reserves its own.
+uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
+  return model.model().arena_bytes() + plan.bytes_of("matmul workspace");
+}
+
+constexpr PlanUse kUse = PlanUse::kPipeline;
+
+}  // namespace
+
+Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given)
+    : model(std::move(loaded)),
+      runtime(model->runtime()),
+      plan(plan_memory(checked(*model, given),
+                       plan_models(given, model->config(), runtime.fs(), kUse), kUse,
+                       runtime.num_threads())),
+      options(given),
+      board(attempts_per_prompt(given), kFirstSampleId),
+      eval_board(given.get_i64("eval.samples_per_prompt"), kFirstEvalSampleId),
+      feed(kFeedSteps * given.get_i64("pipeline.prompts_per_step"), 0),
+      settings(given),
+      preparation(given) {
+  require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
+               plan.baseline_bytes);
+  runtime.logger().set_level(parse_log_level(options.get_string("runtime.log_level")));
+  if (const std::string root = output_root(options); !root.empty()) {
+    runtime.fs().make_directories(root);
+  }
+  open_data();
+  refuse_old_checkpoints();
+  open_step_recorder();
+  make_workers();
+  resume_from_checkpoint();
+  version = model->version();
+  boundary = boundary_state();
+  feed = PromptFeed(feed.capacity(), static_cast<int64_t>(cursor));
+  records = std::make_unique<RunRecords>(*model, options, step);
+}
+
+void Pipeline::Impl::open_data() {
+  const std::string &path = options.get_string("data.path"),
+                    &eval = options.get_string("eval.path");
+  if (!path.empty()) {
+    const PromptFile::Order order{options.get_bool("data.shuffle"),
+                                  options.get_u64("data.shuffle_seed")};
+    data = std::make_unique<PromptFile>(runtime.fs(), path, order);
+  }
+  if (!eval.empty()) {
+    eval_data = std::make_unique<PromptFile>(runtime.fs(), eval, PromptFile::Order{});
+  }
+}
+
+void Pipeline::Impl::make_workers() {
+  const ComputeLease lease(runtime, "making a pipeline");
+  reference = load_reference(*model, options);
+  phase = Arena("phase workspace",
+                std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
+                Touch::kLater, &runtime.ledger());
+  trainer = std::make_unique<Trainer>(
+      model->model(), reference.get(),
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
+      phase.data(),
+      TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
+  critic = CriticRole::make(*model, options, plan, phase.data());
+  reward = RewardRole::make(*model, options, plan, phase.data());
+  teacher = TeacherRole::make(*model, options, plan, phase.data());
+  if (teacher != nullptr) trainer->set_row_teacher(teacher->rows());
+  if (plan.num_engines > 0) {
+    engine = std::make_unique<EngineSet>(
+        model->model(), plan.engine, plan.engine_memory(phase.data()),
+        model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
+  }
+  // Rollout comes first: what only training writes gets its pages meanwhile.
+  std::vector<std::span<std::byte>> memory = trainer->memory();
+  if (critic != nullptr) {
+    const std::vector<std::span<std::byte>> more = critic->critic().memory();
+    memory.insert(memory.end(), more.begin(), more.end());
+  }
+  memory.push_back(phase.span());
+  prefault = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
+}
+
+void Pipeline::Impl::require_custom_algorithms() const {
+  const auto require = [&](const char* key, bool set, const char* what) {
+    if (set || settings.get_string(key) != "custom") return;
+    throw Error(Code::kFailedPrecondition,
+                str(key, " = custom, but no ", what, " function has been set"))
+        .with_key(key);
+  };
+  require("algo.advantage", custom_advantage != nullptr, "advantage");
+  require("algo.policy_loss", custom_loss != nullptr, "loss");
+}
+
+void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
+  const size_t expected = options.get_string_list("algo.gdpo_weights").size();
+  if (expected == 0 || num_parts == expected) return;
+  throw Error(Code::kInvalidArgument,
+              str("the score of sample ", sample_id, " has ", num_parts,
+                  " parts, but algo.gdpo_weights has ", expected, " entries"))
+      .with_key("algo.gdpo_weights");
+}
+
+// A fresh run among the checkpoints of another one would mix them up.
+void Pipeline::Impl::refuse_old_checkpoints() {
+  const std::string dir = output_path(options, "checkpoint.dir");
+  if (dir.empty() || options.get_string("checkpoint.resume") != "never") return;
+  const auto found = latest_checkpoint(runtime.fs(), dir);
+  if (!found) return;
+  throw Error(Code::kAlreadyExists, str("checkpoint.dir holds ", *found,
+                                        " of an earlier run; set "
+                                        "checkpoint.resume, or take another directory"))
+      .with_key("checkpoint.dir")
+      .with_location(*found);
+}
+
+void Pipeline::Impl::open_step_recorder() {
+  const std::string dir = output_path(options, "buffer.record_dir");
+  if (dir.empty()) return;
+  step_recorder = std::make_unique<StepRecorder>(
+      runtime.fs(), dir, static_cast<int>(options.get_i64("buffer.compression_level")),
+      options.get_string("checkpoint.resume") != "never");
+}
+
+std::string Pipeline::Impl::config_digest() const {
+  Digest64 digest;
+  digest.update_u64(options.identity());
+  digest.update(dtype_name(plan.compute));
+  digest.update_u64(static_cast<uint64_t>(plan.max_tokens));
+  digest.update_u64(static_cast<uint64_t>(plan.max_model_len));
+  digest.update_u64(data != nullptr ? data->digest() : 0);
+  return hex64(digest.value());
+}
+
+RunState Pipeline::Impl::boundary_state() const {
+  RunState s;
+  s.step = step;
+  s.cursor = cursor;
+  s.next_eval_ordinal = next_eval_ordinal;
+  s.seed = runtime.seed();
+  s.max_tokens = plan.max_tokens;
+  s.kl_coef = preparation.adaptive_coef();
+  s.ledger = board.ledger().counts();
+  return s;
+}
+
+namespace {
+
+RunState saved_run_state(FileSystem& fs, const std::string& path, const std::string& digest) {
+  const CheckpointMeta meta = read_checkpoint_meta(fs, path, digest);
+  RunState s = parse_run_state(meta.pipeline, path + "/manifest.json");
+  if (s.step == static_cast<uint64_t>(meta.step)) return s;
+  throw Error(Code::kDataLoss, str(path, " is the checkpoint of step ", meta.step,
+                                   " but its run state is of step ", s.step))
+      .with_location(path);
+}
+
+}  // namespace
+
+// The trainer's part comes last: it overwrites the host's model, so all else that can be wrong is
+// found before.
+void Pipeline::Impl::resume_from_checkpoint() {
+  const std::string& resume = options.get_string("checkpoint.resume");
+  if (resume == "never") return;
+  const std::string dir = output_path(options, "checkpoint.dir");
+  std::string path = resume;
+  if (resume == "auto") path = latest_checkpoint(runtime.fs(), dir).value_or("");
+  if (path.empty()) return;
+  const std::string digest = config_digest();
+  const RunState s = saved_run_state(runtime.fs(), path, digest);
+  RunRecords::check(runtime.fs(), options, s.step);
+  step = s.step;
+  cursor = s.cursor;
+  next_eval_ordinal = s.next_eval_ordinal;
+  board.restore(s.ledger, s.cursor);
+  LedgerCounts none;
+  eval_board.restore(none, s.next_eval_ordinal);
+  const ComputeLease lease(runtime, "resuming a run");
+  const LoadedModel::WriteLease write(*model, 0);
+  StepWatch watch(*model, nullptr);
+  trainer->load(runtime.fs(), path, digest, trained_critic());
+  watch.done();
+  if (s.kl_coef) preparation.restore_coef(*s.kl_coef, *trainer);
+  resumed_from = path;
+  lineage_begins = resume != "auto" && !dir.empty();
+  if (!dir.empty() && path == checkpoint_path(dir, static_cast<int64_t>(step))) {
+    last_checkpoint = path;
+    last_checkpoint_step = step;
+  }
+  runtime.logger().log(LogLevel::kInfo, "pipeline", "resumed from ", path, " at step ", step);
+}
+
+// A run that was told where to go on makes checkpoints after that point history: none of them may
+// be taken for the newest of this run.
+void Pipeline::Impl::begin_lineage() {
+  if (!lineage_begins) return;
+  abandon_later_checkpoints(runtime.fs(), output_path(settings, "checkpoint.dir"),
+                            static_cast<int64_t>(boundary.step));
+  lineage_begins = false;
+}
+
+std::string Pipeline::Impl::write_checkpoint() {
+  begin_lineage();
+  if (last_checkpoint_step == boundary.step) return last_checkpoint;
+  const ScopedSpan span(&runtime.tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
+  CheckpointMeta meta;
+  meta.step = static_cast<int64_t>(boundary.step);
+  meta.config_digest = config_digest();
+  meta.pipeline = render_run_state(boundary);
+  // One of the same step can only be of a run before this one.
+  const CheckpointRules rules{.keep_last = settings.get_i64("checkpoint.keep_last"),
+                              .replace_existing = true};
+  const std::string path =
+      trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"), meta, rules,
+                    trained_critic());
+  {
+    const std::lock_guard lock(mutex);
+    last_checkpoint = path;
+    last_checkpoint_step = boundary.step;
+  }
+  auto event = std::make_shared<CheckpointEvent>();
+  event->step = boundary.step;
+  event->path = path;
+  queue->push(std::move(event));
+  return path;
+}
+
+}  // namespace rl

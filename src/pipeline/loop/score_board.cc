@@ -1,0 +1,253 @@
+// Answers are checked in one place, slot_for_answer, so that score and fail refuse alike.
+#include "pipeline/loop/score_board.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+
+namespace rl {
+namespace {
+constexpr size_t kLostRemembered = 65536;  // groups whose scores are told to be late
+}
+
+ScoreBoard::ScoreBoard(int64_t group_size, uint64_t first_id)
+    : group_size_(group_size), first_id_(first_id) {
+  RL_CHECK(group_size > 0);
+}
+
+uint64_t ScoreBoard::sample_id(uint64_t ordinal, uint32_t slot) const {
+  return first_id_ + ordinal * static_cast<uint64_t>(group_size_) + slot;
+}
+
+uint32_t ScoreBoard::slot_of(uint64_t sample_id) const {
+  RL_CHECK(owns(sample_id));
+  return static_cast<uint32_t>((sample_id - first_id_) % static_cast<uint64_t>(group_size_));
+}
+
+ScoreBoard::Group& ScoreBoard::find_open(uint64_t ordinal) {
+  const auto found = groups_.find(ordinal);
+  RL_CHECK(found != groups_.end());
+  return found->second;
+}
+
+void ScoreBoard::open(uint64_t ordinal, int64_t data_row) {
+  ledger_.open_group(ordinal, group_size_);
+  Group& g = groups_[ordinal];
+  g.data_row = data_row;
+  g.slots.resize(static_cast<size_t>(group_size_));
+  next_ordinal_ = ordinal + 1;
+  ledger_.check_laws();
+}
+
+bool ScoreBoard::finish(SamplePtr sample, int64_t deadline_ns) {
+  const uint64_t ordinal = sample->ordinal;
+  Group& g = find_open(ordinal);
+  RL_CHECK(sample->slot < g.slots.size() && g.slots[sample->slot].sample == nullptr);
+  ledger_.finished(ordinal, sample->slot, sample->generated());
+  Slot& s = g.slots[sample->slot];
+  s.sample = std::move(sample);
+  ++g.generated;
+  const bool waits = !g.doomed;
+  if (waits) {
+    s.waiting = true;
+    s.deadline_ns = deadline_ns;
+    if (deadline_ns >= 0) earliest_ns_ = std::min(earliest_ns_, deadline_ns);
+    ++unscored_;
+  }
+  leave_if_complete(ordinal);
+  ledger_.check_laws();
+  return waits;
+}
+
+void ScoreBoard::doom(uint64_t ordinal, DropReason reason, std::string message) {
+  Group& g = find_open(ordinal);
+  if (g.doomed) return;
+  g.doomed = true;
+  g.reason = reason;
+  for (Slot& s : g.slots) {
+    unscored_ -= s.waiting;
+    s.waiting = false;
+  }
+  dropped_.push_back({ordinal, g.data_row, reason, std::move(message)});
+  lost_.push_back(ordinal);
+  if (lost_.size() > kLostRemembered) lost_.pop_front();
+  leave_if_complete(ordinal);
+  ledger_.check();
+}
+
+// A doomed group leaves when nothing of it is generated any more.
+void ScoreBoard::leave_if_complete(uint64_t ordinal) {
+  const Group& g = find_open(ordinal);
+  if (!g.doomed || g.generated < group_size_) return;
+  ledger_.drop(ordinal, g.reason, 0);
+  groups_.erase(ordinal);
+}
+
+void ScoreBoard::refuse_closed(uint64_t sample_id, uint64_t ordinal) {
+  if (std::find(lost_.begin(), lost_.end(), ordinal) != lost_.end()) {
+    ledger_.count_late();
+    throw Error(Code::kLate, str("the score of sample ", sample_id, " is late: its group, ordinal ",
+                                 ordinal, ", was dropped"));
+  }
+  if (ordinal < next_ordinal_ && !groups_.contains(ordinal)) {
+    ledger_.count_duplicate();
+    throw Error(Code::kDuplicate, str("sample ", sample_id, " was scored and used before"));
+  }
+}
+
+ScoreBoard::Slot& ScoreBoard::slot_for_answer(uint64_t sample_id, int64_t now_ns) {
+  const auto size = static_cast<uint64_t>(group_size_);
+  const bool known = sample_id >= first_id_;
+  const uint64_t ordinal = known ? (sample_id - first_id_) / size : 0;
+  if (known) refuse_closed(sample_id, ordinal);
+  const auto found = groups_.find(ordinal);
+  Slot* s = known && found != groups_.end() ? &found->second.slots[(sample_id - first_id_) % size]
+                                            : nullptr;
+  if (s == nullptr || s->sample == nullptr) {
+    ledger_.count_unknown();
+    throw Error(Code::kNotFound, str("no sample ", sample_id, " waits for a score"));
+  }
+  if (s->scored) {
+    ledger_.count_duplicate();
+    throw Error(Code::kDuplicate, str("sample ", sample_id, " has a score already, ", s->reward));
+  }
+  if (s->deadline_ns >= 0 && now_ns > s->deadline_ns) {
+    expire(now_ns);
+    refuse_closed(sample_id, ordinal);
+  }
+  return *s;
+}
+
+void ScoreBoard::refuse_non_finite(uint64_t sample_id, const char* what, double value) {
+  if (std::isfinite(value)) return;
+  ledger_.count_nonfinite();
+  throw Error(Code::kNonFinite, str(what, " of sample ", sample_id, " is ", value,
+                                    "; the sample still waits for one"));
+}
+
+void ScoreBoard::score(uint64_t sample_id, double reward, std::vector<double> parts,
+                       int64_t now_ns) {
+  Slot& s = slot_for_answer(sample_id, now_ns);
+  refuse_non_finite(sample_id, "the score", reward);
+  for (const double part : parts) refuse_non_finite(sample_id, "a part of the score", part);
+  s.scored = true;
+  s.waiting = false;
+  s.reward = reward;
+  s.parts = std::move(parts);
+  --unscored_;
+  ++find_open(s.sample->ordinal).scored;
+  ledger_.scored(s.sample->ordinal, s.sample->slot);
+  ledger_.check_laws();
+}
+
+void ScoreBoard::fail(uint64_t sample_id, std::string_view reason, int64_t now_ns) {
+  const Slot& s = slot_for_answer(sample_id, now_ns);
+  const std::string why = reason.empty() ? "no reason given" : std::string(reason);
+  doom(s.sample->ordinal, DropReason::kRewardError,
+       str("sample ", sample_id, " has no reward: ", why));
+}
+
+std::vector<SamplePtr> ScoreBoard::waiting() const {
+  std::vector<SamplePtr> samples;
+  for (const auto& [ordinal, g] : groups_) {
+    for (const Slot& s : g.slots) {
+      if (s.waiting) samples.push_back(s.sample);
+    }
+  }
+  return samples;
+}
+
+void ScoreBoard::expire(int64_t now_ns) {
+  if (now_ns <= earliest_ns_) return;
+  std::vector<std::pair<uint64_t, uint64_t>> late;  // ordinal, sample
+  for (const auto& [ordinal, g] : groups_) {
+    for (const Slot& s : g.slots) {
+      if (!s.waiting || s.deadline_ns < 0 || now_ns <= s.deadline_ns) continue;
+      late.emplace_back(ordinal, s.sample->id);
+      break;
+    }
+  }
+  for (const auto& [ordinal, sample] : late) {
+    doom(ordinal, DropReason::kRewardTimeout,
+         str("sample ", sample, " was not scored within pipeline.reward_timeout_ns"));
+  }
+  find_earliest_deadline();
+}
+
+void ScoreBoard::find_earliest_deadline() {
+  earliest_ns_ = kNever;
+  for (const auto& [ordinal, g] : groups_) {
+    for (const Slot& s : g.slots) {
+      if (s.waiting && s.deadline_ns >= 0) earliest_ns_ = std::min(earliest_ns_, s.deadline_ns);
+    }
+  }
+}
+
+std::optional<int64_t> ScoreBoard::next_expiry() const {
+  if (earliest_ns_ == kNever) return std::nullopt;
+  return earliest_ns_;
+}
+
+bool ScoreBoard::decided() const {
+  return std::all_of(groups_.begin(), groups_.end(),
+                     [&](const auto& item) { return item.second.scored == group_size_; });
+}
+
+std::vector<ScoreBoard::Scored> ScoreBoard::peek() const {
+  RL_CHECK(decided());
+  std::vector<Scored> batch;
+  for (const auto& [ordinal, g] : groups_) {
+    for (const Slot& s : g.slots) batch.push_back({s.sample, s.reward, s.parts});
+  }
+  return batch;
+}
+
+std::vector<ScoreBoard::Scored> ScoreBoard::reserve() {
+  std::vector<Scored> batch = peek();
+  for (const auto& [ordinal, g] : groups_) ledger_.reserve(ordinal);
+  ledger_.check();
+  return batch;
+}
+
+void ScoreBoard::commit() {
+  ledger_.commit();
+  groups_.clear();
+  ledger_.check();
+}
+
+void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborted) {
+  std::map<uint64_t, int64_t> running;
+  for (const SamplePtr& s : aborted) running[s->ordinal] += s->generated();
+  for (const auto& [ordinal, g] : groups_) {
+    const DropReason why = g.doomed ? g.reason : reason;
+    ledger_.drop(ordinal, why, running[ordinal]);
+    if (g.doomed) continue;
+    dropped_.push_back(
+        {ordinal, g.data_row, reason, str("the step ended: ", drop_reason_name(reason))});
+    lost_.push_back(ordinal);
+    if (lost_.size() > kLostRemembered) lost_.pop_front();
+  }
+  groups_.clear();
+  unscored_ = 0;
+  ledger_.check();
+}
+
+std::vector<ScoreBoard::Dropped> ScoreBoard::take_dropped() { return std::exchange(dropped_, {}); }
+
+void ScoreBoard::restore(const LedgerCounts& counts, uint64_t next_ordinal) {
+  RL_CHECK(groups_.empty());
+  ledger_.restore(counts, next_ordinal);
+  next_ordinal_ = next_ordinal;
+}
+
+ScoredLists::ScoredLists(std::span<const ScoreBoard::Scored> batch) {
+  for (const ScoreBoard::Scored& s : batch) {
+    samples.push_back(s.sample);
+    scores.push_back(s.reward);
+    parts.push_back(s.parts);
+  }
+}
+
+}  // namespace rl

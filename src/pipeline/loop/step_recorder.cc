@@ -1,0 +1,55 @@
+// Rewards live on the score board, so a sample is copied to be written with its own.
+#include "pipeline/loop/step_recorder.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/step_name.h"
+
+namespace rl {
+namespace {
+constexpr std::string_view kSuffix = ".rlbuf";
+}
+
+StepRecorder::StepRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes)
+    : fs_(fs), dir_(std::move(dir)), compression_level_(compression_level) {
+  if (resumes || !fs_.is_directory(dir_)) return;
+  for (const std::string& name : fs_.list(dir_)) {
+    if (!step_of(name, kSuffix)) continue;
+    throw Error(Code::kAlreadyExists,
+                str("buffer.record_dir holds ", name, " of an earlier run; take another directory"))
+        .with_key("buffer.record_dir")
+        .with_location(str(dir_, "/", name));
+  }
+}
+
+void StepRecorder::begin(uint64_t step) {
+  fs_.make_directories(dir_);
+  for (const std::string& name : fs_.list(dir_)) {
+    const auto recorded = step_of(name, kSuffix);
+    if (!recorded || static_cast<uint64_t>(*recorded) <= step) continue;
+    const std::string path = str(dir_, "/", name);
+    fs_.rename(path, path + ".abandoned");
+  }
+}
+
+void StepRecorder::write(const BufferInfo& info, std::span<const ScoreBoard::Scored> batch) {
+  const std::string path = str(dir_, "/", step_name(static_cast<int64_t>(info.step), kSuffix));
+  BufferFileWriter writer(fs_, path, info,
+                          {.compression_level = compression_level_, .replace_existing = true});
+  for (size_t i = 0; i < batch.size();) {
+    Group group{batch[i].sample->ordinal, {}};
+    for (; i < batch.size() && batch[i].sample->ordinal == group.ordinal; ++i) {
+      auto copy = std::make_shared<Sample>(*batch[i].sample);
+      copy->scored = true;
+      copy->reward = batch[i].reward;
+      copy->reward_parts = batch[i].parts;
+      group.samples.push_back(std::move(copy));
+    }
+    writer.append(group);
+  }
+  writer.commit();
+}
+
+}  // namespace rl

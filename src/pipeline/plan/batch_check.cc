@@ -1,0 +1,81 @@
+// What the registry cannot see: the model's own limit, multiples, and padded lengths.
+#include "pipeline/plan/batch_check.h"
+
+#include <algorithm>
+
+#include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
+
+namespace rl {
+
+Error conflict(const char* key, const char* other, std::string message) {
+  return Error(Code::kConflict, std::move(message)).with_key(key).with_other_key(other);
+}
+
+namespace {
+
+// Unless samples above a budget go alone, a budget that is set holds the longest, whose last token
+// is mostly no row.
+void check_budget(const OptionSet& options, const char* key, int64_t longest, Violations& v,
+                  bool last_row = false) {
+  const int64_t budget = options.get_i64(key), least = last_row ? longest : longest - 1;
+  if (budget == 0 || budget >= least) return;
+  v.add(conflict(key, "engine.max_model_len",
+                 str(key, " is ", budget, " but a sample may have engine.max_model_len = ", longest,
+                     " tokens and trainer.oversize is error"))
+            .with_expected(str("0, or at least ", least)));
+}
+
+// The budgets of roles that this run has.
+void check_roles(const OptionSet& options, int64_t longest, Violations& v) {
+  check_budget(options, "reward.forward_max_tokens_per_device", longest, v, true);
+  if (has_critic(options)) {
+    check_budget(options, "critic.max_tokens_per_device", longest, v);
+    check_budget(options, "critic.forward_max_tokens_per_device", longest, v);
+  }
+  check_budget(options, "reference.forward_max_tokens_per_device", longest, v);
+}
+
+// One sequence with its padding fits a micro-batch.
+void check_padding(const OptionSet& options, const BatchRules& batch, int64_t longest,
+                   Violations& v) {
+  const int64_t budget = options.get_i64("trainer.max_tokens_per_device");
+  const int64_t padded = batch.padded(std::min(longest - 1 + last_rows(options), budget));
+  if (budget == 0 || padded <= budget) return;
+  const char* key = batch.seq_len != 0 ? "trainer.seq_len" : "trainer.pad_to_multiple_of";
+  v.add(conflict(key, "trainer.max_tokens_per_device",
+                 str(key, " is ", options.get_i64(key), " and pads a sequence to ", padded,
+                     " rows, but trainer.max_tokens_per_device admits ", budget))
+            .with_expected(str("trainer.max_tokens_per_device of 0, or at least ", padded)));
+}
+
+void check_global_size(const OptionSet& options, const BatchRules& batch, Violations& v) {
+  const int64_t samples = trained_units(options);
+  if (batch.global_batch_size == 0 || samples % batch.global_batch_size == 0) return;
+  const bool draws = is_rl(objective_of(options));
+  v.add(conflict("trainer.global_batch_size",
+                 draws ? "pipeline.samples_per_prompt" : "pipeline.prompts_per_step",
+                 str("trainer.global_batch_size is ", batch.global_batch_size,
+                     draws ? " but the samples of a step, pipeline.prompts_per_step times "
+                             "pipeline.samples_per_prompt = "
+                           : " but the answers of a step, of pipeline.prompts_per_step = ",
+                     samples, draws ? ", are no multiple of it" : " rows, are no multiple of it"))
+            .with_expected(str("a divisor of ", samples)));
+}
+
+}  // namespace
+
+void check_batches(const OptionSet& options, int64_t longest, bool in_pipeline, Violations& v) {
+  const BatchRules batch = batch_rules_from(options);
+  if (!batch.oversize_alone) {
+    const bool last_row = last_rows(options) > 0;
+    check_budget(options, "trainer.max_tokens_per_device", longest, v, last_row);
+    check_budget(options, "trainer.seq_len", longest, v, last_row);
+    check_budget(options, "trainer.logprob_max_tokens_per_device", longest, v, last_row);
+    check_roles(options, longest, v);
+  }
+  if (batch.micro_batch_size == 0) check_padding(options, batch, longest, v);
+  if (in_pipeline) check_global_size(options, batch, v);
+}
+
+}  // namespace rl

@@ -1,0 +1,331 @@
+// Choosing micro-batch and KV pool inside the budget, and the error when even the least does not
+// fit.
+#include "pipeline/plan/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "core/violations.h"
+#include "formats/weight_source.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/plan/planner.h"
+#include "pipeline/plan/role_models.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/session/runtime.h"
+
+namespace rl {
+namespace {
+
+// The micro-batch decides bits of a run, so it is chosen as if at least this many threads had their scratch: runs with
+// up to as many take the same one. So are the KV blocks that it is chosen beside.
+constexpr int kPlanThreads = 4;
+constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is set
+
+// What a plan is asked for.
+struct Asked {
+  const OptionSet& options;
+  const PlanModels& models;
+  PlanUse use;
+  int threads;  // 0: those of the options
+
+  Planner planner() const { return {options, models, use, threads}; }
+  // Of sizes that do not follow the number of threads up to kPlanThreads.
+  Planner size_planner() const { return {options, models, use, std::max(kPlanThreads, planner().threads())}; }
+  Asked with(const OptionSet& others) const { return {others, models, use, threads}; }
+};
+
+void throw_violations(const Asked& a) {
+  Violations violations;
+  violations.add(a.options.validate_all());
+  violations.add(plan_violations(a.options, a.models.policy, a.use));
+  violations.throw_any();
+}
+
+// Settings that save memory, those that cost least first. A value that the option does not take, or
+// that saves nothing, is left out.
+std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet& o,
+                                                                 const Planner& p) {
+  const auto half = [&](const char* key) { return std::to_string(o.get_i64(key) / 2); };
+  return {{"trainer.max_tokens_per_device", "0"},
+          {"trainer.logprob_chunk_tokens", "64"},
+          {"critic.max_tokens_per_device", std::to_string(p.min_tokens())},
+          {"model.dtype", "bf16"},
+          {"model.compute_copies", "1"},
+          {"engine.num_engines", "1"},
+          {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
+          {"engine.max_num_seqs", std::to_string(o.get_i64("pipeline.samples_per_prompt"))},
+          {"engine.max_num_batched_tokens", half("engine.max_num_batched_tokens")},
+          {"eval.max_prompts", std::to_string(o.get_i64("pipeline.prompts_per_step"))},
+          {"engine.swap_space_bytes", std::to_string(o.get_u64("engine.swap_space_bytes") / 2)},
+          {"runtime.threads", "1"},
+          {"algo.kl.where", "none"}};
+}
+
+std::vector<PlanKnob> find_knobs(const Asked& asked) {
+  const Planner now = asked.planner();
+  std::vector<PlanKnob> knobs;
+  for (const auto& [key, value] : knob_candidates(asked.options, now)) {
+    try {
+      OptionSet turned = asked.options;
+      turned.set_text(key, value);
+      Asked other = asked.with(turned);
+      if (std::string_view(key) == "runtime.threads") other.threads = 0;
+      throw_violations(other);
+      const Planner then = other.planner();
+      if (then.min_total() >= now.min_total()) continue;
+      knobs.push_back({key, value, now.min_total() - then.min_total()});
+    } catch (const Error&) {
+      continue;  // not a setting for this run
+    }
+  }
+  return knobs;
+}
+
+[[noreturn]] void refuse(const Asked& asked, uint64_t needed) {
+  const OptionSet& options = asked.options;
+  const Planner p = asked.planner();
+  const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
+  const char* phase = std::max(train, rollout) == 0 ? "start-up"
+                      : train >= rollout            ? "train"
+                                                    : "rollout";
+  std::string text = str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(),
+                         " held all the time, ", p.phase_bytes(p.min_tokens(), p.min_blocks()),
+                         " of workspace, ",
+                         p.baseline_bytes(), " outside arenas) but ", budget_text(options));
+  std::string turn;
+  for (const PlanKnob& k : find_knobs(asked)) {
+    turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
+  }
+  if (!turn.empty()) text += "; to fit: " + turn;
+  const double share = options.get_f64("engine.memory_fraction");
+  const auto shared = static_cast<uint64_t>(std::ceil(static_cast<double>(p.min_shared()) / share));
+  const uint64_t least = std::max(needed, p.has_engine() ? shared : 0);
+  throw Error(Code::kResourceExhausted, text)
+      .with_key("runtime.memory_budget_bytes")
+      .with_expected(str("at least ", least + options.get_u64("runtime.memory_margin_bytes")));
+}
+
+uint64_t share_of(const OptionSet& options, uint64_t budget) {
+  return static_cast<uint64_t>(options.get_f64("engine.memory_fraction") *
+                               static_cast<double>(budget));
+}
+
+// Fewer engines would fit: their number is what is wrong.
+void check_engines(const Asked& asked, uint64_t budget) {
+  const Planner all = asked.planner();
+  int64_t fitting = all.has_engine() ? all.num_engines() : 0;
+  OptionSet fewer = asked.options;
+  while (fitting > 0 && asked.with(fewer).planner().min_total() > budget) {
+    if (--fitting > 0) fewer.set_i64("engine.num_engines", fitting);
+  }
+  if (fitting == 0 || fitting == all.num_engines()) return;
+  throw Error(Code::kResourceExhausted,
+              str("engine.num_engines is ", all.num_engines(), ", each with at least ",
+                  all.rollout_bytes(all.min_blocks()) / static_cast<uint64_t>(all.num_engines()),
+                  " bytes of KV and workspace, but ", budget_text(asked.options), ": ", fitting,
+                  fitting == 1 ? " engine fits" : " engines fit"))
+      .with_key("engine.num_engines")
+      .with_other_key("runtime.memory_budget_bytes")
+      .with_expected(str("at most ", fitting));
+}
+
+// The budget holds the run, and engine.memory_fraction of it weights and one longest sequence.
+void check_budget(const Asked& asked, uint64_t budget) {
+  const OptionSet& options = asked.options;
+  const Planner p = asked.planner();
+  if (budget == 0) return;
+  if (p.min_total() > budget) {
+    check_engines(asked, budget);
+    refuse(asked, p.min_total());
+  }
+  const uint64_t most = share_of(options, budget), needed = p.min_shared();
+  if (!p.has_engine() || needed <= most) return;
+  const double least = static_cast<double>(needed) / static_cast<double>(budget);
+  throw Error(Code::kResourceExhausted,
+              str("engine.memory_fraction ", options.get_text("engine.memory_fraction"), " leaves ",
+                  most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
+                  " and the blocks of one longest sequence ", p.min_shared() - p.weight_bytes(), "; ",
+                  budget_text(options)))
+      .with_key("engine.memory_fraction")
+      .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
+}
+
+// The largest multiple of 64 rows that fits beside so many bytes; sizes grow with the rows.
+int64_t choose_tokens(const Planner& p, uint64_t budget, uint64_t beside) {
+  const int64_t least = p.min_tokens();
+  if (budget == 0) return p.max_tokens();
+  const uint64_t taken = p.always_bytes() + p.baseline_bytes() + beside;
+  const uint64_t room = budget > taken ? budget - taken : 0;
+  int64_t low = 0, high = (p.max_tokens() - least) / kTokenStep;  // steps above the least
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (p.train_bytes(least + middle * kTokenStep) <= room)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return least + low * kTokenStep;
+}
+
+// beside: bytes that the engines do not share. Without a budget they may have as many as training,
+// which they share, takes anyway.
+int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budget, uint64_t shared,
+                      uint64_t beside) {
+  const auto engines = static_cast<uint64_t>(p.num_engines());
+  const uint64_t block = engines * p.kv_bytes(1);
+  uint64_t room = std::max(kFreeKvBytes, shared);
+  if (budget != 0) {
+    const uint64_t taken = p.always_bytes() + p.baseline_bytes() + beside + engines * p.engine_workspace();
+    room = budget - std::min(budget, taken);
+    room = std::min(room, share_of(options, budget) - p.weight_bytes());
+  }
+  const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, kMostBlocks));
+  return std::max(p.min_blocks(), std::min(p.max_blocks(), fitting));
+}
+
+void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
+  const uint64_t rollout = plan.kv_bytes + plan.engine_workspace_bytes,
+                 train = plan.train_workspace_bytes;
+  const auto arena = [&](const char* name, const char* phase, uint64_t bytes) {
+    if (bytes != 0) plan.arenas.push_back({name, phase, bytes});
+  };
+  if (use == PlanUse::kPipeline) {
+    arena("phase workspace", "shared", std::max(rollout, train));
+  } else {
+    arena("engine workspace", "always", rollout);
+    arena("training workspace", "always", train);
+  }
+  if (p.has_engine()) {
+    plan.parts.push_back({"KV pool", "rollout", plan.kv_bytes});
+    const uint64_t swap = static_cast<uint64_t>(plan.num_engines) * p.swap_bytes();
+    plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes - swap});
+    if (swap != 0) plan.parts.push_back({"swap space", "rollout", swap});
+  }
+  if (!p.has_trainer()) return;
+  for (const auto& piece : p.train_sizes(plan.max_tokens).workspace_pieces) {
+    plan.parts.push_back({piece.name, "train", piece.bytes});
+  }
+  if (p.has_reward_model()) {
+    plan.parts.push_back({"reward model", "reward", p.reward_workspace(plan.max_tokens)});
+  }
+  if (p.has_teacher()) {
+    const uint64_t kept = p.teacher_kept_bytes(plan.max_tokens);
+    plan.parts.push_back(
+        {kept != 0 ? "forwards" : "log-probs", "teacher", p.teacher_bytes(plan.max_tokens)});
+    if (kept != 0) plan.parts.push_back({"rows of the teacher", "train", kept});
+  }
+  if (!p.has_critic()) return;
+  for (const auto& piece : p.critic_sizes(plan.max_tokens).workspace_pieces) {
+    if (piece.bytes != 0) plan.parts.push_back({piece.name, "critic", piece.bytes});
+  }
+}
+
+}  // namespace
+
+EngineSetMemory MemoryPlan::engine_memory(std::byte* begin) const {
+  const auto engines = static_cast<uint64_t>(num_engines);
+  return {num_engines, begin, kv_bytes / engines, begin + kv_bytes,
+          engine_workspace_bytes / engines};
+}
+
+uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
+  for (const PlanEntry& e : arenas) {
+    if (e.name == arena) return e.bytes;
+  }
+  return 0;
+}
+
+PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs,
+                       PlanUse use) {
+  PlanModels models(policy);
+  // A host of its own loop scores.
+  const bool rewarded = use == PlanUse::kPipeline && has_reward_model(options);
+  if (rewarded) models.reward = reward_config(options, fs);
+  if (objective_of(options) != Objective::kDistill) return models;
+  const std::string& path = options.get_string("model.teacher_path");
+  if (!path.empty()) models.teacher = open_weight_source(fs, path)->config();
+  return models;
+}
+
+namespace {
+
+// The engines' blocks and the rows of a micro-batch. Where engines and training share no bytes, the
+// blocks come first: all that engine.memory_fraction gives them, beside the least training.
+void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryPlan& plan) {
+  const bool apart = asked.use == PlanUse::kParts;
+  const Planner sizes = asked.size_planner();
+  const auto engines = static_cast<uint64_t>(p.num_engines());
+  const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {
+    plan.engine = p.engine();
+    plan.engine.num_blocks = choose_blocks(asked.options, by, budget, shared, beside);
+    plan.num_engines = p.num_engines();
+    plan.kv_bytes = engines * p.kv_bytes(plan.engine.num_blocks);
+    plan.engine_workspace_bytes = engines * p.engine_workspace();
+  };
+  if (apart) size_engines(sizes, 0, sizes.train_bytes(p.min_tokens()));
+  if (p.has_trainer()) {
+    const uint64_t beside = apart ? sizes.rollout_bytes(plan.engine.num_blocks) : 0;
+    plan.max_tokens = choose_tokens(sizes, budget, beside);
+    plan.step_samples = p.step_samples();
+    plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
+    if (p.teacher_kept_bytes(plan.max_tokens) != 0) {
+      plan.teacher_kept_offset = p.teacher_kept_offset(plan.max_tokens);
+    }
+  }
+  if (p.has_engine() && !apart) size_engines(p, plan.train_workspace_bytes, 0);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use,
+                       int threads) {
+  const Asked asked{options, models, use, threads};
+  throw_violations(asked);
+  const Planner p = asked.planner();
+  MemoryPlan plan;
+  plan.budget_bytes = options.get_u64("runtime.memory_budget_bytes");
+  const uint64_t budget = usable_budget(options);
+  check_budget(asked, budget);
+  plan.compute = p.compute();
+  plan.threads = p.threads();
+  plan.max_model_len = p.max_model_len();
+  plan.arenas = p.always();
+  plan.outside = p.outside();
+  plan.baseline_bytes = p.baseline_bytes();
+  choose_sizes(asked, p, budget, plan);
+  describe_phase(p, plan, use);
+  for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
+  plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
+  if (budget != 0 && plan.total_bytes > budget) refuse(asked, plan.total_bytes);
+  plan.knobs = find_knobs(asked);
+  return plan;
+}
+
+MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use, int threads) {
+  const std::string& path = options.get_string("model.path");
+  if (path.empty()) {
+    throw Error(Code::kFailedPrecondition, "model.path is empty: no model to plan for")
+        .with_key("model.path");
+  }
+  const auto source = open_weight_source(fs, path, trained_head(options));
+  return plan_memory(options, plan_models(options, source->config(), fs, use), use, threads);
+}
+
+std::string render_plan(const MemoryPlan& plan) {
+  const auto line = [](const PlanEntry& e, const char* indent) {
+    std::string name = indent + e.name;
+    name.resize(std::max<size_t>(name.size() + 1, 36), ' ');
+    return name + str(e.bytes, "  ", e.phase, "\n");
+  };
+  std::string out;
+  for (const PlanEntry& e : plan.arenas) out += line(e, "");
+  for (const PlanEntry& e : plan.parts) out += line(e, "  ");
+  out += line({"outside arenas (estimate)", "always", plan.baseline_bytes}, "");
+  for (const PlanEntry& e : plan.outside) out += line(e, "  ");
+  out += line({"total", "", plan.total_bytes}, "");
+  return out;
+}
+
+}  // namespace rl

@@ -1,0 +1,334 @@
+// Byte counts come from the same functions that the objects themselves ask when they reserve.
+#include "pipeline/plan/planner.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+#include "model/model.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/session/runtime.h"
+#include "train/roles/reward_model.h"
+#include "train/passes/row_teacher.h"
+#include "train/roles/teacher.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kMostTokens = 4096;  // larger micro-batches do not run faster
+
+// What a process holds beside the arenas: code and libraries, generated kernels, heaps of the
+// threads, and per vocabulary entry the tokenizer. Measured on SmolLM2-135M with two threads: 38
+// MiB against an estimate of 75.
+constexpr uint64_t kProcessBytes = uint64_t{48} << 20;
+constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
+constexpr uint64_t kVocabularyBytes = 640;
+
+// Of a sample, of an id in it and of a token of its answer (data/sample.h).
+constexpr uint64_t kSampleBytes = 512, kIdBytes = 4, kTokenBytes = 18;
+// The most that preparation or trainer hold at once of each answer token of a step, in vectors that
+// may have grown to twice their size: advantages, log-probs, weights, gradients, and what metrics
+// copy; more where a reference or a critic is asked.
+constexpr uint64_t kTrainedTokenBytes = 80, kReferenceTokenBytes = 8, kCriticTokenBytes = 56;
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kTokenStep; }
+
+// Samples of one prompt that may run together.
+int64_t samples_at_once(const OptionSet& options, PlanUse use) {
+  if (use != PlanUse::kPipeline) return 1;
+  const bool draws = is_rl(objective_of(options));
+  const int64_t most = std::max(draws ? options.get_i64("pipeline.samples_per_prompt") : 1,
+                                options.get_i64("eval.samples_per_prompt"));
+  return std::min(most, options.get_i64("engine.max_num_seqs"));
+}
+
+// The token budget of training that options set, or 0. Where sequences are counted it is the longest.
+int64_t fixed_tokens_of(const OptionSet& options, int64_t max_model_len) {
+  const BatchRules batch = batch_rules_from(options);
+  if (batch.micro_batch_size > 0)
+    return std::max<int64_t>(1, max_model_len - 1 + last_rows(options));
+  const bool by_length = batch.seq_len != 0 && batch.packed;
+  return by_length ? batch.seq_len : options.get_i64("trainer.max_tokens_per_device");
+}
+
+}  // namespace
+
+int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv) {
+  return static_cast<int64_t>(options.get_u64("engine.swap_space_bytes") / kv.block_bytes());
+}
+
+Planner::Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads)
+    : options_(options),
+      config_(models.policy),
+      teacher_(models.teacher),
+      reward_(models.reward),
+      use_(use),
+      compute_(compute_dtype_of(options)),
+      threads_(threads != 0 ? threads : thread_count_of(options)),
+      max_model_len_(effective_model_len(options, config_.max_position)),
+      max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
+                               options.get_i64("eval.max_new_tokens"))),
+      samples_(samples_at_once(options, use)),
+      fixed_tokens_(fixed_tokens_of(options, max_model_len_)),
+      num_engines_(options.get_i64("engine.num_engines")),
+      batch_(batch_rules_from(options)),
+      kv_(kv_shape(config_, compute_, kv_format_of(options))),
+      engine_(engine_options_from(options, max_model_len_)) {
+  engine_.swap_blocks = swap_blocks_of(options, kv_);
+  add("matmul workspace", Matmul::workspace_bytes(threads_));
+  add("master weights", Model::master_bytes(config_));
+  add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
+  if (options.get_i64("model.compute_copies") > 1) add_second_copy();
+  for (size_t i = 1; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
+  if (has_trainer()) add_training();
+}
+
+void Planner::add(const char* name, uint64_t bytes) { always_.push_back({name, "always", bytes}); }
+
+// Both copies then hold what the first one alone reads from the masters.
+void Planner::add_second_copy() {
+  add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
+  add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
+  add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
+}
+
+void Planner::add_training() {
+  if (has_reference()) add_frozen(config_);
+  const TrainerSizes sizes = train_sizes(min_tokens());
+  add("gradients", sizes.gradients);
+  add("optimizer states", sizes.optimizer);
+  add("packed weights, backward", sizes.packed_backward);
+  if (has_critic()) add_critic();
+  if (has_reward_model()) add_frozen(*reward_);
+  if (has_teacher()) add_frozen(*teacher_);
+}
+
+// A model without masters.
+void Planner::add_frozen(const ModelConfig& config) {
+  add("unpacked weights, copy", ComputeCopy::vector_bytes(config));
+  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+}
+
+void Planner::add_critic() {
+  const ModelConfig config = with_scalar_head(config_);
+  const TrainerSizes sizes = critic_sizes(min_tokens());
+  add("master weights", Model::master_bytes(config));
+  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+  add("gradients", sizes.gradients);
+  add("optimizer states", sizes.optimizer);
+  add("packed weights, backward", sizes.packed_backward);
+}
+
+bool Planner::has_critic() const { return has_trainer() && rl::has_critic(options_); }
+
+bool Planner::has_reference() const {
+  return has_trainer() && uses_reference(options_);
+}
+
+bool draws_samples(const OptionSet& options, PlanUse use) {
+  if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate || use == PlanUse::kParts;
+  if (objective_of(options) == Objective::kRewardModel) return false;
+  return is_rl(objective_of(options)) || !options.get_string("eval.path").empty();
+}
+
+bool Planner::has_engine() const { return draws_samples(options_, use_); }
+
+uint64_t Planner::rope_bytes() const {
+  const uint64_t models = uint64_t{1} + has_reference() + has_critic();
+  const auto rope_of = [&](const ModelConfig& c) {
+    return static_cast<uint64_t>(max_model_len_) * c.num_ropes() * c.head_dim * sizeof(float);
+  };
+  return models * rope_of(config_) + (has_teacher() ? rope_of(*teacher_) : 0) +
+         (has_reward_model() ? rope_of(*reward_) : 0);
+}
+
+// Those of a step, of the largest evaluation that options bound, or that run at once.
+int64_t Planner::samples_held() const {
+  const auto product = [&](const char* prompts, int64_t each) {
+    return (CheckedI64(options_.get_i64(prompts)) * CheckedI64(each)).get();
+  };
+  int64_t most = 0;
+  if (has_trainer()) most = product("pipeline.prompts_per_step", attempts_per_prompt(options_));
+  if (has_engine()) most = std::max(most, product("engine.max_num_seqs", num_engines_));
+  if (use_ == PlanUse::kPipeline && has_engine()) {
+    const int64_t each = options_.get_i64("eval.samples_per_prompt");
+    most = std::max(most, product("eval.max_prompts", each));
+  }
+  return most;
+}
+
+std::vector<PlanEntry> Planner::outside() const {
+  const auto number = [](int64_t n) { return CheckedU64(static_cast<uint64_t>(n)); };
+  const bool draws = (has_engine() || use_ == PlanUse::kTrain) && is_rl(objective_of(options_));
+  const int64_t longest = max_model_len_ - 1;
+  const int64_t answer = draws ? std::min(max_new_tokens_, longest) : longest;
+  const CheckedU64 of_sample = CheckedU64(kSampleBytes) +
+                               number(max_model_len_) * CheckedU64(kIdBytes) +
+                               number(answer) * CheckedU64(kTokenBytes);
+  std::vector<PlanEntry> out = {
+      {"code and kernels", "always", kProcessBytes},
+      {"threads", "always", static_cast<uint64_t>(threads_) * kThreadBytes},
+      {"tokenizer", "always", static_cast<uint64_t>(config_.vocab) * kVocabularyBytes},
+      {"rope tables", "always", rope_bytes()}};
+  if (has_engine() || has_trainer()) {
+    out.push_back({"samples", "always", (number(samples_held()) * of_sample).get()});
+  }
+  if (!has_trainer()) return out;
+  const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
+                        (has_critic() ? kCriticTokenBytes : 0);
+  const CheckedU64 trained = number(options_.get_i64("pipeline.prompts_per_step")) *
+                             number(attempts_per_prompt(options_));
+  out.push_back({"arrays of a training step", "train",
+                 (trained * number(answer) * CheckedU64(each)).get()});
+  return out;
+}
+
+uint64_t Planner::baseline_bytes() const {
+  CheckedU64 sum(uint64_t{0});
+  for (const PlanEntry& e : outside()) sum = sum + CheckedU64(e.bytes);
+  return sum.get();
+}
+
+uint64_t Planner::always_bytes() const {
+  CheckedU64 sum(uint64_t{0});
+  for (const PlanEntry& e : always_) sum = sum + CheckedU64(e.bytes);
+  return sum.get();
+}
+
+uint64_t Planner::kv_bytes(int64_t blocks) const {
+  const CheckedU64 bytes =
+      CheckedU64(static_cast<uint64_t>(blocks)) * CheckedU64(kv_.block_bytes());
+  return bytes.align_up(ArenaPlan::kAlignment).get();
+}
+
+uint64_t Planner::engine_workspace() const {
+  return rl::engine_workspace_bytes(config_, kv_, threads_, engine_);
+}
+
+uint64_t Planner::swap_bytes() const {
+  return (CheckedU64(engine_.swap_blocks) * CheckedU64(kv_.block_bytes())).get();
+}
+
+uint64_t Planner::rollout_bytes(int64_t blocks) const {
+  if (!has_engine()) return 0;
+  const CheckedU64 one = CheckedU64(kv_bytes(blocks)) + CheckedU64(engine_workspace());
+  return (one * CheckedU64(static_cast<uint64_t>(num_engines_))).get();
+}
+
+TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
+  return Trainer::plan(
+      config_, kv_, trainer_options_from(options_, max_tokens, max_model_len_, step_samples()),
+      threads_);
+}
+
+TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
+  return Critic::plan(with_scalar_head(config_), kv_,
+                      critic_options_from(options_, max_tokens, max_model_len_, step_samples()),
+                      threads_);
+}
+
+uint64_t Planner::reward_workspace(int64_t max_tokens) const {
+  return RewardModel::workspace_bytes(
+      {*reward_, kv_shape(*reward_, compute_, kv_format_of(options_)), threads_},
+      reward_options_from(options_, max_tokens, max_model_len_, step_samples()));
+}
+
+KvShape Planner::teacher_kv() const {
+  return kv_shape(*teacher_, compute_, kv_format_of(options_));
+}
+
+uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
+  if (!has_teacher()) return 0;
+  const TrainShape shape{*teacher_, teacher_kv(), threads_};
+  const TrainerOptions trainer =
+      trainer_options_from(options_, max_tokens, max_model_len_, step_samples());
+  return distills_rows(options_) ? RowTeacher::forward_bytes(shape, trainer)
+                                 : Teacher::workspace_bytes(shape, trainer);
+}
+
+uint64_t Planner::teacher_kept_bytes(int64_t max_tokens) const {
+  if (!has_teacher() || !distills_rows(options_)) return 0;
+  return RowTeacher::kept_bytes(
+      {*teacher_, teacher_kv(), threads_},
+      trainer_options_from(options_, max_tokens, max_model_len_, step_samples()));
+}
+
+uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
+  const CheckedU64 passes(std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens)));
+  return passes.align_up(ArenaPlan::kAlignment).get();
+}
+
+// Policy, critic, reward model and teacher compute one after the other, on the same bytes. Only
+// what a teacher of whole rows keeps is beside those of the policy.
+uint64_t Planner::train_bytes(int64_t max_tokens) const {
+  if (!has_trainer()) return 0;
+  uint64_t most = std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens));
+  const uint64_t kept = teacher_kept_bytes(max_tokens);
+  if (kept != 0) most = (CheckedU64(teacher_kept_offset(max_tokens)) + CheckedU64(kept)).get();
+  if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
+  if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
+  return most;
+}
+
+int64_t Planner::step_samples() const {
+  if (use_ != PlanUse::kPipeline) return 0;
+  const CheckedI64 together(samples_together(objective_of(options_)));
+  return (CheckedI64(trained_units(options_)) * together).get();
+}
+
+int64_t Planner::min_tokens() const {
+  return fixed_tokens_ != 0 ? fixed_tokens_ : up_to_step(batch_.padded(max_model_len_));
+}
+
+int64_t Planner::max_tokens() const {
+  if (fixed_tokens_ != 0) return fixed_tokens_;
+  if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMostTokens);
+  const int64_t units = trained_units(options_);
+  const CheckedI64 per_minibatch = CheckedI64(ceil_div(units, batch_.minibatches(units))) *
+                                   CheckedI64(samples_together(objective_of(options_)));
+  const int64_t longest = batch_.padded(max_model_len_);
+  const int64_t whole = (per_minibatch * CheckedI64(longest)).get();
+  return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
+}
+
+// The prompt length that asks for most decides; the number is periodic in it but for whole blocks.
+int64_t Planner::group_blocks() const {
+  const int64_t block = kv_.attention.block_size;
+  const int64_t longest = std::max<int64_t>(1, max_model_len_ - max_new_tokens_);
+  int64_t most = 0;
+  for (int64_t p = std::max<int64_t>(1, longest - block); p <= longest; ++p) {
+    const int64_t whole = ceil_div(p + max_new_tokens_ - 1, block), shared = p / block;
+    most = std::max(most, shared + samples_ * (whole - shared));
+  }
+  return most;
+}
+
+// With preemption the sequence whose turn is first goes on alone; the others wait.
+int64_t Planner::min_blocks() const {
+  return ceil_div(max_model_len_, kv_.attention.block_size);
+}
+
+int64_t Planner::max_blocks() const {
+  const CheckedI64 groups(ceil_div(engine_.max_num_seqs, samples_));
+  return std::max(min_blocks(), (groups * CheckedI64(group_blocks())).get());
+}
+
+uint64_t Planner::min_shared() const {
+  const CheckedU64 kv(has_engine() ? kv_bytes(min_blocks()) : 0);
+  return (CheckedU64(weight_bytes_) + CheckedU64(static_cast<uint64_t>(num_engines_)) * kv).get();
+}
+
+uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {
+  const uint64_t train = train_bytes(max_tokens), rollout = rollout_bytes(blocks);
+  if (use_ != PlanUse::kParts) return std::max(train, rollout);
+  return (CheckedU64(train) + CheckedU64(rollout)).get();
+}
+
+uint64_t Planner::min_total() const {
+  return (CheckedU64(always_bytes()) + CheckedU64(baseline_bytes()) +
+          CheckedU64(phase_bytes(min_tokens(), min_blocks())))
+      .get();
+}
+
+}  // namespace rl

@@ -1,0 +1,109 @@
+// Sizes of everything a run reserves, as functions of the two numbers that are left to choose: rows
+// of a training micro-batch and KV blocks. The plan chooses them; the smallest choice is what a
+// budget must hold.
+#pragma once
+#include <cstdint>
+
+#include "model/kv_cache.h"
+#include "pipeline/plan/plan.h"
+
+namespace rl {
+
+constexpr int64_t kTokenStep = 64;          // micro-batch sizes that the plan chooses are multiples
+constexpr int64_t kMostBlocks = INT32_MAX;  // KV blocks of one pool: their ids have 32 bits
+
+// KV blocks that engine.swap_space_bytes holds.
+int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
+
+// Whether there is a trainer.
+inline bool trains(PlanUse use) {
+  return use == PlanUse::kTrain || use == PlanUse::kPipeline || use == PlanUse::kParts;
+}
+// Whether there is an engine; a run on given answers has one for evaluations only, that of a reward
+// model none.
+bool draws_samples(const OptionSet& options, PlanUse use);
+
+class Planner {
+ public:
+  // threads 0: those of the options.
+  Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads = 0);
+
+  bool has_engine() const;
+  bool has_trainer() const { return trains(use_); }
+  bool has_reference() const;
+  bool has_critic() const;
+  bool has_reward_model() const { return reward_.has_value(); }
+  bool has_teacher() const { return has_trainer() && teacher_.has_value(); }
+
+  // Estimates of what is held outside arenas, and their sum.
+  std::vector<PlanEntry> outside() const;
+  uint64_t baseline_bytes() const;
+  // Arenas that live all the time, in the order in which a run makes them.
+  const std::vector<PlanEntry>& always() const { return always_; }
+  uint64_t always_bytes() const;
+  uint64_t weight_bytes() const { return weight_bytes_; }  // masters and compute copies
+
+  int64_t num_engines() const { return num_engines_; }
+  // Of one engine.
+  uint64_t kv_bytes(int64_t blocks) const;
+  uint64_t engine_workspace() const;
+  uint64_t swap_bytes() const;  // part of the workspace
+  // KV of all engines, then their workspaces, each 64-byte aligned.
+  uint64_t rollout_bytes(int64_t blocks) const;
+  uint64_t train_bytes(int64_t max_tokens) const;
+  TrainerSizes train_sizes(int64_t max_tokens) const;
+  // max_tokens is that of the policy.
+  TrainerSizes critic_sizes(int64_t max_tokens) const;
+  uint64_t reward_workspace(int64_t max_tokens) const;
+  // Of a teacher, 0 without one: its forwards, and what one of whole rows keeps beside the policy's
+  // pass, from an offset in the workspace on.
+  uint64_t teacher_bytes(int64_t max_tokens) const;
+  uint64_t teacher_kept_bytes(int64_t max_tokens) const;
+  uint64_t teacher_kept_offset(int64_t max_tokens) const;
+
+  int64_t min_tokens() const;  // one longest sample
+  int64_t max_tokens() const;  // more gains nothing
+  int64_t min_blocks() const;  // one longest sequence
+  int64_t max_blocks() const;  // engine.max_num_seqs samples at once
+  // Least bytes of the whole run, baseline counted.
+  uint64_t min_total() const;
+  // Least bytes of what engine.memory_fraction is a share for: weights and one longest sequence.
+  uint64_t min_shared() const;
+  // Of both workspaces, or of the one that they share.
+  uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
+
+  // Samples that a pipeline trains in a step; 0 where a host brings them.
+  int64_t step_samples() const;
+  int64_t max_model_len() const { return max_model_len_; }
+  int threads() const { return threads_; }
+  Dtype compute() const { return compute_; }
+  const EngineOptions& engine() const { return engine_; }
+  // The token budget that options set, or 0. Micro-batches of a number of sequences have that of one.
+  int64_t fixed_tokens() const { return fixed_tokens_; }
+
+ private:
+  void add(const char* name, uint64_t bytes);
+  void add_second_copy();
+  void add_training();
+  void add_critic();
+  void add_frozen(const ModelConfig& config);
+  int64_t samples_held() const;
+  uint64_t rope_bytes() const;
+  int64_t group_blocks() const;
+  KvShape teacher_kv() const;
+
+  const OptionSet& options_;
+  const ModelConfig config_;
+  const std::optional<ModelConfig> teacher_, reward_;
+  PlanUse use_;
+  Dtype compute_;
+  int threads_;
+  int64_t max_model_len_, max_new_tokens_, samples_, fixed_tokens_, num_engines_;
+  BatchRules batch_;
+  KvShape kv_;
+  EngineOptions engine_;
+  uint64_t weight_bytes_ = 0;
+  std::vector<PlanEntry> always_;
+};
+
+}  // namespace rl

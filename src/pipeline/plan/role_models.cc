@@ -1,0 +1,124 @@
+// They have arenas of their own and share the matrix products.
+#include "pipeline/plan/role_models.h"
+
+#include <tuple>
+
+#include "core/error.h"
+#include "pipeline/config/algo_options.h"
+
+namespace rl {
+namespace {
+
+struct Role {
+  const char* name;
+  const char* key;  // of the path
+  ModelHead head;
+  bool own_head = false;  // a head that begins with zeros will not do
+  bool own_shape = false;
+  bool trained = false;
+};
+constexpr Role kReference = {"reference model", "model.reference_path", ModelHead::kLogits};
+constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar, false, false, true};
+constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true, true};
+constexpr Role kTeacher = {"teacher", "model.teacher_path", ModelHead::kLogits, false, true};
+
+// All that bytes depend on.
+auto sizes(const ModelConfig& c) {
+  return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn, c.qkv_bias,
+                    c.qk_norm, c.sandwich_norms, c.num_ropes());
+}
+
+std::string shape(const ModelConfig& c) {
+  return str(family_name(c.family), " with vocab ", c.vocab, ", hidden ", c.hidden, ", layers ",
+             c.layers, ", heads ", c.heads, ", kv_heads ", c.kv_heads, ", head_dim ", c.head_dim,
+             ", ffn ", c.ffn);
+}
+
+// Ids mean the same tokens.
+void require_same_ids(const ModelConfig& policy, const ModelConfig& given, const Role& role,
+                      const std::string& path) {
+  if (policy.vocab == given.vocab) return;
+  throw Error(Code::kIncompatible, str("the ", role.name, " ", path, " has a vocabulary of ",
+                                       given.vocab, " ids, but the policy has ", policy.vocab))
+      .with_key(role.key)
+      .with_expected(str(policy.vocab, " ids"))
+      .with_location(path);
+}
+
+void require_positions(int64_t longest, const ModelConfig& given, const Role& role,
+                       const std::string& path) {
+  if (given.max_position >= longest) return;
+  throw Error(Code::kIncompatible,
+              str("the ", role.name, " ", path, " has ", given.max_position,
+                  " positions, but a sample may have engine.max_model_len = ", longest, " tokens"))
+      .with_key(role.key)
+      .with_other_key("engine.max_model_len")
+      .with_expected(str("at least ", longest, " positions"))
+      .with_location(path);
+}
+
+// The plan has room for a second model of the policy's shape only.
+void require_shape(const ModelConfig& policy, const ModelConfig& given, const Role& role,
+                   const std::string& path) {
+  if (sizes(policy) == sizes(given)) return;
+  throw Error(Code::kIncompatible, str("the ", role.name, " ", path, " is ", shape(given),
+                                       ", but the policy is ", shape(policy)))
+      .with_key(role.key)
+      .with_expected(shape(policy))
+      .with_location(path);
+}
+
+// A head of zeros would give every sample the same score.
+void require_own_head(const WeightSource& source, const Role& role) {
+  if (!role.own_head || source.has_scalar_head()) return;
+  throw Error(Code::kUnsupported, str("the ", role.name, " ", source.path(),
+                                      " is a language model, without a head that scores"))
+      .with_key(role.key)
+      .with_expected("a model for sequence or token classification with one label")
+      .with_location(source.path());
+}
+
+std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options, const Role& role) {
+  const std::string& given = options.get_string(role.key);
+  Runtime& runtime = policy.runtime();
+  const std::string& path = given.empty() ? policy.path() : given;
+  const auto source = open_weight_source(runtime.fs(), path, role.head);
+  require_own_head(*source, role);
+  if (role.own_shape) {
+    require_same_ids(policy.config(), source->config(), role, path);
+    require_positions(policy.model().max_positions(), source->config(), role, path);
+  } else {
+    require_shape(policy.config(), source->config(), role, path);
+  }
+  ModelOptions model;
+  model.max_positions = policy.model().max_positions();
+  model.block_size = policy.model().block_size();
+  model.kv_dtype = policy.model().kv_format().dtype;
+  model.frozen = !role.trained;
+  return std::make_unique<Model>(*source, runtime.matmul(), model);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options) {
+  if (!uses_reference(options)) return nullptr;
+  return load(policy, options, kReference);
+}
+
+ModelConfig reward_config(const OptionSet& options, FileSystem& fs) {
+  return open_weight_source(fs, options.get_string(kReward.key), kReward.head)->config();
+}
+
+std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options) {
+  return load(policy, options, kReward);
+}
+
+std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const OptionSet& options) {
+  return load(policy, options, kTeacher);
+}
+
+std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options) {
+  return load(policy, options, kCritic);
+}
+
+}  // namespace rl

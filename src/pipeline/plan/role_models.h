@@ -1,0 +1,32 @@
+// The models of a run beside the policy: the frozen reference of a KL term or of preferences, the
+// critic, the model that scores, and the teacher. Invariant: reference and critic have the policy's
+// shape, so that the plan follows from its header; a reward model and a teacher have its vocabulary.
+// All but the critic are frozen: they hold no fp32 masters.
+#pragma once
+#include <memory>
+
+#include "options/options.h"
+#include "pipeline/session/loaded_model.h"
+
+namespace rl {
+
+// Null where nothing refers to it. Reads model.reference_path, or the policy's own file: the policy
+// as it was when the run began, also after a resume. The caller holds the compute lease.
+std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options);
+
+// model.critic_path, or the policy's own file, with a scalar head. The caller holds the compute
+// lease.
+std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options);
+
+// The header of model.reward_path, with its scalar head.
+ModelConfig reward_config(const OptionSet& options, FileSystem& fs);
+// model.reward_path, whose own head must be scalar: Error(kUnsupported) for a language model,
+// Error(kIncompatible) for another vocabulary or too few positions. The caller holds the compute
+// lease.
+std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options);
+
+// model.teacher_path: Error(kIncompatible) for another vocabulary or too few positions. The caller
+// holds the compute lease.
+std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const OptionSet& options);
+
+}  // namespace rl

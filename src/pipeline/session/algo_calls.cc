@@ -1,0 +1,269 @@
+// Arrays become samples of one prompt token, so that the code of a step runs over them unchanged.
+#include "pipeline/session/algo_calls.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
+#include "train/losses/minibatch_tokens.h"
+
+namespace rl {
+namespace {
+
+size_t token_count(std::span<const int32_t> lengths) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  int64_t sum = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    sum += lengths[i];
+    if (lengths[i] >= 0 && sum < kMost) continue;
+    throw Error(Code::kOutOfRange,
+                str("lengths[", i, "] is ", lengths[i], ", expected at least 0 and less than ",
+                    kMost, " tokens in all"))
+        .with_key("tokens.lengths");
+  }
+  return static_cast<size_t>(sum);
+}
+
+void require_size(const char* key, size_t seen, size_t expected, bool optional) {
+  if (seen == expected || (optional && seen == 0)) return;
+  throw Error(Code::kInvalidArgument, str(key, " has ", seen, " entries, expected ", expected))
+      .with_key(key);
+}
+
+void check_arrays(const AlgoArrays& in) {
+  const size_t sequences = in.lengths.size(), tokens = token_count(in.lengths);
+  require_size("tokens.groups", in.groups.size(), sequences, true);
+  require_size("tokens.truncated", in.truncated.size(), sequences, true);
+  require_size("tokens.mask", in.mask.size(), tokens, true);
+  for (const auto& [key, values] : {std::pair("tokens.logprobs", in.logprobs),
+                                    {"tokens.old_logprobs", in.old_logprobs},
+                                    {"tokens.rollout_logprobs", in.rollout_logprobs},
+                                    {"tokens.ref_logprobs", in.ref_logprobs},
+                                    {"tokens.advantages", in.advantages}}) {
+    require_size(key, values.size(), tokens, true);
+  }
+}
+
+template <typename T>
+std::span<const T> given(const char* key, std::span<const T> values, size_t expected) {
+  require_size(key, values.size(), expected, false);
+  return values;
+}
+
+std::span<const double> finite(const char* key, std::span<const double> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    throw Error(Code::kNonFinite, str(key, "[", i, "] is ", values[i])).with_key(key);
+  }
+  return values;
+}
+
+std::span<const float> old_of(const AlgoArrays& in) {
+  return in.old_logprobs.empty() ? in.logprobs : in.old_logprobs;
+}
+
+std::vector<SamplePtr> samples_of(const AlgoArrays& in, std::span<const float> stored) {
+  std::vector<SamplePtr> samples;
+  size_t at = 0;
+  for (size_t i = 0; i < in.lengths.size(); ++i) {
+    const auto count = static_cast<size_t>(in.lengths[i]);
+    auto s = std::make_shared<Sample>();
+    s->ordinal = in.groups.empty() ? 0 : in.groups[i];
+    s->slot = static_cast<uint32_t>(i);
+    s->prompt_tokens = 1;
+    s->ids.resize(count + 1);
+    s->logprobs.assign(count, 0.0f);
+    if (!stored.empty())
+      std::copy_n(stored.begin() + static_cast<ptrdiff_t>(at), count, s->logprobs.begin());
+    s->loss_mask.assign(count, 1);
+    for (size_t g = 0; g < count && !in.mask.empty(); ++g) s->loss_mask[g] = in.mask[at + g];
+    if (!in.truncated.empty() && in.truncated[i] != 0) s->finish = FinishReason::kLength;
+    samples.push_back(std::move(s));
+    at += count;
+  }
+  return samples;
+}
+
+TrainerOptions loss_options(const OptionSet& options) {
+  options.validate();
+  return trainer_options_from(options, 1, 0);
+}
+
+// The tokens with masks, corrections and weights, as before the first micro-batch of a step.
+struct Gathered {
+  MinibatchTokens tokens;
+  CorrectionReport report;
+  int64_t num_tokens = 0;
+};
+
+Gathered gather(const TrainerOptions& options, const AlgoArrays& in) {
+  check_arrays(in);
+  Gathered out;
+  const std::span<const float> old = old_of(in);
+  const std::vector<SamplePtr> samples =
+      samples_of(in, in.rollout_logprobs.empty() ? old : in.rollout_logprobs);
+  const std::vector<float> zeros(token_count(in.lengths));
+  out.tokens.begin(0);
+  size_t at = 0;
+  for (const SamplePtr& s : samples) {
+    const auto count = static_cast<size_t>(s->generated());
+    const auto part = [&](std::span<const float> v) {
+      return (v.empty() ? std::span<const float>(zeros) : v).subspan(at, count);
+    };
+    out.tokens.add({s.get(), 0, part(in.advantages), part(old), true});
+    std::ranges::copy(part(in.logprobs), out.tokens.current(static_cast<int32_t>(s->slot)).begin());
+    at += count;
+  }
+  out.report = out.tokens.correct(options.correction);
+  out.num_tokens = out.tokens.set_weights(options.loss_agg, options.loss_scale_factor);
+  return out;
+}
+
+// What no arrays can give.
+void require_estimator(Advantage kind) {
+  if (kind == Advantage::kGae) {
+    throw Error(Code::kInvalidArgument,
+                "algo.advantage = gae needs the values of a critic, which these arrays have not")
+        .with_key("algo.advantage");
+  }
+}
+
+void require_policy_loss(const TrainerOptions& o) {
+  if (!is_rl(o.objective)) {
+    throw Error(Code::kInvalidArgument,
+                str("algo.objective = ", objective_name(o.objective), " has no policy loss"))
+        .with_key("algo.objective")
+        .with_expected("rl or distill");
+  }
+  if (o.policy_loss.kind != PolicyLoss::kCustom) return;
+  throw Error(Code::kFailedPrecondition,
+              "algo.policy_loss = custom is a function of the host, and none has been set")
+      .with_key("algo.policy_loss");
+}
+
+double mean(double sum, int64_t count) { return count > 0 ? sum / static_cast<double>(count) : 0; }
+
+}  // namespace
+
+std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& in) {
+  options.validate();
+  const AdvantageOptions algorithm = advantage_options_from(options);
+  require_estimator(algorithm.estimator.kind);
+  check_arrays(in);
+  const size_t sequences = in.lengths.size(), tokens = token_count(in.lengths);
+  if (algorithm.kl_in_reward) {
+    given("tokens.ref_logprobs", in.ref_logprobs, tokens);
+    given("tokens.logprobs", old_of(in), tokens);
+  }
+  const std::vector<SamplePtr> samples = samples_of(in, old_of(in));
+  const auto rewards = given("tokens.rewards", in.rewards, sequences);
+  ScoredBatch batch{samples, finite("tokens.rewards", rewards)};
+  const size_t kinds = algorithm.gdpo_weights.size();
+  const auto flat = given("tokens.reward_parts", in.reward_parts, sequences * kinds);
+  finite("tokens.reward_parts", flat);
+  std::vector<std::vector<double>> parts;
+  for (size_t i = 0; i < sequences && kinds > 0; ++i) {
+    const auto row = flat.subspan(i * kinds, kinds);
+    parts.emplace_back(row.begin(), row.end());
+  }
+  batch.parts = parts;
+  std::vector<std::vector<float>> reference;
+  std::vector<GreedyAnswer> greedy;
+  const bool compares = algorithm.estimator.kind == Advantage::kRemax;
+  if (compares) finite("tokens.baselines", given("tokens.baselines", in.baselines, sequences));
+  size_t at = 0;
+  for (size_t i = 0; i < sequences; ++i) {
+    const auto count = static_cast<size_t>(in.lengths[i]);
+    if (algorithm.kl_in_reward) {
+      const auto part = in.ref_logprobs.subspan(at, count);
+      reference.emplace_back(part.begin(), part.end());
+    }
+    if (compares) greedy.push_back({samples[i].get(), in.baselines[i]});
+    at += count;
+  }
+  batch.ref_logprobs = reference;
+  batch.greedy = greedy;
+  batch.kl_coef = options.get_f64("algo.kl.coef");
+  return batch_advantages(algorithm, batch).advantages;
+}
+
+AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
+                          std::vector<double>& gradient) {
+  const TrainerOptions o = loss_options(options);
+  require_policy_loss(o);
+  const size_t tokens = token_count(in.lengths);
+  given("tokens.logprobs", in.logprobs, tokens);
+  given("tokens.advantages", in.advantages, tokens);
+  if (o.kl_in_loss) given("tokens.ref_logprobs", in.ref_logprobs, tokens);
+  Gathered g = gather(o, in);
+  AlgoLoss out;
+  out.num_tokens = g.num_tokens;
+  out.num_rejected =
+      static_cast<int64_t>(g.report.rejections.num_rejected + g.report.veto.num_rejected +
+                           g.report.opsm.num_rejected);
+  gradient.assign(tokens, 0.0);
+  if (g.num_tokens == 0) return out;
+  const PolicyLossSums s = g.tokens.compute(o, 0);
+  std::ranges::copy(g.tokens.gradients(), gradient.begin());
+  out.policy_loss = s.loss;
+  out.ppo_kl = mean(s.neg_log_ratio, s.num_tokens);
+  out.ppo_kl_k3 = mean(s.k3, s.num_tokens);
+  out.clip_fraction = mean(static_cast<double>(s.num_clipped), s.num_tokens);
+  out.dual_clip_fraction = mean(static_cast<double>(s.num_dual_clipped), s.num_tokens);
+  out.ratio_max = s.ratio_max;
+  if (o.kl_in_loss) {
+    const KlLossSums kl = kl_loss(o.kl_estimator,
+                                  {in.logprobs, in.ref_logprobs, g.tokens.weights(), o.kl_coef,
+                                   old_of(in), o.kl_bounds},
+                                  gradient);
+    out.kl_loss = kl.loss;
+    out.kl = mean(kl.value, g.num_tokens);
+  }
+  out.loss = out.policy_loss + out.kl_loss;
+  return out;
+}
+
+AlgoCorrections algo_corrections(const OptionSet& options, const AlgoArrays& in) {
+  const TrainerOptions o = loss_options(options);
+  const size_t tokens = token_count(in.lengths);
+  given("tokens.logprobs", in.logprobs, tokens);
+  if (o.correction.opsm_delta > 0) given("tokens.advantages", in.advantages, tokens);
+  const Gathered g = gather(o, in);
+  AlgoCorrections out;
+  for (size_t t = 0; t < g.tokens.weights().size(); ++t) {
+    const bool stays = g.tokens.weight(t) != 0;
+    out.keep.push_back(stays);
+    out.weights.push_back(stays ? g.tokens.correction(t) : 0);
+  }
+  return out;
+}
+
+std::vector<double> algo_weights(const OptionSet& options, const AlgoArrays& in) {
+  TrainerOptions o = loss_options(options);
+  o.correction = {};
+  const Gathered g = gather(o, in);
+  return {g.tokens.weights().begin(), g.tokens.weights().end()};
+}
+
+AlgoKl algo_kl(const OptionSet& options, const AlgoArrays& in) {
+  const KlEstimator estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
+  const KlBounds bounds = kl_bounds_from(options);
+  check_arrays(in);
+  const size_t tokens = token_count(in.lengths);
+  given("tokens.logprobs", in.logprobs, tokens);
+  given("tokens.ref_logprobs", in.ref_logprobs, tokens);
+  AlgoKl out;
+  for (size_t t = 0; t < tokens; ++t) {
+    const bool counts = in.mask.empty() || in.mask[t] != 0;
+    const KlTerm term = counts ? kl_term(estimator, bounds, in.logprobs[t], in.ref_logprobs[t],
+                                         old_of(in)[t])
+                               : KlTerm{0, 0};
+    out.values.push_back(term.value);
+    out.gradient.push_back(term.gradient);
+  }
+  return out;
+}
+
+}  // namespace rl

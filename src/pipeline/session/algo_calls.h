@@ -1,0 +1,41 @@
+// The algorithms on arrays of a host: what a training step does with samples, without a model. The
+// keys algo.* say which algorithm; everything is computed by the functions that a step calls, over
+// all tokens given as one minibatch.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "algo/algo_arrays.h"
+#include "options/options.h"
+
+namespace rl {
+
+struct AlgoLoss {
+  double loss = 0, policy_loss = 0, kl_loss = 0;
+  double kl = 0, ppo_kl = 0, ppo_kl_k3 = 0, clip_fraction = 0, dual_clip_fraction = 0;  // means
+  double ratio_max = 0;
+  int64_t num_tokens = 0;    // that carry loss after rejections
+  int64_t num_rejected = 0;  // by algo.correction.*
+};
+
+// Advantages of every token, 0 where there is no loss.
+std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& in);
+// Policy term and KL term; gradient in the log-prob of each token.
+AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
+                          std::vector<double>& gradient);
+// Factor of each token's loss and whether it stays; 0 for masked tokens.
+struct AlgoCorrections {
+  std::vector<double> weights;
+  std::vector<uint8_t> keep;
+};
+AlgoCorrections algo_corrections(const OptionSet& options, const AlgoArrays& in);
+// The weight of each token under algo.loss_agg.
+std::vector<double> algo_weights(const OptionSet& options, const AlgoArrays& in);
+// algo.kl.estimator of each token, and its derivative in the log-prob.
+struct AlgoKl {
+  std::vector<double> values, gradient;
+};
+AlgoKl algo_kl(const OptionSet& options, const AlgoArrays& in);
+
+}  // namespace rl

@@ -1,0 +1,57 @@
+// The turn is what the rendered chat has more with it; its text is encoded by itself, so that no
+// token reaches over the end of the prompt.
+#include "pipeline/session/answer_text.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "text/chat_template.h"
+
+namespace rl {
+namespace {
+
+bool ends_turn(const LoadedModel& model, int32_t id) {
+  const auto has = [&](const std::vector<int32_t>& ids) {
+    return std::ranges::find(ids, id) != ids.end();
+  };
+  return has(model.chat_stop_ids()) || has(model.config().eos_ids);
+}
+
+MarkedText render_turn(const LoadedModel& model, const ChatRequest& chat, const std::string& answer,
+                       std::string_view field) {
+  ChatRequest whole = chat;
+  whole.messages.push_back({{"role", "assistant"}, {"content", answer}});
+  const MarkedText before = model.render_chat(chat, true), after = model.render_chat(whole, false);
+  if (after.bytes().starts_with(before.bytes())) return after.substr(before.size());
+  throw Error(Code::kIncompatible,
+              str("the chat template writes the messages otherwise when ", field,
+                  " follows them, so that it is no answer to the prompt that it makes of them"));
+}
+
+}  // namespace
+
+EncodeResult encode_turn(const LoadedModel& model, const ChatRequest& chat,
+                         const std::string& answer, std::string_view field) {
+  EncodeResult turn = encode_chat(model.tokenizer(), render_turn(model, chat, answer, field));
+  const auto end = std::ranges::find_if(turn.ids, [&](int32_t id) { return ends_turn(model, id); });
+  if (end == turn.ids.end()) {
+    throw Error(Code::kIncompatible,
+                str("the chat template writes no token behind ", field, " that ends a turn"));
+  }
+  turn.ids.erase(end + 1, turn.ids.end());
+  return turn;
+}
+
+EncodeResult encode_ended(const LoadedModel& model, std::string_view answer) {
+  const std::vector<int32_t>& ends = model.config().eos_ids;
+  if (ends.empty()) {
+    throw Error(Code::kFailedPrecondition, "the model names no token that ends a text");
+  }
+  EncodeResult out = model.encode(answer, {});
+  const auto own = model.tokenizer().eos_id();
+  const bool known = own && std::ranges::find(ends, *own) != ends.end();
+  out.ids.push_back(known ? *own : ends.front());
+  return out;
+}
+
+}  // namespace rl

@@ -1,0 +1,64 @@
+// A conversation: one sample whose tokens come in turn from the model and from its environment. The
+// ids stand as they were drawn and as the host gave them; nothing is tokenised again. Tokens of the
+// environment carry no loss, log-probs of 0 and no version.
+// Invariants:
+// 1. While a turn of the model is drawn the conversation does not change; afterwards it has the
+//    turn's tokens, all of them or those drawn before an abort.
+// 2. Conversations of one group share an ordinal and differ in their slots, so they draw apart.
+// Keys and values are those of the engine's prefix cache: kept while nobody else needs the blocks.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "pipeline/session/engine_part.h"
+
+namespace rl {
+
+struct ConversationInfo {
+  uint64_t sample_id = 0, ordinal = 0;
+  uint32_t slot = 0;
+  bool generating = false;  // the rest is as before the turn then
+  int64_t num_ids = 0, turns = 0;
+  FinishReason finish = FinishReason::kNone;  // of the last turn
+};
+
+class Conversation {
+ public:
+  // Starts with a prompt, as the first of a group.
+  Conversation(std::shared_ptr<EnginePart> engine, std::span<const int32_t> prompt);
+  ~Conversation();  // end()
+  Conversation(const Conversation&) = delete;
+
+  // While a turn is drawn, calls that need or change the tokens are Error(kFailedPrecondition).
+
+  // Another one of the group, in the next slot, with the tokens so far.
+  std::shared_ptr<Conversation> fork() const;
+  // Tokens of the environment.
+  void append(std::span<const int32_t> ids);
+  // Queues a turn of the model; `sampling` says what a request says but for its start. The turns of
+  // a conversation have one temperature and one number of top ids.
+  void generate(Request sampling);
+  ConversationInfo info() const;
+  // A copy, without a score.
+  SamplePtr sample() const;
+  // Aborts a turn under way, which nobody gets.
+  void end();
+
+ private:
+  struct Members;
+  Conversation(std::shared_ptr<EnginePart> engine, std::shared_ptr<Members> group,
+               const Sample& start);
+  void settle() const;
+  void require_ready() const;
+
+  const std::shared_ptr<EnginePart> engine_;
+  const std::shared_ptr<Members> group_;
+  mutable std::mutex mutex_;
+  mutable SamplePtr sample_;
+  mutable bool generating_ = false;
+  mutable int64_t turns_ = 0;
+};
+
+}  // namespace rl

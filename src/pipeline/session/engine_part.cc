@@ -1,0 +1,286 @@
+// The engine counts as a user of the model while it has something to compute, paused or not.
+#include "pipeline/session/engine_part.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/error.h"
+
+namespace rl {
+
+EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
+    : model_(std::move(model)), options_(options) {
+  Runtime& runtime = model_->runtime();
+  const MemoryPlan plan = model_->plan_part(options, PlanUse::kGenerate);
+  const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
+  require_room(runtime, "the engine", bytes, plan.baseline_bytes);
+  arena_ = Arena("engine workspace", bytes, Touch::kNow, &runtime.ledger());
+  max_model_len_ = plan.max_model_len;
+  engine_ = std::make_unique<EngineSet>(
+      model_->model(), plan.engine, plan.engine_memory(arena_.data()),
+      model_->has_tokenizer() ? &model_->tokenizer() : nullptr, &runtime.tracer());
+}
+
+EnginePart::~EnginePart() {
+  if (in_use_) model_->end_use();
+}
+
+// The engine is a user exactly while it has something to compute.
+void EnginePart::note_use() {
+  const bool uses = !engine_->rests();
+  if (uses == in_use_) return;
+  if (uses) {
+    model_->begin_use();
+  } else {
+    model_->end_use();
+  }
+  in_use_ = uses;
+}
+
+// A request without a sample to go on from takes the next number; ids follow once it is accepted.
+void EnginePart::identify(Request& request) {
+  request.bare = true;
+  request.seed = model_->runtime().seed();
+  if (!request.resume) {
+    request.ordinal = next_request_;
+    request.first_sample_id = next_sample_id_;
+    return;
+  }
+  request.ordinal = request.resume->ordinal;
+  request.first_sample_id = request.resume->id;
+  if (!engine_->find(request.first_sample_id)) return;
+  throw Error(Code::kFailedPrecondition, str("sample ", request.first_sample_id,
+                                             " is unfinished in this engine, so it cannot go on"))
+      .with_key("request.resume");
+}
+
+uint64_t EnginePart::submit(Request request) {
+  const std::lock_guard lock(mutex_);
+  return submit_locked(std::move(request));
+}
+
+uint64_t EnginePart::submit_locked(Request request) {
+  if (closed_) throw Error(Code::kFailedPrecondition, "the engine was destroyed");
+  identify(request);
+  if (!in_use_ && !draining_) {
+    model_->begin_use();
+    in_use_ = true;
+  }
+  try {
+    engine_->submit(request);
+  } catch (...) {
+    note_use();
+    throw;
+  }
+  if (!request.resume) {
+    ++next_request_;
+    next_sample_id_ += static_cast<uint64_t>(request.num_samples);
+  }
+  return request.first_sample_id;
+}
+
+EngineStep EnginePart::step_locked() {
+  require_awake();
+  if (paused_) return EngineStep::kPaused;
+  const ComputeLease lease(model_->runtime(), "an engine step");
+  model_->prepare_compute(LoadedModel::Weights::kPublished);
+  const bool more = engine_->step();
+  note_use();
+  return more ? EngineStep::kComputed : EngineStep::kRested;
+}
+
+EngineStep EnginePart::step() {
+  const std::lock_guard lock(mutex_);
+  return step_locked();
+}
+
+EngineStep EnginePart::run() {
+  for (;;) {
+    const std::lock_guard lock(mutex_);
+    require_awake();
+    if (engine_->rests()) return EngineStep::kRested;
+    if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
+  }
+}
+
+EngineStep EnginePart::drain(int64_t timeout_ns) {
+  const int64_t start_ns = real_clock().now_ns();
+  for (;;) {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    engine_->set_admitting(false);
+    note_use();
+    if (engine_->rests()) return EngineStep::kRested;
+    const int64_t passed_ns = real_clock().now_ns() - start_ns;
+    if (timeout_ns >= 0 && passed_ns >= timeout_ns) return EngineStep::kTimedOut;
+    if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
+  }
+}
+
+void EnginePart::pause() {
+  const std::lock_guard lock(mutex_);
+  paused_ = true;
+}
+
+void EnginePart::resume() {
+  const std::lock_guard lock(mutex_);
+  engine_->set_admitting(true);
+  try {
+    note_use();
+  } catch (...) {
+    engine_->set_admitting(!draining_);
+    throw;
+  }
+  paused_ = draining_ = false;
+}
+
+std::vector<SamplePtr> EnginePart::take_finished() {
+  const std::lock_guard lock(mutex_);
+  collect();
+  return std::exchange(finished_, {});
+}
+
+// Turns go to those who wait for them, all others to take_finished(). Nothing is lost when memory ends.
+void EnginePart::collect() {
+  for (const Error& e : engine_->take_errors()) {
+    model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);
+  }
+  engine_->take_finished(collected_);
+  const size_t needed = finished_.size() + collected_.size();
+  if (needed > finished_.capacity()) finished_.reserve(std::max(needed, 2 * finished_.capacity()));
+  for (SamplePtr& s : collected_) {
+    const auto turn = turns_.find(s->id);
+    (turn != turns_.end() ? turn->second : finished_.emplace_back()) = std::move(s);
+  }
+  collected_.clear();
+}
+
+EnginePart::Identity EnginePart::new_identity() {
+  const std::lock_guard lock(mutex_);
+  return {next_request_++, next_sample_id_++};
+}
+
+uint64_t EnginePart::new_sample_id() {
+  const std::lock_guard lock(mutex_);
+  return next_sample_id_++;
+}
+
+void EnginePart::submit_turn(Request turn) {
+  const std::lock_guard lock(mutex_);
+  collect();
+  const uint64_t id = turn.resume->id;
+  const auto waits = turns_.emplace(id, nullptr).first;
+  try {
+    submit_locked(std::move(turn));
+  } catch (...) {
+    turns_.erase(waits);
+    throw;
+  }
+}
+
+SamplePtr EnginePart::take_turn(uint64_t sample_id) {
+  const std::lock_guard lock(mutex_);
+  collect();
+  const auto turn = turns_.find(sample_id);
+  if (turn == turns_.end() || turn->second == nullptr) return nullptr;
+  return std::move(turns_.extract(turn).mapped());
+}
+
+void EnginePart::drop_turn(uint64_t sample_id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto number = engine_->find(sample_id)) engine_->abort(*number);
+  note_use();
+  collect();
+  turns_.erase(sample_id);
+}
+
+void EnginePart::abort_all() {
+  const std::lock_guard lock(mutex_);
+  engine_->abort_all();
+  note_use();
+}
+
+void EnginePart::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  engine_->abort_all();
+  note_use();
+}
+
+void EnginePart::abort_request(uint64_t sample_id) {
+  const std::lock_guard lock(mutex_);
+  const std::optional<uint64_t> number = engine_->find(sample_id);
+  if (!number) {
+    throw Error(Code::kNotFound, str("no unfinished sample of this engine has id ", sample_id))
+        .with_key("sample_id");
+  }
+  engine_->abort(*number);
+  note_use();
+}
+
+int64_t EnginePart::interrupt() {
+  const std::lock_guard lock(mutex_);
+  const int64_t spared = engine_->interrupt();
+  note_use();
+  return spared;
+}
+
+void EnginePart::require_awake() const {
+  if (sleeps_ == 0) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the engine sleeps at level ", sleeps_, "; wake it before it computes"));
+}
+
+void EnginePart::sleep(int level) {
+  if (level < 1 || level > 2) {
+    throw Error(Code::kOutOfRange, str("level is ", level, "; an engine sleeps at level 1 or 2"))
+        .with_key("level")
+        .with_expected("1 or 2");
+  }
+  const std::lock_guard lock(mutex_);
+  if (level <= sleeps_) return;
+  const ComputeLease lease(model_->runtime(), "an engine that goes to sleep");
+  if (level == 2) model_->drop_packed(in_use_);
+  if (sleeps_ == 0) {
+    engine_->forget_kv();
+    arena_.decommit();
+  }
+  sleeps_ = level;
+}
+
+void EnginePart::wake() {
+  const std::lock_guard lock(mutex_);
+  if (sleeps_ == 0) return;
+  const ComputeLease lease(model_->runtime(), "an engine that wakes");
+  if (sleeps_ == 2) model_->prepare_compute(LoadedModel::Weights::kPublished);
+  arena_.commit();
+  sleeps_ = 0;
+}
+
+bool EnginePart::idle() const {
+  const std::lock_guard lock(mutex_);
+  return engine_->idle();
+}
+
+EngineStats EnginePart::stats() const {
+  const std::lock_guard lock(mutex_);
+  return engine_->stats();
+}
+
+EngineStats EnginePart::stats(int64_t engine) const {
+  const std::lock_guard lock(mutex_);
+  return engine_->stats(engine);
+}
+
+std::optional<EngineStats> EnginePart::last_interval(int64_t engine) const {
+  if (options_.get_i64("engine.stats_interval_ns") == 0) {
+    throw Error(Code::kFailedPrecondition,
+                "engine.stats_interval_ns is 0: the engine keeps no intervals")
+        .with_key("engine.stats_interval_ns");
+  }
+  const std::lock_guard lock(mutex_);
+  return engine_->last_interval(engine);
+}
+
+}  // namespace rl

@@ -1,0 +1,360 @@
+// Opening: header, plan, weights, tokenizer, in this order, so that nothing large is reserved for a
+// model that does not fit.
+#include "pipeline/session/loaded_model.h"
+
+#include "core/deadline.h"
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/violations.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/session/run_rules.h"
+#include "text/chat_request.h"
+
+namespace rl {
+namespace {
+
+// Options that decide what a loaded model looks like.
+constexpr const char* kModelKeys[] = {"engine.block_size", "engine.kv_dtype",
+                                      "engine.max_model_len",
+                                      "model.chat_template_path", "model.compute_copies",
+                                      "model.path"};
+
+ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
+  ModelOptions m;
+  m.max_positions = plan.max_model_len;
+  const KvFormat kv = kv_format_of(options);
+  m.block_size = kv.block_size;
+  m.kv_dtype = kv.dtype;
+  m.compute_copies = options.get_i64("model.compute_copies");
+  return m;
+}
+
+// The model's header, when nothing is wrong with the options alone or with this model.
+std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const OptionSet& options,
+                                             PlanUse use) {
+  Violations violations;
+  violations.add(options.validate_all());
+  violations.collect([&] { runtime.require_same(options); });
+  std::unique_ptr<WeightSource> source;
+  violations.collect([&] {
+    const std::string& path = options.get_string("model.path");
+    if (path.empty()) {
+      throw Error(Code::kFailedPrecondition, "model.path is empty: no model to open")
+          .with_key("model.path");
+    }
+    source = open_weight_source(runtime.fs(), path, trained_head(options));
+  });
+  if (source != nullptr) violations.add(plan_violations(options, source->config(), use));
+  violations.throw_any();
+  return source;
+}
+
+}  // namespace
+
+std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
+                                               const OptionSet& options, PlanUse use) {
+  const std::string& path = options.get_string("model.path");
+  const auto source = checked_source(*runtime, options, use);
+  const PlanModels models = plan_models(options, source->config(), runtime->fs(), use);
+  MemoryPlan plan = plan_memory(options, models, use, runtime->num_threads());
+  const ComputeLease lease(*runtime, "loading a model");
+  std::shared_ptr<LoadedModel> loaded(new LoadedModel);
+  loaded->runtime_ = runtime;  // a copy: the lease ends after a model that could not be loaded
+  loaded->options_ = options;
+  loaded->path_ = path;
+  loaded->use_ = use;
+  loaded->plan_ = std::move(plan);
+  loaded->load_tokenizer(*source);
+  loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->matmul(),
+                                           model_options(options, loaded->plan_));
+  loaded->runtime_->logger().log(LogLevel::kInfo, "model", "loaded ", path, ", ",
+                                 loaded->model_->layout().num_parameters(), " parameters, ",
+                                 dtype_name(loaded->model_->compute_dtype()), " compute");
+  return loaded;
+}
+
+MemoryPlan LoadedModel::plan_part(const OptionSet& options, PlanUse part) const {
+  check_for_use(*this, options, part);
+  const PlanUse use = use_ == PlanUse::kParts ? use_ : part;
+  return plan_memory(options, plan_models(options, config(), runtime_->fs(), use), use,
+                     runtime_->num_threads());
+}
+
+// A template that was chosen by an option must be right; one that came with the model need not be,
+// as long as nobody uses it.
+void LoadedModel::load_chat_templates() {
+  const std::string& own = options_.get_string("model.chat_template_path");
+  std::vector<ChatTemplateText>& texts = save_options_.chat_templates;
+  if (!own.empty()) {
+    texts = {{"default", read_text_file(runtime_->fs(), own, JinjaLimits().max_template_bytes)}};
+  }
+  chat_templates_ = ChatTemplates(texts, own.empty() ? path_ : own);
+  if (!own.empty()) chat_templates_.check();
+}
+
+void LoadedModel::load_tokenizer(const WeightSource& source) {
+  save_options_ = save_options_for(runtime_->fs(), source, Dtype::kF32);
+  load_chat_templates();
+  if (auto parts = source.tokenizer_parts()) {
+    tokenizer_ = Tokenizer::from_parts(std::move(*parts));
+  } else if (!source.tokenizer_json_path().empty()) {
+    tokenizer_ = Tokenizer::from_directory(runtime_->fs(), path_);
+  }
+  if (!tokenizer_) return;
+  special_token_texts_ = special_token_texts(*tokenizer_);
+  if (const auto end = find_turn_end(chat_templates_, *tokenizer_)) chat_stop_ids_ = {*end};
+  if (tokenizer_->vocab_size() <= source.config().vocab) return;
+  throw Error(Code::kIncompatible,
+              str("the tokenizer of ", path_, " has ids up to ", tokenizer_->vocab_size() - 1,
+                  " but the model's vocabulary ends at ", source.config().vocab - 1))
+      .with_location(path_);
+}
+
+const Tokenizer& LoadedModel::tokenizer() const {
+  if (tokenizer_) return *tokenizer_;
+  throw Error(Code::kFailedPrecondition,
+              str("the model ", path_, " has no tokenizer, so only token ids can be used"));
+}
+
+EncodeResult LoadedModel::encode(std::string_view text, EncodeOptions options) const {
+  return tokenizer().encode(text, options);
+}
+
+std::string LoadedModel::decode(std::span<const int32_t> ids, bool skip_special) const {
+  return tokenizer().decode(ids, skip_special);
+}
+
+std::string LoadedModel::decode_sampled(std::span<const int32_t> ids, bool skip_special) const {
+  const Tokenizer& t = tokenizer();
+  std::string text;
+  size_t begin = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (t.has_token(ids[i])) continue;
+    text += t.decode(ids.subspan(begin, i - begin), skip_special);
+    text += "\xEF\xBF\xBD";
+    begin = i + 1;
+  }
+  return text + t.decode(ids.subspan(begin), skip_special);
+}
+
+MarkedText LoadedModel::render_chat(const ChatRequest& request, bool add_generation_prompt) const {
+  return chat_templates_.render(request, special_token_texts_, add_generation_prompt);
+}
+
+EncodeResult LoadedModel::encode_chat(const ChatRequest& request,
+                                      bool add_generation_prompt) const {
+  const Tokenizer& t = tokenizer();
+  return rl::encode_chat(t, render_chat(request, add_generation_prompt));
+}
+
+// Keeps the weights as they are while it lives.
+class LoadedModel::ReadLease {
+ public:
+  explicit ReadLease(const LoadedModel& model) : model_(model) {
+    const std::lock_guard lock(model.use_mutex_);
+    if (model.writing_) throw Error(Code::kBusy, "the weights are being trained");
+    ++model.readers_;
+  }
+  ~ReadLease() {
+    const std::lock_guard lock(model_.use_mutex_);
+    --model_.readers_;
+    model_.use_changed_.notify_all();
+  }
+  ReadLease(const ReadLease&) = delete;
+  ReadLease& operator=(const ReadLease&) = delete;
+
+ private:
+  const LoadedModel& model_;
+};
+
+uint64_t LoadedModel::weight_digest() const {
+  const ReadLease lease(*this);
+  return model_->weight_digest();
+}
+
+ModelIdentity LoadedModel::identity() const {
+  const ReadLease lease(*this);
+  const ModelConfig& c = config();
+  return {.family = family_name(c.family),
+          .compute_dtype = dtype_name(model_->compute_dtype()),
+          .vocab = c.vocab,
+          .hidden = c.hidden,
+          .layers = c.layers,
+          .weight_version = model_->trained_version(),
+          .weight_digest = model_->weight_digest()};
+}
+
+void LoadedModel::with_steady_weights(FunctionRef<void()> read) const {
+  const ReadLease lease(*this);
+  read();
+}
+
+void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {
+  save_other(*model_, dir, dtype, replace_existing);
+}
+
+void LoadedModel::save_other(const Model& other, const std::string& dir, Dtype dtype,
+                             bool replace_existing) const {
+  const ReadLease lease(*this);
+  SaveOptions options = save_options_;
+  options.dtype = dtype;
+  options.replace_existing = replace_existing;
+  other.save(runtime_->fs(), dir, options);
+}
+
+void LoadedModel::begin_use() {
+  const std::lock_guard lock(use_mutex_);
+  if (writing_ && !published_apart()) throw Error(Code::kBusy, "the weights are being trained");
+  if (run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", run_));
+  require_whole_locked(Weights::kPublished);
+  ++users_;
+}
+
+void LoadedModel::end_use() {
+  const std::lock_guard lock(use_mutex_);
+  RL_CHECK(users_ > 0);
+  --users_;
+}
+
+void LoadedModel::prepare_compute(Weights which) {
+  require_whole(which);
+  model_->restore_packed();
+}
+
+void LoadedModel::note_failed_step(const FailedStep& step) noexcept {
+  const std::lock_guard lock(use_mutex_);
+  failed_step_ = step;
+}
+
+bool LoadedModel::half_trained() const {
+  const std::lock_guard lock(use_mutex_);
+  return half_trained_locked();
+}
+
+bool LoadedModel::half_trained_locked() const {
+  return failed_step_ && failed_step_->release == model_->published().release();
+}
+
+void LoadedModel::require_whole(Weights which) const {
+  const std::lock_guard lock(use_mutex_);
+  require_whole_locked(which);
+}
+
+void LoadedModel::require_whole_locked(Weights which) const {
+  if (!half_trained_locked() || (which == Weights::kPublished && published_apart())) return;
+  const std::string what =
+      failed_step_->planned == 0
+          ? std::string("setting its weights failed half-way")
+          : str("a training step failed after ", failed_step_->applied, " of ",
+                failed_step_->planned, " optimizer steps");
+  throw Error(Code::kFailedPrecondition,
+              str("the model is half-trained: ", what,
+                  ", and no version names the weights that it left; publish them, or load a "
+                  "checkpoint"))
+      .with_expected("rl_trainer_publish, or a pipeline that resumes from a checkpoint");
+}
+
+std::optional<uint64_t> LoadedModel::publish_packed(FunctionRef<uint64_t()> store) {
+  const std::lock_guard lock(use_mutex_);
+  if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  if (half_trained_locked()) return std::nullopt;
+  return store();
+}
+
+void LoadedModel::drop_packed(bool caller_counts) {
+  const std::lock_guard lock(use_mutex_);
+  if (run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", run_));
+  if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  const int64_t others = users_ - (caller_counts ? 1 : 0);
+  if (others > 0) {
+    throw Error(Code::kBusy, str(others, " other engines have requests on the weights"));
+  }
+  model_->drop_packed();
+}
+
+LoadedModel::RunLease::RunLease(LoadedModel& model, const char* what) : model_(model) {
+  const std::lock_guard lock(model.use_mutex_);
+  if (model.run_ != nullptr) {
+    throw Error(Code::kBusy, str("the model is in use by ", model.run_));
+  }
+  if (model.users_ > 0) {
+    throw Error(Code::kBusy, str(model.users_, " engines have requests on the model"));
+  }
+  model.run_ = what;
+}
+
+LoadedModel::RunLease::~RunLease() {
+  const std::lock_guard lock(model_.use_mutex_);
+  model_.run_ = nullptr;
+}
+
+LoadedModel::WriteLease::WriteLease(LoadedModel& model, int64_t wait_ns) : model_(model) {
+  std::unique_lock lock(model.use_mutex_);
+  if (model.users_ > 0 && !model.published_apart()) {
+    throw Error(Code::kBusy, str("the weights cannot change while ", model.users_,
+                                 " engines have requests on them and model.compute_copies is 1"))
+        .with_key("model.compute_copies")
+        .with_expected("2, or engines without requests");
+  }
+  const auto free = [&] { return model.readers_ == 0 && !model.writing_; };
+  if (!wait_until_ready(model.use_changed_, lock, wait_ns, free)) {
+    throw Error(Code::kBusy, str("the weights cannot change: ", model.readers_,
+                                 " saves or digests are still reading them"));
+  }
+  model.writing_ = true;
+}
+
+LoadedModel::WriteLease::~WriteLease() {
+  const std::lock_guard lock(model_.use_mutex_);
+  model_.writing_ = false;
+  model_.use_changed_.notify_all();
+}
+
+void require_same_model(const LoadedModel& model, const OptionSet& options) {
+  Violations violations;
+  for (const char* key : kModelKeys) {
+    const std::string mine = model.options().get_text(key), theirs = options.get_text(key);
+    if (mine == theirs) continue;
+    violations.add(Error(Code::kConflict,
+                         str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
+                       .with_key(key)
+                       .with_expected(mine));
+  }
+  const char* objective = "algo.objective";
+  const bool scores = trained_head(options) == ModelHead::kScalar;
+  if (scores != model.config().scalar_head) {
+    violations.add(Error(Code::kConflict,
+                         str(objective, " is ", options.get_text(objective),
+                             " but the model was opened with ", model.options().get_text(objective),
+                             scores ? ", without a scalar head" : ", with a scalar head"))
+                       .with_key(objective)
+                       .with_expected(model.options().get_text(objective)));
+  }
+  violations.throw_any();
+}
+
+void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse use) {
+  Violations violations;
+  violations.add(options.validate_all());
+  violations.collect([&] { model.runtime().require_same(options); });
+  violations.collect([&] { require_same_model(model, options); });
+  violations.add(plan_violations(options, model.config(), use));
+  if (use == PlanUse::kPipeline) violations.add(run_violations(options, model));
+  if (use == PlanUse::kGenerate) violations.add(part_violations(options, "an engine"));
+  if (use == PlanUse::kTrain) violations.add(part_violations(options, "a trainer"));
+  violations.throw_any();
+}
+
+void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
+                  uint64_t baseline_bytes) {
+  const uint64_t budget = runtime.usable_budget();
+  const uint64_t held = runtime.ledger().bytes() + baseline_bytes;
+  if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
+  throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes beside the ", held,
+                                            " in use, but ", budget_text(runtime.options())))
+      .with_key("runtime.memory_budget_bytes")
+      .with_expected(str("at least ", held + bytes));
+}
+
+}  // namespace rl

@@ -1,0 +1,167 @@
+// A model as the host holds it: weights, tokenizer and chat format, shared by reference among
+// engines, trainers and a pipeline. Invariants: its memory was planned against the budget before
+// anything was allocated; what engines read changes only while none has requests in flight, unless
+// there is a second compute copy.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/executor.h"
+#include "data/sample_document.h"
+#include "model/model.h"
+#include "pipeline/plan/plan.h"
+#include "pipeline/session/runtime.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace rl {
+
+class LoadedModel {
+ public:
+  // Opens model.path. The plan of `use` is checked first, so that a budget too small for what
+  // follows is refused before the weights are read.
+  static std::shared_ptr<LoadedModel> open(std::shared_ptr<Runtime> runtime,
+                                           const OptionSet& options, PlanUse use);
+
+  Runtime& runtime() const { return *runtime_; }
+  const std::shared_ptr<Runtime>& shared_runtime() const { return runtime_; }
+  const OptionSet& options() const { return options_; }  // as given to open
+  Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
+  const ModelConfig& config() const { return model_->config(); }
+  const std::string& path() const { return path_; }
+  const MemoryPlan& plan() const { return plan_; }  // of the use it was opened for
+  // The plan of an engine (kGenerate) or a trainer (kTrain) on this model, that of both where it was
+  // opened for both. Everything that is wrong with the options is one error.
+  MemoryPlan plan_part(const OptionSet& options, PlanUse part) const;
+
+  bool has_tokenizer() const { return tokenizer_.has_value(); }
+  // kFailedPrecondition naming the model when it came without one.
+  const Tokenizer& tokenizer() const;
+  EncodeResult encode(std::string_view text, EncodeOptions options) const;
+  std::string decode(std::span<const int32_t> ids, bool skip_special) const;
+  // The same with U+FFFD for an id without a token: a model draws from every row of its embedding,
+  // and a tokenizer may have fewer ids.
+  std::string decode_sampled(std::span<const int32_t> ids, bool skip_special) const;
+  // kFailedPrecondition without a chat template; see ChatTemplates::render for the others.
+  MarkedText render_chat(const ChatRequest& request, bool add_generation_prompt) const;
+  EncodeResult encode_chat(const ChatRequest& request, bool add_generation_prompt) const;
+  // Ids that end an assistant turn of the chat format, beside the model's own end ids.
+  const std::vector<int32_t>& chat_stop_ids() const { return chat_stop_ids_; }
+
+  uint64_t version() const { return model_->version(); }
+  // Engines read a compute copy of their own, so training and publication never wait for them.
+  bool published_apart() const { return model_->num_compute_copies() > 1; }
+  uint64_t weight_digest() const;
+  ModelIdentity identity() const;  // of the weights as they are; kBusy while they are being trained
+  // A Hugging Face directory in the given dtype, complete by one rename. kBusy while the weights
+  // are being trained.
+  void save(const std::string& dir, Dtype dtype, bool replace_existing) const;
+  // The same of another model that is trained together with this one, with this one's tokenizer.
+  void save_other(const Model& other, const std::string& dir, Dtype dtype,
+                  bool replace_existing) const;
+
+  // Calls read while the weights stay as they are; kBusy while they are being trained.
+  void with_steady_weights(FunctionRef<void()> read) const;
+
+  // Engines count themselves here while they have requests; kBusy while the weights that they would
+  // read change or a pipeline has the model.
+  void begin_use();
+  void end_use();
+
+  // Gives the memory of the packed weights back to the system until something computes: kBusy while
+  // a pipeline has the model, or engines have requests, the caller's own not counted.
+  void drop_packed(bool caller_counts);
+  // What a computation reads: what engines do, or what the trainer has made of it since.
+  enum class Weights : uint8_t { kPublished, kTrained };
+  // Called before anything computes with the weights, under the ComputeLease: restores what
+  // drop_packed() gave back. Errors of require_whole().
+  void prepare_compute(Weights which);
+
+  // The model is half-trained after a training step that failed between its optimizer steps: its
+  // masters moved, and no version names them. Publishing them ends that, and so does loading a
+  // checkpoint; until then whatever reads them to compute is Error(kFailedPrecondition). With two
+  // compute copies what is published is whole.
+  struct FailedStep {
+    uint64_t release = 0;              // of the weights that it began with
+    int64_t applied = 0, planned = 0;  // optimizer steps; planned 0: weights were being set
+  };
+  void note_failed_step(const FailedStep& step) noexcept;
+  bool half_trained() const;
+  void require_whole(Weights which) const;
+  // Runs store, which names other packed weights the published ones; kBusy while weights are being
+  // trained. None, and store does not run, where the model is half-trained.
+  std::optional<uint64_t> publish_packed(FunctionRef<uint64_t()> store);
+
+  // One run has the model to itself: kBusy while engines have requests or another run has it.
+  class RunLease {
+   public:
+    RunLease(LoadedModel& model, const char* what);
+    ~RunLease();
+    RunLease(const RunLease&) = delete;
+    RunLease& operator=(const RunLease&) = delete;
+
+   private:
+    LoadedModel& model_;
+  };
+
+  // Taken around every change of the weights: kBusy naming the number of engines with requests on
+  // the copy that changes; waits for a running save or digest, and is kBusy when that takes longer.
+  class WriteLease {
+   public:
+    explicit WriteLease(LoadedModel& model, int64_t wait_ns);
+    ~WriteLease();
+    WriteLease(const WriteLease&) = delete;
+    WriteLease& operator=(const WriteLease&) = delete;
+
+   private:
+    LoadedModel& model_;
+  };
+
+ private:
+  LoadedModel() = default;
+  class ReadLease;
+  void load_tokenizer(const WeightSource& source);
+  void load_chat_templates();
+  bool half_trained_locked() const;
+  void require_whole_locked(Weights which) const;
+
+  std::shared_ptr<Runtime> runtime_;
+  OptionSet options_;
+  std::string path_;
+  PlanUse use_ = PlanUse::kModel;
+  MemoryPlan plan_;
+  std::unique_ptr<Model> model_;
+  std::optional<Tokenizer> tokenizer_;
+  ChatTemplates chat_templates_;
+  SpecialTokenTexts special_token_texts_;
+  std::vector<int32_t> chat_stop_ids_;
+  SaveOptions save_options_;  // tokenizer and template, as they came
+  mutable std::mutex use_mutex_;
+  mutable std::condition_variable use_changed_;
+  int64_t users_ = 0;            // engines with requests
+  mutable int64_t readers_ = 0;  // saves and digests under way
+  bool writing_ = false;
+  std::optional<FailedStep> failed_step_;  // in force while what it began with is still published
+  const char* run_ = nullptr;  // what has the model to itself
+};
+
+// kConflict, naming each key, when options that shaped the loaded model differ.
+void require_same_model(const LoadedModel& model, const OptionSet& options);
+// Everything that is wrong with options for an object on this model, as one error: combinations,
+// differences from runtime and model, sizes that the model does not allow, and for a pipeline what
+// a step would refuse.
+void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse use);
+
+// Refuses, with both numbers, arenas of so many bytes when they do not fit beside those that live.
+void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
+                  uint64_t baseline_bytes);
+
+}  // namespace rl

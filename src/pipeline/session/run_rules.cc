@@ -1,0 +1,160 @@
+// What options alone or one model cannot do, told with every key at once.
+#include "pipeline/session/run_rules.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "core/executor.h"
+#include "core/violations.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/session/loaded_model.h"
+#include "pipeline/plan/planner.h"
+#include "pipeline/config/run_options.h"
+#include "rollout/request_check.h"
+
+namespace rl {
+namespace {
+
+void check_experiment(const OptionSet& options) {
+  const std::string& name = options.get_string("runtime.experiment");
+  if (name.find('/') == std::string::npos && name != "." && name != "..") return;
+  throw Error(Code::kOutOfRange,
+              str("runtime.experiment is \"", name, "\"; it is one name, no path"))
+      .with_key("runtime.experiment")
+      .with_expected("a name without '/', not . and not ..");
+}
+
+// Two writers of one file would destroy each other's lines.
+void refuse_shared_files(const OptionSet& options, Violations& violations) {
+  constexpr const char* kKeys[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
+  for (size_t i = 0; i < std::size(kKeys); ++i) {
+    const std::string path = output_path(options, kKeys[i]);
+    for (size_t k = 0; k < i && !path.empty(); ++k) {
+      if (path != output_path(options, kKeys[k])) continue;
+      violations.add(
+          Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are one file, ", path))
+              .with_key(kKeys[i])
+              .with_other_key(kKeys[k]));
+    }
+  }
+}
+
+// Options of the engine that training reads too: the form of keys and values, the longest sequence.
+constexpr const char* kReadWithoutEngine[] = {"engine.block_size", "engine.kv_dtype",
+                                              "engine.max_model_len"};
+
+bool is_for_engine(std::string_view key) {
+  if (std::ranges::find(kReadWithoutEngine, key) != std::end(kReadWithoutEngine)) return false;
+  return key.starts_with("sampling.") || key.starts_with("engine.");
+}
+
+std::string default_text(const std::string& key) {
+  const std::string text = OptionSet().get_text(key);
+  return text.empty() ? "empty" : text;
+}
+
+// Adds an error for each option that was set and that nothing reads; why: the end of its message.
+void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)> is_read, const std::string& why,
+                   Violations& violations) {
+  for (size_t i = 0; i < option_count(); ++i) {
+    const std::string key = option_at(i).key;
+    if (!is_for_engine(key) || is_read(key) || options.is_default(key)) continue;
+    violations.add(Error(Code::kConflict,
+                         str(key, " = ", options.get_text(key), " has no effect: a run with algo.objective = ",
+                             options.get_text("algo.objective"), why))
+                       .with_key(key)
+                       .with_other_key("algo.objective")
+                       .with_expected(default_text(key)));
+  }
+}
+
+// What evaluations of a run on given answers read of sampling.*; how they sample is eval.*.
+constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.max_new_tokens", "sampling.seed",
+                                              "sampling.stop", "sampling.stop_token_ids"};
+
+// Options of engine and sampling have no effect in a run that never generates, and most of sampling.* none in one that
+// generates for evaluations alone.
+void refuse_idle_engine(const OptionSet& options, Violations& violations) {
+  if (!draws_samples(options, PlanUse::kPipeline)) {
+    const bool never = trained_head(options) == ModelHead::kScalar;
+    const auto nothing = [](std::string_view) { return false; };
+    refuse_unread(options, nothing, never ? " draws nothing" : " and without eval.path draws nothing", violations);
+  } else if (!is_rl(objective_of(options))) {
+    const auto by_evaluations = [](std::string_view key) {
+      return !key.starts_with("sampling.") ||
+             std::ranges::find(kReadByEvaluations, key) != std::end(kReadByEvaluations);
+    };
+    refuse_unread(options, by_evaluations, " samples for evaluations only, and these follow eval.*", violations);
+  }
+}
+
+void refuse_interrupts(const OptionSet& options, Violations& violations) {
+  const std::string key = "pipeline.partial_rollout_max_aborts";
+  if (options.is_default(key)) return;
+  violations.add(Error(Code::kConflict,
+                       str(key, " is ", options.get_text(key),
+                           ", but a run with pipeline.mode sync never interrupts its engines: it acts "
+                           "on rl_engine_interrupt"))
+                     .with_key(key)
+                     .with_other_key("pipeline.mode")
+                     .with_expected(default_text(key)));
+}
+
+}  // namespace
+
+std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model) {
+  Violations v;
+  v.collect([&] { check_experiment(options); });
+  refuse_shared_files(options, v);
+  refuse_idle_engine(options, v);
+  refuse_interrupts(options, v);
+  v.collect([&] { eval_sampling_from(options); });
+  // The shortest request stands for all: lengths depend on the prompts.
+  Request shortest;
+  shortest.prompt = {0};
+  shortest.max_new_tokens = 1;
+  const auto check = [&](const Request& r) {
+    check_request(r, {.vocab = model.config().vocab,
+                      .max_model_len = 2,
+                      .block_size = model.model().block_size(),
+                      .num_blocks = 2,
+                      .has_tokenizer = model.has_tokenizer(),
+                      .eos_ids = model.config().eos_ids});
+  };
+  Request rules = shortest, ids = shortest, texts = shortest;
+  v.collect([&] {
+    rules.sampling = sampling_from(options);
+    check(rules);
+  });
+  ids.stop_token_ids = ids_from(options, "sampling.stop_token_ids");
+  texts.stop_strings = options.get_string_list("sampling.stop");
+  v.collect([&] { check(ids); });
+  v.collect([&] { check(texts); });
+  rules.stop_token_ids = ids.stop_token_ids;
+  rules.ignore_eos = options.get_bool("sampling.ignore_eos");
+  rules.min_new_tokens = std::min<int64_t>(options.get_i64("sampling.min_new_tokens"), 1);
+  if (v.empty()) v.collect([&] { check(rules); });
+  // What the records below refuse is a rule of the registry too, and reported as such.
+  if (!options.validate_all().empty()) return v.errors();
+  v.collect([&] { advantage_options_from(options); });
+  v.collect([&] { kl_controller_from(options); });
+  v.collect([&] { trainer_options_from(options, 1, 0); });
+  if (has_critic(options)) v.collect([&] { critic_options_from(options, 1, 0); });
+  return v.errors();
+}
+
+std::vector<Error> part_violations(const OptionSet& options, const char* part) {
+  Violations v;
+  for (size_t i = 0; i < option_count(); ++i) {
+    const OptionInfo& info = option_at(i);
+    if (!info.pipeline_only || options.is_default(info.key)) continue;
+    v.add(Error(Code::kConflict, str(info.key, " = ", options.get_text(info.key),
+                                     " acts in a pipeline only, and this is ", part))
+              .with_key(info.key)
+              .with_expected(default_text(info.key)));
+  }
+  return v.errors();
+}
+
+}  // namespace rl

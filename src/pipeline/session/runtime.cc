@@ -1,0 +1,113 @@
+// Creation order: options, executor, matrix products with their self-check.
+#include "pipeline/session/runtime.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/violations.h"
+#include "device/cpu/executors.h"
+
+namespace rl {
+namespace {
+
+// Options that the runtime acts on, so that no object of it may hold another value.
+constexpr const char* kRuntimeKeys[] = {"runtime.device",
+                                        "runtime.memory_budget_bytes",
+                                        "runtime.memory_margin_bytes",
+                                        "runtime.seed",
+                                        "runtime.threads",
+                                        "model.dtype"};
+
+std::unique_ptr<Executor> make_executor(const OptionSet& options, std::unique_ptr<Executor> given) {
+  if (given != nullptr) return given;
+  return make_default_executor(static_cast<int>(options.get_i64("runtime.threads")));
+}
+
+const OptionSet& validated(const OptionSet& options, bool own_executor) {
+  Violations violations;
+  violations.add(options.validate_all());
+  if (own_executor) {
+    const auto threads = static_cast<int>(options.get_i64("runtime.threads"));
+    violations.collect([&] { checked_threads(threads); });
+  }
+  violations.throw_any();
+  return options;
+}
+
+}  // namespace
+
+Dtype compute_dtype_of(const OptionSet& options) {
+  const std::string& name = options.get_string("model.dtype");
+  if (name == "fp32") return Dtype::kF32;
+  if (cpu_has_bf16_dot()) return Dtype::kBf16;
+  if (name == "auto") return Dtype::kF32;
+  throw Error(Code::kUnsupported, "model.dtype is bf16, but this processor has no bf16 dot product; fp32 and auto work")
+      .with_key("model.dtype");
+}
+
+int thread_count_of(const OptionSet& options) {
+  const int64_t asked = options.get_i64("runtime.threads");
+  return asked == 0 ? usable_cores() : static_cast<int>(asked);
+}
+
+uint64_t usable_budget(const OptionSet& options) {
+  const uint64_t budget = options.get_u64("runtime.memory_budget_bytes");
+  return budget - std::min(budget, options.get_u64("runtime.memory_margin_bytes"));
+}
+
+std::string budget_text(const OptionSet& options) {
+  std::string text =
+      str("runtime.memory_budget_bytes is ", options.get_u64("runtime.memory_budget_bytes"));
+  const uint64_t margin = options.get_u64("runtime.memory_margin_bytes");
+  if (margin != 0) text += str(", of which runtime.memory_margin_bytes = ", margin, " stay free");
+  return text;
+}
+
+Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
+    : options_(validated(options, seams.executor == nullptr)),
+      seed_(options.get_u64("runtime.seed")),
+      budget_(rl::usable_budget(options)),
+      fs_(seams.fs != nullptr ? *seams.fs : real_fs()),
+      clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
+      tracer_(clock_),
+      executor_(make_executor(options, std::move(seams.executor))) {
+  logger_.set_level(parse_log_level(options.get_string("runtime.log_level")));
+  matmul_ = std::make_unique<Matmul>(*executor_, compute_dtype_of(options), &ledger_);
+  if (!matmul_->exact()) {
+    throw Error(Code::kUnsupported,
+                str("the ", dtype_name(matmul_->compute_dtype()),
+                    " matrix product of this machine, ", matmul_->implementation(),
+                    ", failed the exactness self-check: a row's bits "
+                    "depend on its neighbours"))
+        .with_key("model.dtype");
+  }
+}
+
+void Runtime::require_same(const OptionSet& options) const {
+  Violations violations;
+  for (const char* key : kRuntimeKeys) {
+    const std::string mine = options_.get_text(key), theirs = options.get_text(key);
+    if (mine == theirs) continue;
+    violations.add(
+        Error(Code::kConflict, str(key, " is ", theirs, " but the runtime was made with ", mine))
+            .with_key(key)
+            .with_expected(mine));
+  }
+  violations.throw_any();
+}
+
+ComputeLease::ComputeLease(Runtime& runtime, const char* what) : runtime_(runtime) {
+  const std::lock_guard lock(runtime.lease_mutex_);
+  if (runtime.lease_holder_ != nullptr) {
+    throw Error(Code::kBusy,
+                str(what, " cannot compute now: the runtime is busy with ", runtime.lease_holder_));
+  }
+  runtime.lease_holder_ = what;
+}
+
+ComputeLease::~ComputeLease() {
+  const std::lock_guard lock(runtime_.lease_mutex_);
+  runtime_.lease_holder_ = nullptr;
+}
+
+}  // namespace rl

@@ -1,0 +1,88 @@
+// What every object of a run shares: threads, matrix products, log, trace, files, clock, the memory
+// budget and the ledger of what is held of it. Invariant: the executor has one caller at a time, and
+// whoever computes holds the ComputeLease; a second one is an error, never a wait.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/arena.h"
+#include "core/clock.h"
+#include "core/executor.h"
+#include "core/fs.h"
+#include "core/log.h"
+#include "options/options.h"
+#include "core/trace.h"
+#include "ops/matmul.h"
+
+namespace rl {
+
+// Replacements of the seams, for tests. Null takes the real thing. All outlive the runtime.
+struct RuntimeSeams {
+  FileSystem* fs = nullptr;
+  const Clock* clock = nullptr;
+  std::unique_ptr<Executor> executor;
+};
+
+// The compute dtype that model.dtype means on this machine.
+Dtype compute_dtype_of(const OptionSet& options);
+// The thread count that runtime.threads means on this machine.
+int thread_count_of(const OptionSet& options);
+// What a plan may use: runtime.memory_budget_bytes less the margin; 0: no limit.
+uint64_t usable_budget(const OptionSet& options);
+// "runtime.memory_budget_bytes is 10", and the margin where there is one.
+std::string budget_text(const OptionSet& options);
+
+class Runtime {
+ public:
+  // Reads runtime.* and model.dtype; validates the whole set and reports all violations at once.
+  explicit Runtime(const OptionSet& options, RuntimeSeams seams = {});
+  Runtime(const Runtime&) = delete;
+
+  const OptionSet& options() const { return options_; }
+  uint64_t seed() const { return seed_; }
+  int num_threads() const { return executor_->num_threads(); }
+  uint64_t usable_budget() const { return budget_; }  // 0: no limit
+  Executor& executor() { return *executor_; }
+  Matmul& matmul() { return *matmul_; }
+  // Of all arenas of the runtime's objects.
+  ArenaLedger& ledger() { return ledger_; }
+  const ArenaLedger& ledger() const { return ledger_; }
+  Logger& logger() { return logger_; }
+  Tracer& tracer() { return tracer_; }
+  FileSystem& fs() { return fs_; }
+  const Clock& clock() const { return clock_; }
+
+  // kConflict, naming each key, when options that the runtime was made with differ.
+  void require_same(const OptionSet& options) const;
+
+ private:
+  friend class ComputeLease;
+  OptionSet options_;
+  uint64_t seed_, budget_;
+  FileSystem& fs_;
+  const Clock& clock_;
+  Logger logger_;
+  Tracer tracer_;
+  std::unique_ptr<Executor> executor_;
+  ArenaLedger ledger_;
+  std::unique_ptr<Matmul> matmul_;
+  std::mutex lease_mutex_;
+  const char* lease_holder_ = nullptr;
+};
+
+// The right to compute, while it lives. Taking it when another one lives is Error(kBusy) naming
+// both. what is a string literal.
+class ComputeLease {
+ public:
+  ComputeLease(Runtime& runtime, const char* what);
+  ~ComputeLease();
+  ComputeLease(const ComputeLease&) = delete;
+  ComputeLease& operator=(const ComputeLease&) = delete;
+
+ private:
+  Runtime& runtime_;
+};
+
+}  // namespace rl

@@ -1,0 +1,141 @@
+// One weight is one task, both when values are checked and when they are written.
+#include "pipeline/session/weight_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/error.h"
+#include "pipeline/session/step_watch.h"
+
+namespace rl {
+namespace {
+
+const Parameter& find_weight(const LoadedModel& model, std::string_view name, std::string key) {
+  const std::vector<Parameter>& all = model.model().layout().parameters();
+  const auto found = std::ranges::find(all, name, &Parameter::name);
+  if (found != all.end()) return *found;
+  std::vector<std::string> names;
+  for (const Parameter& p : all) names.push_back(p.name);
+  throw Error(Code::kNotFound, str("the model has no weight \"", name, "\""))
+      .with_key(std::move(key))
+      .with_nearest(nearest_names(name, std::move(names)));
+}
+
+[[noreturn]] void fail(const NamedTensor& weight, Code code, const std::string& what) {
+  throw Error(code, str("weight ", weight.name, ": ", what)).with_key(weight.name);
+}
+
+void check_weight(const LoadedModel& model, const Parameter& p, const NamedTensor& weight) {
+  const Tensor& t = *weight.values;
+  if (t.type() == ElementType::kI32) {
+    fail(weight, Code::kWrongType, "the values are int32, expected fp32 or bf16");
+  }
+  if (t.shape() != p.shape) {
+    fail(weight, Code::kIncompatible,
+         str("the values have shape ", shape_text(t.shape()), ", expected ", shape_text(p.shape)));
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(model.model().master());
+  const auto size = static_cast<uintptr_t>(model.model().layout().total()) * sizeof(float);
+  if (t.lowest() < begin + size && t.end() > begin) {
+    fail(weight, Code::kConflict,
+         "the values lie among the model's own weights; take a copy first");
+  }
+}
+
+// Values in row-major order, whatever their address and strides.
+template <typename Visit>
+void for_each_value(const Tensor& t, Visit&& visit) {
+  for_each_run(t, [&](const ElementRun& run) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      const std::byte* const at = run.data + i * run.stride;
+      if (t.type() == ElementType::kF32) {
+        float value;
+        std::memcpy(&value, at, sizeof value);
+        visit(value);
+      } else {
+        bf16 value;
+        std::memcpy(&value, at, sizeof value);
+        visit(to_float(value));
+      }
+    }
+  });
+}
+
+void check_finite(const NamedTensor& weight) {
+  int64_t index = 0;
+  for_each_value(*weight.values, [&](float value) {
+    if (!std::isfinite(value)) {
+      fail(weight, Code::kNonFinite, str("value ", index, " in row-major order is ", value));
+    }
+    ++index;
+  });
+}
+
+void write(const Tensor& from, float* to) {
+  for_each_value(from, [&](float value) { *to++ = value; });
+}
+
+std::vector<const Parameter*> targets_of(const LoadedModel& model,
+                                         std::span<const NamedTensor> weights) {
+  std::vector<const Parameter*> targets;
+  std::set<const Parameter*> seen;
+  for (const NamedTensor& weight : weights) {
+    const Parameter& p = find_weight(model, weight.name, weight.name);
+    if (!seen.insert(&p).second) fail(weight, Code::kDuplicate, "it is given twice");
+    check_weight(model, p, weight);
+    targets.push_back(&p);
+  }
+  return targets;
+}
+
+}  // namespace
+
+TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view name) {
+  const Parameter& p = find_weight(*model, name, "name");
+  const float* const data = model->model().master() + p.offset;
+  return std::make_shared<const Tensor>(Tensor::Description{
+      .data = data, .type = ElementType::kF32, .shape = p.shape, .read_only = true,
+      .owner = std::move(model)});
+}
+
+TensorPtr copy_weight(const LoadedModel& model, std::string_view name) {
+  const Parameter& p = find_weight(model, name, "name");
+  const OwnedTensor copy = make_tensor(ElementType::kF32, p.shape);
+  model.with_steady_weights([&] {
+    std::memcpy(copy.data, model.model().master() + p.offset, copy.tensor->num_bytes());
+  });
+  return copy.tensor;
+}
+
+uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
+  const std::vector<const Parameter*> targets = targets_of(model, weights);
+  Runtime& runtime = model.runtime();
+  const ComputeLease compute(runtime, "setting weights");
+  const LoadedModel::RunLease run(model, "setting weights");
+  const LoadedModel::WriteLease lease(model, 0);
+  Model& m = model.model();
+  model.prepare_compute(LoadedModel::Weights::kTrained);
+  if (m.masters_moved() || m.trained_version() != m.version()) {
+    throw Error(Code::kFailedPrecondition,
+                "a training step's weights are not published yet; call rl_trainer_publish first");
+  }
+  const auto count = static_cast<int64_t>(weights.size());
+  runtime.executor().parallel_for(count, [&](int64_t i, int) {
+    check_finite(weights[static_cast<size_t>(i)]);
+  });
+  StepWatch watch(model, nullptr);
+  m.move_masters();
+  runtime.executor().parallel_for(count, [&](int64_t i, int) {
+    const auto n = static_cast<size_t>(i);
+    write(*weights[n].values, m.master() + targets[n]->offset);
+  });
+  m.publish();
+  watch.done();
+  return m.version();
+}
+
+}  // namespace rl

@@ -1,0 +1,300 @@
+// The reference is asked here only where the reward needs it; a KL in the loss is the trainer's.
+#include "pipeline/update/batch_preparation.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/violations.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/update/step_metrics.h"
+
+namespace rl {
+
+namespace {
+
+// What was set to make advantages out of rewards, "key = value" each by its key.
+std::map<std::string, std::string> options_of_rewards(const OptionSet& options) {
+  constexpr std::string_view kKeys[] = {"algo.adv", "algo.gamma", "algo.gdpo_weights", "algo.reward.",
+                                        "algo.whiten"};
+  std::map<std::string, std::string> set;
+  for (size_t i = 0; i < option_count(); ++i) {
+    const std::string key = option_at(i).key;
+    const bool read = std::ranges::any_of(kKeys, [&](auto begin) { return key.starts_with(begin); });
+    if (read && !options.is_default(key)) set[key] = str(key, " = ", options.get_text(key));
+  }
+  const std::string where = "algo.kl.where";
+  if (options.get_string(where) == "reward") set[where] = where + " = reward";
+  return set;
+}
+
+}  // namespace
+
+BatchPreparation::BatchPreparation(const OptionSet& options) {
+  read(options);
+  coef_ = option_coef_;
+}
+
+void BatchPreparation::set_options(const OptionSet& options, Trainer& trainer) {
+  read(options);
+  give_coef(trainer);
+}
+
+// A coefficient that was set anew is where the controller goes on from.
+void BatchPreparation::read(const OptionSet& options) {
+  const double coef = options.get_f64("algo.kl.coef");
+  objective_ = objective_of(options);
+  distill_coef_ = options.get_f64("algo.distill.coef");
+  reads_rewards_ = options.get_bool("algo.distill.rewards");
+  options_ = advantage_options_from(options);
+  beside_given_ = options_of_rewards(options);
+  controller_ = kl_controller_from(options);
+  greedy_slot_ = static_cast<uint32_t>(options.get_i64("pipeline.samples_per_prompt"));
+  kl_in_loss_ = options.get_string("algo.kl.where") == "loss";
+  if (coef != option_coef_ || controller_.kind == KlControl::kFixed) coef_ = coef;
+  option_coef_ = coef;
+}
+
+std::optional<double> BatchPreparation::adaptive_coef() const {
+  if (controller_.kind == KlControl::kFixed) return std::nullopt;
+  return coef_;
+}
+
+void BatchPreparation::restore_coef(double coef, Trainer& trainer) {
+  coef_ = coef;
+  give_coef(trainer);
+}
+
+void BatchPreparation::give_coef(Trainer& trainer) const {
+  if (!kl_in_loss_) return;
+  TrainerOptions options = trainer.options();
+  options.kl_coef = coef_;
+  trainer.set_options(options);
+}
+
+void BatchPreparation::finish(const PreparedBatch& batch, TrainMetrics& measured,
+                              Trainer& trainer) {
+  measured.reference_ns += batch.reference_ns;
+  batch.completed.count(measured);
+  if (controller_.kind == KlControl::kFixed || measured.optimizer_steps == 0) return;
+  const double kl = kl_in_loss_ ? measured.kl : batch.penalty_kl;
+  coef_ = next_kl_coef(controller_, coef_, kl, static_cast<int64_t>(batch.train.size()));
+  give_coef(trainer);
+}
+
+namespace {
+
+// Arrays of a host's samples are read here first.
+void check_samples(std::span<const SamplePtr> samples, const Trainer& trainer) {
+  std::vector<TrainSample> train;
+  for (const SamplePtr& s : samples) {
+    train.push_back({s.get(), 0, {}, {}});
+    // What stands for log-probs of a reference that the trainer has not been asked for yet.
+    if (s != nullptr) train.back().ref_logprobs = s->logprobs;
+  }
+  trainer.check(train);
+}
+
+using TokenValues = std::vector<std::vector<float>>;  // one per generated token of each sample
+using Forward = FunctionRef<void(std::span<const Sample* const> samples,
+                                 std::span<const std::span<float>> out)>;
+
+TokenValues token_values(std::span<const SamplePtr> samples, Forward forward) {
+  TokenValues values(samples.size());
+  std::vector<const Sample*> asked;
+  std::vector<std::span<float>> out;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    values[i].resize(static_cast<size_t>(samples[i]->generated()));
+    asked.push_back(samples[i].get());
+    out.emplace_back(values[i]);
+  }
+  forward(asked, out);
+  return values;
+}
+
+TokenValues reference_logprobs(std::span<const SamplePtr> samples,
+                               const BatchPreparation::Workers& workers) {
+  RL_CHECK(workers.reference != nullptr);
+  return token_values(samples, [&](auto asked, auto out) {
+    workers.trainer.logprobs(*workers.reference, asked, out);
+  });
+}
+
+TokenValues values_of(std::span<const SamplePtr> samples, Critic& critic) {
+  return token_values(samples, [&](auto asked, auto out) { critic.values(asked, out); });
+}
+
+// The policy learns from the teacher alone.
+void forget_rewards(BatchAdvantages& a) {
+  std::ranges::fill(a.advantages, 0.0);
+  std::ranges::fill(a.per_sample, 0.0);
+  a.varies = false;
+}
+
+// What the policy learns.
+void give_policy(std::span<const SamplePtr> samples, const BatchAdvantages& a, PreparedBatch& out) {
+  out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
+  size_t at = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto count = static_cast<size_t>(a.lengths[i]);
+    TrainSample s{samples[i].get(), a.per_sample[i], {}, {}, a.carries_loss[i] != 0};
+    if (a.varies) s.token_advantages = std::span(out.token_advantages).subspan(at, count);
+    out.train.push_back(s);
+    at += count;
+  }
+}
+
+// What the critic learns, from values and the samples that stand in out already.
+void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
+  out.returns.assign(a.returns.begin(), a.returns.end());
+  size_t at = 0;
+  for (size_t i = 0; i < out.train.size(); ++i) {
+    const auto count = static_cast<size_t>(a.lengths[i]);
+    const std::span<const float> returns = std::span(out.returns).subspan(at, count);
+    out.critic.push_back({out.train[i].sample, out.values[i], returns, out.train[i].carries_loss});
+    at += count;
+  }
+}
+
+void set_lesson(const std::optional<TeacherRole::Lesson>& lesson, MetricList& metrics) {
+  if (!lesson) return;
+  metrics.set("actor/distill_kl", lesson->kl);
+  metrics.set("timing_s/teacher", static_cast<double>(lesson->ns) * 1e-9);
+}
+
+}  // namespace
+
+struct BatchPreparation::Split {
+  std::vector<SamplePtr> samples;
+  std::vector<double> scores;
+  std::vector<GreedyAnswer> greedy;  // one for each sample
+};
+
+BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr> samples,
+                                                       std::span<const double> scores) const {
+  Split out;
+  std::map<uint64_t, GreedyAnswer> greedy;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i]->slot != greedy_slot_) continue;
+    greedy[samples[i]->ordinal] = {samples[i].get(), scores[i]};
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i]->slot == greedy_slot_) continue;
+    const auto found = greedy.find(samples[i]->ordinal);
+    if (found == greedy.end()) {
+      throw Error(Code::kFailedPrecondition, str(sample_name(*samples[i]),
+                                                 " has no greedy answer beside it: "
+                                                 "algo.advantage = remax wants one of slot ",
+                                                 greedy_slot_))
+          .with_key("algo.advantage");
+    }
+    out.samples.push_back(samples[i]);
+    out.scores.push_back(scores[i]);
+    out.greedy.push_back(found->second);
+  }
+  return out;
+}
+
+PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers& workers) const {
+  check_samples(all.samples, workers.trainer);
+  if (!is_rl(objective_)) return prepare_answers(all.samples);
+  PreparedBatch out;
+  out.completed = complete_logprobs(all.samples, workers.trainer, workers.clock);
+  Split split;
+  std::span<const SamplePtr> samples = out.completed.samples;
+  std::span<const double> scores = all.scores;
+  if (options_.estimator.kind == Advantage::kRemax) {
+    split = split_greedy(samples, all.scores);
+    samples = split.samples;
+    scores = split.scores;
+  }
+  ScoredBatch batch{samples, scores};
+  if (samples.size() == all.samples.size()) batch.parts = all.parts;
+  batch.greedy = split.greedy;
+  batch.kl_coef = coef_;
+  batch.custom = workers.advantage;
+  TokenValues reference;
+  const int64_t start = workers.clock.now_ns();
+  if (options_.kl_in_reward) reference = reference_logprobs(samples, workers);
+  batch.ref_logprobs = reference;
+  const int64_t scored = workers.clock.now_ns();
+  if (workers.critic != nullptr) out.values = values_of(samples, *workers.critic);
+  batch.values = out.values;
+  const int64_t valued = workers.clock.now_ns();
+  BatchAdvantages a = batch_advantages(options_, batch);
+  if (!reads_rewards_) forget_rewards(a);
+  const auto lesson = teach(samples, workers, a);
+  give_policy(samples, a, out);
+  if (workers.critic != nullptr) give_critic(a, out);
+  out.penalty_kl = a.kl;
+  out.metrics = batch_metrics({samples, scores, a});
+  if (workers.critic != nullptr) {
+    out.metrics.append(value_metrics(a, out.values));
+    out.metrics.set("timing_s/values", static_cast<double>(valued - scored) * 1e-9);
+  }
+  if (options_.kl_in_reward) {
+    out.metrics.set("actor/reward_kl_penalty", a.kl);
+    out.metrics.set("actor/reward_kl_penalty_coeff", coef_);
+    out.reference_ns = scored - start;
+  }
+  set_lesson(lesson, out.metrics);
+  if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
+  out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - valued) * 1e-9);
+  return out;
+}
+
+std::optional<TeacherRole::Lesson> BatchPreparation::teach(std::span<const SamplePtr> samples,
+                                                           const Workers& workers,
+                                                           BatchAdvantages& a) const {
+  if (workers.teacher == nullptr) return std::nullopt;
+  return workers.teacher->teach(samples, distill_coef_, a);
+}
+
+PreparedBatch BatchPreparation::prepare_answers(std::span<const SamplePtr> samples) const {
+  PreparedBatch out;
+  for (const SamplePtr& s : samples) out.train.push_back({s.get(), 0, {}, {}});
+  out.metrics = length_metrics(samples);
+  return out;
+}
+
+void BatchPreparation::refuse_beside_given() const {
+  Violations violations;
+  for (const auto& [key, setting] : beside_given_) {
+    violations.add(Error(Code::kConflict, str("advantages are given, but ", setting,
+                                              " makes them out of rewards"))
+                       .with_key("advantages")
+                       .with_other_key(key));
+  }
+  violations.throw_any();
+}
+
+PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
+                                              std::span<const double> scores,
+                                              std::span<const double> advantages,
+                                              const Workers& workers) const {
+  check_samples(all, workers.trainer);
+  if (options_.estimator.kind == Advantage::kGae) {
+    throw Error(Code::kFailedPrecondition,
+                "algo.advantage = gae trains a critic on returns, which given advantages have not")
+        .with_key("algo.advantage");
+  }
+  if (!reads_rewards_) {
+    throw Error(Code::kConflict,
+                "advantages are given, but algo.distill.rewards = false reads none")
+        .with_key("advantages")
+        .with_other_key("algo.distill.rewards");
+  }
+  refuse_beside_given();
+  PreparedBatch out;
+  out.completed = complete_logprobs(all, workers.trainer, workers.clock);
+  const std::span<const SamplePtr> samples = out.completed.samples;
+  BatchAdvantages a = given_advantages(options_, {samples, scores}, advantages);
+  const auto lesson = teach(samples, workers, a);
+  give_policy(samples, a, out);
+  out.metrics = batch_metrics({samples, scores, a});
+  set_lesson(lesson, out.metrics);
+  if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
+  return out;
+}
+
+}  // namespace rl

@@ -1,0 +1,45 @@
+// The critic learns before the policy does, as in verl; neither reads the other.
+#include "pipeline/update/critic_role.h"
+
+#include "core/error.h"
+#include "pipeline/plan/role_models.h"
+#include "pipeline/config/run_options.h"
+
+namespace rl {
+
+std::unique_ptr<CriticRole> CriticRole::make(const LoadedModel& policy, const OptionSet& options,
+                                             const MemoryPlan& plan, std::byte* workspace) {
+  if (!has_critic(options)) return nullptr;
+  return std::unique_ptr<CriticRole>(new CriticRole(policy, options, plan, workspace));
+}
+
+CriticRole::CriticRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
+                       std::byte* workspace)
+    : max_tokens_(plan.max_tokens),
+      max_sequence_(plan.max_model_len),
+      step_samples_(plan.step_samples),
+      warmup_steps_(static_cast<uint64_t>(options.get_i64("algo.critic_warmup_steps"))),
+      model_(load_critic(policy, options)),
+      critic_(*model_, critic_options_from(options, max_tokens_, max_sequence_, step_samples_),
+              workspace,
+              {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock()}) {}
+
+void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
+                      Dtype dtype, bool replace_existing) {
+  if (role != nullptr) return policy.save_other(*role->model_, dir, dtype, replace_existing);
+  throw Error(Code::kFailedPrecondition, "there is no critic: algo.advantage is not gae")
+      .with_key("algo.advantage");
+}
+
+void CriticRole::set_options(const OptionSet& options) {
+  critic_.set_options(critic_options_from(options, max_tokens_, max_sequence_, step_samples_));
+}
+
+bool CriticRole::step(PreparedBatch& batch) {
+  const CriticMetrics measured = critic_.step(batch.critic);
+  for_each_metric(measured,
+                  [&](const char* name, double value) { batch.metrics.set(name, value); });
+  return measured.optimizer_steps > 0;
+}
+
+}  // namespace rl

@@ -1,0 +1,45 @@
+// The critic of a run (algo.advantage = gae): its model, its optimizer, and when the policy learns
+// beside it. One owner; not thread-safe.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pipeline/update/batch_preparation.h"
+#include "pipeline/session/loaded_model.h"
+#include "train/critic.h"
+
+namespace rl {
+
+class CriticRole {
+ public:
+  // Null unless algo.advantage is gae. workspace: plan.train_workspace_bytes, shared with the
+  // trainer. The caller holds the compute lease.
+  static std::unique_ptr<CriticRole> make(const LoadedModel& policy, const OptionSet& options,
+                                          const MemoryPlan& plan, std::byte* workspace);
+
+  Critic& critic() { return critic_; }
+  // Writes the critic as LoadedModel::save writes the policy: a model for sequence classification.
+  // Error(kFailedPrecondition) when role is null: nothing has made one.
+  static void save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
+                   Dtype dtype, bool replace_existing);
+  void set_options(const OptionSet& options);
+
+  // Trains on what the preparation gave it, and adds what it measured to the batch's metrics.
+  // Returns whether an optimizer step was applied.
+  bool step(PreparedBatch& batch);
+  // Whether the policy waits for the critic in the step after so many.
+  bool policy_waits(uint64_t steps_done) const { return steps_done < warmup_steps_; }
+
+ private:
+  CriticRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
+             std::byte* workspace);
+
+  const int64_t max_tokens_, max_sequence_, step_samples_;
+  uint64_t warmup_steps_;
+  std::unique_ptr<Model> model_;
+  Critic critic_;
+};
+
+}  // namespace rl

@@ -1,0 +1,29 @@
+// A model of its own beside the policy, and its forward pass.
+#include "pipeline/update/reward_role.h"
+
+#include "pipeline/plan/role_models.h"
+#include "pipeline/config/run_options.h"
+
+namespace rl {
+
+std::unique_ptr<RewardRole> RewardRole::make(const LoadedModel& policy, const OptionSet& options,
+                                             const MemoryPlan& plan, std::byte* workspace) {
+  if (!has_reward_model(options)) return nullptr;
+  return std::unique_ptr<RewardRole>(new RewardRole(policy, options, plan, workspace));
+}
+
+RewardRole::RewardRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
+                       std::byte* workspace)
+    : model_(load_reward_model(policy, options)),
+      scorer_(*model_, reward_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
+              workspace) {}
+
+std::vector<float> RewardRole::score(std::span<const SamplePtr> samples) {
+  std::vector<const Sample*> asked;
+  for (const SamplePtr& s : samples) asked.push_back(s.get());
+  std::vector<float> scores(asked.size());
+  scorer_.score(asked, scores);
+  return scores;
+}
+
+}  // namespace rl

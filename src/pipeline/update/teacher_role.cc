@@ -1,0 +1,63 @@
+// The teacher has arenas of its own and shares the matrix products.
+#include "pipeline/update/teacher_role.h"
+
+#include "algo/losses/distill.h"
+#include "core/error.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/plan/role_models.h"
+#include "pipeline/config/run_options.h"
+
+namespace rl {
+
+std::unique_ptr<TeacherRole> TeacherRole::make(const LoadedModel& policy, const OptionSet& options,
+                                               const MemoryPlan& plan, std::byte* workspace) {
+  if (objective_of(options) != Objective::kDistill) return nullptr;
+  return std::unique_ptr<TeacherRole>(
+      new TeacherRole(policy, load_teacher(policy, options), options, plan, workspace));
+}
+
+TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model,
+                         const OptionSet& options, const MemoryPlan& plan, std::byte* workspace)
+    : clock_(policy.runtime().clock()), model_(std::move(model)) {
+  const TrainerOptions trainer =
+      trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples);
+  const PhaseTimer::Place place{&policy.runtime().tracer(), TraceLane::kTrain, &clock_};
+  if (distills_rows(options)) {
+    const RowTeacher::Memory memory{workspace, workspace + plan.teacher_kept_offset};
+    rows_.emplace(*model_, trainer, memory, place);
+  } else {
+    sampled_.emplace(*model_, trainer, workspace, place);
+  }
+}
+
+std::optional<TeacherRole::Lesson> TeacherRole::teach(std::span<const SamplePtr> samples,
+                                                      double coef, BatchAdvantages& a) {
+  if (!sampled_) return std::nullopt;
+  const int64_t start = clock_.now_ns();
+  std::vector<float> student, teacher(a.advantages.size());
+  std::vector<const Sample*> asked;
+  std::vector<std::span<float>> out;
+  for (const SamplePtr& s : samples) {
+    sampled_->check(*s);
+    const size_t at = student.size();
+    student.insert(student.end(), s->logprobs.begin(), s->logprobs.end());
+    asked.push_back(s.get());
+    out.push_back(std::span(teacher).subspan(at, s->logprobs.size()));
+  }
+  RL_CHECK(student.size() == teacher.size());
+  sampled_->logprobs(asked, out);
+  add_distill_advantage(coef, {student, teacher, a.mask}, a.advantages);
+  a.varies = true;
+  Lesson lesson;
+  double tokens = 0;
+  for (size_t t = 0; t < teacher.size(); ++t) {
+    if (a.mask[t] == 0) continue;
+    lesson.kl += static_cast<double>(student[t]) - teacher[t];
+    tokens += 1;
+  }
+  if (tokens > 0) lesson.kl /= tokens;
+  lesson.ns = clock_.now_ns() - start;
+  return lesson;
+}
+
+}  // namespace rl

@@ -1,0 +1,48 @@
+// The teacher of a run (algo.objective = distill): its model, and what it adds to advantages or, on
+// whole rows, to the trainer's loss. One owner; not thread-safe.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "options/options.h"
+#include "pipeline/update/batch_advantages.h"
+#include "pipeline/session/loaded_model.h"
+#include "train/passes/row_teacher.h"
+#include "train/roles/teacher.h"
+
+namespace rl {
+
+class TeacherRole {
+ public:
+  // Null unless algo.objective is distill. workspace: plan.train_workspace_bytes, shared with the
+  // trainer. The errors of load_teacher. The caller holds the compute lease.
+  static std::unique_ptr<TeacherRole> make(const LoadedModel& policy, const OptionSet& options,
+                                           const MemoryPlan& plan, std::byte* workspace);
+
+  // For the trainer where algo.distill.kl is a divergence of whole rows, else null.
+  RowTeacher* rows() { return rows_ ? &*rows_ : nullptr; }
+
+  // What the teacher says of a batch.
+  struct Lesson {
+    double kl = 0;  // mean over loss tokens of log p - log q: the reverse KL by its estimator k1
+    int64_t ns = 0;
+  };
+  // Where algo.distill.kl is sampled: advantage_t -= coef (log p_t - log q_t) at every loss token,
+  // with the stored log-probs as the student's. Else it does nothing. Error naming a sample that
+  // the teacher cannot take.
+  std::optional<Lesson> teach(std::span<const SamplePtr> samples, double coef,
+                              BatchAdvantages& advantages);
+
+ private:
+  TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model, const OptionSet& options,
+              const MemoryPlan& plan, std::byte* workspace);
+
+  const Clock& clock_;
+  std::unique_ptr<Model> model_;
+  std::optional<Teacher> sampled_;  // one of the two
+  std::optional<RowTeacher> rows_;
+};
+
+}  // namespace rl

@@ -1,0 +1,22 @@
+// The parts of the report that are text: what stands at its head, the answers, the facts.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "report/report.h"
+#include "report/report_answers.h"
+#include "report/report_series.h"
+
+namespace rl {
+
+// Title, one sentence, and the figures that people look for first.
+std::string report_head(const ReportInputs& inputs, const StepTable& steps, const StepTable& evals);
+std::string answer_section(const AnswerDigest& answers);
+// Facts and options of the run.
+std::string fact_section(const ReportInputs& inputs);
+// First, last, smallest and largest value of every column.
+std::string metric_section(const StepTable& steps);
+// What could not be read; empty when there is nothing to say.
+std::string note_section(const std::vector<std::string>& notes);
+
+}  // namespace rl

@@ -1,0 +1,55 @@
+// The rows of one micro-batch: ids, sequences with their KV blocks, and the rows that predict
+// wanted tokens. The prompt of a run of several items is one sequence, their trunk, and its last
+// row predicts the first token of each of them. Padding is sequences of the token 0 that nothing is
+// wanted of: their gradients are zero, so they add nothing to any other.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/transformer.h"
+#include "train/batch/micro_batch_plan.h"
+
+namespace rl {
+
+// A wanted token: the row that predicts it, and where it is in its sample. Of kLast: the last row,
+// which predicts nothing.
+struct WantedRow {
+  int32_t row;
+  int32_t item;       // index of its PackItem
+  int32_t generated;  // offset among the sample's generated tokens
+  int32_t id;
+  float inv_temperature;
+};
+
+class MicroBatch {
+ public:
+  // The items of one micro-batch of a plan made by these rules, and its padding.
+  void fill(std::span<const PackItem> items, const PackRules& rules, WantedTokens which);
+
+  ForwardBatch batch() const { return {ids_, sequences_}; }
+  int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
+  int64_t blocks() const { return next_block_; }  // ids 0..blocks() - 1
+  // Tokens in the order of items and of their tokens. Only the last row of a trunk comes several
+  // times.
+  std::span<const WantedRow> wanted() const { return wanted_; }
+
+ private:
+  // Positions [first, end) of a sample as a sequence, with the blocks behind the trunk's whole
+  // ones.
+  void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk);
+  void add_padding(int64_t rows, int64_t longest);
+  void add_wanted(const PackItem& item, int32_t trunk, WantedTokens which);
+  // The row of a position of the sample whose sequence came last.
+  int32_t row_of(const Sample& sample, int32_t position, int32_t trunk) const;
+
+  int64_t block_size_ = 0;
+  int32_t next_block_ = 0;
+  std::vector<int32_t> ids_;
+  std::vector<int32_t> tables_;  // block tables of all sequences, one after another
+  size_t trunk_table_ = 0;       // where that of the last trunk begins
+  std::vector<SequenceRows> sequences_;
+  std::vector<WantedRow> wanted_;
+};
+
+}  // namespace rl

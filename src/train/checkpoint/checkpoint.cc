@@ -1,0 +1,257 @@
+// Saving and loading; the manifest's text is in checkpoint_manifest.cc.
+#include "train/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/step_name.h"
+#include "train/checkpoint/checkpoint_manifest.h"
+
+namespace rl {
+namespace {
+
+std::string join(const std::string& dir, std::string_view name) { return str(dir, "/", name); }
+
+// Steps of all checkpoints of dir, ascending.
+std::vector<int64_t> steps_in(FileSystem& fs, const std::string& dir) {
+  std::vector<int64_t> steps;
+  for (const std::string& name : fs.list(dir)) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+constexpr std::string_view kPartial = ".partial", kRemoved = ".removed", kReplaced = ".replaced";
+
+std::string with(const std::string& path, std::string_view suffix) { return str(path, suffix); }
+
+// A crash between the two renames of take_place left a whole checkpoint without its name. A
+// .replaced one whose successor stands must be gone before the successor loses its name.
+void bring_back(FileSystem& fs, const std::string& path) {
+  const std::string aside = with(path, kReplaced);
+  if (!fs.exists(path) && fs.exists(aside)) fs.rename(aside, path);
+}
+
+void bring_back_all(FileSystem& fs, const std::string& dir) {
+  for (const std::string& name : fs.list(dir)) {
+    if (const auto step = step_of(name, kReplaced)) bring_back(fs, checkpoint_path(dir, *step));
+  }
+}
+
+// A removed checkpoint loses its name before its files, so no name stands for a part of one.
+void remove_checkpoint(FileSystem& fs, const std::string& path, const std::string& base) {
+  const std::string removed = with(base, kRemoved);
+  fs.remove_all(removed);
+  fs.rename(path, removed);
+  fs.remove_all(removed);
+}
+
+void remove_leftovers(FileSystem& fs, const std::string& dir) {
+  for (const std::string& name : fs.list(dir)) {
+    if (step_of(name, kPartial) || step_of(name, kRemoved)) fs.remove_all(join(dir, name));
+  }
+  for (const std::string& name : fs.list(dir)) {
+    if (const auto step = step_of(name, kReplaced)) {
+      remove_checkpoint(fs, join(dir, name), checkpoint_path(dir, *step));
+    }
+  }
+}
+
+void prune(FileSystem& fs, const std::string& dir, int64_t saved_step, int64_t keep_last) {
+  std::vector<int64_t> steps = steps_in(fs, dir);
+  std::erase(steps, saved_step);
+  const auto others = static_cast<size_t>(keep_last - 1);
+  for (size_t i = 0; i + others < steps.size(); ++i) {
+    const std::string path = checkpoint_path(dir, steps[i]);
+    remove_checkpoint(fs, path, path);
+  }
+}
+
+void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& state,
+                 std::span<const CheckpointArrays> arrays) {
+  fs.make_directories(dir);
+  CheckpointManifest manifest{state, {}};
+  for (size_t model = 0; model < arrays.size(); ++model) {
+    const CheckpointArrays& a = arrays[model];
+    const std::span<const float> flats[] = {a.masters, a.first_moments, a.second_moments};
+    for (size_t i = 0; i < std::size(flats); ++i) {
+      const char* name = kCheckpointFiles[model][i];
+      manifest.files[name] = write_array_file(fs, join(dir, name), *a.layout, flats[i]);
+    }
+  }
+  write_manifest(fs, dir, manifest);
+  fs.sync_directory(dir);
+}
+
+// The replaced one comes back when its successor cannot take the name.
+void take_place(FileSystem& fs, const std::string& path, const std::string& partial,
+                bool replaces) {
+  if (!replaces) return fs.rename(partial, path);
+  const std::string aside = with(path, kReplaced);
+  fs.rename(path, aside);
+  try {
+    fs.rename(partial, path);
+  } catch (const Error&) {
+    try {
+      fs.rename(aside, path);
+    } catch (const Error&) {
+      // The first failure is the one to report; whoever looks next gives the name back.
+    }
+    throw;
+  }
+}
+
+void require_config(const CheckpointMeta& meta, const std::string& path,
+                    const std::string& config_digest) {
+  if (meta.config_digest == config_digest) return;
+  throw Error(Code::kIncompatible,
+              str(path, " is of a run with configuration digest '", meta.config_digest,
+                  "', but this run's is '", config_digest, "'"))
+      .with_expected(config_digest)
+      .with_location(path);
+}
+
+void check_arguments(const CheckpointMeta& meta, int64_t keep_last) {
+  const auto require = [](const char* key, int64_t value) {
+    if (value >= 0) return;
+    throw Error(Code::kOutOfRange, str(key, " is ", value, ", expected at least 0"))
+        .with_key(key)
+        .with_expected("at least 0");
+  };
+  require("checkpoint step", meta.step);
+  require("checkpoint.keep_last", keep_last);
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& dir, int64_t step) {
+  return join(dir, step_name(step));
+}
+
+std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& dir) {
+  if (!fs.is_directory(dir)) return std::nullopt;
+  bring_back_all(fs, dir);
+  const std::vector<int64_t> steps = steps_in(fs, dir);
+  if (steps.empty()) return std::nullopt;
+  return checkpoint_path(dir, steps.back());
+}
+
+std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
+                            std::span<const CheckpointArrays> arrays,
+                            const CheckpointRules& rules) {
+  RL_CHECK(!arrays.empty() && arrays.size() == state.counters.size() &&
+           arrays.size() <= kCheckpointFiles.size());
+  check_arguments(state.meta, rules.keep_last);
+  fs.make_directories(dir);
+  bring_back_all(fs, dir);
+  const std::string path = checkpoint_path(dir, state.meta.step), partial = with(path, kPartial);
+  const bool replaces = fs.exists(path);
+  if (replaces && !rules.replace_existing)
+    throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
+  remove_leftovers(fs, dir);
+  try {
+    write_files(fs, partial, state, arrays);
+    take_place(fs, path, partial, replaces);
+  } catch (...) {
+    try {
+      fs.remove_all(partial);
+    } catch (const Error&) {
+      // The failure that led here is the one to report; a leftover is removed by the next save.
+    }
+    throw;
+  }
+  fs.sync_directory(dir);
+  if (replaces) remove_checkpoint(fs, with(path, kReplaced), path);
+  if (rules.keep_last > 0) prune(fs, dir, state.meta.step, rules.keep_last);
+  return path;
+}
+
+CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
+                                    const std::string& config_digest) {
+  bring_back(fs, path);
+  CheckpointMeta meta = read_manifest(fs, path).state.meta;
+  require_config(meta, path, config_digest);
+  return meta;
+}
+
+void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t step) {
+  if (!fs.is_directory(dir)) return;
+  bring_back_all(fs, dir);
+  remove_leftovers(fs, dir);
+  for (const int64_t later : steps_in(fs, dir)) {
+    if (later <= step) continue;
+    const std::string path = checkpoint_path(dir, later), aside = path + ".abandoned";
+    if (fs.exists(aside)) fs.remove_all(aside);
+    fs.rename(path, aside);
+  }
+}
+
+namespace {
+
+void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& layout,
+                   const FileMark& expected, std::span<float> flat) {
+  read_array_file(fs, path, layout, flat);
+  const uint64_t digest = array_mark(layout, flat).digest;
+  if (digest == expected.digest) return;
+  throw Error(Code::kDataLoss, str(path, " gave content of digest ", hex64(digest), ", expected ",
+                                   hex64(expected.digest), ": it changed while it was read"))
+      .with_location(path);
+}
+
+// The masters are read into the scratch.
+void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManifest& manifest,
+                 CheckpointTarget& target) {
+  const auto read = [&](size_t model, size_t array, std::span<float> flat) {
+    const char* name = kCheckpointFiles[model][array];
+    read_verified(fs, join(path, name), *target.models[model].arrays.layout,
+                  manifest.files.at(name), flat);
+  };
+  for (size_t m = 0; m < target.models.size(); ++m) read(m, 0, target.models[m].scratch);
+  target.moments_lost = true;
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    read(m, 1, target.models[m].arrays.first_moments);
+    read(m, 2, target.models[m].arrays.second_moments);
+  }
+  target.moments_lost = false;
+}
+
+void require_models(size_t stored, size_t wanted, const std::string& path) {
+  if (stored == wanted) return;
+  const auto text = [](size_t count) { return count > 1 ? "a critic" : "no critic"; };
+  throw Error(Code::kIncompatible,
+              str(path, " has ", text(stored), ", but this run has ", text(wanted)))
+      .with_expected(text(wanted))
+      .with_location(path);
+}
+
+}  // namespace
+
+CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
+                                const std::string& config_digest, CheckpointTarget& target) {
+  for (const auto& m : target.models) RL_CHECK(m.scratch.size() == m.arrays.masters.size());
+  bring_back(fs, path);
+  CheckpointManifest manifest = read_manifest(fs, path);
+  require_config(manifest.state.meta, path, config_digest);
+  require_models(manifest.state.counters.size(), target.models.size(), path);
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    for (const char* name : kCheckpointFiles[m]) {
+      verify_file(fs, join(path, name), manifest.files.at(name));
+      check_array_file(fs, join(path, name), *target.models[m].arrays.layout);
+    }
+  }
+  read_arrays(fs, path, manifest, target);
+  // The masters come last: nothing behind them can fail, so a failed load leaves them as they were.
+  for (const auto& m : target.models) {
+    for (const Parameter& p : m.arrays.layout->parameters()) {
+      const auto at = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
+      std::ranges::copy(m.scratch.subspan(at, size), m.arrays.masters.subspan(at, size).begin());
+    }
+  }
+  return std::move(manifest.state);
+}
+
+}  // namespace rl

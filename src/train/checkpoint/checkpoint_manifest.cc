@@ -1,0 +1,142 @@
+// 64-bit numbers are JSON integers, digests 16 hexadecimal digits.
+#include "train/checkpoint/checkpoint_manifest.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/strict_json.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kFormatVersion = 1;
+constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
+constexpr uint64_t kDigestChars = 16;
+
+constexpr const char* kCritic = "critic";
+
+void write_counters(const TrainerCounters& c, nlohmann::json& object) {
+  object["optimizer_steps"] = c.optimizer_steps;
+  object["skipped_steps"] = c.skipped_steps;
+  object["weight_version"] = c.weight_version;
+}
+
+std::string render(const CheckpointManifest& m) {
+  const CheckpointMeta& meta = m.state.meta;
+  nlohmann::json json = {{"format_version", kFormatVersion},
+                         {"step", meta.step},
+                         {"config_digest", meta.config_digest},
+                         {"pipeline", meta.pipeline}};
+  write_counters(m.state.counters.front(), json);
+  if (m.state.counters.size() > 1) write_counters(m.state.counters[1], json[kCritic]);
+  for (const auto& [name, mark] : m.files)
+    json["files"][name] = {{"bytes", mark.bytes}, {"xxh64", hex64(mark.digest)}};
+  try {
+    return json.dump(1) + "\n";
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(Code::kInvalidArgument,
+                str("the pipeline's state or the configuration digest is not UTF-8: ", e.what()));
+  }
+}
+
+// A JSON object of the manifest, for checked access by key.
+class Fields {
+ public:
+  Fields(const nlohmann::json& json, const std::string& path) : json_(json), path_(path) {
+    if (!json.is_object()) fail("", "an object");
+  }
+  bool has(const char* key) const { return json_.contains(key); }
+  const nlohmann::json& at(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end()) fail(key, "a value");
+    return *it;
+  }
+  uint64_t u64(const char* key) const {
+    const nlohmann::json& v = at(key);
+    if (!v.is_number_unsigned()) fail(key, "an integer of at least 0");
+    return v.get<uint64_t>();
+  }
+  int64_t i64(const char* key) const {
+    const uint64_t v = u64(key);
+    if (v > static_cast<uint64_t>(INT64_MAX)) fail(key, "an integer below 2^63");
+    return static_cast<int64_t>(v);
+  }
+  std::string text(const char* key) const {
+    const nlohmann::json& v = at(key);
+    if (!v.is_string()) fail(key, "a string");
+    return v.get<std::string>();
+  }
+  uint64_t digest(const char* key) const {
+    const std::string hex = text(key);
+    uint64_t value = 0;
+    std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
+    if (hex64(value) != hex) fail(key, "16 hexadecimal digits");
+    return value;
+  }
+  [[noreturn]] void fail(const char* key, const char* expected) const {
+    throw Error(Code::kDataLoss, str(path_, ": key '", key, "' is not ", expected))
+        .with_key(key)
+        .with_expected(expected)
+        .with_location(path_);
+  }
+
+ private:
+  const nlohmann::json& json_;
+  const std::string& path_;
+};
+
+TrainerCounters counters_of(const Fields& fields) {
+  return {fields.i64("optimizer_steps"), fields.i64("skipped_steps"), fields.u64("weight_version")};
+}
+
+CheckpointManifest parse(const std::string& text, const std::string& path) {
+  const nlohmann::json json = parse_strict_json(text, path, kMaxManifestBytes);
+  const Fields fields(json, path);
+  if (fields.i64("format_version") != kFormatVersion) {
+    throw Error(Code::kIncompatible, str(path, " has format version ", fields.i64("format_version"),
+                                         "; this library reads ", kFormatVersion))
+        .with_location(path);
+  }
+  CheckpointManifest m;
+  m.state.meta = {fields.i64("step"), fields.text("config_digest"), fields.text("pipeline")};
+  m.state.counters.push_back(counters_of(fields));
+  if (fields.has(kCritic)) m.state.counters.push_back(counters_of({fields.at(kCritic), path}));
+  const Fields files(fields.at("files"), path);
+  for (size_t model = 0; model < m.state.counters.size(); ++model) {
+    for (const char* name : kCheckpointFiles[model]) {
+      const Fields file(files.at(name), path);
+      m.files[name] = {file.u64("bytes"), file.digest("xxh64")};
+    }
+  }
+  return m;
+}
+
+std::string manifest_path(const std::string& dir) { return dir + "/manifest.json"; }
+std::string digest_path(const std::string& dir) { return dir + "/manifest.xxh64"; }
+
+}  // namespace
+
+void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointManifest& manifest) {
+  const FileMark mark = write_marked_text(fs, manifest_path(dir), render(manifest));
+  write_marked_text(fs, digest_path(dir), hex64(mark.digest));
+}
+
+CheckpointManifest read_manifest(FileSystem& fs, const std::string& dir) {
+  if (!fs.is_directory(dir)) {
+    throw Error(Code::kNotFound, str(dir, " is not a checkpoint directory")).with_location(dir);
+  }
+  const std::string path = manifest_path(dir);
+  const std::string text = read_text_file(fs, path, kMaxManifestBytes);
+  const std::string expected = read_text_file(fs, digest_path(dir), kDigestChars);
+  const std::string seen = hex64(digest64(text));
+  if (seen != expected) {
+    throw Error(Code::kDataLoss, str(path, " has digest ", seen, ", but ", digest_path(dir),
+                                     " says '", expected, "'"))
+        .with_location(path);
+  }
+  return parse(text, path);
+}
+
+}  // namespace rl

@@ -1,0 +1,27 @@
+// manifest.json of a checkpoint and manifest.xxh64, the digest of its text.
+#pragma once
+#include <array>
+#include <map>
+#include <string>
+
+#include "train/checkpoint/array_file.h"
+#include "train/checkpoint/checkpoint.h"
+
+namespace rl {
+
+// Of the policy, then of the critic: masters, first and second moments.
+inline constexpr std::array<std::array<const char*, 3>, 2> kCheckpointFiles = {
+    {{"masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"},
+     {"critic_masters.safetensors", "critic_first_moments.safetensors",
+      "critic_second_moments.safetensors"}}};
+
+struct CheckpointManifest {
+  CheckpointState state;
+  std::map<std::string, FileMark> files;  // by name; those of each model that has counters
+};
+
+void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointManifest& manifest);
+// Errors name the file, and the key when the text itself is intact but not as expected.
+CheckpointManifest read_manifest(FileSystem& fs, const std::string& dir);
+
+}  // namespace rl

@@ -1,0 +1,44 @@
+// Gradients and AdamW moments of all parameters, flat in the model's layout. Work is cut into fixed
+// chunks of floats, so sums and updates do not depend on the thread count.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "algo/optimizers/adamw.h"
+#include "core/arena.h"
+#include "core/executor.h"
+
+namespace rl {
+
+class AdamwState {
+ public:
+  // total is the layout's, padding included: padding stays zero.
+  AdamwState(int64_t total, Executor& executor, ArenaLedger* ledger = nullptr);
+  static uint64_t gradient_bytes(int64_t total);
+  static uint64_t moment_bytes(int64_t total);
+
+  std::span<float> gradients() { return part(gradients_, 0); }
+  std::span<float> first_moments() { return part(moments_, 0); }
+  std::span<float> second_moments() { return part(moments_, 1); }
+
+  std::vector<std::span<std::byte>> memory() const { return {gradients_.span(), moments_.span()}; }
+
+  void zero_gradients();
+  // Global norm; chunk sums are added in order.
+  double gradient_norm();
+  void update(const AdamwStep& step, std::span<float> masters);
+
+ private:
+  static uint64_t padded(int64_t total);
+  std::span<float> part(const Arena& arena, int64_t index) const;
+  int64_t num_chunks() const;
+  // The chunk's range of a flat array.
+  std::span<float> chunk(std::span<float> flat, int64_t index) const;
+
+  int64_t total_;
+  Executor& executor_;
+  Arena gradients_, moments_;
+  std::vector<double> chunk_sums_;
+};
+
+}  // namespace rl

@@ -1,0 +1,116 @@
+// One optimizer step, and the packed forms of what it moved.
+#include "train/optimizer/learner.h"
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+// Squares of larger scaled gradients would make the second moment infinite.
+constexpr double kLargestUpdateNorm = 1e18;
+
+// So that no step makes kernels for the number of rows it happens to have.
+void prepare_gradients(const Model& model) {
+  const ProductRules rules = forward_rules(model.config());
+  const auto prepare = [&](const SliceRule& r) { model.matmul().prepare_weight_grad(r.n, r.k, r.n); };
+  for (const SliceRule& r : {rules.qkv, rules.o, rules.gate_up, rules.down}) prepare(r);
+  if (!model.config().scalar_head) prepare(rules.head);
+}
+
+}  // namespace
+
+TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
+  const int64_t total = WeightLayout(shape.config).total();
+  const PackedShapes backward = plan_backward_shapes(shape.config, shape.compute());
+  const ArenaPlan workspace = plan_train_workspace(shape, options);
+  return {.gradients = AdamwState::gradient_bytes(total),
+          .optimizer = AdamwState::moment_bytes(total),
+          .packed_backward = packed_bytes(backward, shape.config.layers),
+          .workspace = workspace.total_bytes(),
+          .workspace_pieces = workspace.pieces()};
+}
+
+Learner::Learner(Model& model)
+    : model_(model),
+      state_(model.layout().total(), model.matmul().executor(), model.matmul().ledger()),
+      packed_backward_(model.config(), model.layout(), model.backward_shapes(),
+                       PackedWeights::Direction::kBackward, model.matmul().ledger()) {
+  RL_CHECK(!model.frozen());
+  prepare_gradients(model);
+}
+
+std::vector<std::span<std::byte>> Learner::memory() const {
+  std::vector<std::span<std::byte>> all = state_.memory();
+  all.push_back(packed_backward_.memory());
+  return all;
+}
+
+std::span<float> Learner::masters() {
+  return {model_.master(), static_cast<size_t>(model_.layout().total())};
+}
+
+void Learner::prepare() {
+  stage();
+  if (backward_of_ != model_.num_packings()) {
+    packed_backward_.pack(model_.matmul(), model_.master());
+    backward_of_ = model_.num_packings();
+  }
+  state_.zero_gradients();
+}
+
+Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
+  const double norm = finite_loss ? state_.gradient_norm() : 0;
+  const double scale =
+      finite_loss && std::isfinite(norm) ? grad_clip_scale(norm, options.grad_clip) : 0;
+  if (!finite_loss || !std::isfinite(norm) || norm * scale > kLargestUpdateNorm) {
+    ++skipped_steps_;
+    return {};
+  }
+  const double lr = learning_rate(options.schedule, optimizer_steps_);
+  model_.move_masters();  // said first: an update that throws has moved some of them
+  moved_on_ = model_.published().release();
+  state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}), masters());
+  ++optimizer_steps_;
+  return {true, norm, lr};
+}
+
+void Learner::stage() {
+  if (model_.masters_moved()) model_.repack();
+}
+
+uint64_t Learner::publish() { return unpublished() ? publish_masters() : model_.version(); }
+
+uint64_t Learner::publish_masters() {
+  stage();
+  model_.release();
+  return model_.version();
+}
+
+CheckpointArrays Learner::arrays() {
+  return {&model_.layout(), masters(), state_.first_moments(), state_.second_moments()};
+}
+
+void Learner::loaded(const TrainerCounters& counters) {
+  lost_.clear();
+  state_.zero_gradients();
+  optimizer_steps_ = counters.optimizer_steps;
+  skipped_steps_ = counters.skipped_steps;
+  model_.publish_as(counters.weight_version);
+}
+
+void Learner::load_failed(bool moments_lost, const std::string& path) {
+  if (moments_lost) lost_ = path;
+  state_.zero_gradients();
+}
+
+void Learner::require_whole() const {
+  if (lost_.empty()) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the optimizer states are lost: reading ", lost_,
+                  " failed half-way; only another load helps, or another trainer"))
+      .with_location(lost_);
+}
+
+}  // namespace rl

@@ -1,0 +1,81 @@
+// A model that is trained: its gradients, AdamW moments and backward packed weights, and the
+// counters of its optimizer steps. The policy's trainer and the critic have one each.
+//
+// 1. An optimizer step whose loss or gradient is not finite, or too large for the moments, moves
+//    nothing: masters, moments and optimizer_steps stay, the skip is counted.
+// 2. Packed matrices are those of the masters after stage() and, backward, after prepare().
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "train/optimizer/adamw_state.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/options/step_options.h"
+#include "train/passes/train_workspace.h"
+#include "train/options/trainer_options.h"
+
+namespace rl {
+
+// Bytes of a learner, and of the workspace of its passes.
+TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options);
+
+class Learner {
+ public:
+  // Reserves gradients, moments (zero) and the backward packed weights.
+  explicit Learner(Model& model);
+
+  Model& model() const { return model_; }
+  const PackedWeights& packed_backward() const { return packed_backward_; }
+  std::span<float> gradients() { return state_.gradients(); }
+  std::vector<std::span<std::byte>> memory() const;
+
+  // Packs what is stale and clears the gradients.
+  void prepare();
+  struct Outcome {
+    bool applied = false;
+    double grad_norm = 0;  // before clipping; with applied only, as lr
+    double lr = 0;
+  };
+  // Clips the gradients and moves the masters.
+  Outcome update(const StepOptions& options, bool finite_loss);
+  // Packs the masters, so that publish() has only to name them.
+  void stage();
+  // Makes trained masters the model's version + 1; without an update since the last one it does
+  // nothing. Returns the version.
+  uint64_t publish();
+  // The same for masters that something else moved: another learner of the model, which may be gone.
+  uint64_t publish_masters();
+  // Whether the trained weights are in no published version, whichever learner moved them.
+  bool unpublished() const {
+    return model_.masters_moved() || &model_.trained() != &model_.published() ||
+           (moved_on_ && *moved_on_ == model_.published().release());
+  }
+
+  TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
+  int64_t optimizer_steps() const { return optimizer_steps_; }
+  // For a checkpoint. A load reads into the gradients first, then into the arrays and calls masters_read().
+  // After loaded(), which may fail while it packs them, the model is published as the counters say and the
+  // gradients are zero.
+  CheckpointArrays arrays();
+  void masters_read() { model_.move_masters(); }
+  void loaded(const TrainerCounters& counters);
+  void load_failed(bool moments_lost, const std::string& path);
+  // Error(kFailedPrecondition) while the moments are not those of the weights.
+  void require_whole() const;
+
+ private:
+  std::span<float> masters();
+
+  Model& model_;
+  AdamwState state_;
+  PackedWeights packed_backward_;
+  std::string lost_;  // not empty: the checkpoint whose reading left the moments in pieces
+  int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
+  uint64_t backward_of_ = 0;    // Model::num_packings() of packed_backward_; 0: never packed
+  std::optional<uint64_t> moved_on_;  // ComputeCopy::release() published at the last update
+};
+
+}  // namespace rl

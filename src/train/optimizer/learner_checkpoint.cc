@@ -1,0 +1,45 @@
+// Checks and bookkeeping around save_checkpoint and load_checkpoint.
+#include "train/optimizer/learner_checkpoint.h"
+
+#include <vector>
+
+#include "core/error.h"
+
+namespace rl {
+
+std::string save_learners(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
+                          const CheckpointRules& rules, std::span<Learner* const> learners) {
+  CheckpointState state{meta, {}};
+  std::vector<CheckpointArrays> arrays;
+  for (Learner* learner : learners) {
+    learner->require_whole();
+    if (learner->unpublished()) {
+      throw Error(Code::kFailedPrecondition,
+                  "a checkpoint holds published weights, but optimizer steps came after the last "
+                  "publication");
+    }
+    state.counters.push_back(learner->counters());
+    arrays.push_back(learner->arrays());
+  }
+  return save_checkpoint(fs, dir, state, arrays, rules);
+}
+
+CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
+                             const std::string& config_digest, std::span<Learner* const> learners) {
+  CheckpointTarget target;
+  for (Learner* learner : learners)
+    target.models.push_back({learner->arrays(), learner->gradients()});
+  CheckpointState loaded;
+  try {
+    loaded = load_checkpoint(fs, path, config_digest, target);
+  } catch (...) {
+    for (Learner* learner : learners) learner->load_failed(target.moments_lost, path);
+    throw;
+  }
+  // Said of all first: packing one of them may fail.
+  for (Learner* learner : learners) learner->masters_read();
+  for (size_t i = 0; i < learners.size(); ++i) learners[i]->loaded(loaded.counters[i]);
+  return std::move(loaded.meta);
+}
+
+}  // namespace rl

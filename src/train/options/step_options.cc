@@ -1,0 +1,104 @@
+// Range checks, and the rows that follow from budgets.
+#include "train/options/step_options.h"
+
+#include <cmath>
+
+#include "algo/choice.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kMaxTokens = int64_t{1} << 24;
+
+void require_range(std::string_view key, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return;
+  throw Error(Code::kOutOfRange, str(key, " is ", value, ", expected ", low, "..", high))
+      .with_key(std::string(key))
+      .with_expected(str(low, "..", high));
+}
+
+void check_batch(const StepOptions& o) {
+  const BatchRules& b = o.batch;
+  require_range("trainer.global_batch_size", b.global_batch_size, 0, int64_t{1} << 32);
+  require_range("trainer.num_minibatches", b.num_minibatches, 1, 65536);
+  require_range(o.keys.micro_batch_size, b.micro_batch_size, 0, 65536);
+  require_range(o.keys.forward_max_tokens, b.forward_max_tokens, 0, kMaxTokens);
+  require_range("reference.forward_max_tokens_per_device", b.reference_max_tokens, 0, kMaxTokens);
+  require_range("trainer.seq_len", b.seq_len, 0, kMaxTokens);
+  require_range("trainer.pad_to_multiple_of", b.pad_to, 1, 65536);
+  if (o.train_rows() <= kMaxTokens) return;
+  throw Error(Code::kOutOfRange, str("a micro-batch would have ", o.train_rows(), " rows, with ",
+                                     o.keys.micro_batch_size, " = ", b.micro_batch_size,
+                                     " sequences of up to ", o.longest_rows(), " rows"))
+      .with_key(o.keys.micro_batch_size)
+      .with_expected(str("at most ", kMaxTokens, " rows"));
+}
+
+}  // namespace
+
+int64_t StepOptions::longest_rows() const {
+  return batch.oversize_alone ? longest_sample() - 1 : std::min(longest_sample() - 1, max_tokens);
+}
+
+int64_t StepOptions::train_rows() const {
+  const int64_t longest = longest_rows(), count = batch.micro_batch_size;
+  if (count == 0) return std::max(max_tokens, batch.padded(longest));
+  return batch.packed ? batch.padded(count * longest) : count * batch.padded(longest);
+}
+
+int64_t StepOptions::forward_budget() const {
+  return batch.forward_max_tokens != 0 ? batch.forward_max_tokens : 2 * train_rows();
+}
+
+int64_t StepOptions::forward_rows() const {
+  return batch.oversize_alone ? std::max(forward_budget(), longest_sample() - 1) : forward_budget();
+}
+
+int64_t StepOptions::reference_budget() const {
+  return batch.reference_max_tokens != 0 ? batch.reference_max_tokens : forward_budget();
+}
+
+int64_t StepOptions::reference_rows() const {
+  return batch.oversize_alone ? std::max(reference_budget(), longest_sample() - 1)
+                              : reference_budget();
+}
+
+void validate(const StepOptions& o) {
+  require_range(o.keys.max_tokens, o.max_tokens, 1, kMaxTokens);
+  require_range("trainer.max_sequence", o.max_sequence, 0, kMaxTokens + 1);
+  require_range("trainer.logprob_chunk_tokens", o.logprob_chunk_tokens, 0, kMaxTokens);
+  require_range("trainer.epochs", o.epochs, 1, 1024);
+  check_batch(o);
+  validate(o.adamw);
+  validate(o.schedule);
+  if (o.loss_agg == LossAgg::kSeqMeanTokenSumNorm) {
+    require_value(o.loss_scale_factor > 0 && std::isfinite(o.loss_scale_factor),
+                  "algo.loss_scale_factor", o.loss_scale_factor, "a finite value above 0");
+  }
+  require_value(o.grad_clip >= 0 && std::isfinite(o.grad_clip), "optimizer.grad_clip", o.grad_clip,
+                "a finite value of at least 0");
+}
+
+void require_same_sizes(const StepOptions& now, const StepOptions& next) {
+  const auto require_same = [](const char* key, int64_t old_value, int64_t new_value) {
+    if (old_value == new_value) return;
+    throw Error(Code::kNotChangeable, str(key, " is ", old_value, " and cannot become ", new_value,
+                                          ": the memory plan depends on it"))
+        .with_key(key);
+  };
+  const BatchRules &a = now.batch, &b = next.batch;
+  RL_CHECK(a.step_samples == b.step_samples);  // of the memory plan, which stays
+  require_same(now.keys.max_tokens, now.max_tokens, next.max_tokens);
+  require_same(now.keys.micro_batch_size, a.micro_batch_size, b.micro_batch_size);
+  require_same("trainer.sequence_packing", a.packed, b.packed);
+  require_same("trainer.seq_len", a.seq_len, b.seq_len);
+  require_same("trainer.pad_to_multiple_of", a.pad_to, b.pad_to);
+  require_same("trainer.oversize", a.oversize_alone, b.oversize_alone);
+  require_same(now.keys.forward_max_tokens, a.forward_max_tokens, b.forward_max_tokens);
+  require_same("reference.forward_max_tokens_per_device", a.reference_max_tokens,
+               b.reference_max_tokens);
+  require_same("trainer.max_sequence", now.max_sequence, next.max_sequence);
+  require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens, next.logprob_chunk_tokens);
+}
+
+}  // namespace rl

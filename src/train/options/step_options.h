@@ -1,0 +1,61 @@
+// What optimizer steps of any trained model need, the policy's or a critic's: how its batches are
+// cut and aggregated, and how AdamW moves it. Sizes are pure functions of these settings.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "algo/optimizers/adamw.h"
+#include "algo/losses/loss_agg.h"
+#include "algo/optimizers/schedule.h"
+#include "train/options/batch_rules.h"
+
+namespace rl {
+
+// The options that the sizes of a role come from, for errors.
+struct SizeKeys {
+  const char* max_tokens;
+  const char* forward_max_tokens;
+  const char* micro_batch_size;
+};
+inline constexpr SizeKeys kTrainerKeys = {"trainer.max_tokens_per_device",
+                                          "trainer.logprob_max_tokens_per_device",
+                                          "trainer.micro_batch_size"};
+
+struct StepOptions {
+  SizeKeys keys = kTrainerKeys;
+  int64_t max_tokens = 1024;  // rows of one micro-batch, >= 1
+  int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
+  int64_t logprob_chunk_tokens =
+      256;  // trainer.logprob_chunk_tokens: head rows at a time; 0: a micro-batch at once
+  int64_t epochs = 1;  // trainer.epochs over the samples of one step
+  BatchRules batch;
+
+  LossAgg loss_agg = LossAgg::kTokenMean;
+  double loss_scale_factor = 0;  // read by seq_mean_token_sum_norm only
+
+  AdamwParams adamw;
+  Schedule schedule;       // schedule.*, with the role's learning rate
+  double grad_clip = 1.0;  // of the global norm; 0: off
+
+  int64_t longest_sample() const { return max_sequence != 0 ? max_sequence : max_tokens + 1; }
+  // Rows of the longest sequence that is trained on.
+  int64_t longest_rows() const;
+  // Rows of a training and of a forward-only micro-batch at most, with padding.
+  int64_t train_rows() const;
+  int64_t forward_budget() const;
+  int64_t forward_rows() const;
+  // The same of forwards of a reference.
+  int64_t reference_budget() const;
+  int64_t reference_rows() const;
+  int64_t chunk_rows() const {
+    return logprob_chunk_tokens != 0 ? std::min(logprob_chunk_tokens, train_rows()) : train_rows();
+  }
+};
+
+// Throws Error(kOutOfRange) naming the option, its range and the value.
+void validate(const StepOptions& options);
+
+// Error(kNotChangeable) naming the first size that differs: the memory plan depends on it.
+void require_same_sizes(const StepOptions& now, const StepOptions& next);
+
+}  // namespace rl

@@ -1,0 +1,78 @@
+// Settings of the trainer, and the memory they ask for. Sizes are a pure function of the model's
+// configuration, the shape of its KV, these settings and the number of threads.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "algo/losses/correction.h"
+#include "algo/losses/covariance.h"
+#include "algo/losses/distill.h"
+#include "algo/losses/kl.h"
+#include "algo/losses/objective.h"
+#include "algo/losses/policy_loss.h"
+#include "algo/losses/preference.h"
+#include "core/arena.h"
+#include "core/dtype.h"
+#include "formats/model_config.h"
+#include "train/options/step_options.h"
+
+namespace rl {
+
+// algo.correction.*. l compares the sampler's log-probs with the proximal ones when decoupled, with
+// the current ones otherwise.
+struct CorrectionOptions {
+  CorrectionParams weights;
+  bool batch_normalize = false;
+  std::vector<Rejection> rejections;
+  double veto = 0;         // 0: off
+  double opsm_delta = 0;   // 0: off
+  bool counts_rejected = false;  // rejected tokens stay in the denominators
+  bool decoupled = false;  // ratios are against the policy as it was when the step began
+
+  bool reads_mismatch() const {
+    return weights.level != CorrectionLevel::kNone || !rejections.empty() || veto > 0;
+  }
+  bool active() const { return reads_mismatch() || opsm_delta > 0 || decoupled; }
+};
+
+// algo.distill.*, where algo.distill.kl is a divergence of whole rows: the loss has coef times its
+// mean more.
+struct DistillOptions {
+  bool on_rows = false;
+  DistillParams params;
+  double coef = 0;
+};
+
+struct TrainerOptions : StepOptions {
+  Objective objective = Objective::kRl;  // others read neither policy_loss nor correction
+  DpoParams dpo;
+  PolicyLossParams policy_loss;
+  ClipCovParams clip_cov;  // its ratio is kl_cov's as well
+  uint64_t seed = 0;       // runtime.seed: of the draws of clip_cov
+  CorrectionOptions correction;
+  double entropy_coef = 0;   // algo.entropy_coef: the loss is less this times the mean entropy
+  bool kl_in_loss = false;   // algo.kl.where = loss
+  KlEstimator kl_estimator;  // algo.kl.estimator
+  KlBounds kl_bounds;        // algo.kl.value_clamp, ratio, ratio_cap
+  double kl_coef = 0;        // algo.kl.coef; 0 with kl_in_loss only measures
+  DistillOptions distill;
+  // trainer.check_logprobs: stored log-probs of the present weights that are not this forward's are
+  // an error, not a metric.
+  bool check_logprobs = false;
+
+  bool needs_reference() const { return kl_in_loss || objective == Objective::kDpo; }
+};
+
+// Throws Error(kOutOfRange) naming the option, its range and the value.
+void validate(const TrainerOptions& options);
+
+struct TrainerSizes {
+  uint64_t gradients = 0;        // arena "gradients"
+  uint64_t optimizer = 0;        // arena "optimizer states"
+  uint64_t packed_backward = 0;  // arena "packed weights, backward"
+  uint64_t workspace = 0;  // the caller's bytes; nothing in them outlives a call of the trainer
+  std::vector<ArenaPlan::Piece> workspace_pieces;
+  uint64_t persistent() const { return gradients + optimizer + packed_backward; }
+};
+
+}  // namespace rl

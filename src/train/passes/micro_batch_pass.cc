@@ -1,0 +1,130 @@
+// Rows that carry no loss have a zero hidden gradient; the others get theirs from the head chunks,
+// the last row of a shared prompt the sum of those of its samples, in their order.
+#include "train/passes/micro_batch_pass.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "model/value_head.h"
+#include "ops/convert.h"
+
+namespace rl {
+
+HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers& forward,
+                                        HeadBuffers& head, std::span<const WantedRow> wanted) {
+  rows_.clear();
+  ids_.clear();
+  inv_temperature_.clear();
+  for (const WantedRow& w : wanted) {
+    rows_.push_back(w.row);
+    ids_.push_back(w.id);
+    inv_temperature_.push_back(w.inv_temperature);
+  }
+  gather_rows(model, forward.hidden, rows_, head);
+  head_forward(model, inv_temperature_, head);
+  logprobs_.resize(wanted.size());
+  entropies_.resize(wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    logprobs_[i] = head_logprob(head, static_cast<int64_t>(i), wanted[i].id);
+    entropies_[i] = head.stats[i].entropy;
+  }
+  return {wanted, logprobs_, entropies_, &head};
+}
+
+void MicroBatchPass::score(const Model& model, const MicroBatch& micro,
+                           FunctionRef<void(const HeadChunk& chunk)> visit) {
+  ScoringBuffers& b = workspace_.scoring;
+  RL_CHECK(micro.blocks() <= b.kv.num_blocks);
+  forward(model, micro.batch(), b.kv, b.forward, nullptr);
+  const std::span<const WantedRow> wanted = micro.wanted();
+  for (size_t at = 0; at < wanted.size(); at += chunk_rows())
+    visit(forward_chunk(model, b.forward, b.head,
+                        wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at))));
+}
+
+void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
+                                    const HeadGradient& grad) {
+  HeadBuffers& head = workspace_.head;
+  RL_CHECK(grad.d_logprob.size() == chunk.wanted.size());
+  RL_CHECK(grad.d_entropy.size() == chunk.wanted.size());
+  head_backward(t.model,
+                {t.packed, ids_, inv_temperature_, grad.d_logprob, grad.d_entropy, t.gradients,
+                 grad.d_tempered},
+                head);
+  const int64_t hidden = t.model.config().hidden;
+  for (size_t i = 0; i < chunk.wanted.size(); ++i) {
+    add_elements(head.d_hidden + static_cast<int64_t>(i) * hidden, hidden,
+                 workspace_.d_hidden + chunk.wanted[i].row * hidden);
+  }
+}
+
+void MicroBatchPass::run_head(const Training& t, const MicroBatch& micro,
+                              FunctionRef<HeadGradient(const HeadChunk& chunk)> loss) {
+  const std::span<const WantedRow> wanted = micro.wanted();
+  for (size_t at = 0; at < wanted.size(); at += chunk_rows()) {
+    const HeadChunk chunk =
+        forward_chunk(t.model, workspace_.forward, workspace_.head,
+                      wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at)));
+    backward_chunk(t, chunk, loss(chunk));
+  }
+}
+
+ValueChunk MicroBatchPass::forward_values(const Model& model, const ForwardBuffers& forward,
+                                          std::span<const WantedRow> wanted) {
+  rows_.clear();
+  for (const WantedRow& w : wanted) rows_.push_back(w.row);
+  values_.resize(wanted.size());
+  value_forward(model, forward.hidden, rows_, values_);
+  return {wanted, values_};
+}
+
+void MicroBatchPass::score_values(const Model& model, const MicroBatch& micro,
+                                  FunctionRef<void(const ValueChunk& chunk)> visit) {
+  ScoringBuffers& b = workspace_.scoring;
+  RL_CHECK(micro.blocks() <= b.kv.num_blocks);
+  forward(model, micro.batch(), b.kv, b.forward, nullptr);
+  visit(forward_values(model, b.forward, micro.wanted()));
+}
+
+void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
+                                FunctionRef<void()> head, const Times& times) {
+  const ForwardBatch batch = micro.batch();
+  RL_CHECK(micro.blocks() <= workspace_.kv.num_blocks);
+  {
+    PhaseTimer phase(place_, "train.forward", times.forward_ns);
+    phase.set_tokens(micro.rows());
+    forward(t.model, batch, workspace_.kv, workspace_.forward, &workspace_.saved);
+  }
+  {
+    PhaseTimer phase(place_, "train.head", times.head_ns);
+    phase.set_tokens(static_cast<int64_t>(micro.wanted().size()));
+    std::fill_n(workspace_.d_hidden, micro.rows() * t.model.config().hidden, 0.0f);
+    head();
+  }
+  PhaseTimer phase(place_, "train.backward", times.backward_ns);
+  phase.set_tokens(micro.rows());
+  backward(t.model, batch, workspace_.kv, workspace_.forward, workspace_.saved, workspace_.backward,
+           {t.packed, t.gradients, workspace_.d_hidden});
+}
+
+void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
+                           FunctionRef<HeadGradient(const HeadChunk& chunk)> loss,
+                           const Times& times) {
+  run_layers(
+      t, micro, [&] { run_head(t, micro, loss); }, times);
+}
+
+void MicroBatchPass::train_values(const Training& t, const MicroBatch& micro,
+                                  FunctionRef<std::span<const float>(const ValueChunk& chunk)> loss,
+                                  const Times& times) {
+  const auto head = [&] {
+    const ValueChunk chunk = forward_values(t.model, workspace_.forward, micro.wanted());
+    const std::span<const float> d_value = loss(chunk);
+    RL_CHECK(d_value.size() == chunk.wanted.size());
+    value_backward(t.model,
+                   {workspace_.forward.hidden, rows_, d_value, workspace_.d_hidden, t.gradients});
+  };
+  run_layers(t, micro, head, times);
+}
+
+}  // namespace rl

@@ -1,0 +1,81 @@
+// Runs micro-batches through a model with the trainer's workspace: forward of the whole batch, then
+// the head over its wanted rows in chunks, or all at once where the head is scalar. Training and
+// forward-only passes are the same code.
+#pragma once
+#include <vector>
+
+#include "train/batch/micro_batch.h"
+#include "train/passes/phase_timer.h"
+#include "train/passes/train_workspace.h"
+
+namespace rl {
+
+// Rows of one head chunk, in the order of MicroBatch::wanted().
+struct HeadChunk {
+  std::span<const WantedRow> wanted;
+  std::span<const float> logprobs;
+  std::span<const float> entropies;
+  const HeadBuffers* head;  // logits and statistics of the rows
+};
+
+// Of a model with a scalar head: all wanted rows of a micro-batch.
+struct ValueChunk {
+  std::span<const WantedRow> wanted;
+  std::span<const float> values;
+};
+
+struct HeadGradient {
+  std::span<const float> d_logprob, d_entropy;  // one per row of the chunk
+  const float* d_tempered = nullptr;            // (rows, V) of the tempered logits beside them
+};
+
+class MicroBatchPass {
+ public:
+  MicroBatchPass(TrainWorkspace& workspace, const PhaseTimer::Place& place)
+      : workspace_(workspace), place_(place) {}
+
+  // Forward without gradients: visit sees every chunk. The micro-batch may be as large as
+  // StepOptions::forward_rows.
+  void score(const Model& model, const MicroBatch& micro,
+             FunctionRef<void(const HeadChunk& chunk)> visit);
+  void score_values(const Model& model, const MicroBatch& micro,
+                    FunctionRef<void(const ValueChunk& chunk)> visit);
+
+  struct Training {
+    Model& model;
+    const PackedWeights& packed;  // backward direction
+    float* gradients;             // accumulated
+  };
+  struct Times {
+    int64_t& forward_ns;
+    int64_t& head_ns;
+    int64_t& backward_ns;
+  };
+  // Forward and backward. loss gives the gradient of each chunk; its spans live until the next
+  // call.
+  void train(const Training& training, const MicroBatch& micro,
+             FunctionRef<HeadGradient(const HeadChunk& chunk)> loss, const Times& times);
+  // The same of values; loss gives d_value, one per wanted row.
+  void train_values(const Training& training, const MicroBatch& micro,
+                    FunctionRef<std::span<const float>(const ValueChunk& chunk)> loss,
+                    const Times& times);
+
+ private:
+  size_t chunk_rows() const { return static_cast<size_t>(workspace_.head.max_rows); }
+  HeadChunk forward_chunk(const Model& model, const ForwardBuffers& forward, HeadBuffers& head,
+                          std::span<const WantedRow> wanted);
+  void backward_chunk(const Training& training, const HeadChunk& chunk, const HeadGradient& grad);
+  void run_head(const Training& training, const MicroBatch& micro,
+                FunctionRef<HeadGradient(const HeadChunk& chunk)> loss);
+  void run_layers(const Training& training, const MicroBatch& micro, FunctionRef<void()> head,
+                  const Times& times);
+  ValueChunk forward_values(const Model& model, const ForwardBuffers& forward,
+                            std::span<const WantedRow> wanted);
+
+  TrainWorkspace& workspace_;
+  const PhaseTimer::Place place_;
+  std::vector<int32_t> rows_, ids_;
+  std::vector<float> inv_temperature_, logprobs_, entropies_, values_;
+};
+
+}  // namespace rl

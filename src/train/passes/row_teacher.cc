@@ -1,0 +1,101 @@
+// The micro-batch, its KV blocks and the chunks are the policy's; only the shape of the body
+// differs.
+#include "train/passes/row_teacher.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+enum PieceIndex : size_t { kFirst, kSecond };
+
+// Forward buffers, then keys and values.
+ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
+  ArenaPlan plan;
+  plan.book("forward", ForwardBuffers::bytes(s.config, s.kv, o.train_rows(), s.num_threads));
+  plan.book("KV", (CheckedU64(all_kv_blocks(s, o)) * CheckedU64(s.kv.block_bytes())).get());
+  return plan;
+}
+
+// Hidden states, then the head.
+ArenaPlan plan_kept(const TrainShape& s, const StepOptions& o) {
+  const CheckedU64 row = CheckedU64(s.config.hidden) * CheckedU64(dtype_bytes(s.compute()));
+  ArenaPlan plan;
+  plan.book("hidden states", (CheckedU64(o.train_rows()) * row).get());
+  plan.book("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
+  return plan;
+}
+
+std::byte* piece(const ArenaPlan& plan, std::byte* data, PieceIndex index) {
+  return data + plan.pieces()[index].offset;
+}
+
+}  // namespace
+
+uint64_t RowTeacher::forward_bytes(const TrainShape& shape, const StepOptions& options) {
+  return plan_forward(shape, options).total_bytes();
+}
+
+uint64_t RowTeacher::kept_bytes(const TrainShape& shape, const StepOptions& options) {
+  return plan_kept(shape, options).total_bytes();
+}
+
+RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& memory,
+                       const PhaseTimer::Place& place)
+    : model_(model),
+      place_(place),
+      forward_(model.config(), model.kv_shape(), o.train_rows(), shape_of(model).num_threads,
+               piece(plan_forward(shape_of(model), o), memory.forward, kFirst)),
+      kv_{model.kv_shape(), piece(plan_forward(shape_of(model), o), memory.forward, kSecond),
+          all_kv_blocks(shape_of(model), o)},
+      hidden_(piece(plan_kept(shape_of(model), o), memory.kept, kFirst)),
+      head_(model.config(), model.compute_dtype(), o.chunk_rows(), false,
+            piece(plan_kept(shape_of(model), o), memory.kept, kSecond)) {
+  RL_CHECK(reinterpret_cast<uintptr_t>(memory.forward) % ArenaPlan::kAlignment == 0);
+  RL_CHECK(reinterpret_cast<uintptr_t>(memory.kept) % ArenaPlan::kAlignment == 0);
+}
+
+void RowTeacher::forward(const MicroBatch& micro, int64_t& ns) {
+  PhaseTimer phase(place_, "train.teacher", ns);
+  phase.set_tokens(micro.rows());
+  RL_CHECK(micro.blocks() <= kv_.num_blocks);
+  rl::forward(model_, micro.batch(), kv_, forward_, nullptr);
+  const int64_t elements = micro.rows() * model_.config().hidden;
+  std::memcpy(hidden_, forward_.hidden,
+              static_cast<size_t>(elements) * dtype_bytes(model_.compute_dtype()));
+}
+
+const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& options,
+                                 std::span<const double> weight, std::span<double> value) {
+  const size_t rows = chunk.wanted.size();
+  RL_CHECK(weight.size() == rows && value.size() == rows && chunk.head->vocab == head_.vocab);
+  rows_.clear();
+  inv_temperature_.clear();
+  for (const WantedRow& w : chunk.wanted) {
+    rows_.push_back(w.row);
+    inv_temperature_.push_back(w.inv_temperature);
+  }
+  gather_rows(model_, hidden_, rows_, head_);
+  head_forward(model_, inv_temperature_, head_);
+  const auto vocab = static_cast<size_t>(head_.vocab);
+  model_.matmul().executor().parallel_for(static_cast<int64_t>(rows), [&](int64_t r, int) {
+    const auto i = static_cast<size_t>(r);
+    const std::span own(chunk.head->z + r * head_.vocab, vocab);
+    const std::span row(head_.z + r * head_.vocab, vocab);
+    value[i] = 0;
+    if (weight[i] == 0) {
+      std::ranges::fill(row, 0.0f);
+      return;
+    }
+    const RowStats &mine = chunk.head->stats[r], &its = head_.stats[r];
+    value[i] = distill_logits(options.params,
+                              {own, {mine.max, mine.log_sum}, row, {its.max, its.log_sum}},
+                              options.coef * weight[i]);
+  });
+  return head_.z;
+}
+
+}  // namespace rl

@@ -1,0 +1,137 @@
+// Pieces are booked in the order of PieceIndex; the constructor carves them by that index. Pieces
+// of a forward-only pass lie over them.
+#include "train/passes/train_workspace.h"
+
+#include <algorithm>
+
+#include "train/batch/micro_batch_plan.h"
+
+namespace rl {
+namespace {
+
+enum PieceIndex : size_t { kSaved, kForward, kBackward, kHead, kDHidden, kKv };
+
+std::byte* piece(const ArenaPlan& plan, std::byte* data, PieceIndex index) {
+  return data + plan.pieces()[index].offset;
+}
+
+// Rows of the longest sequence: its last token is only a target.
+int64_t longest_rows(const StepOptions& o) { return std::max<int64_t>(1, o.longest_sample() - 1); }
+
+uint64_t kv_bytes(const KvShape& kv, int64_t blocks) {
+  return (CheckedU64(blocks) * CheckedU64(kv.block_bytes())).get();
+}
+
+int64_t most_forward_rows(const StepOptions& o) {
+  return std::max(o.forward_rows(), o.reference_rows());
+}
+
+int64_t most_forward_blocks(const TrainShape& s, const StepOptions& o) {
+  return forward_kv_blocks(o, most_forward_rows(o), s.kv.attention.block_size);
+}
+
+// Of one optimizer step at most; minibatches are cut by samples or by pairs.
+int64_t minibatch_samples(const BatchRules& b) {
+  if (b.step_samples == 0) return 0;
+  if (b.global_batch_size != 0) return std::min(b.step_samples, 2 * b.global_batch_size);
+  return std::min(b.step_samples, b.step_samples / b.num_minibatches + 2);
+}
+
+// With P rows a block, r rows take at most (r + P - 1) / P blocks. A run of n sequences behind a
+// prompt that ends t rows into a block takes (rows + P - t) / P + n (t + P - 1) / P at most, which
+// is at most (rows + n (2 P - 1)) / P. No sequence takes more blocks than it has rows.
+int64_t blocks_of_any(int64_t rows, int64_t sequences, int64_t block_size, bool shares) {
+  const int64_t waste = shares ? 2 * block_size - 1 : block_size - 1;
+  return std::min(rows, (rows + sequences * waste) / block_size);
+}
+
+// The pieces of ScoringBuffers, in the order of its members.
+ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
+  ArenaPlan plan;
+  plan.book("forward", ForwardBuffers::bytes(s.config, s.kv, most_forward_rows(o), s.num_threads));
+  plan.book("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
+  plan.book("KV", kv_bytes(s.kv, most_forward_blocks(s, o)));
+  return plan;
+}
+
+}  // namespace
+
+TrainShape shape_of(const Model& m) {
+  return {m.config(), m.kv_shape(), m.matmul().executor().num_threads()};
+}
+
+int64_t kv_sequences(int64_t rows, int64_t samples) {
+  const int64_t many = std::max<int64_t>(64, rows / 16);
+  return samples != 0 ? std::min(samples, many) : many;
+}
+
+int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
+  const BatchRules& b = o.batch;
+  const int64_t rows = o.train_rows();
+  const int64_t count =
+      b.micro_batch_size != 0 ? b.micro_batch_size : kv_sequences(rows, minibatch_samples(b));
+  if (b.packed) return blocks_of_any(rows, count, block_size, b.shared_prefix);
+  // Each with a block more, as the padding behind it begins a block.
+  const int64_t each = kv_blocks_of(b.padded(o.longest_rows()), block_size) + 1;
+  if (b.micro_batch_size != 0) return count * each;
+  return std::max(each, std::min(2 * rows, (rows + count * (2 * block_size - 1)) / block_size));
+}
+
+int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
+  if (!o.batch.packed || !o.batch.pads()) return 0;
+  const int64_t rows = o.train_rows(), longest = longest_rows(o);
+  const int64_t sequences = (rows + longest - 1) / longest;
+  return kv_blocks_of(rows, block_size) + sequences + 1;
+}
+
+int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
+  const int64_t block_size = s.kv.attention.block_size;
+  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
+}
+
+int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size) {
+  return blocks_of_any(rows, kv_sequences(rows, o.batch.step_samples), block_size,
+                       o.batch.shared_prefix);
+}
+
+ArenaPlan plan_train_workspace(const TrainShape& s, const StepOptions& o) {
+  const int64_t rows = o.train_rows();
+  ArenaPlan plan;
+  plan.book("saved activations", SavedActivations::bytes(s.config, s.compute(), rows));
+  plan.book("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
+  plan.book("backward buffers", BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
+  plan.book("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), true));
+  plan.book("hidden gradients",
+            (CheckedU64(rows) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
+  plan.book("training KV", kv_bytes(s.kv, all_kv_blocks(s, o)));
+  const uint64_t scoring = ScoringBuffers::bytes(s, o), training = plan.total_bytes();
+  if (scoring > training) plan.book("log-probs beyond training", scoring - training);
+  return plan;
+}
+
+uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
+  return plan_scoring(s, o).total_bytes();
+}
+
+ScoringBuffers::ScoringBuffers(const TrainShape& s, const StepOptions& o, std::byte* data)
+    : forward(s.config, s.kv, most_forward_rows(o), s.num_threads,
+              data + plan_scoring(s, o).pieces()[0].offset),
+      head(s.config, s.compute(), o.chunk_rows(), false,
+           data + plan_scoring(s, o).pieces()[1].offset),
+      kv{s.kv, data + plan_scoring(s, o).pieces()[2].offset, most_forward_blocks(s, o)} {}
+
+TrainWorkspace::TrainWorkspace(const TrainShape& shape, const StepOptions& options, std::byte* data)
+    : TrainWorkspace(shape, options, plan_train_workspace(shape, options), data) {}
+
+TrainWorkspace::TrainWorkspace(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
+                               std::byte* data)
+    : saved(s.config, s.compute(), o.train_rows(), piece(plan, data, kSaved)),
+      forward(s.config, s.kv, o.train_rows(), s.num_threads, piece(plan, data, kForward)),
+      backward(s.config, s.kv, o.train_rows(), s.num_threads,
+               piece(plan, data, kBackward)),
+      head(s.config, s.compute(), o.chunk_rows(), true, piece(plan, data, kHead)),
+      d_hidden(reinterpret_cast<float*>(piece(plan, data, kDHidden))),
+      kv{s.kv, piece(plan, data, kKv), all_kv_blocks(s, o)},
+      scoring(s, o, data) {}
+
+}  // namespace rl
