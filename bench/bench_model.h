@@ -12,7 +12,7 @@
 #include "core/fs.h"
 #include "device/cpu/executors.h"
 #include "model/model.h"
-#include "formats/weight_source.h"
+#include "formats/open/open_weight_source.h"
 #include "text/tokenizer.h"
 
 namespace rl::bench {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks the source tree against src/LAYERS.
 
-A file of src/FOLDER may include librl headers of FOLDER itself and of the folders its row lists; rl.h is for src/abi
-alone; every folder has a row; no source file of src/, tests/, tools/, bench/ or examples/ exceeds 800 lines, but for
+A file of src/FOLDER may include librl headers of FOLDER itself and of the folders its row lists. A sub-folder is a folder
+of its own: neither its row nor a right to include it comes from the folder above. rl.h is for src/abi alone; every folder
+with sources has a row; no source file of src/, tests/, tools/, bench/ or examples/ exceeds 800 lines, but for
 generated tables (*.gen.cc), which grow with what they list.
 --self-test plants one violation of each kind in a temporary tree and fails unless each is found.
 """
@@ -38,11 +39,11 @@ def includes(path):
 def check_include(path, folder, name, quoted, rows):
     if pathlib.PurePath(name).name == "rl.h":
         return None if folder == "abi" else "rl.h belongs to src/abi alone"
-    first = name.split("/")[0]
-    if first in rows and "/" in name:
-        if first == folder or first in rows[folder]:
+    other = str(pathlib.PurePath(name).parent)
+    if other in rows:
+        if other == folder or other in rows[folder]:
             return None
-        return f"{folder} may not include {first}"
+        return f"{folder} may not include {other}"
     if quoted:
         return f'"{name}" is no path from src/'
     return None
@@ -53,7 +54,7 @@ def check_tree(root):
     for path in sorted((root / "src").rglob("*")):
         if path.suffix not in {".h", ".cc"}:
             continue
-        folder = path.relative_to(root / "src").parts[0]
+        folder = str(path.relative_to(root / "src").parent)
         shown = path.relative_to(root)
         if folder not in rows:
             problems.append(f"{shown}: folder {folder} has no row in src/LAYERS")
@@ -87,18 +88,24 @@ def plant(root, name, text):
 def self_test():
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
-        plant(root, "src/LAYERS", "# comment\n1 core :\n2 ops : core\n3 model : ops core ghost\n6 abi : core\n")
+        plant(root, "src/LAYERS", "# comment\n1 core :\n2 ops : core\n2 ops/cpu : ops core\n3 model : ops core ghost\n6 abi : core\n")
         plant(root, "src/core/good.cc", '#include "core/good.h"\n#include <vector>\n')
         plant(root, "src/ops/good.cc", '#include "core/good.h"\n#include "ops/good.h"\n')
         plant(root, "src/abi/good.cc", '#include <rl.h>\n')
         plant(root, "src/core/up.cc", '\n#include "ops/good.h"\n')
         plant(root, "src/ops/angle.cc", '#include <model/x.h>\n')
+        plant(root, "src/ops/cpu/good.cc", '#include "core/good.h"\n#include "ops/good.h"\n')
+        plant(root, "src/ops/down.cc", '#include "ops/cpu/x.h"\n')
+        plant(root, "src/model/down.cc", '#include "ops/cpu/x.h"\n')
+        plant(root, "src/ops/cuda/a.cu.h", "")
         plant(root, "src/ops/header.cc", '#include "rl.h"\n')
         plant(root, "src/ops/relative.cc", '#include "good.h"\n')
         plant(root, "src/stray/a.cc", "")
         plant(root, "tests/long.cc", "\n" * 801)
         plant(root, "src/core/table.gen.cc", "\n" * 801)
         want = ["src/core/up.cc:2: core may not include ops", "src/ops/angle.cc:1: ops may not include model",
+                "src/ops/down.cc:1: ops may not include ops/cpu", "src/model/down.cc:1: model may not include ops/cpu",
+                "src/ops/cuda/a.cu.h: folder ops/cuda has no row in src/LAYERS",
                 "src/ops/header.cc:1: rl.h belongs to src/abi alone",
                 'src/ops/relative.cc:1: "good.h" is no path from src/',
                 "src/stray/a.cc: folder stray has no row in src/LAYERS",

@@ -2,7 +2,7 @@
 #include "abi/arguments.h"
 
 #include "abi/handles.h"
-#include "core/utf8.h"
+#include "core/encoding/utf8.h"
 
 namespace rl::abi {
 namespace {

@@ -4,14 +4,12 @@
 // are read on demand with pread.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/fs.h"
 #include "formats/model_config.h"
 #include "text/tokenizer_parts.h"
 
@@ -19,7 +17,7 @@ namespace rl {
 
 class WeightSource {
  public:
-  virtual ~WeightSource();
+  virtual ~WeightSource() = default;
   virtual const ModelConfig& config() const = 0;
   // Whether the file itself holds a scalar head.
   virtual bool has_scalar_head() const { return config().scalar_head; }
@@ -37,14 +35,5 @@ class WeightSource {
   virtual std::vector<ChatTemplateText> chat_templates() const = 0;  // each name once
   virtual const std::string& path() const = 0;
 };
-
-enum class ModelHead : uint8_t { kLogits, kScalar };
-
-// path is a Hugging Face directory (config.json and safetensors files) or a .gguf file. Errors name
-// file, byte offset or JSON pointer, tensor, limit and value seen. A language model opened with a
-// scalar head lists score.weight, all zero, in place of its own head; a file with a scalar head is
-// Error(kUnsupported) where logits are asked for.
-std::unique_ptr<WeightSource> open_weight_source(FileSystem& fs, const std::string& path,
-                                                 ModelHead head = ModelHead::kLogits);
 
 }  // namespace rl

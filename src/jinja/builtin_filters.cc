@@ -7,7 +7,7 @@
 #include "jinja/calls.h"
 #include "jinja/operators.h"
 #include "jinja/text_methods.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "core/error.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "jinja/text_methods.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/checked.h"
 #include "jinja/calls.h"
 #include "jinja/text_methods.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "jinja/ast.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 

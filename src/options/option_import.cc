@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/utf8.h"
+#include "core/encoding/utf8.h"
 
 namespace rl {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/utf8.h"
+#include "core/encoding/utf8.h"
 
 namespace rl {
 namespace {

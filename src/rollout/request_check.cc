@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "data/sample_document.h"
 #include "rollout/sequence.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

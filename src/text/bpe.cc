@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "text/byte_level.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

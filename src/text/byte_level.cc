@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -2,8 +2,8 @@
 #include "text/chat_request.h"
 
 #include "core/error.h"
-#include "core/strict_json.h"
-#include "core/unicode.h"
+#include "core/encoding/strict_json.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

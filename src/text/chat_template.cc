@@ -4,7 +4,7 @@
 
 #include "text/chat_request.h"
 #include "jinja/eval.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

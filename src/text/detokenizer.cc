@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

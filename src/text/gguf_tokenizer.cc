@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "text/tokenizer_spec.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -7,7 +7,7 @@
 #include <pcre2.h>
 
 #include "core/error.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -6,7 +6,7 @@
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/tokenizer_spec.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 #include "text/vocabulary.h"
 
 namespace rl {

@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "text/regex_splitter.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 #include "text/tokenizer_spec.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

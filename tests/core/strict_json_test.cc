@@ -1,5 +1,5 @@
 // What strict JSON accepts and refuses, and that errors say where.
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // UTF-8 and Unicode helpers against utf8proc, the standard's own examples and exhaustive loops.
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 #include <gtest/gtest.h>
 #include <utf8proc.h>

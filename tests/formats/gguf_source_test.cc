@@ -13,6 +13,7 @@
 
 #include "core/fs.h"
 #include "formats/memory_fs.h"
+#include "formats/open/open_weight_source.h"
 #include "formats/tiny_files.h"
 #include "formats/gguf/gguf.h"
 #include "support/expect_error.h"

@@ -13,7 +13,7 @@
 #include "formats/tiny_files.h"
 #include "formats/gguf/gguf.h"
 #include "formats/safetensors/safetensors.h"
-#include "formats/weight_source.h"
+#include "formats/open/open_weight_source.h"
 #include "support/mutate.h"
 
 #ifndef RL_SANITIZED

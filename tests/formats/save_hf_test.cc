@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/memory_fs.h"
+#include "formats/open/open_weight_source.h"
 #include "formats/tiny_files.h"
 #include "formats/hf/hf_config.h"
 #include "formats/hf/save_tokenizer.h"

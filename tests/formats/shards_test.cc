@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "formats/memory_fs.h"
+#include "formats/open/open_weight_source.h"
 #include "formats/tiny_files.h"
 #include "formats/hf/hf_directory.h"
 #include "formats/safetensors/safetensors_set.h"

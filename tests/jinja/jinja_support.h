@@ -4,7 +4,7 @@
 
 #include "jinja/eval.h"
 #include "jinja/parser.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 namespace rl::test {
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/open/open_weight_source.h"
 #include "support/expect_error.h"
 #include "support/tiny_model.h"
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "formats/open/open_weight_source.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {

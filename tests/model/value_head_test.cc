@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "formats/open/open_weight_source.h"
 #include "support/compute_dtypes.h"
 #include "support/golden_tensors.h"
 #include "support/tiny_model.h"

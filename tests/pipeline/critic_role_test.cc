@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "formats/open/open_weight_source.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/update/trainer_part.h"
 #include "replay_rig.h"

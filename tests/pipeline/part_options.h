@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "options/options.h"
-#include "formats/weight_source.h"
+#include "formats/open/open_weight_source.h"
 #include "pipeline/plan/planner.h"
 
 namespace rl::testing {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/arena.h"
+#include "formats/open/open_weight_source.h"
 #include "pipeline/session/engine_part.h"
 #include "pipeline/update/trainer_part.h"
 #include "plan_arenas.h"

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "formats/open/open_weight_source.h"
 #include "pipeline/config/run_options.h"
 #include "run_rig.h"
 #include "scored_model.h"

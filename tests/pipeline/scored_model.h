@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "formats/open/open_weight_source.h"
 #include "run_rig.h"
 
 namespace rl::testing {

@@ -7,7 +7,7 @@
 #include "support/tokenizer_goldens.h"
 #include "text/chat_request.h"
 #include "text/chat_template.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

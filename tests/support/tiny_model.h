@@ -9,7 +9,7 @@
 #include "device/cpu/executors.h"
 #include "model/head.h"
 #include "model/transformer.h"
-#include "formats/weight_source.h"
+#include "formats/open/open_weight_source.h"
 
 namespace rl::testing {
 

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "support/mutate.h"
 #include "text/regex_splitter.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/fs.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 #include "text/tokenizer.h"
 
 namespace rl::test {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/open/open_weight_source.h"
 #include "train/critic.h"
 #include "train_rig.h"
 

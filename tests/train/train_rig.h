@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "formats/open/open_weight_source.h"
 #include "support/tiny_model.h"
 #include "train/passes/row_teacher.h"
 #include "train/trainer.h"

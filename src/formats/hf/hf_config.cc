@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "formats/config_reader.h"
 #include "formats/families/family.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

@@ -10,7 +10,7 @@
 #include "formats/hf/hf_config.h"
 #include "formats/safetensors/safetensors_set.h"
 #include "formats/tensor_table.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

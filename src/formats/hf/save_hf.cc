@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "formats/hf/hf_config.h"
 #include "formats/hf/save_tokenizer.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -2,8 +2,8 @@
 // and what its rules cannot say is checked here: errors name the key.
 #pragma once
 #include "options/options.h"
-#include "formats/weight_source.h"
-#include "pipeline/update/batch_advantages.h"
+#include "formats/open/open_weight_source.h"
+#include "pipeline/config/advantage_options.h"
 #include "train/options/trainer_options.h"
 
 namespace rl {

@@ -8,10 +8,10 @@
 #include "algo/optimizers/schedule.h"
 #include "core/checked.h"
 #include "core/error.h"
+#include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/plan/planner.h"
-#include "pipeline/session/runtime.h"
-#include "core/unicode.h"
+#include "pipeline/config/runtime_options.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

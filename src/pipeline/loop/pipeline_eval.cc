@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/loop/pipeline_impl.h"
 #include "pipeline/update/step_metrics.h"

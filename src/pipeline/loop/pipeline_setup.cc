@@ -5,7 +5,7 @@
 #include "core/hash.h"
 #include "pipeline/loop/pipeline_impl.h"
 #include "pipeline/plan/planner.h"
-#include "pipeline/plan/role_models.h"
+#include "pipeline/session/role_models.h"
 #include "pipeline/session/step_watch.h"
 
 namespace rl {

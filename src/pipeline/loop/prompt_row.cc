@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "pipeline/session/answer_text.h"
 #include "pipeline/loop/jsonl_index.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

@@ -2,7 +2,7 @@
 #include "pipeline/loop/run_state.h"
 
 #include "core/error.h"
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

@@ -8,12 +8,11 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/violations.h"
-#include "formats/weight_source.h"
+#include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/plan/planner.h"
-#include "pipeline/plan/role_models.h"
 #include "pipeline/config/run_options.h"
-#include "pipeline/session/runtime.h"
+#include "pipeline/config/runtime_options.h"
 
 namespace rl {
 namespace {
@@ -241,8 +240,10 @@ PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, File
                        PlanUse use) {
   PlanModels models(policy);
   // A host of its own loop scores.
-  const bool rewarded = use == PlanUse::kPipeline && has_reward_model(options);
-  if (rewarded) models.reward = reward_config(options, fs);
+  if (use == PlanUse::kPipeline && has_reward_model(options)) {
+    const std::string& path = options.get_string("model.reward_path");
+    models.reward = open_weight_source(fs, path, ModelHead::kScalar)->config();
+  }
   if (objective_of(options) != Objective::kDistill) return models;
   const std::string& path = options.get_string("model.teacher_path");
   if (!path.empty()) models.teacher = open_weight_source(fs, path)->config();

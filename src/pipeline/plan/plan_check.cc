@@ -6,7 +6,7 @@
 #include "pipeline/plan/plan.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/config/run_options.h"
-#include "pipeline/session/runtime.h"
+#include "pipeline/config/runtime_options.h"
 
 namespace rl {
 namespace {

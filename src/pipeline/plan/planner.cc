@@ -7,7 +7,7 @@
 #include "model/model.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
-#include "pipeline/session/runtime.h"
+#include "pipeline/config/runtime_options.h"
 #include "train/roles/reward_model.h"
 #include "train/passes/row_teacher.h"
 #include "train/roles/teacher.h"

@@ -7,6 +7,7 @@
 
 #include "core/executor.h"
 #include "core/violations.h"
+#include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/plan/planner.h"

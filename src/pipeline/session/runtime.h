@@ -25,15 +25,6 @@ struct RuntimeSeams {
   std::unique_ptr<Executor> executor;
 };
 
-// The compute dtype that model.dtype means on this machine.
-Dtype compute_dtype_of(const OptionSet& options);
-// The thread count that runtime.threads means on this machine.
-int thread_count_of(const OptionSet& options);
-// What a plan may use: runtime.memory_budget_bytes less the margin; 0: no limit.
-uint64_t usable_budget(const OptionSet& options);
-// "runtime.memory_budget_bytes is 10", and the margin where there is one.
-std::string budget_text(const OptionSet& options);
-
 class Runtime {
  public:
   // Reads runtime.* and model.dtype; validates the whole set and reports all violations at once.

@@ -2,7 +2,7 @@
 #include "pipeline/update/critic_role.h"
 
 #include "core/error.h"
-#include "pipeline/plan/role_models.h"
+#include "pipeline/session/role_models.h"
 #include "pipeline/config/run_options.h"
 
 namespace rl {

@@ -1,7 +1,7 @@
 // A model of its own beside the policy, and its forward pass.
 #include "pipeline/update/reward_role.h"
 
-#include "pipeline/plan/role_models.h"
+#include "pipeline/session/role_models.h"
 #include "pipeline/config/run_options.h"
 
 namespace rl {

@@ -4,7 +4,7 @@
 #include "algo/losses/distill.h"
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/plan/role_models.h"
+#include "pipeline/session/role_models.h"
 #include "pipeline/config/run_options.h"
 
 namespace rl {

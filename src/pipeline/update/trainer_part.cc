@@ -9,7 +9,7 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/update/batch_preparation.h"
 #include "pipeline/update/critic_role.h"
-#include "pipeline/plan/role_models.h"
+#include "pipeline/session/role_models.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/update/step_metrics.h"
 #include "pipeline/session/step_watch.h"

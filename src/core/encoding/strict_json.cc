@@ -1,7 +1,7 @@
 // The parser is nlohmann's event parser; the handler here builds the value and makes the checks
 // that the library leaves out. The parser reads through an iterator that records how far it got,
 // which is where an error is reported.
-#include "core/strict_json.h"
+#include "core/encoding/strict_json.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/unicode.h"
+#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/utf8.h"
+#include "core/encoding/utf8.h"
 
 namespace rl {
 

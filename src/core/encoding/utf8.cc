@@ -1,5 +1,5 @@
 // The ranges are those of table 3-7 of the Unicode standard.
-#include "core/utf8.h"
+#include "core/encoding/utf8.h"
 
 namespace rl {
 namespace {

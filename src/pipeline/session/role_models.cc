@@ -1,9 +1,10 @@
 // They have arenas of their own and share the matrix products.
-#include "pipeline/plan/role_models.h"
+#include "pipeline/session/role_models.h"
 
 #include <tuple>
 
 #include "core/error.h"
+#include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 
 namespace rl {
@@ -103,10 +104,6 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options) {
   if (!uses_reference(options)) return nullptr;
   return load(policy, options, kReference);
-}
-
-ModelConfig reward_config(const OptionSet& options, FileSystem& fs) {
-  return open_weight_source(fs, options.get_string(kReward.key), kReward.head)->config();
 }
 
 std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options) {

@@ -18,8 +18,6 @@ std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet
 // lease.
 std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options);
 
-// The header of model.reward_path, with its scalar head.
-ModelConfig reward_config(const OptionSet& options, FileSystem& fs);
 // model.reward_path, whose own head must be scalar: Error(kUnsupported) for a language model,
 // Error(kIncompatible) for another vocabulary or too few positions. The caller holds the compute
 // lease.

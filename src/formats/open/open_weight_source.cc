@@ -1,5 +1,5 @@
 // Chooses the reader by what the path is, and the head by what is asked for.
-#include "formats/weight_source.h"
+#include "formats/open/open_weight_source.h"
 
 #include "core/error.h"
 #include "formats/gguf/gguf_source.h"
@@ -7,9 +7,6 @@
 #include "formats/open/scalar_head_source.h"
 
 namespace rl {
-
-WeightSource::~WeightSource() = default;
-
 namespace {
 
 std::unique_ptr<WeightSource> open_as_stored(FileSystem& fs, const std::string& path) {

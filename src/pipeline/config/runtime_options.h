@@ -1,0 +1,20 @@
+// What the runtime.* keys and model.dtype mean on this machine. Pure functions; the option set is valid.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+#include "options/options.h"
+
+namespace rl {
+
+// The compute dtype that model.dtype means on this machine.
+Dtype compute_dtype_of(const OptionSet& options);
+// The thread count that runtime.threads means on this machine.
+int thread_count_of(const OptionSet& options);
+// What a plan may use: runtime.memory_budget_bytes less the margin; 0: no limit.
+uint64_t usable_budget(const OptionSet& options);
+// "runtime.memory_budget_bytes is 10", and the margin where there is one.
+std::string budget_text(const OptionSet& options);
+
+}  // namespace rl
