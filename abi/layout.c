@@ -1,5 +1,6 @@
-/* Layout of the public structs. A struct grows at its end only: the offsets and sizes here are those of the first
- * release and never change, so that programs compiled against it go on working. */
+/* Layout of the public structs. A struct grows at its end only: the offsets and sizes here are
+ * those of the first release and never change, so that programs compiled against it go on working.
+ */
 #include <stddef.h>
 
 #include "rl.h"
@@ -8,7 +9,7 @@
 #define RL_AT(type, field, offset) RL_ASSERT(type##_##field, offsetof(type, field) == (offset))
 #define RL_AT_LEAST(type, size) RL_ASSERT(type##_size, sizeof(type) >= (size))
 
-RL_ASSERT(pointers, sizeof(void *) == 8);
+RL_ASSERT(pointers, sizeof(void*) == 8);
 RL_ASSERT(sizes, sizeof(size_t) == 8);
 
 RL_AT(rl_option_info, struct_size, 0);

@@ -1,5 +1,5 @@
-// A model opened the way a process uses it: all usable cores, bf16 where the CPU has it. Also what bench programs
-// share: arguments, repeatable token ids and the clock.
+// A model opened the way a process uses it: all usable cores, bf16 where the CPU has it. Also what
+// bench programs share: arguments, repeatable token ids and the clock.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -11,8 +11,8 @@
 
 #include "core/fs.h"
 #include "device/cpu/executors.h"
-#include "model/model.h"
 #include "formats/open/open_weight_source.h"
+#include "model/model.h"
 #include "text/tokenizer.h"
 
 namespace rl::bench {

@@ -1,6 +1,7 @@
-// The rollout engine: time from opening the model to the first token, prefill, and decode at several batch sizes.
-// Decode is timed over steps in which all sequences run: after the last prompt is in, before the first one ends.
-// Then the gain of shared prompts: groups with the prefix cache and shared reads against the same without.
+// The rollout engine: time from opening the model to the first token, prefill, and decode at
+// several batch sizes. Decode is timed over steps in which all sequences run: after the last prompt
+// is in, before the first one ends. Then the gain of shared prompts: groups with the prefix cache
+// and shared reads against the same without.
 #include <cstdio>
 #include <exception>
 
@@ -19,7 +20,8 @@ struct DecodeCase {
 // An engine with room for all sequences of a case at once.
 class BenchEngine {
  public:
-  BenchEngine(const BenchModel& bench, int64_t sequences, int64_t max_len, bool prefix_caching = false) {
+  BenchEngine(const BenchModel& bench, int64_t sequences, int64_t max_len,
+              bool prefix_caching = false) {
     const Model& model = *bench.model;
     EngineOptions options;
     options.max_num_seqs = sequences;
@@ -31,8 +33,9 @@ class BenchEngine {
     const KvShape kv = model.kv_shape();
     pool_arena_ = Arena("bench kv", options.num_blocks * kv.block_bytes());
     workspace_ = Arena("bench engine", engine_workspace_bytes(model, options));
-    engine_ = std::make_unique<Engine>(model, options, KvPool{kv, pool_arena_.data(), options.num_blocks},
-                                       workspace_.data(), nullptr, nullptr);
+    engine_ =
+        std::make_unique<Engine>(model, options, KvPool{kv, pool_arena_.data(), options.num_blocks},
+                                 workspace_.data(), nullptr, nullptr);
   }
   Engine* operator->() { return engine_.get(); }
 
@@ -54,15 +57,19 @@ class BenchEngine {
 };
 
 void submit_all(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
-  for (int64_t s = 0; s < c.sequences; ++s) engine.submit(spread_ids(c.prompt_tokens, vocab, s + 1), c.new_tokens, s);
+  for (int64_t s = 0; s < c.sequences; ++s)
+    engine.submit(spread_ids(c.prompt_tokens, vocab, s + 1), c.new_tokens, s);
 }
 
 void finish(BenchEngine& engine, const DecodeCase& c) {
-  while (engine->step()) {}
+  while (engine->step()) {
+  }
   const std::vector<SamplePtr> samples = engine->take_finished();
-  if (static_cast<int64_t>(samples.size()) != c.sequences) throw std::runtime_error("the engine lost samples");
+  if (static_cast<int64_t>(samples.size()) != c.sequences)
+    throw std::runtime_error("the engine lost samples");
   for (const SamplePtr& s : samples) {
-    if (s->generated() != c.new_tokens) throw std::runtime_error("a sample ended before its last token");
+    if (s->generated() != c.new_tokens)
+      throw std::runtime_error("a sample ended before its last token");
   }
 }
 
@@ -76,14 +83,16 @@ void start_decoding(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
 }
 
 // One run; each repeat is some of its steps, at the context that they have.
-void run_decode(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench, Report& report) {
+void run_decode(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench,
+                Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   const ModelConfig& config = bench.model->config();
   BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
   start_decoding(engine, c, config.vocab);
   // No sequence has more tokens than there were steps, and none may end while decoding is timed.
   const int64_t done = engine->stats().forwards, steps = (c.new_tokens - 1 - done) / args.repeats;
-  if (steps * args.repeats < c.new_tokens / 2) throw std::runtime_error("too few steps run the whole batch");
+  if (steps * args.repeats < c.new_tokens / 2)
+    throw std::runtime_error("too few steps run the whole batch");
   for (int repeat = 0; repeat < args.repeats; ++repeat) {
     const int64_t first = c.prompt_tokens + done + repeat * steps;
     const double context = static_cast<double>(first) + static_cast<double>(steps) / 2;
@@ -93,23 +102,26 @@ void run_decode(const DecodeCase& c, const BenchArgs& args, const BenchModel& be
       return static_cast<double>(steps * c.sequences);
     });
   }
-  if (engine->stats().running != c.sequences) throw std::runtime_error("not every step ran the whole batch");
+  if (engine->stats().running != c.sequences)
+    throw std::runtime_error("not every step ran the whole batch");
   finish(engine, c);
 }
 
-void run_prefill(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench, Report& report) {
+void run_prefill(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench,
+                 Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   const ModelConfig& config = bench.model->config();
   BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
   submit_all(engine, c, config.vocab);
   finish(engine, c);  // makes kernels and touches memory
   for (int repeat = 0; repeat < args.repeats; ++repeat) {
-    report.repeat(c.name, prefill_work(config, c.sequences, c.prompt_tokens), [&](MeteredTime& time) {
-      submit_all(engine, c, config.vocab);
-      while (!engine->idle()) time.add([&] { engine->step(); });
-      finish(engine, c);
-      return static_cast<double>(c.sequences * c.prompt_tokens);
-    });
+    report.repeat(c.name, prefill_work(config, c.sequences, c.prompt_tokens),
+                  [&](MeteredTime& time) {
+                    submit_all(engine, c, config.vocab);
+                    while (!engine->idle()) time.add([&] { engine->step(); });
+                    finish(engine, c);
+                    return static_cast<double>(c.sequences * c.prompt_tokens);
+                  });
   }
 }
 
@@ -118,8 +130,8 @@ struct GroupCase {
   int64_t groups, group_size, prompt_tokens, new_tokens;
 };
 
-// Seconds for all groups, from the first submission to the last sample. Every repeat has prompts of its own, so that
-// none finds those of another in the cache.
+// Seconds for all groups, from the first submission to the last sample. Every repeat has prompts of
+// its own, so that none finds those of another in the cache.
 double group_seconds(BenchEngine& engine, const GroupCase& c, int64_t vocab, int repeat) {
   const Stopwatch watch;
   for (int64_t g = 0; g < c.groups; ++g) {
@@ -131,26 +143,31 @@ double group_seconds(BenchEngine& engine, const GroupCase& c, int64_t vocab, int
 }
 
 // The two ways take turns, so that a change of the machine's speed meets both.
-void run_group_case(const GroupCase& c, double goal, const BenchArgs& args, const BenchModel& bench, Report& report) {
+void run_group_case(const GroupCase& c, double goal, const BenchArgs& args, const BenchModel& bench,
+                    Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   const int64_t vocab = bench.model->config().vocab;
   const int64_t sequences = c.groups * c.group_size, longest = c.prompt_tokens + c.new_tokens;
   BenchEngine shared(bench, sequences, longest, true), apart(bench, sequences, longest, false);
   std::vector<double> gains;
-  for (int repeat = -1; repeat < args.repeats; ++repeat) {  // the first one makes kernels and touches memory
-    const double without = group_seconds(apart, c, vocab, repeat), with = group_seconds(shared, c, vocab, repeat);
+  for (int repeat = -1; repeat < args.repeats;
+       ++repeat) {  // the first one makes kernels and touches memory
+    const double without = group_seconds(apart, c, vocab, repeat),
+                 with = group_seconds(shared, c, vocab, repeat);
     if (repeat >= 0) gains.push_back(without / with);
   }
   report.add(c.name, median(gains), "times", goal, Goal::kAtLeast);
 }
 
 // The share of a decode step that is neither the forward nor the head.
-void run_share_case(const DecodeCase& c, double goal, const BenchArgs& args, const BenchModel& bench, Report& report) {
+void run_share_case(const DecodeCase& c, double goal, const BenchArgs& args,
+                    const BenchModel& bench, Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
   start_decoding(engine, c, bench.model->config().vocab);
   const EngineStats before = engine->stats();
-  while (engine->step() && engine->stats().running == c.sequences) {}
+  while (engine->step() && engine->stats().running == c.sequences) {
+  }
   const EngineStats after = engine->stats();
   finish(engine, c);
   const auto model = static_cast<double>(after.model_ns - before.model_ns);
@@ -162,8 +179,9 @@ void run_share_case(const DecodeCase& c, double goal, const BenchArgs& args, con
 double first_token_seconds(const std::string& path) {
   const Stopwatch watch;
   BenchModel bench(path);
-  const std::vector<int32_t> prompt = bench.tokenizer ? bench.tokenizer->encode("The capital of France is").ids
-                                                      : spread_ids(5, bench.model->config().vocab, 1);
+  const std::vector<int32_t> prompt = bench.tokenizer
+                                          ? bench.tokenizer->encode("The capital of France is").ids
+                                          : spread_ids(5, bench.model->config().vocab, 1);
   const int64_t tokens = static_cast<int64_t>(prompt.size());
   BenchEngine engine(bench, 1, tokens + 1);
   engine.submit(prompt, 1, 0);
@@ -171,7 +189,8 @@ double first_token_seconds(const std::string& path) {
   return watch.seconds();
 }
 
-// A host takes free memory back from a virtual machine, and giving it again takes seconds that are not the library's.
+// A host takes free memory back from a virtual machine, and giving it again takes seconds that are
+// not the library's.
 void claim_memory() { const Arena claimed("claimed", uint64_t{2} << 30); }
 
 void run(const BenchArgs& args) {

@@ -1,5 +1,5 @@
-// What a host pays at the border of librl.so, measured through rl.h alone: an empty call, the way of a reward, and how
-// many samples may wait for theirs at once.
+// What a host pays at the border of librl.so, measured through rl.h alone: an empty call, the way
+// of a reward, and how many samples may wait for theirs at once.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,12 +26,14 @@ void call(F* function, Args... args) {
 }
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -106,7 +108,8 @@ class Host {
     call(rl_options_set_text, options_, key, RL_NUL_TERMINATED, value.c_str(), value.size());
   }
   void feed(const int32_t (&ids)[3]) {
-    call(rl_pipeline_feed_ids, pipeline_, ids, std::size(ids), static_cast<const char*>(nullptr), size_t{0});
+    call(rl_pipeline_feed_ids, pipeline_, ids, std::size(ids), static_cast<const char*>(nullptr),
+         size_t{0});
   }
 
   uint64_t prompts_;
@@ -129,8 +132,8 @@ double empty_call_ns(const std::string& model) {
   return median(each);
 }
 
-// Microseconds from the end of a sample on the library's thread to its accepted reward on the host's, with one sample
-// generated at a time.
+// Microseconds from the end of a sample on the library's thread to its accepted reward on the
+// host's, with one sample generated at a time.
 double reward_us(const std::string& model, uint64_t prompts) {
   Host host(model, prompts, 1);
   std::vector<double> each;
@@ -139,7 +142,8 @@ double reward_us(const std::string& model, uint64_t prompts) {
     host.score(sample);
     each.push_back(static_cast<double>(now_ns() - sample.finished_ns) / 1e3);
   }
-  if (each.size() != host.samples() || host.stats().step != 1) throw std::runtime_error("the step lost samples");
+  if (each.size() != host.samples() || host.stats().step != 1)
+    throw std::runtime_error("the step lost samples");
   return median(each);
 }
 
@@ -149,13 +153,15 @@ double outstanding_samples(const std::string& model, uint64_t prompts) {
   std::vector<rl_sample_view> waiting(host.samples());
   host.start();
   for (rl_sample_view& sample : waiting) {
-    if (!host.next(sample)) throw std::runtime_error("the step ended before its samples were rewarded");
+    if (!host.next(sample))
+      throw std::runtime_error("the step ended before its samples were rewarded");
   }
   const uint64_t unscored = host.stats().unscored;
   for (auto sample = waiting.rbegin(); sample != waiting.rend(); ++sample) host.score(*sample);
   rl_sample_view more;
   if (host.next(more)) throw std::runtime_error("a sample came twice");
-  if (host.stats().attempts_trained != host.samples()) throw std::runtime_error("the step lost samples");
+  if (host.stats().attempts_trained != host.samples())
+    throw std::runtime_error("the step lost samples");
   return static_cast<double>(unscored);
 }
 
@@ -164,8 +170,10 @@ void run(const std::string& model, const std::string& out, bool quick) {
   const double event_us = reward_us(model, quick ? 2 : 128);
   const double waiting = outstanding_samples(model, quick ? 2 : 1250);
   std::ofstream file(out);
-  file << "{\n  \"abi_call_ns\": {\"unit\": \"ns\", \"value\": " << call_ns << ", \"at_most\": 150},\n"
-       << "  \"reward_event_us\": {\"unit\": \"us\", \"value\": " << event_us << ", \"at_most\": 20},\n"
+  file << "{\n  \"abi_call_ns\": {\"unit\": \"ns\", \"value\": " << call_ns
+       << ", \"at_most\": 150},\n"
+       << "  \"reward_event_us\": {\"unit\": \"us\", \"value\": " << event_us
+       << ", \"at_most\": 20},\n"
        << "  \"outstanding_samples\": {\"unit\": \"samples\", \"value\": " << waiting
        << ", \"at_least\": " << (quick ? 16 : 10000) << "}\n}\n";
   file.close();
@@ -179,9 +187,12 @@ int main(int argc, char** argv) {
   bool quick = false;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (name == "--quick") quick = true;
-    else if (name == "--model" && i + 1 < argc) model = argv[++i];
-    else if (name == "--out" && i + 1 < argc) out = argv[++i];
+    if (name == "--quick")
+      quick = true;
+    else if (name == "--model" && i + 1 < argc)
+      model = argv[++i];
+    else if (name == "--out" && i + 1 < argc)
+      out = argv[++i];
   }
   if (model.empty() || out.empty()) {
     std::fprintf(stderr, "usage: host_bench --model PATH --out FILE [--quick]\n");

@@ -1,6 +1,7 @@
-// The probes. Reads sum 64-byte vectors, so that every byte reaches a register; the sums are kept, so nothing is
-// optimised away. Matrix products run through oneDNN's C API with packed weights, one primitive per thread, the way
-// the library calls it; a thread works on data of its own. Compiled for the machine it is built on (bench/CMakeLists).
+// The probes. Reads sum 64-byte vectors, so that every byte reaches a register; the sums are kept,
+// so nothing is optimised away. Matrix products run through oneDNN's C API with packed weights, one
+// primitive per thread, the way the library calls it; a thread works on data of its own. Compiled
+// for the machine it is built on (bench/CMakeLists).
 #include "bench/probe.h"
 
 #include <dnnl.h>
@@ -53,8 +54,9 @@ void stay_on(int cpu) {
   sched_setaffinity(0, sizeof(one), &one);  // without it the figure is only less steady
 }
 
-// Runs body(thread) on `threads` threads and returns the seconds from the common start to the end of the last one. Each
-// has a core to itself: new threads may share one at first, and a probe of milliseconds would measure that.
+// Runs body(thread) on `threads` threads and returns the seconds from the common start to the end
+// of the last one. Each has a core to itself: new threads may share one at first, and a probe of
+// milliseconds would measure that.
 double timed_threads(int threads, const std::function<void(int)>& body) {
   const std::vector<int> cores = own_cores();
   Clock::time_point start;
@@ -76,7 +78,8 @@ double timed_threads(int threads, const std::function<void(int)>& body) {
 // Bytes to go through before any of them is read again, so that no cache still has it.
 uint64_t uncached_bytes() {
   constexpr uint64_t kLeast = uint64_t{1} << 30, kCaches = 4;
-  const int64_t last_cache = sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where the system does not know
+  const int64_t last_cache =
+      sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where the system does not know
   return std::max(kLeast, kCaches * static_cast<uint64_t>(std::max<int64_t>(0, last_cache)));
 }
 
@@ -101,8 +104,11 @@ class ReadBuffer {
   ~ReadBuffer() { munmap(data_, bytes_); }
   ReadBuffer(const ReadBuffer&) = delete;
   ReadRange all() const { return {data_, bytes_}; }
-  // The range of so many bytes that follows after `index` others, from the beginning again after the last whole one.
-  ReadRange range(uint64_t index, uint64_t bytes) const { return {data_ + index % (bytes_ / bytes) * bytes, bytes}; }
+  // The range of so many bytes that follows after `index` others, from the beginning again after
+  // the last whole one.
+  ReadRange range(uint64_t index, uint64_t bytes) const {
+    return {data_ + index % (bytes_ / bytes) * bytes, bytes};
+  }
 
  private:
   char* data_ = nullptr;
@@ -157,7 +163,8 @@ uint64_t read_prefetched(const ReadRange& range, int t, int threads) {
   const char* data = range.data + share * t;
   Vector total = {};
   for (uint64_t at = 0; at < share; at += kRun) {
-    for (uint64_t line = 0; line < kRun; line += 64) __builtin_prefetch(data + at + kAhead + line, 0, 0);
+    for (uint64_t line = 0; line < kRun; line += 64)
+      __builtin_prefetch(data + at + kAhead + line, 0, 0);
     total = sum_run(data + at, kRun, total);
   }
   return fold(total);
@@ -172,7 +179,7 @@ constexpr ReadPattern kReadPatterns[] = {
     {"one sequential run a thread", read_sequential, kLargePage},
     {"threads take turns by 4 KiB", read_interleaved<kPage>, kPage},
     {"threads take turns by 2 MiB", read_interleaved<kLargePage>, kLargePage},
-    {"four streams a thread", read_streams, kLargePage * kStreams},
+    {"four streams a thread", read_streams, kLargePage* kStreams},
     {"sequential with prefetch", read_prefetched, kLargePage},
 };
 
@@ -189,7 +196,8 @@ struct Amount {
 // One pass over the range.
 Amount read_once(const ReadPattern& pattern, const ReadRange& range, int threads) {
   std::vector<uint64_t> sums(threads);
-  const double s = timed_threads(threads, [&](int t) { sums[t] = pattern.read(range, t, threads); });
+  const double s =
+      timed_threads(threads, [&](int t) { sums[t] = pattern.read(range, t, threads); });
   return {static_cast<double>(range.bytes / threads / pattern.unit * pattern.unit * threads), s};
 }
 
@@ -225,8 +233,8 @@ struct Owned {
 struct MatmulShape {
   int64_t m, k, n;
 };
-// Rows, depth and columns of one thread: a tile that stays in the second-level cache, the slice that the library cuts,
-// and a whole feed-forward matrix of SmolLM2.
+// Rows, depth and columns of one thread: a tile that stays in the second-level cache, the slice
+// that the library cuts, and a whole feed-forward matrix of SmolLM2.
 constexpr MatmulShape kMatmulShapes[] = {{256, 576, 128}, {256, 576, 512}, {512, 576, 1536}};
 
 // One thread's product y = x W with W in oneDNN's own layout, repeated on the same data.
@@ -290,7 +298,9 @@ class ThreadMatmul {
   Argument src_, weights_, dst_, pad_;
 };
 
-double flop_of(const MatmulShape& s) { return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.k * s.n); }
+double flop_of(const MatmulShape& s) {
+  return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.k * s.n);
+}
 
 std::string name_of(const MatmulShape& s) {
   std::ostringstream name;
@@ -304,7 +314,8 @@ class MatmulProbe {
   MatmulProbe(const MatmulShape& shape, int threads) : flop_(flop_of(shape)) {
     const int omp_threads = omp_get_max_threads();
     omp_set_num_threads(1);  // blocking follows the thread count: each product runs on one
-    for (int t = 0; t < threads; ++t) work_.push_back(std::make_unique<ThreadMatmul>(shape, probe_type()));
+    for (int t = 0; t < threads; ++t)
+      work_.push_back(std::make_unique<ThreadMatmul>(shape, probe_type()));
     omp_set_num_threads(omp_threads);
   }
   static dnnl_data_type_t probe_type() {
@@ -341,7 +352,8 @@ double best_of(const std::vector<Probe>& probes) {
 void append_probes(std::ostringstream& out, const char* key, const std::vector<Probe>& probes) {
   out << "\"" << key << "\": [";
   for (size_t i = 0; i < probes.size(); ++i) {
-    out << (i ? ", " : "") << "{\"name\": \"" << probes[i].name << "\", \"value\": " << probes[i].value << "}";
+    out << (i ? ", " : "") << "{\"name\": \"" << probes[i].name
+        << "\", \"value\": " << probes[i].value << "}";
   }
   out << "]";
 }
@@ -357,7 +369,8 @@ ProbeReport run_probes(const ProbeOptions& options) {
   report.matmul_dtype = MatmulProbe::probe_type() == dnnl_bf16 ? "bf16" : "f32";
   report.reads = probe_reads(options, report.threads);
   for (const MatmulShape& shape : kMatmulShapes) {
-    report.matmuls.push_back({name_of(shape), MatmulProbe(shape, report.threads).run(options.matmul_seconds).rate()});
+    report.matmuls.push_back(
+        {name_of(shape), MatmulProbe(shape, report.threads).run(options.matmul_seconds).rate()});
   }
   return report;
 }
@@ -367,9 +380,11 @@ struct LimitMeter::Impl {
   static constexpr double kMatmulSeconds = 0.004;
 
   explicit Impl(bool quick)
-      : threads(usable_cores()), read_bytes(quick ? kReadBytes / 8 : kReadBytes),
+      : threads(usable_cores()),
+        read_bytes(quick ? kReadBytes / 8 : kReadBytes),
         buffer(quick ? read_bytes : uncached_bytes() / read_bytes * read_bytes, threads) {
-    for (const MatmulShape& shape : kMatmulShapes) products.push_back(std::make_unique<MatmulProbe>(shape, threads));
+    for (const MatmulShape& shape : kMatmulShapes)
+      products.push_back(std::make_unique<MatmulProbe>(shape, threads));
     reads.resize(std::size(kReadPatterns));
     matmuls.resize(products.size());
   }
@@ -395,10 +410,13 @@ void LimitMeter::sample() {
     const ReadRange range = impl_->buffer.range(impl_->ranges_read++, impl_->read_bytes);
     impl_->reads[i] += read_once(kReadPatterns[i], range, impl_->threads);
   }
-  for (size_t i = 0; i < impl_->matmuls.size(); ++i) impl_->matmuls[i] += impl_->products[i]->run(Impl::kMatmulSeconds);
+  for (size_t i = 0; i < impl_->matmuls.size(); ++i)
+    impl_->matmuls[i] += impl_->products[i]->run(Impl::kMatmulSeconds);
 }
 
-LimitMeter::Limits LimitMeter::limits() const { return {Impl::best(impl_->matmuls), Impl::best(impl_->reads)}; }
+LimitMeter::Limits LimitMeter::limits() const {
+  return {Impl::best(impl_->matmuls), Impl::best(impl_->reads)};
+}
 
 void LimitMeter::reset() {
   std::fill(impl_->reads.begin(), impl_->reads.end(), Amount{});

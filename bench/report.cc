@@ -9,7 +9,9 @@
 namespace rl::bench {
 namespace {
 
-double attention_width(const ModelConfig& c) { return static_cast<double>(c.layers * c.heads * c.head_dim); }
+double attention_width(const ModelConfig& c) {
+  return static_cast<double>(c.layers * c.heads * c.head_dim);
+}
 double kv_elements(const ModelConfig& c) { return 2.0 * c.layers * c.kv_heads * c.head_dim; }
 
 }  // namespace
@@ -22,7 +24,8 @@ double layer_parameters(const ModelConfig& c) {
 double head_parameters(const ModelConfig& c) { return static_cast<double>(c.vocab) * c.hidden; }
 
 Work training_work(const ModelConfig& c, int64_t tokens, int64_t sequence_tokens) {
-  const double per_token = 6 * (layer_parameters(c) + head_parameters(c)) + 6 * sequence_tokens * attention_width(c);
+  const double per_token =
+      6 * (layer_parameters(c) + head_parameters(c)) + 6 * sequence_tokens * attention_width(c);
   return {static_cast<double>(tokens), tokens * per_token, 0};
 }
 
@@ -44,7 +47,8 @@ void Report::add_repeat(const std::string& name, const Work& work, double value)
   entries_.back().repeats.push_back({value, work, meter_.limits()});
 }
 
-void Report::add(const std::string& name, double value, const std::string& unit, double goal, Goal side) {
+void Report::add(const std::string& name, double value, const std::string& unit, double goal,
+                 Goal side) {
   std::fprintf(stderr, "%-18s %14.4g %s\n", name.c_str(), value, unit.c_str());
   entries_.push_back({name, unit, {}, value, goal, side});
 }
@@ -61,7 +65,8 @@ void Report::write_entry(std::ostream& out, const Entry& e) {
     const Repeat& r = e.repeats[i];
     out << (i ? ", " : "") << "{\"value\": " << r.value << ", \"units\": " << r.work.units
         << ", \"flop\": " << r.work.flop << ", \"bytes\": " << r.work.bytes
-        << ", \"serial_bytes\": " << r.work.serial_bytes << ", \"matmul_flops\": " << r.limits.matmul_flops
+        << ", \"serial_bytes\": " << r.work.serial_bytes
+        << ", \"matmul_flops\": " << r.limits.matmul_flops
         << ", \"read_bytes_per_s\": " << r.limits.read_bytes_per_s << "}";
   }
   out << "]}";

@@ -1,7 +1,8 @@
-// What a bench program measured, the work that any machine must do for it, and the machine's limits meanwhile: W and F
-// are sampled between pieces of the timed work (bench/probe.h). tools/bench_report.py makes the limit
-// units / (serial_bytes / W + max(bytes / W, flop / F)) of them for every repeat and takes the repeat with the median
-// fraction. A metric that has a fixed goal instead (a time, a size, a ratio) carries it.
+// What a bench program measured, the work that any machine must do for it, and the machine's limits
+// meanwhile: W and F are sampled between pieces of the timed work (bench/probe.h).
+// tools/bench_report.py makes the limit units / (serial_bytes / W + max(bytes / W, flop / F)) of
+// them for every repeat and takes the repeat with the median fraction. A metric that has a fixed
+// goal instead (a time, a size, a ratio) carries it.
 #pragma once
 #include <chrono>
 #include <iosfwd>
@@ -27,7 +28,8 @@ double head_parameters(const ModelConfig& config);
 
 Work training_work(const ModelConfig& config, int64_t tokens, int64_t sequence_tokens);
 Work prefill_work(const ModelConfig& config, int64_t sequences, int64_t sequence_tokens);
-// One decode step of `sequences` at mean context `context`; weights and KV of `item_bytes` an element.
+// One decode step of `sequences` at mean context `context`; weights and KV of `item_bytes` an
+// element.
 Work decode_work(const ModelConfig& config, int64_t sequences, double context, double item_bytes);
 
 // Time that work took, without the samples of the limits in between.
@@ -62,7 +64,8 @@ class Report {
  public:
   explicit Report(bool quick) : meter_(quick) {}
 
-  // One more repeat of a metric: run(time) does the work through time.add and returns how many units it made.
+  // One more repeat of a metric: run(time) does the work through time.add and returns how many
+  // units it made.
   template <typename Run>
   void repeat(const std::string& name, const Work& work, Run&& run) {
     meter_.reset();

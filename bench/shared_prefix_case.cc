@@ -23,7 +23,8 @@ std::vector<Sample> make_samples(const GroupTraining& shape, int64_t vocab) {
       Sample s;
       s.ids = prompt;
       s.prompt_tokens = static_cast<int32_t>(shape.prompt_tokens);
-      const std::vector<int32_t> answer = spread_ids(shape.answer_tokens, vocab, g * shape.group_size + i + 1);
+      const std::vector<int32_t> answer =
+          spread_ids(shape.answer_tokens, vocab, g * shape.group_size + i + 1);
       s.ids.insert(s.ids.end(), answer.begin(), answer.end());
       s.loss_mask.assign(answer.size(), 1);
       out.push_back(std::move(s));
@@ -34,8 +35,11 @@ std::vector<Sample> make_samples(const GroupTraining& shape, int64_t vocab) {
 
 }  // namespace
 
-SharedPrefixCase::SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed, const GroupTraining& shape)
-    : bench_(bench), packed_(packed), samples_(make_samples(shape, bench.model->config().vocab)),
+SharedPrefixCase::SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed,
+                                   const GroupTraining& shape)
+    : bench_(bench),
+      packed_(packed),
+      samples_(make_samples(shape, bench.model->config().vocab)),
       options_(options_of(shape)),
       arena_("bench training", plan_train_workspace(shape_of(bench), options_).total_bytes()),
       workspace_(shape_of(bench), options_, arena_.data()) {

@@ -1,13 +1,13 @@
-// The gain of computing a group's prompt once in training: time of forward, head and backward over groups with
-// trainer.shared_prefix false, over the time with it true. Loss on every answer token, micro-batches as the trainer
-// plans them.
+// The gain of computing a group's prompt once in training: time of forward, head and backward over
+// groups with trainer.shared_prefix false, over the time with it true. Loss on every answer token,
+// micro-batches as the trainer plans them.
 #pragma once
 #include <cstdint>
 #include <vector>
 
 #include "bench/bench_model.h"
-#include "train/passes/micro_batch_pass.h"
 #include "train/options/trainer_options.h"
+#include "train/passes/micro_batch_pass.h"
 
 namespace rl::bench {
 
@@ -18,7 +18,8 @@ struct GroupTraining {
 
 class SharedPrefixCase {
  public:
-  SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed, const GroupTraining& shape);
+  SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed,
+                   const GroupTraining& shape);
   // Seconds of one pass over all samples; gradients are added up in grads.
   double seconds(bool shared, float* grads);
 

@@ -1,6 +1,7 @@
-// Forward and backward of training, head included, every position carrying loss: 8 sequences of 512 tokens, 32 of 64
-// and 2 of 2,048, cut into micro-batches of 1,024 rows, or of one sequence where that is longer. The gradients are
-// checked to be finite and not zero. Then the gain of computing the prompt of a group once.
+// Forward and backward of training, head included, every position carrying loss: 8 sequences of 512
+// tokens, 32 of 64 and 2 of 2,048, cut into micro-batches of 1,024 rows, or of one sequence where
+// that is longer. The gradients are checked to be finite and not zero. Then the gain of computing
+// the prompt of a group once.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -23,7 +24,10 @@ constexpr int64_t kHeadRows = 256;
 class TrainingStep {
  public:
   TrainingStep(const Model& model, int64_t length, int num_threads)
-      : model_(model), length_(length), rows_(std::max(kMicroBatchRows, length)), kv_(model.kv_shape()) {
+      : model_(model),
+        length_(length),
+        rows_(std::max(kMicroBatchRows, length)),
+        kv_(model.kv_shape()) {
     const ModelConfig& c = model.config();
     const Dtype compute = model.compute_dtype();
     const int64_t blocks_each = (length + model.block_size() - 1) / model.block_size();
@@ -41,7 +45,8 @@ class TrainingStep {
     saved_arena_ = Arena("bench activations", SavedActivations::bytes(c, compute, rows_));
     saved_ = std::make_unique<SavedActivations>(c, compute, rows_, saved_arena_.data());
     backward_arena_ = Arena("bench backward", BackwardBuffers::bytes(c, kv_, rows_, num_threads));
-    scratch_ = std::make_unique<BackwardBuffers>(c, kv_, rows_, num_threads, backward_arena_.data());
+    scratch_ =
+        std::make_unique<BackwardBuffers>(c, kv_, rows_, num_threads, backward_arena_.data());
     head_arena_ = Arena("bench head", HeadBuffers::bytes(c, compute, kHeadRows, true));
     head_ = std::make_unique<HeadBuffers>(c, compute, kHeadRows, true, head_arena_.data());
     d_hidden_.resize(rows_ * c.hidden);
@@ -52,11 +57,13 @@ class TrainingStep {
     const ForwardBatch batch{ids, sequences_};
     forward(model_, batch, pool_, *buffers_, saved_.get());
     for (int64_t first = 0; first < rows_; first += kHeadRows) run_head(ids, first, packed, grads);
-    backward(model_, batch, pool_, *buffers_, *saved_, *scratch_, {packed, grads, d_hidden_.data()});
+    backward(model_, batch, pool_, *buffers_, *saved_, *scratch_,
+             {packed, grads, d_hidden_.data()});
   }
 
  private:
-  void run_head(const std::vector<int32_t>& ids, int64_t first, const PackedWeights& packed, float* grads) {
+  void run_head(const std::vector<int32_t>& ids, int64_t first, const PackedWeights& packed,
+                float* grads) {
     const int64_t hidden = model_.config().hidden;
     std::vector<int32_t> rows(kHeadRows), targets(kHeadRows);
     std::iota(rows.begin(), rows.end(), static_cast<int32_t>(first));
@@ -90,12 +97,14 @@ struct TrainCase {
 
 void check_gradients(const Model& model, const float* grads) {
   double squares = 0;
-  for (int64_t i = 0; i < model.layout().total(); ++i) squares += static_cast<double>(grads[i]) * grads[i];
-  if (!std::isfinite(squares) || squares == 0) throw std::runtime_error("gradients are zero or not finite");
+  for (int64_t i = 0; i < model.layout().total(); ++i)
+    squares += static_cast<double>(grads[i]) * grads[i];
+  if (!std::isfinite(squares) || squares == 0)
+    throw std::runtime_error("gradients are zero or not finite");
 }
 
-void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench, const PackedWeights& packed,
-              Report& report) {
+void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench,
+              const PackedWeights& packed, Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   const Model& model = *bench.model;
   Arena grads("bench gradients", static_cast<uint64_t>(model.layout().total()) * sizeof(float));
@@ -114,14 +123,17 @@ void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench
   check_gradients(model, grads.at<float>(0));
 }
 
-void run_group_case(const char* name, const GroupTraining& shape, const BenchArgs& args, const BenchModel& bench,
-                    const PackedWeights& packed, Report& report) {
+void run_group_case(const char* name, const GroupTraining& shape, const BenchArgs& args,
+                    const BenchModel& bench, const PackedWeights& packed, Report& report) {
   if (!args.only.empty() && args.only != name) return;
-  Arena grads("bench gradients", static_cast<uint64_t>(bench.model->layout().total()) * sizeof(float));
+  Arena grads("bench gradients",
+              static_cast<uint64_t>(bench.model->layout().total()) * sizeof(float));
   SharedPrefixCase groups(bench, packed, shape);
   std::vector<double> gains;
-  for (int repeat = -1; repeat < args.repeats; ++repeat) {  // the first one makes kernels and touches memory
-    const double apart = groups.seconds(false, grads.at<float>(0)), shared = groups.seconds(true, grads.at<float>(0));
+  for (int repeat = -1; repeat < args.repeats;
+       ++repeat) {  // the first one makes kernels and touches memory
+    const double apart = groups.seconds(false, grads.at<float>(0)),
+                 shared = groups.seconds(true, grads.at<float>(0));
     if (repeat >= 0) gains.push_back(apart / shared);
   }
   check_gradients(*bench.model, grads.at<float>(0));
@@ -131,7 +143,8 @@ void run_group_case(const char* name, const GroupTraining& shape, const BenchArg
 void run(const BenchArgs& args) {
   BenchModel bench(args.model);
   const Model& model = *bench.model;
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(), PackedWeights::Direction::kBackward);
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
+                       PackedWeights::Direction::kBackward);
   packed.pack(bench.matmul, model.master());
   Report report(args.quick);
   if (args.quick) {
@@ -141,7 +154,8 @@ void run(const BenchArgs& args) {
     run_case({"train_8x512", 8, 512}, args, bench, packed, report);
     run_case({"train_32x64", 32, 64}, args, bench, packed, report);
     run_case({"train_2x2048", 2, 2048}, args, bench, packed, report);
-    run_group_case("shared_prefix_gain", {8, 8, 256, 64, kMicroBatchRows}, args, bench, packed, report);
+    run_group_case("shared_prefix_gain", {8, 8, 256, 64, kMicroBatchRows}, args, bench, packed,
+                   report);
   }
   report.write(args.out);
 }

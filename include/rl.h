@@ -49,8 +49,8 @@
  *
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
  * handle; calls that change one object take turns. Destroying or releasing beside a call is safe:
- * the call ends as if it had come before, or is RL_STALE_HANDLE; what it points to of the handle ends
- * with the handle. "callback-safe": also from inside the log callback and functions of
+ * the call ends as if it had come before, or is RL_STALE_HANDLE; what it points to of the handle
+ * ends with the handle. "callback-safe": also from inside the log callback and functions of
  * rl_advantage_fn and rl_loss_fn. There every other function is RL_WRONG_THREAD, and destroying is
  * without effect. librl blocks every signal in its own threads and installs no handler. Calls
  * compute in the default floating-point mode (to nearest, subnormal numbers kept), whatever the
@@ -155,9 +155,10 @@ typedef struct rl_buffer rl_buffer;     /* scored samples gather to groups; rl_b
 typedef struct rl_trainer rl_trainer;   /* optimizer steps; rl_trainer_destroy */
 typedef struct rl_profiler rl_profiler; /* records a trace; rl_profiler_destroy */
 typedef struct rl_conversation rl_conversation; /* several turns; rl_conversation_destroy */
-typedef struct rl_tensor rl_tensor; /* an array with a shape; rl_tensor_release */
+typedef struct rl_tensor rl_tensor;             /* an array with a shape; rl_tensor_release */
 
-/* A tensor as DLPack 1.x lays it out in memory; dlpack.h of that project defines it, or the host. */
+/* A tensor as DLPack 1.x lays it out in memory; dlpack.h of that project defines it, or the host.
+ */
 struct DLManagedTensorVersioned;
 
 /* ---- library ---- */
@@ -235,9 +236,9 @@ RL_API int32_t rl_error_system_code(const rl_error* error);
  * is none. Thread: any; callback-safe. */
 RL_API rl_error* rl_error_cause(const rl_error* error);
 
-/* An error that reports several at once, as checks of options and rl_pipeline_score_many do, has each
- * of them as a part: a handle of its own that the caller releases. `index` counts from 0; NULL beyond
- * the last, and for an error that stands for itself alone. Thread: any; callback-safe. */
+/* An error that reports several at once, as checks of options and rl_pipeline_score_many do, has
+ * each of them as a part: a handle of its own that the caller releases. `index` counts from 0; NULL
+ * beyond the last, and for an error that stands for itself alone. Thread: any; callback-safe. */
 RL_API rl_error* rl_error_part(const rl_error* error, size_t index);
 
 /* Ends the handle and its texts. Thread: any; callback-safe. */
@@ -555,8 +556,8 @@ RL_API void rl_plan_item_init(rl_plan_item* item, size_t size);
 
 /* Plans model.path of the options for a use. Training is planned for steps of
  * pipeline.prompts_per_step times pipeline.samples_per_prompt samples, also where the host makes
- * them. A budget that even the least plan exceeds is RL_RESOURCE_EXHAUSTED; its text names the phase,
- * the bytes and the options to turn with what each saves. Thread: any. */
+ * them. A budget that even the least plan exceeds is RL_RESOURCE_EXHAUSTED; its text names the
+ * phase, the bytes and the options to turn with what each saves. Thread: any. */
 RL_API rl_status rl_plan_create(const rl_options* options, int32_t use, rl_plan** out,
                                 rl_error** err);
 
@@ -617,11 +618,11 @@ RL_API void rl_model_info_init(rl_model_info* info, size_t size);
 #define RL_SAVE_REPLACE UINT64_C(1)
 
 /* Opens model.path: a Hugging Face directory of a family that rl_model_info names (SmolLM2 is a
- * llama), or a GGUF file of a llama or qwen2. options may be NULL: those of the runtime. The plan of
- * `use` is checked against the budget before weights are read; an engine and a trainer on a model
- * opened with RL_USE_PARTS take the sizes of their common plan. A broken file is RL_DATA_LOSS with
- * file, offset and tensor; another family, or a setting that is not followed, RL_UNSUPPORTED with
- * what is. Thread: any. */
+ * llama), or a GGUF file of a llama or qwen2. options may be NULL: those of the runtime. The plan
+ * of `use` is checked against the budget before weights are read; an engine and a trainer on a
+ * model opened with RL_USE_PARTS take the sizes of their common plan. A broken file is RL_DATA_LOSS
+ * with file, offset and tensor; another family, or a setting that is not followed, RL_UNSUPPORTED
+ * with what is. Thread: any. */
 RL_API rl_status rl_model_open(rl_runtime* runtime, const rl_options* options, int32_t use,
                                rl_model** out, rl_error** err);
 
@@ -751,13 +752,13 @@ typedef struct rl_sample_view {
   const int32_t* top_ids;    /* [G * num_top], of each token the most probable first; -1 for a token
                                 that was not drawn */
   const float* top_logprobs; /* [G * num_top], of the softmax of logprobs; 0 where the id is -1 */
-  uint32_t num_aborts; /* times that it was aborted; it may have gone on since */
-  uint32_t preemptions; /* times that it gave its KV blocks up and waited again */
-  int64_t admitted_ns;  /* when its request first ran; the times are of its last request */
+  uint32_t num_aborts;       /* times that it was aborted; it may have gone on since */
+  uint32_t preemptions;      /* times that it gave its KV blocks up and waited again */
+  int64_t admitted_ns;       /* when its request first ran; the times are of its last request */
   const uint8_t* mixed_kv; /* 1 where the token was drawn with keys and values of older weights than
                               its version (engine.keep_kv_on_publish): no forward gives its log-prob
                               again, and no log-prob is compared; NULL: none. Optional. */
-  size_t num_reward_parts;    /* kinds of reward beside reward; 0 for none */
+  size_t num_reward_parts; /* kinds of reward beside reward; 0 for none */
   const double* reward_parts; /* [num_reward_parts], finite; of a score event always NULL */
 } rl_sample_view;
 
@@ -774,7 +775,7 @@ enum {
   RL_EVENT_STEP = 3, /* a training step ended: step, version, metrics */
   RL_EVENT_EVAL = 4, /* an evaluation ended: step, version, value = mean reward, count = samples
                         scored, metrics */
-  RL_EVENT_CHECKPOINT = 5,   /* a checkpoint is on disk: step, text = its path */
+  RL_EVENT_CHECKPOINT = 5,    /* a checkpoint is on disk: step, text = its path */
   RL_EVENT_GROUP_DROPPED = 6, /* a group ended untrained: ordinal, purpose, reason, text = why */
   RL_EVENT_ENGINE_STATS = 7   /* engine.stats_interval_ns of an engine has passed: step, version,
                                  count = number of the engine, metrics */
@@ -799,10 +800,10 @@ enum {
 /* Fields that the kind does not use are 0, empty or, for data_row, -1. */
 typedef struct rl_event_view {
   size_t struct_size;
-  int32_t kind;     /* RL_EVENT_SCORE ... */
-  int32_t reason;   /* RL_DROP_ABORTED ... */
-  uint64_t step;    /* training steps done, this one counted, also when it applied no optimizer step;
-                       of rl_trainer_step those of its trainer */
+  int32_t kind;   /* RL_EVENT_SCORE ... */
+  int32_t reason; /* RL_DROP_ABORTED ... */
+  uint64_t step;  /* training steps done, this one counted, also when it applied no optimizer step;
+                     of rl_trainer_step those of its trainer */
   uint64_t version; /* of the weights after it */
   uint64_t ordinal; /* of the group */
   int64_t data_row;
@@ -935,8 +936,8 @@ RL_API void rl_pipeline_stats_init(rl_pipeline_stats* stats, size_t size);
 
 /* Checks the options against model and budget, reserves all memory, opens the data files and
  * resumes as checkpoint.resume says. The model was opened with RL_USE_PIPELINE. options may be
- * NULL: those of the model. Nothing runs before rl_pipeline_start. After a failure the model has its
- * weights as before or, when the failure came after they were read, those of the checkpoint;
+ * NULL: those of the model. Nothing runs before rl_pipeline_start. After a failure the model has
+ * its weights as before or, when the failure came after they were read, those of the checkpoint;
  * RL_OUT_OF_MEMORY while they are packed leaves it half-trained (rl_trainer_step). Thread: any. */
 RL_API rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipeline** out,
                                     rl_error** err);
@@ -980,10 +981,10 @@ RL_API rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, 
 RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, double reward,
                                    rl_error** err);
 
-/* The same with kinds of reward beside the reward, which algo.advantage = gdpo compares one by one and
- * a function of rl_advantage_fn sees: num_parts is the number of entries of algo.gdpo_weights, else
- * RL_INVALID_ARGUMENT, as is rl_pipeline_score where that has any; a sample of an evaluation may have
- * none. Thread: any. */
+/* The same with kinds of reward beside the reward, which algo.advantage = gdpo compares one by one
+ * and a function of rl_advantage_fn sees: num_parts is the number of entries of algo.gdpo_weights,
+ * else RL_INVALID_ARGUMENT, as is rl_pipeline_score where that has any; a sample of an evaluation
+ * may have none. Thread: any. */
 RL_API rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_id, double reward,
                                          const double* parts, size_t num_parts, rl_error** err);
 
@@ -999,11 +1000,11 @@ RL_API rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* s
 RL_API rl_status rl_pipeline_fail(rl_pipeline* pipeline, uint64_t sample_id, const char* reason,
                                   size_t reason_len, rl_error** err);
 
-/* Adds one row, written as a line of the data file; with algo.objective sft, dpo and reward_model it
- * has its answers too. RL_TIMEOUT when the feed is full: try again after a step event. A row that
- * cannot be used is RL_INVALID_ARGUMENT or another failure that names its place, and is not added.
- * RL_FAILED_PRECONDITION with data.path, after rl_pipeline_finish_feed, or once the loop ended.
- * Thread: any. */
+/* Adds one row, written as a line of the data file; with algo.objective sft, dpo and reward_model
+ * it has its answers too. RL_TIMEOUT when the feed is full: try again after a step event. A row
+ * that cannot be used is RL_INVALID_ARGUMENT or another failure that names its place, and is not
+ * added. RL_FAILED_PRECONDITION with data.path, after rl_pipeline_finish_feed, or once the loop
+ * ended. Thread: any. */
 RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const char* row, size_t row_len,
                                   rl_error** err);
 
@@ -1035,17 +1036,17 @@ RL_API rl_status rl_pipeline_stop(rl_pipeline* pipeline, int64_t timeout_ns, rl_
 RL_API rl_status rl_pipeline_checkpoint(rl_pipeline* pipeline, int64_t timeout_ns, rl_bytes** path,
                                         rl_error** err);
 
-/* Writes the critic of algo.advantage = gae as rl_model_save writes the policy: a model for sequence
- * classification with one label, which model.critic_path and model.reward_path open.
+/* Writes the critic of algo.advantage = gae as rl_model_save writes the policy: a model for
+ * sequence classification with one label, which model.critic_path and model.reward_path open.
  * RL_FAILED_PRECONDITION without a critic, RL_BUSY while it or the policy is being trained. Thread:
  * any. */
 RL_API rl_status rl_pipeline_save_critic(rl_pipeline* pipeline, const char* dir, size_t dir_len,
                                          int32_t dtype, uint64_t flags, rl_error** err);
 
 /* Asks for an evaluation of eval.path at the next step boundary. Its samples come as score events
- * of RL_PURPOSE_EVAL, its end is RL_EVENT_EVAL. With algo.objective = reward_model its rows are pairs
- * and there are no score events: num_scored counts pairs and mean_reward is the share of them whose
- * chosen answer has the larger score. Thread: any. */
+ * of RL_PURPOSE_EVAL, its end is RL_EVENT_EVAL. With algo.objective = reward_model its rows are
+ * pairs and there are no score events: num_scored counts pairs and mean_reward is the share of them
+ * whose chosen answer has the larger score. Thread: any. */
 RL_API rl_status rl_pipeline_evaluate(rl_pipeline* pipeline, rl_error** err);
 
 /* Takes over the values that may change between steps, from the next step on; RL_WHEN_ANY_TIME ones
@@ -1081,12 +1082,12 @@ RL_API size_t rl_batch_count(const rl_batch* batch);
 RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* view,
                                  rl_error** err);
 
-/* Sets the reward of sample `index`, replacing an earlier one. A training step under way keeps those
- * that it began with. RL_NON_FINITE where it is not finite. Thread: any. */
+/* Sets the reward of sample `index`, replacing an earlier one. A training step under way keeps
+ * those that it began with. RL_NON_FINITE where it is not finite. Thread: any. */
 RL_API rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err);
 
-/* Sets the kinds of reward beside the reward of sample `index`, replacing earlier ones; views of the
- * batch made before end. RL_NON_FINITE names a part. Thread: any. */
+/* Sets the kinds of reward beside the reward of sample `index`, replacing earlier ones; views of
+ * the batch made before end. RL_NON_FINITE names a part. Thread: any. */
 RL_API rl_status rl_batch_set_reward_parts(rl_batch* batch, size_t index, const double* parts,
                                            size_t num_parts, rl_error** err);
 
@@ -1132,15 +1133,17 @@ typedef struct rl_engine_stats {
   uint64_t nonfinite;            /* samples ended by logits that were not finite */
   int64_t prefill_ns, decode_ns; /* time of forwards that prefilled, and of pure decoding */
   uint64_t begun; /* samples now that run or ran before they had to wait: what a drain waits for */
-  uint64_t blocks_peak;          /* most KV blocks in use at once; of replicas, the sum */
-  int64_t busy_ns;               /* time with something to do, up to the last forward */
+  uint64_t blocks_peak; /* most KV blocks in use at once; of replicas, the sum */
+  int64_t busy_ns;      /* time with something to do, up to the last forward */
   uint64_t drawn_tokens;
   uint64_t admitted;          /* samples that ran for the first time */
   uint64_t finished, aborted; /* samples that ended; of these, aborted ones */
-  int64_t queue_ns, longest_queue_ns; /* from submission to the first run, over `admitted` samples */
-  uint64_t first_tokens;              /* samples that got their first token */
+  int64_t queue_ns,
+      longest_queue_ns;  /* from submission to the first run, over `admitted` samples */
+  uint64_t first_tokens; /* samples that got their first token */
   int64_t first_token_ns, longest_first_token_ns; /* from submission to it */
-  uint64_t preemptions, swapped_blocks; /* samples that gave their KV blocks up; blocks kept aside */
+  uint64_t preemptions,
+      swapped_blocks; /* samples that gave their KV blocks up; blocks kept aside */
   uint64_t looked_up_tokens, cached_tokens; /* of samples that began to run; of these, whose KV was
                                                found in the prefix cache */
   uint64_t mixed_kv_tokens; /* of drawn_tokens, drawn with keys and values of older weights */
@@ -1150,8 +1153,8 @@ typedef struct rl_engine_stats {
  * callback-safe. */
 RL_API void rl_engine_stats_init(rl_engine_stats* stats, size_t size);
 
-/* Reserves KV pool and workspace. Where a trainer of the host is beside it, the model is opened with
- * RL_USE_PARTS. options may be NULL: those of the model. One that acts in a pipeline only, as
+/* Reserves KV pool and workspace. Where a trainer of the host is beside it, the model is opened
+ * with RL_USE_PARTS. options may be NULL: those of the model. One that acts in a pipeline only, as
  * docs/options.md says of it, is RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                                   rl_error** err);
@@ -1216,9 +1219,9 @@ RL_API rl_status rl_engine_interrupt(rl_engine* engine, uint64_t* num_spared, rl
 /* Gives memory back to the system until rl_engine_wake, while addresses and plan stay: at level 1
  * the engine's KV pool and workspace, at level 2 also the packed weights of the model. These are
  * made anew from its master weights by the wake, or as soon as another engine, a trainer or a
- * pipeline computes with the model. Unfinished samples wait, as running requests of the model; their
- * KV is computed anew after the wake, which changes no sample. Requests are queued, but what would
- * compute is RL_FAILED_PRECONDITION. A level not above the present one is without effect.
+ * pipeline computes with the model. Unfinished samples wait, as running requests of the model;
+ * their KV is computed anew after the wake, which changes no sample. Requests are queued, but what
+ * would compute is RL_FAILED_PRECONDITION. A level not above the present one is without effect.
  * RL_OUT_OF_RANGE for other levels, RL_BUSY while something computes; at level 2 also while other
  * engines have requests on the model or a pipeline runs on it. Thread: any. */
 RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err);
@@ -1327,17 +1330,17 @@ RL_API void rl_buffer_destroy(rl_buffer* buffer);
 
 /* Copies a sample into the buffer. RL_FAILED_PRECONDITION (not scored; with algo.objective sft,
  * dpo and reward_model none has to be), RL_NON_FINITE (reward or log-prob), RL_DUPLICATE (ordinal
- * and slot are there), RL_OUT_OF_RANGE (slot, num_prompt, temperature), RL_INVALID_ARGUMENT (what no
- * buffer file may hold: an id or a time below 0, a data_row below -1), RL_RESOURCE_EXHAUSTED (full).
- * Thread: any. */
+ * and slot are there), RL_OUT_OF_RANGE (slot, num_prompt, temperature), RL_INVALID_ARGUMENT (what
+ * no buffer file may hold: an id or a time below 0, a data_row below -1), RL_RESOURCE_EXHAUSTED
+ * (full). Thread: any. */
 RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err);
 
-/* Copies every sample of a batch into the buffer, or after a failure none: RL_ERROR_KEY is "batch[i]"
- * for the first that is refused, as by rl_buffer_put. Thread: any. */
+/* Copies every sample of a batch into the buffer, or after a failure none: RL_ERROR_KEY is
+ * "batch[i]" for the first that is refused, as by rl_buffer_put. Thread: any. */
 RL_API rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err);
 
-/* Takes the whole groups of lowest ordinals, at most max_groups, ordered by (ordinal, slot); after a
- * failure they are still there. RL_TIMEOUT when no group is whole. Thread: any. */
+/* Takes the whole groups of lowest ordinals, at most max_groups, ordered by (ordinal, slot); after
+ * a failure they are still there. RL_TIMEOUT when no group is whole. Thread: any. */
 RL_API rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out,
                                 rl_error** err);
 
@@ -1419,12 +1422,12 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * is the greedy answer of its group and is not trained on. Samples without log-probs are forwarded
  * before the step, so that r is 1 in its first optimizer step (training/foreign_samples).
  *
- * With algo.objective = sft the loss is -log-prob of the trained tokens, with dpo that of pairs, the
- * samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal; with reward_model it is
- * -log sigmoid(chosen - rejected) of their scores, the values at their last tokens (arXiv
- * 2203.02155), of a model that was opened with this objective and has a scalar head in place of
- * logits. Rewards, advantages and stored log-probs are not read then; a sample that has no other half
- * is RL_FAILED_PRECONDITION, and given advantages are RL_CONFLICT. Pairs have the metrics
+ * With algo.objective = sft the loss is -log-prob of the trained tokens, with dpo that of pairs,
+ * the samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal; with reward_model it is -log
+ * sigmoid(chosen - rejected) of their scores, the values at their last tokens (arXiv 2203.02155),
+ * of a model that was opened with this objective and has a scalar head in place of logits. Rewards,
+ * advantages and stored log-probs are not read then; a sample that has no other half is
+ * RL_FAILED_PRECONDITION, and given advantages are RL_CONFLICT. Pairs have the metrics
  * "rewards/chosen", "rewards/rejected", "rewards/margins" and "rewards/accuracies", dpo also
  * "logps/chosen", "logps/rejected" and "nll_loss".
  *
@@ -1455,23 +1458,24 @@ RL_API void rl_trainer_destroy(rl_trainer* trainer);
  * rl_batch_count entries, one per sample in the batch's order; with algo.advantage = gae, whose
  * critic learns from rewards, that is RL_FAILED_PRECONDITION, and an option that was set to make
  * advantages out of rewards (algo.advantage, algo.adv_*, algo.gamma, algo.gdpo_weights,
- * algo.reward.*, algo.whiten, algo.kl.where = reward) is RL_CONFLICT. *out is an event of RL_EVENT_STEP
- * with the step's metrics. With model.compute_copies 1 the step publishes, and is RL_BUSY while
- * requests of the model run; with 2 rl_trainer_publish does.
+ * algo.reward.*, algo.whiten, algo.kl.where = reward) is RL_CONFLICT. *out is an event of
+ * RL_EVENT_STEP with the step's metrics. With model.compute_copies 1 the step publishes, and is
+ * RL_BUSY while requests of the model run; with 2 rl_trainer_publish does.
  *
  * The log-probs that a batch brings under the version of the weights are those that the trainer
  * computes, bit for bit: a first difference is RL_FAILED_PRECONDITION naming the sample, before any
  * weight moves. Where another engine drew with these weights, set trainer.check_logprobs to false.
  *
  * A step that fails before its first optimizer step leaves the weights as they were. One that fails
- * after its last one, while its metrics are made, has trained and, with one compute copy, published:
- * rl_model_version is one higher, and the batch is not to be repeated. One that fails in between
- * leaves the model half-trained: the weights moved, and no version names them. Then whatever
- * computes with them is RL_FAILED_PRECONDITION that says after how many optimizer steps it failed:
- * engines of the model with model.compute_copies 1, every trainer of it, rl_pipeline_start and
- * rl_model_set_weights. rl_model_save and rl_model_digest work. rl_trainer_publish, of any trainer of
- * the model, makes these weights the next version, and a pipeline that resumes from a checkpoint loads
- * whole ones. It is the same after a pipeline failed within a step. Thread: any. */
+ * after its last one, while its metrics are made, has trained and, with one compute copy,
+ * published: rl_model_version is one higher, and the batch is not to be repeated. One that fails in
+ * between leaves the model half-trained: the weights moved, and no version names them. Then
+ * whatever computes with them is RL_FAILED_PRECONDITION that says after how many optimizer steps it
+ * failed: engines of the model with model.compute_copies 1, every trainer of it, rl_pipeline_start
+ * and rl_model_set_weights. rl_model_save and rl_model_digest work. rl_trainer_publish, of any
+ * trainer of the model, makes these weights the next version, and a pipeline that resumes from a
+ * checkpoint loads whole ones. It is the same after a pipeline failed within a step. Thread: any.
+ */
 RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch,
                                  const double* advantages, size_t num_advantages, rl_event** out,
                                  rl_error** err);
@@ -1483,9 +1487,9 @@ RL_API rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, si
                                      size_t num_prompt, float temperature, float* out,
                                      size_t num_out, rl_error** err);
 
-/* The value at the last token of each sample of the batch, with algo.objective = reward_model, under
- * the weights of the last step: what model.reward_path gives as a score once rl_model_save has
- * written them. out has num_out = rl_batch_count entries. RL_FAILED_PRECONDITION with another
+/* The value at the last token of each sample of the batch, with algo.objective = reward_model,
+ * under the weights of the last step: what model.reward_path gives as a score once rl_model_save
+ * has written them. out has num_out = rl_batch_count entries. RL_FAILED_PRECONDITION with another
  * objective. Thread: any. */
 RL_API rl_status rl_trainer_scores(rl_trainer* trainer, const rl_batch* batch, float* out,
                                    size_t num_out, rl_error** err);
@@ -1496,16 +1500,16 @@ RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, si
 
 /* Engines read the weights of the last step from their next step on; *version is that of these
  * weights, one higher than before however many steps there were. With model.compute_copies 1 a step
- * has published its weights, and this call names them. Those of a half-trained model (rl_trainer_step)
- * are packed here, and engines forget what they cached of older ones: RL_BUSY while anything computes,
- * and with model.compute_copies 1 while requests of the model run. RL_BUSY also while another thread
- * trains the model or sets its weights. Thread: any. */
+ * has published its weights, and this call names them. Those of a half-trained model
+ * (rl_trainer_step) are packed here, and engines forget what they cached of older ones: RL_BUSY
+ * while anything computes, and with model.compute_copies 1 while requests of the model run. RL_BUSY
+ * also while another thread trains the model or sets its weights. Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
 
 /* ---- algorithms ---- */
 
-/* What a training step does with samples, on arrays of the host, without a model: the same code, over
- * all tokens given as one minibatch. The keys algo.* of options say which algorithm
+/* What a training step does with samples, on arrays of the host, without a model: the same code,
+ * over all tokens given as one minibatch. The keys algo.* of options say which algorithm
  * (docs/algorithms.md); options may be NULL: the defaults. Sequences are packed: per-token arrays
  * have the tokens of sequence 0, then of sequence 1, and so on, num_tokens in all. Log-probs are in
  * nats. Errors name the field as tokens.FIELD. RL_CONFLICT when options contradict each other. */
@@ -1514,9 +1518,9 @@ typedef struct rl_algo_tokens {
   const int32_t* lengths; /* [num_sequences], from 0 on; their sum is num_tokens */
   size_t num_sequences;
   size_t num_tokens;
-  const uint64_t* groups;    /* [num_sequences], equal for the samples of a prompt, in any
-                                order; optional: all are of one prompt */
-  const uint8_t* mask;       /* [num_tokens], 1 where a token carries loss, else 0; optional: all do */
+  const uint64_t* groups; /* [num_sequences], equal for the samples of a prompt, in any
+                             order; optional: all are of one prompt */
+  const uint8_t* mask;    /* [num_tokens], 1 where a token carries loss, else 0; optional: all do */
   const uint8_t* truncated;  /* [num_sequences], 1 where the length limit cut it; optional: none */
   const float* logprobs;     /* [num_tokens], of the current policy */
   const float* old_logprobs; /* [num_tokens], what ratios refer to; optional: logprobs */
@@ -1527,8 +1531,8 @@ typedef struct rl_algo_tokens {
   const double* baselines;       /* [num_sequences], scores of greedy answers; where remax asks */
   const uint64_t* sample_ids;    /* [num_sequences]; for a host's own functions, not read */
   size_t num_reward_parts;       /* kinds of reward; 0 for none */
-  const double* reward_parts;    /* [num_sequences * num_reward_parts], those of sequence 0 first; where
-                                    gdpo asks */
+  const double* reward_parts;    /* [num_sequences * num_reward_parts], those of sequence 0 first;
+                                    where    gdpo asks */
 } rl_algo_tokens;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
@@ -1538,13 +1542,13 @@ RL_API void rl_algo_tokens_init(rl_algo_tokens* tokens, size_t size);
 /* The loss of a minibatch. Means are over the tokens that carry loss. */
 typedef struct rl_algo_loss {
   size_t struct_size;
-  double loss;               /* policy_loss + kl_loss; the entropy bonus is not in it */
-  double policy_loss;        /* aggregated as algo.loss_agg says */
-  double kl_loss;            /* algo.kl.coef times the KL, likewise; 0 unless algo.kl.where = loss */
-  double kl;                 /* mean of algo.kl.estimator */
-  double ppo_kl;             /* mean of old - current log-prob, nats */
-  double ppo_kl_k3;          /* mean of r - 1 - log r */
-  double clip_fraction;      /* 0..1 */
+  double loss;          /* policy_loss + kl_loss; the entropy bonus is not in it */
+  double policy_loss;   /* aggregated as algo.loss_agg says */
+  double kl_loss;       /* algo.kl.coef times the KL, likewise; 0 unless algo.kl.where = loss */
+  double kl;            /* mean of algo.kl.estimator */
+  double ppo_kl;        /* mean of old - current log-prob, nats */
+  double ppo_kl_k3;     /* mean of r - 1 - log r */
+  double clip_fraction; /* 0..1 */
   double dual_clip_fraction; /* 0..1 */
   double ratio_max;          /* the largest ratio */
   uint64_t num_tokens;       /* that carry loss */
@@ -1556,10 +1560,10 @@ typedef struct rl_algo_loss {
 RL_API void rl_algo_loss_init(rl_algo_loss* loss, size_t size);
 
 /* Advantages of every token from tokens->rewards, by algo.advantage with shaping, KL in the reward
- * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a reward,
- * a baseline or a penalty that is not finite. RL_INVALID_ARGUMENT for algo.advantage = gae, which
- * reads values of a critic, RL_FAILED_PRECONDITION for custom. options may be NULL: the defaults.
- * Thread: any; callback-safe. */
+ * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a
+ * reward, a baseline or a penalty that is not finite. RL_INVALID_ARGUMENT for algo.advantage = gae,
+ * which reads values of a critic, RL_FAILED_PRECONDITION for custom. options may be NULL: the
+ * defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
                                     double* advantages, size_t num_advantages, rl_error** err);
 
@@ -1573,8 +1577,8 @@ RL_API rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_to
                                      double* gradient, size_t num_gradient, rl_algo_loss* out,
                                      rl_error** err);
 
-/* Factors of the token losses by algo.correction.*, 0 for a token that carries no loss, and in keep 1
- * for a token that carries loss after all rejections, else 0. num_weights and num_keep are
+/* Factors of the token losses by algo.correction.*, 0 for a token that carries no loss, and in keep
+ * 1 for a token that carries loss after all rejections, else 0. num_weights and num_keep are
  * num_tokens. Reads logprobs, and advantages for algo.correction.opsm_delta. options may be NULL:
  * the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_corrections(const rl_options* options, const rl_algo_tokens* tokens,
@@ -1586,19 +1590,20 @@ RL_API rl_status rl_algo_corrections(const rl_options* options, const rl_algo_to
 RL_API rl_status rl_algo_weights(const rl_options* options, const rl_algo_tokens* tokens,
                                  double* weights, size_t num_weights, rl_error** err);
 
-/* The KL of each token by algo.kl.estimator from logprobs and ref_logprobs, and its derivative in the
- * log-prob; 0 where there is no loss. num_values and num_gradient are num_tokens. options may be
- * NULL: the defaults. Thread: any; callback-safe. */
+/* The KL of each token by algo.kl.estimator from logprobs and ref_logprobs, and its derivative in
+ * the log-prob; 0 where there is no loss. num_values and num_gradient are num_tokens. options may
+ * be NULL: the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tokens, double* values,
                             size_t num_values, double* gradient, size_t num_gradient,
                             rl_error** err);
 
-/* Advantages by the host, where algo.advantage = custom: called once for a batch, before anything of
- * its step has changed. tokens has lengths, groups, sample_ids, mask, truncated, the stored log-probs
- * as old_logprobs and rollout_logprobs, rewards after shaping and the KL, and with algo.kl.where =
- * reward ref_logprobs; the rest is NULL. advantages, [num_tokens], are 0 at first; what is written
- * for masked tokens is not read. Arrays end with the call. 0 is success; any other result fails the
- * step as RL_CANCELLED, and an advantage that is not finite as RL_NON_FINITE naming the sample. */
+/* Advantages by the host, where algo.advantage = custom: called once for a batch, before anything
+ * of its step has changed. tokens has lengths, groups, sample_ids, mask, truncated, the stored
+ * log-probs as old_logprobs and rollout_logprobs, rewards after shaping and the KL, and with
+ * algo.kl.where = reward ref_logprobs; the rest is NULL. advantages, [num_tokens], are 0 at first;
+ * what is written for masked tokens is not read. Arrays end with the call. 0 is success; any other
+ * result fails the step as RL_CANCELLED, and an advantage that is not finite as RL_NON_FINITE
+ * naming the sample. */
 typedef int32_t (*rl_advantage_fn)(void* user_data, const rl_algo_tokens* tokens,
                                    double* advantages);
 
@@ -1608,9 +1613,9 @@ typedef int32_t (*rl_advantage_fn)(void* user_data, const rl_algo_tokens* tokens
  * algo.loss_agg times the corrections of algo.correction.*: a loss that is the mean of token losses
  * is the sum of weights times these; 0 for a masked token, whose gradient is not read. gradient,
  * [num_tokens], 0 at first, receives the derivative of *loss in each log-prob; the KL term and the
- * entropy bonus are added by librl. Arrays end with the call. 0 is success. With any other result, or
- * a loss or gradient that is not finite, the optimizer step of the minibatch is skipped and counted
- * in training/skipped_steps. */
+ * entropy bonus are added by librl. Arrays end with the call. 0 is success. With any other result,
+ * or a loss or gradient that is not finite, the optimizer step of the minibatch is skipped and
+ * counted in training/skipped_steps. */
 typedef int32_t (*rl_loss_fn)(void* user_data, const rl_algo_tokens* tokens, const double* weights,
                               double* loss, double* gradient);
 
@@ -1638,8 +1643,8 @@ RL_API rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* u
 
 /* ---- tensors ---- */
 
-/* Arrays that a host reads where they lie, and arrays of a host that librl reads where they lie: weights,
- * what samples hold, hidden states. Other libraries take and give them as DLPack tensors.
+/* Arrays that a host reads where they lie, and arrays of a host that librl reads where they lie:
+ * weights, what samples hold, hidden states. Other libraries take and give them as DLPack tensors.
  *
  * Lifetime. A tensor keeps alive what its memory belongs to, and so does what was exported from it:
  * all of them end in any order, also after their runtime, model or batch was destroyed. Memory is
@@ -1650,8 +1655,8 @@ RL_API rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* u
  * step, rl_model_set_weights and a checkpoint that is loaded change what it shows, so it is read
  * while none of these runs. RL_TENSOR_COPY gives the values of one moment instead. */
 
-/* Flag of functions that give a tensor: the values are copied to memory that only the tensor has, in
- * row-major order, and may be written to. runtime.memory_budget_bytes does not count it. */
+/* Flag of functions that give a tensor: the values are copied to memory that only the tensor has,
+ * in row-major order, and may be written to. runtime.memory_budget_bytes does not count it. */
 #define RL_TENSOR_COPY UINT64_C(1)
 
 /* What memory a tensor lies in. */
@@ -1683,56 +1688,57 @@ RL_API rl_status rl_tensor_retain(const rl_tensor* tensor, rl_tensor** out, rl_e
 /* Ends the handle. Thread: any; callback-safe. */
 RL_API void rl_tensor_release(rl_tensor* tensor);
 
-/* Takes a tensor of another library over, without a copy unless flags have RL_TENSOR_COPY. managed is
- * consumed, also on failure: its deleter, which may be NULL, is called exactly once, when nothing
- * reads the memory any more, on whatever thread ends it; with RL_TENSOR_COPY and after a failure
- * before the call returns. It may call every function, inside a callback only callback-safe ones, and
- * throws nothing. producer_stream may be NULL and has to be: the values are in memory when the call
- * begins, and a stream, which only other devices have, is RL_UNSUPPORTED.
+/* Takes a tensor of another library over, without a copy unless flags have RL_TENSOR_COPY. managed
+ * is consumed, also on failure: its deleter, which may be NULL, is called exactly once, when
+ * nothing reads the memory any more, on whatever thread ends it; with RL_TENSOR_COPY and after a
+ * failure before the call returns. It may call every function, inside a callback only callback-safe
+ * ones, and throws nothing. producer_stream may be NULL and has to be: the values are in memory
+ * when the call begins, and a stream, which only other devices have, is RL_UNSUPPORTED.
  *
  * RL_INCOMPATIBLE when the major version of DLPack is not 1; then nothing but the deleter is looked
- * at. RL_UNSUPPORTED names a device other than the CPU (1, 0), an element type other than fp32, bf16
- * and int32 of one lane, and flags other than read-only and is-copied. RL_OUT_OF_RANGE names more
- * than 64 dimensions, an extent below 0, sizes, strides or a byte_offset that overflow;
+ * at. RL_UNSUPPORTED names a device other than the CPU (1, 0), an element type other than fp32,
+ * bf16 and int32 of one lane, and flags other than read-only and is-copied. RL_OUT_OF_RANGE names
+ * more than 64 dimensions, an extent below 0, sizes, strides or a byte_offset that overflow;
  * RL_INVALID_ARGUMENT a NULL shape or NULL data. NULL strides are row-major. Thread: any. */
 RL_API rl_status rl_tensor_import_dlpack(rl_runtime* runtime,
                                          struct DLManagedTensorVersioned* managed,
                                          void* producer_stream, uint64_t flags, rl_tensor** out,
                                          rl_error** err);
 
-/* The tensor for another library, of DLPack 1.0, without a copy; each call makes one. Whoever has *out
- * ends it by its deleter, once, on any thread, also after every handle ended; in a forked child that
- * is without effect. Its strides are never NULL where it has dimensions, and it is flagged read-only
- * when the tensor is. consumer_stream may be NULL and has to be, as for rl_tensor_import_dlpack.
- * Thread: any. */
+/* The tensor for another library, of DLPack 1.0, without a copy; each call makes one. Whoever has
+ * *out ends it by its deleter, once, on any thread, also after every handle ended; in a forked
+ * child that is without effect. Its strides are never NULL where it has dimensions, and it is
+ * flagged read-only when the tensor is. consumer_stream may be NULL and has to be, as for
+ * rl_tensor_import_dlpack. Thread: any. */
 RL_API rl_status rl_tensor_export_dlpack(const rl_tensor* tensor, void* consumer_stream,
                                          struct DLManagedTensorVersioned** out, rl_error** err);
 
 /* Number of weights of a model; 0 for a handle that is not live. Thread: any; callback-safe. */
 RL_API size_t rl_model_weight_count(const rl_model* model);
 
-/* The name of weight `index`, as in a Hugging Face directory, counted from 0; RL_OUT_OF_RANGE beyond
- * the last. Owner: the model. Thread: any. */
+/* The name of weight `index`, as in a Hugging Face directory, counted from 0; RL_OUT_OF_RANGE
+ * beyond the last. Owner: the model. Thread: any. */
 RL_API rl_status rl_model_weight_name(const rl_model* model, size_t index, const char** name,
                                       rl_error** err);
 
 /* A weight by name: the fp32 values that training changes, where they lie and read_only. With
  * model.compute_copies 2 these may be ahead of what engines read. Flags: RL_TENSOR_COPY; then it is
- * RL_BUSY while they are being trained. RL_NOT_FOUND names the nearest weights. A head that shares the
- * embedding has no name of its own. Thread: any. */
+ * RL_BUSY while they are being trained. RL_NOT_FOUND names the nearest weights. A head that shares
+ * the embedding has no name of its own. Thread: any. */
 RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_len,
                                  uint64_t flags, rl_tensor** out, rl_error** err);
 
-/* Sets weights from tensors of RL_DTYPE_F32 or RL_DTYPE_BF16: tensors[i] has the shape of the weight
- * names[i]. name_lens may be NULL: then every name ends with NUL. *version is that of the model's
- * weights then, one higher than before; gradients and optimizer states of its trainers stay as they
- * are. All is checked first, and after a failure no weight has changed, but for RL_OUT_OF_MEMORY while
- * they are packed, which leaves the model half-trained (rl_trainer_step); the error's key is the weight:
- * RL_NOT_FOUND, RL_DUPLICATE (given twice), RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape),
- * RL_NON_FINITE, RL_CONFLICT (the values lie among the model's own weights). RL_BUSY while something
- * computes, requests of the model run or a pipeline runs on it; RL_FAILED_PRECONDITION while a training
- * step is not published (rl_trainer_publish). A frozen reference without a path of its own stays that of
- * model.path, and an engine that sleeps holds packed forms again. Thread: any. */
+/* Sets weights from tensors of RL_DTYPE_F32 or RL_DTYPE_BF16: tensors[i] has the shape of the
+ * weight names[i]. name_lens may be NULL: then every name ends with NUL. *version is that of the
+ * model's weights then, one higher than before; gradients and optimizer states of its trainers stay
+ * as they are. All is checked first, and after a failure no weight has changed, but for
+ * RL_OUT_OF_MEMORY while they are packed, which leaves the model half-trained (rl_trainer_step);
+ * the error's key is the weight: RL_NOT_FOUND, RL_DUPLICATE (given twice), RL_WRONG_TYPE,
+ * RL_INCOMPATIBLE (another shape), RL_NON_FINITE, RL_CONFLICT (the values lie among the model's own
+ * weights). RL_BUSY while something computes, requests of the model run or a pipeline runs on it;
+ * RL_FAILED_PRECONDITION while a training step is not published (rl_trainer_publish). A frozen
+ * reference without a path of its own stays that of model.path, and an engine that sleeps holds
+ * packed forms again. Thread: any. */
 RL_API rl_status rl_model_set_weights(rl_model* model, const char* const* names,
                                       const size_t* name_lens, const rl_tensor* const* tensors,
                                       size_t num_weights, uint64_t* version, rl_error** err);
@@ -1746,9 +1752,9 @@ enum {
   RL_SAMPLE_TOP_LOGPROBS = 5      /* as RL_SAMPLE_TOP_IDS, RL_DTYPE_F32 */
 };
 
-/* An array of sample `index` of a batch, counted from 0, where it lies and read_only; it never changes
- * and outlives the batch. RL_OUT_OF_RANGE beyond the last sample, RL_NOT_FOUND when the sample came
- * without this array. Thread: any. */
+/* An array of sample `index` of a batch, counted from 0, where it lies and read_only; it never
+ * changes and outlives the batch. RL_OUT_OF_RANGE beyond the last sample, RL_NOT_FOUND when the
+ * sample came without this array. Thread: any. */
 RL_API rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array,
                                  rl_tensor** out, rl_error** err);
 
@@ -1757,11 +1763,11 @@ RL_API rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t ar
 RL_API rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out,
                                  rl_error** err);
 
-/* Hidden states of a sequence under the weights of the last step, from the forward that log-probs come
- * from: [num_ids, hidden] of the model's compute dtype (rl_model_info). Row t is what the last norm
- * gives for ids[t], and what the head makes the log-probs of ids[t + 1] from. Memory of its own, which
- * may be written to. RL_OUT_OF_RANGE names an id outside the vocabulary, or the option that a sequence
- * of so many tokens exceeds. Thread: any. */
+/* Hidden states of a sequence under the weights of the last step, from the forward that log-probs
+ * come from: [num_ids, hidden] of the model's compute dtype (rl_model_info). Row t is what the last
+ * norm gives for ids[t], and what the head makes the log-probs of ids[t + 1] from. Memory of its
+ * own, which may be written to. RL_OUT_OF_RANGE names an id outside the vocabulary, or the option
+ * that a sequence of so many tokens exceeds. Thread: any. */
 RL_API rl_status rl_trainer_hidden(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
                                    rl_tensor** out, rl_error** err);
 
@@ -1785,13 +1791,13 @@ RL_API rl_status rl_profiler_write_trace(const rl_profiler* profiler, const char
 RL_API rl_status rl_profiler_count(const rl_profiler* profiler, uint64_t* num_records,
                                    uint64_t* num_dropped, rl_error** err);
 
-/* Writes what a pipeline did as one HTML file that loads nothing and runs no script: curves of its steps
- * from metrics.jsonl, evaluations from metrics.eval_jsonl, answers from metrics.samples, memory as
- * planned and as held, settings, and where the time went. Those files are read as they are on disk;
- * the page names what it lacks and what it could not read. profiler may be NULL: the time is then
- * that of profiler.timeline.enable, if set. Paths in options are cut to their last part. A report of
- * a running pipeline shows the steps so far; it makes nothing wait. The file appears by one rename.
- * Thread: any. */
+/* Writes what a pipeline did as one HTML file that loads nothing and runs no script: curves of its
+ * steps from metrics.jsonl, evaluations from metrics.eval_jsonl, answers from metrics.samples,
+ * memory as planned and as held, settings, and where the time went. Those files are read as they
+ * are on disk; the page names what it lacks and what it could not read. profiler may be NULL: the
+ * time is then that of profiler.timeline.enable, if set. Paths in options are cut to their last
+ * part. A report of a running pipeline shows the steps so far; it makes nothing wait. The file
+ * appears by one rename. Thread: any. */
 RL_API rl_status rl_profiler_write_report(const rl_pipeline* pipeline, const rl_profiler* profiler,
                                           const char* path, size_t path_len, rl_error** err);
 

@@ -1,6 +1,6 @@
-// Which functions may be called where. A call from inside a callback of the host, for the log or for
-// an algorithm, could wait for the very thread it is on, and in a child process the threads of the objects are missing: both are refused
-// before anything is touched.
+// Which functions may be called where. A call from inside a callback of the host, for the log or
+// for an algorithm, could wait for the very thread it is on, and in a child process the threads of
+// the objects are missing: both are refused before anything is touched.
 #pragma once
 
 namespace rl::abi {

@@ -11,8 +11,8 @@ namespace {
 
 rl_conversation* issue_conversation(std::shared_ptr<Conversation> conversation,
                                     const OptionSet& options) {
-  return issue<rl_conversation>(std::make_shared<const ConversationBox>(
-      ConversationBox{std::move(conversation), options}));
+  return issue<rl_conversation>(
+      std::make_shared<const ConversationBox>(ConversationBox{std::move(conversation), options}));
 }
 
 }  // namespace
@@ -63,8 +63,8 @@ rl_status rl_conversation_generate(rl_conversation* conversation, const rl_optio
                                    int64_t priority, rl_error** err) {
   return guarded(err, conversation, [&] {
     const auto box = use(conversation, "conversation");
-    Request turn = request_from(
-        sampling != nullptr ? use(sampling, "sampling")->copy() : box->options);
+    Request turn =
+        request_from(sampling != nullptr ? use(sampling, "sampling")->copy() : box->options);
     turn.priority = priority;
     box->conversation->generate(std::move(turn));
   });

@@ -14,8 +14,8 @@ namespace rl::abi {
 // (timeout, done, interrupted) have no record.
 rl_status report_exception(rl_error** err, const void* handle) noexcept;
 
-// Runs body, which returns nothing (RL_OK) or an rl_status, also inside a callback; in the library's own floating-point
-// mode, which threads that it starts inherit.
+// Runs body, which returns nothing (RL_OK) or an rl_status, also inside a callback; in the
+// library's own floating-point mode, which threads that it starts inherit.
 template <typename Body>
 rl_status guarded_callback_safe(rl_error** err, const void* handle, Body&& body) noexcept {
   if (err != nullptr) *err = nullptr;

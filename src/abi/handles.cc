@@ -8,10 +8,9 @@ namespace rl::abi {
 namespace {
 
 constexpr const char* kKindNames[] = {
-    "no handle type", "rl_error",  "rl_bytes",    "rl_options", "rl_runtime",
-    "rl_plan",        "rl_model",  "rl_pipeline", "rl_event",   "rl_event_queue",
-    "rl_batch",       "rl_engine", "rl_buffer",   "rl_trainer", "rl_profiler",
-    "rl_conversation", "rl_tensor"};
+    "no handle type", "rl_error",    "rl_bytes",    "rl_options",      "rl_runtime", "rl_plan",
+    "rl_model",       "rl_pipeline", "rl_event",    "rl_event_queue",  "rl_batch",   "rl_engine",
+    "rl_buffer",      "rl_trainer",  "rl_profiler", "rl_conversation", "rl_tensor"};
 constexpr size_t kNumKinds = sizeof(kKindNames) / sizeof(kKindNames[0]);
 static_assert(kNumKinds == static_cast<size_t>(Kind::kTensor) + 1);
 static_assert(sizeof(void*) == sizeof(uint64_t), "a handle holds a 64-bit token");

@@ -1,5 +1,5 @@
-// What engine, trainer and pipeline share at the boundary: each is made from a model, and from the model's options
-// unless others are given; and batches, which several of them give.
+// What engine, trainer and pipeline share at the boundary: each is made from a model, and from the
+// model's options unless others are given; and batches, which several of them give.
 #pragma once
 #include <memory>
 #include <utility>
@@ -12,7 +12,8 @@
 namespace rl::abi {
 
 template <typename Part, typename Handle>
-rl_status create_on_model(rl_model* model, const rl_options* options, Handle** out, rl_error** err) {
+rl_status create_on_model(rl_model* model, const rl_options* options, Handle** out,
+                          rl_error** err) {
   clear(out);
   return guarded(err, model, [&] {
     const auto owner = use(model, "model");

@@ -19,10 +19,9 @@ void check_shape(const rl_sample_view& view, size_t least_generated) {
   array_arg(view.ids, view.num_ids, "sample.ids");
   if (view.num_prompt == 0 || view.num_prompt > view.num_ids || view.num_ids > kMaxTokens ||
       view.num_ids - view.num_prompt < least_generated) {
-    throw Error(Code::kOutOfRange,
-                str("parameter sample.num_prompt is ", view.num_prompt, " of ", view.num_ids,
-                    " ids; a sample has at least one prompt token",
-                    least_generated > 0 ? " and one generated token" : ""))
+    throw Error(Code::kOutOfRange, str("parameter sample.num_prompt is ", view.num_prompt, " of ",
+                                       view.num_ids, " ids; a sample has at least one prompt token",
+                                       least_generated > 0 ? " and one generated token" : ""))
         .with_key("sample.num_prompt");
   }
 }
@@ -175,7 +174,8 @@ SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
   sample->temperature = view.temperature;
   sample->scored = view.scored == 1;
   sample->reward = view.reward;
-  sample->reward_parts = reward_parts_arg(view.reward_parts, view.num_reward_parts, "sample.reward_parts");
+  sample->reward_parts =
+      reward_parts_arg(view.reward_parts, view.num_reward_parts, "sample.reward_parts");
   sample->submitted_ns = view.submitted_ns;
   sample->first_token_ns = view.first_token_ns;
   sample->finished_ns = view.finished_ns;

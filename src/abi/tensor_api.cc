@@ -33,12 +33,12 @@ TensorPtr lend(SamplePtr sample, const std::vector<T>& values, int64_t columns) 
   const auto count = static_cast<int64_t>(values.size());
   std::vector<int64_t> shape = {count};
   if (columns > 0) shape = {count / columns, columns};
-  return std::make_shared<const Tensor>(Tensor::Description{
-      .data = values.data(),
-      .type = std::is_same_v<T, float> ? ElementType::kF32 : ElementType::kI32,
-      .shape = std::move(shape),
-      .read_only = true,
-      .owner = std::move(sample)});
+  return std::make_shared<const Tensor>(
+      Tensor::Description{.data = values.data(),
+                          .type = std::is_same_v<T, float> ? ElementType::kF32 : ElementType::kI32,
+                          .shape = std::move(shape),
+                          .read_only = true,
+                          .owner = std::move(sample)});
 }
 
 TensorPtr array_of(const SamplePtr& sample, int32_t array) {

@@ -78,7 +78,8 @@ rl_status rl_trainer_scores(rl_trainer* trainer, const rl_batch* batch, float* o
     const auto box = use(batch, "batch");
     require(out, "out");
     if (num_out != box->samples.size()) {
-      refuse("num_out", str("is ", num_out, " but the batch has ", box->samples.size(), " samples"));
+      refuse("num_out",
+             str("is ", num_out, " but the batch has ", box->samples.size(), " samples"));
     }
     std::ranges::copy(target->scores(box->samples), out);
   });

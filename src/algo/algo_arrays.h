@@ -9,18 +9,18 @@ namespace rl {
 // Empty where the host gives none. Per-token arrays have the tokens of sequence 0, then 1, ...
 struct AlgoArrays {
   std::span<const int32_t> lengths;
-  std::span<const uint64_t> groups;         // of sequences: equal numbers are a group; empty: one
-  std::span<const uint64_t> sample_ids;     // read by nothing here; a host knows its samples by them
-  std::span<const uint8_t> mask;            // empty: every token carries loss
-  std::span<const uint8_t> truncated;       // of sequences; empty: none
-  std::span<const float> logprobs;          // of the current policy
-  std::span<const float> old_logprobs;      // empty: logprobs
+  std::span<const uint64_t> groups;      // of sequences: equal numbers are a group; empty: one
+  std::span<const uint64_t> sample_ids;  // read by nothing here; a host knows its samples by them
+  std::span<const uint8_t> mask;         // empty: every token carries loss
+  std::span<const uint8_t> truncated;    // of sequences; empty: none
+  std::span<const float> logprobs;       // of the current policy
+  std::span<const float> old_logprobs;   // empty: logprobs
   std::span<const float> rollout_logprobs;  // empty: old_logprobs
   std::span<const float> ref_logprobs;
   std::span<const float> advantages;
-  std::span<const double> rewards;    // of sequences
+  std::span<const double> rewards;       // of sequences
   std::span<const double> reward_parts;  // (sequences, kinds): kinds of reward; empty: none
-  std::span<const double> baselines;  // of sequences: scores of greedy answers
+  std::span<const double> baselines;     // of sequences: scores of greedy answers
 };
 
 // A host's own algorithm in place of one of this folder (algo.advantage, algo.policy_loss =

@@ -1,6 +1,6 @@
-// Samples on their way to the trainer, scored or given answers. Samples gather into groups by ordinal; a group can be
-// taken once it has all its slots, so a batch never holds a part of one. What is held can be saved:
-// every sample obeys the rules of its document. Thread-safe.
+// Samples on their way to the trainer, scored or given answers. Samples gather into groups by
+// ordinal; a group can be taken once it has all its slots, so a batch never holds a part of one.
+// What is held can be saved: every sample obeys the rules of its document. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -79,8 +79,8 @@ class ArenaLedger {
   std::vector<std::pair<const void*, Entry>> entries_;
 };
 
-// When the first touch of an arena's pages is paid: while it is made, by all cores, or later, by whoever
-// writes them first or by a Prefault (core/prefault.h).
+// When the first touch of an arena's pages is paid: while it is made, by all cores, or later, by
+// whoever writes them first or by a Prefault (core/prefault.h).
 enum class Touch : uint8_t { kNow, kLater };
 
 class Arena {

@@ -1,6 +1,7 @@
-// Arithmetic on values that come from outside (files, options, peers). Checked<T> never wraps: an operation whose
-// result does not fit throws Error(kOutOfRange). Raw operators between Checked and plain integers of other types do
-// not compile, so a size from a file cannot reach an allocation unchecked.
+// Arithmetic on values that come from outside (files, options, peers). Checked<T> never wraps: an
+// operation whose result does not fit throws Error(kOutOfRange). Raw operators between Checked and
+// plain integers of other types do not compile, so a size from a file cannot reach an allocation
+// unchecked.
 #pragma once
 #include <concepts>
 #include <limits>
@@ -16,13 +17,14 @@ class Checked {
   constexpr explicit Checked(T v) : value_(v) {}
   // From another integer type: throws unless the value is representable.
   template <std::integral U>
-    requires(!std::same_as<T, U>)
-  constexpr explicit Checked(U v) : value_(static_cast<T>(v)) {
+  requires(!std::same_as<T, U>) constexpr explicit Checked(U v) : value_(static_cast<T>(v)) {
     if (!std::in_range<T>(v)) overflow("conversion");
   }
   constexpr T get() const { return value_; }
   template <std::integral U>
-  constexpr U to() const { return Checked<U>(value_).get(); }
+  constexpr U to() const {
+    return Checked<U>(value_).get();
+  }
 
   friend constexpr Checked operator+(Checked a, Checked b) {
     T r;

@@ -15,7 +15,9 @@ struct bf16 {
   uint16_t bits;
 };
 
-constexpr float to_float(bf16 v) { return std::bit_cast<float>(static_cast<uint32_t>(v.bits) << 16); }
+constexpr float to_float(bf16 v) {
+  return std::bit_cast<float>(static_cast<uint32_t>(v.bits) << 16);
+}
 constexpr float to_float(float v) { return v; }
 
 constexpr bf16 to_bf16(float v) {

@@ -1,7 +1,8 @@
 // The queue of events that a host pulls. Unbounded, any number of producers and consumers. Its
 // eventfd is written at every enqueue, interrupt and close, so edge-triggered waiting is safe, and
-// drained whenever pop finds nothing; after close it stays readable. While events follow one another
-// closely, a pop spins for the next one before it sleeps: a thread asleep takes longer to wake.
+// drained whenever pop finds nothing; after close it stays readable. While events follow one
+// another closely, a pop spins for the next one before it sleeps: a thread asleep takes longer to
+// wake.
 #pragma once
 #include <atomic>
 #include <condition_variable>

@@ -1,6 +1,7 @@
-// The scheduling seam. All compute parallelism of the library is Executor::parallel_for over independent tasks whose
-// number follows from shapes only, so results never depend on the thread count (contract N3, N6).
-// device/cpu has the TBB executor (default) and a plain-thread one (used under ThreadSanitizer and in tests).
+// The scheduling seam. All compute parallelism of the library is Executor::parallel_for over
+// independent tasks whose number follows from shapes only, so results never depend on the thread
+// count (contract N3, N6). device/cpu has the TBB executor (default) and a plain-thread one (used
+// under ThreadSanitizer and in tests).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,8 +16,8 @@ template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& f)  // NOLINT: implicit on purpose
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+      FunctionRef(F&& f)  // NOLINT: implicit on purpose
       : object_(const_cast<void*>(static_cast<const void*>(&f))),
         call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(static_cast<Args>(args)...);
@@ -32,8 +33,9 @@ class FunctionRef<R(Args...)> {
 struct TaskShare {
   int64_t begin, end;
 };
-// The tasks that a worker begins with: neighbours, the same ones in every run of so many tasks, so that what they read
-// and write stays near its core. Who ends early takes the last ones of others. More workers than tasks have no share.
+// The tasks that a worker begins with: neighbours, the same ones in every run of so many tasks, so
+// that what they read and write stays near its core. Who ends early takes the last ones of others.
+// More workers than tasks have no share.
 constexpr TaskShare task_share(int64_t count, int64_t worker, int64_t workers) {
   const int64_t sharing = workers < count ? workers : count;
   if (worker >= sharing) return {count, count};
@@ -44,9 +46,10 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual int num_threads() const = 0;
-  // Runs task(i, worker) for every i in [0, count) and returns when all are done. worker is in [0, num_threads()) and
-  // no two tasks running at once share it: use it to pick per-thread scratch. The first exception thrown by a task is
-  // rethrown after all tasks ended. Not re-entrant; one caller at a time.
+  // Runs task(i, worker) for every i in [0, count) and returns when all are done. worker is in [0,
+  // num_threads()) and no two tasks running at once share it: use it to pick per-thread scratch.
+  // The first exception thrown by a task is rethrown after all tasks ended. Not re-entrant; one
+  // caller at a time.
   virtual void parallel_for(int64_t count, FunctionRef<void(int64_t task, int worker)> task) = 0;
 };
 

@@ -1,6 +1,6 @@
-// The floating-point mode in which everything here computes: rounding to nearest, subnormal numbers kept, exceptions
-// masked. A host may have set another one for its thread, and threads inherit that of whoever starts them; bits must
-// not depend on which thread computes what.
+// The floating-point mode in which everything here computes: rounding to nearest, subnormal numbers
+// kept, exceptions masked. A host may have set another one for its thread, and threads inherit that
+// of whoever starts them; bits must not depend on which thread computes what.
 #pragma once
 #include <cfenv>
 #if defined(__SSE2__)
@@ -27,7 +27,8 @@ inline void set_default_float_mode() {
 #endif
 }
 
-// That mode while it lives; then the thread's own one again. Where the thread has it anyway, nothing is touched.
+// That mode while it lives; then the thread's own one again. Where the thread has it anyway,
+// nothing is touched.
 class ScopedFloatMode {
  public:
   ScopedFloatMode() : changes_(!has_default_float_mode()) {

@@ -1,5 +1,6 @@
-// The file seam. Every file operation of the library goes through a FileSystem, so that a test can fail or shorten any
-// of them. Errors are Error(kIo) (or kNotFound) naming path and operation, with errno as system_code.
+// The file seam. Every file operation of the library goes through a FileSystem, so that a test can
+// fail or shorten any of them. Errors are Error(kIo) (or kNotFound) naming path and operation, with
+// errno as system_code.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +12,9 @@
 
 namespace rl {
 
-// A readable file of fixed length. read_at is thread-safe and either fills the whole span or throws: kDataLoss when
-// the range lies beyond the end (names path, offset, length), kIo when the system fails.
+// A readable file of fixed length. read_at is thread-safe and either fills the whole span or
+// throws: kDataLoss when the range lies beyond the end (names path, offset, length), kIo when the
+// system fails.
 class InputFile {
  public:
   virtual ~InputFile() = default;
@@ -21,7 +23,8 @@ class InputFile {
   virtual const std::string& path() const = 0;
 };
 
-// An append-only file. Data is durable only after sync() returned; close() reports late write errors.
+// An append-only file. Data is durable only after sync() returned; close() reports late write
+// errors.
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
@@ -33,7 +36,7 @@ class OutputFile {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  virtual std::unique_ptr<InputFile> open(const std::string& path) = 0;  // regular files only
+  virtual std::unique_ptr<InputFile> open(const std::string& path) = 0;     // regular files only
   virtual std::unique_ptr<OutputFile> create(const std::string& path) = 0;  // truncates
   virtual std::unique_ptr<OutputFile> append_to(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
@@ -53,7 +56,8 @@ std::string parent_directory(const std::string& path);
 
 // Whole file into a string; kResourceExhausted when larger than max_bytes.
 std::string read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes);
-// Writes a temporary sibling, syncs and renames, so that path is either the old or the whole new content.
+// Writes a temporary sibling, syncs and renames, so that path is either the old or the whole new
+// content.
 void write_file_atomically(FileSystem& fs, const std::string& path, std::string_view data);
 
 }  // namespace rl

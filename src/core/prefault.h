@@ -1,6 +1,7 @@
-// Backs memory with pages in the background, so that the work that writes it first does not pay for the faults. In a
-// virtual machine a first touch may cost the host seconds per GiB. It writes nothing: others may use the memory
-// meanwhile. A hint: where the system cannot do it, the faults are paid at first use.
+// Backs memory with pages in the background, so that the work that writes it first does not pay for
+// the faults. In a virtual machine a first touch may cost the host seconds per GiB. It writes
+// nothing: others may use the memory meanwhile. A hint: where the system cannot do it, the faults
+// are paid at first use.
 #pragma once
 #include <atomic>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Signal masks. Every thread that librl starts has all signals masked, so that the host's handlers run
-// on the host's threads only: start threads under a ScopedSignalMask.
+// Signal masks. Every thread that librl starts has all signals masked, so that the host's handlers
+// run on the host's threads only: start threads under a ScopedSignalMask.
 #pragma once
 #include <pthread.h>
 #include <signal.h>

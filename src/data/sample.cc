@@ -11,29 +11,46 @@ std::string sample_name(const Sample& s) {
 
 const char* finish_reason_name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kNone: return "none";
-    case FinishReason::kStopToken: return "stop_token";
-    case FinishReason::kStopString: return "stop_string";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kAborted: return "aborted";
+    case FinishReason::kNone:
+      return "none";
+    case FinishReason::kStopToken:
+      return "stop_token";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kAborted:
+      return "aborted";
   }
   return "unknown";
 }
 
 const char* drop_reason_name(DropReason reason) {
   switch (reason) {
-    case DropReason::kNone: return "none";
-    case DropReason::kStale: return "stale";
-    case DropReason::kAborted: return "aborted";
-    case DropReason::kRewardError: return "reward_error";
-    case DropReason::kRewardTimeout: return "reward_timeout";
-    case DropReason::kNonFinite: return "nonfinite";
-    case DropReason::kFiltered: return "filtered";
-    case DropReason::kOverlong: return "overlong";
-    case DropReason::kPoisoned: return "poisoned";
-    case DropReason::kRollback: return "rollback";
-    case DropReason::kCancelled: return "cancelled";
-    case DropReason::kShutdown: return "shutdown";
+    case DropReason::kNone:
+      return "none";
+    case DropReason::kStale:
+      return "stale";
+    case DropReason::kAborted:
+      return "aborted";
+    case DropReason::kRewardError:
+      return "reward_error";
+    case DropReason::kRewardTimeout:
+      return "reward_timeout";
+    case DropReason::kNonFinite:
+      return "nonfinite";
+    case DropReason::kFiltered:
+      return "filtered";
+    case DropReason::kOverlong:
+      return "overlong";
+    case DropReason::kPoisoned:
+      return "poisoned";
+    case DropReason::kRollback:
+      return "rollback";
+    case DropReason::kCancelled:
+      return "cancelled";
+    case DropReason::kShutdown:
+      return "shutdown";
   }
   return "unknown";
 }

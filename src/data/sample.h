@@ -1,6 +1,7 @@
-// Passive records shared by rollout, buffer, trainer and pipeline: what a sample is and what it remembers.
-// Invariant: per-token arrays of a Sample have one entry per generated (or appended) token, in order; ids holds the
-// prompt first. Token ids are the currency; text is made at the ends only.
+// Passive records shared by rollout, buffer, trainer and pipeline: what a sample is and what it
+// remembers. Invariant: per-token arrays of a Sample have one entry per generated (or appended)
+// token, in order; ids holds the prompt first. Token ids are the currency; text is made at the ends
+// only.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,8 +14,18 @@ enum class FinishReason : uint8_t { kNone = 0, kStopToken, kStopString, kLength,
 enum class Purpose : uint8_t { kTrain = 0, kEval = 1 };
 // Closed list of reasons why an attempt or its group was dropped (design: experience ledger).
 enum class DropReason : uint8_t {
-  kNone = 0, kStale, kAborted, kRewardError, kRewardTimeout, kNonFinite, kFiltered, kOverlong, kPoisoned, kRollback,
-  kCancelled, kShutdown
+  kNone = 0,
+  kStale,
+  kAborted,
+  kRewardError,
+  kRewardTimeout,
+  kNonFinite,
+  kFiltered,
+  kOverlong,
+  kPoisoned,
+  kRollback,
+  kCancelled,
+  kShutdown
 };
 const char* finish_reason_name(FinishReason reason);
 const char* drop_reason_name(DropReason reason);
@@ -23,9 +34,9 @@ const char* drop_reason_name(DropReason reason);
 inline constexpr uint64_t kUnknownVersion = ~uint64_t{0};
 
 struct Sample {
-  uint64_t id = 0;        // unique in a run: the host scores by it
-  uint64_t ordinal = 0;   // n-th prompt drawn in the run, epochs counted on
-  uint32_t slot = 0;      // member of its group
+  uint64_t id = 0;       // unique in a run: the host scores by it
+  uint64_t ordinal = 0;  // n-th prompt drawn in the run, epochs counted on
+  uint32_t slot = 0;     // member of its group
   uint32_t attempt = 0;
   Purpose purpose = Purpose::kTrain;
   int64_t data_row = -1;  // row of the data file or feed, -1 for bare requests
@@ -47,7 +58,7 @@ struct Sample {
   uint32_t num_top = 0;
   std::vector<int32_t> top_ids;
   std::vector<float> top_logprobs;
-  float temperature = 1.0f;             // of the stored log-probs (greedy samples store 1)
+  float temperature = 1.0f;  // of the stored log-probs (greedy samples store 1)
   FinishReason finish = FinishReason::kNone;
   uint32_t num_aborts = 0;  // times that it was aborted; it may have gone on since
 

@@ -54,8 +54,9 @@ void check_top(const Sample& s, const Blame& blame) {
   const size_t entries = static_cast<size_t>(s.generated()) * s.num_top;
   const auto check = [&](const char* field, size_t size) {
     if (size == entries) return;
-    blame.fail(s, field, str("has ", size, " entries for ", s.generated(),
-                             " generated tokens of ", s.num_top));
+    blame.fail(
+        s, field,
+        str("has ", size, " entries for ", s.generated(), " generated tokens of ", s.num_top));
   };
   check("top_ids", s.top_ids.size());
   check("top_logprobs", s.top_logprobs.size());

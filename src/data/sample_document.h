@@ -40,8 +40,8 @@ struct BufferInfo {
 
 // kInvalidArgument naming sample and field unless a document may hold the sample: one prompt token
 // or more, ids of at least 0, per-token arrays of one entry per generated token (num_top for
-// top_ids and top_logprobs; logprobs and logprobs_sampled may both be empty), finite numbers, masks of 0 and 1, known enums, times of at least 0, a
-// data row of at least -1.
+// top_ids and top_logprobs; logprobs and logprobs_sampled may both be empty), finite numbers, masks
+// of 0 and 1, known enums, times of at least 0, a data row of at least -1.
 void require_storable(const Sample& sample);
 
 // The same for every sample, and for a group without samples, with a null, with a sample of another

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/stored/gguf_dequant.h"
 #include "formats/model_config.h"
+#include "formats/stored/gguf_dequant.h"
 
 namespace rl {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/encoding/unicode.h"
 #include "jinja/calls.h"
 #include "jinja/operators.h"
 #include "jinja/text_methods.h"
-#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

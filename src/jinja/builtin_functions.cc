@@ -1,8 +1,8 @@
 // The global functions. None of them looks at the machine; the present is given.
+#include "core/encoding/unicode.h"
 #include "jinja/calls.h"
 #include "jinja/date.h"
 #include "jinja/text_methods.h"
-#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/encoding/unicode.h"
 #include "jinja/calls.h"
 #include "jinja/text_methods.h"
-#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -1,10 +1,10 @@
 // The tests that follow "is".
 #include <optional>
 
+#include "core/encoding/unicode.h"
 #include "jinja/calls.h"
 #include "jinja/operators.h"
 #include "jinja/text_methods.h"
-#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -1,8 +1,8 @@
 // Binding of arguments to parameters.
 #include "jinja/calls.h"
 
-#include "jinja/text_methods.h"
 #include "core/encoding/unicode.h"
+#include "jinja/text_methods.h"
 
 namespace rl::jinja {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "core/error.h"
 #include "core/encoding/unicode.h"
+#include "core/error.h"
 
 namespace rl::jinja {
 namespace {

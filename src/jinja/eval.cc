@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/encoding/unicode.h"
 #include "jinja/calls.h"
 #include "jinja/operators.h"
 #include "jinja/text_methods.h"
-#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 

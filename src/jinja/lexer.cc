@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "jinja/text_methods.h"
 #include "core/encoding/unicode.h"
+#include "jinja/text_methods.h"
 
 namespace rl::jinja {
 namespace {

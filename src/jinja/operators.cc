@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "core/encoding/unicode.h"
 #include "jinja/calls.h"
 #include "jinja/text_methods.h"
-#include "core/encoding/unicode.h"
 
 namespace rl::jinja {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "jinja/ast.h"
 #include "core/encoding/unicode.h"
+#include "jinja/ast.h"
 
 namespace rl::jinja {
 

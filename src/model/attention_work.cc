@@ -33,7 +33,8 @@ void AttentionWork::cut(std::span<const SequenceRows> sequences, int64_t block_s
     const size_t first_chunk = by_sequence_.size();
     const size_t end = i + std::max<size_t>(taken, 1);
     for (; i < end; ++i) add_chunks(sequences[i]);
-    if (taken == 0) alone_.insert(alone_.end(), by_sequence_.begin() + first_chunk, by_sequence_.end());
+    if (taken == 0)
+      alone_.insert(alone_.end(), by_sequence_.begin() + first_chunk, by_sequence_.end());
   }
 }
 
@@ -44,7 +45,8 @@ void AttentionWork::add_chunks(const SequenceRows& s) {
   }
 }
 
-// Takes the first sequences together while they share as many blocks as the first two; 0: they do not.
+// Takes the first sequences together while they share as many blocks as the first two; 0: they do
+// not.
 size_t AttentionWork::add_together(std::span<const SequenceRows> sequences, int64_t block_size) {
   const SequenceRows& first = sequences.front();
   if (sequences.size() < 2 || first.rows != 1 || sequences[1].rows != 1) return 0;
@@ -57,7 +59,8 @@ size_t AttentionWork::add_together(std::span<const SequenceRows> sequences, int6
     ++count;
   }
   const size_t begin = rows_.size();
-  for (const SequenceRows& s : sequences.first(count)) rows_.push_back({s.first_position, s.blocks});
+  for (const SequenceRows& s : sequences.first(count))
+    rows_.push_back({s.first_position, s.blocks});
   together_.push_back({first.first_row, std::span(rows_).subspan(begin, count), shared});
   return count;
 }

@@ -1,7 +1,7 @@
-// How the rows of a batch are cut into attention calls. Single rows that stand side by side and whose sequences begin
-// with the same blocks are taken together, so that each shared block is read once for all of them; other rows go by
-// sequence, kAttentionMaxRows at a time. The cut cannot change bits (contract of ops/attention.h).
-// Nothing is allocated after construction.
+// How the rows of a batch are cut into attention calls. Single rows that stand side by side and
+// whose sequences begin with the same blocks are taken together, so that each shared block is read
+// once for all of them; other rows go by sequence, kAttentionMaxRows at a time. The cut cannot
+// change bits (contract of ops/attention.h). Nothing is allocated after construction.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -1,5 +1,6 @@
-// The backward of the transformer, layer by layer from the last. Cheap values (norm outputs, gated units) are
-// recomputed; they have the forward's bits because the same kernels make them from the same saved inputs.
+// The backward of the transformer, layer by layer from the last. Cheap values (norm outputs, gated
+// units) are recomputed; they have the forward's bits because the same kernels make them from the
+// same saved inputs.
 #include <algorithm>
 #include <cstring>
 
@@ -7,8 +8,8 @@
 #include "model/transformer.h"
 #include "ops/convert.h"
 #include "ops/embedding.h"
-#include "ops/rms_norm.h"
 #include "ops/glu.h"
+#include "ops/rms_norm.h"
 
 namespace rl {
 namespace {
@@ -18,8 +19,8 @@ constexpr int64_t kEmbedColumns = 64;
 
 int64_t num_chunks(int64_t rows) { return (rows + kRowsPerTask - 1) / kRowsPerTask; }
 
-uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape& kv, int64_t max_rows, int num_threads,
-                        std::byte* data) {
+uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape& kv,
+                        int64_t max_rows, int num_threads, std::byte* data) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
   const uint64_t rows = Matmul::padded_rows(max_rows), item = dtype_bytes(kv.attention.dtype);
   ArenaPlan plan;
@@ -27,7 +28,9 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
     const uint64_t offset = plan.book(name, bytes);
     return data ? data + offset : nullptr;
   };
-  const auto floats = [&](const char* name, uint64_t n) { return reinterpret_cast<float*>(take(name, n * 4)); };
+  const auto floats = [&](const char* name, uint64_t n) {
+    return reinterpret_cast<float*>(take(name, n * 4));
+  };
   b.dx = floats("dx", rows * c.hidden);
   b.d_normed = floats("d normed", rows * c.hidden);
   b.rounded = take("rounded", rows * c.hidden * item);
@@ -44,12 +47,25 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
 
 class BackwardPass {
  public:
-  BackwardPass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
-               const SavedActivations& saved, BackwardBuffers& scratch, const BackwardArgs& args)
-      : model_(model), config_(model.config()), batch_(batch), kv_(kv), f_(buffers), saved_(saved), b_(scratch),
-        args_(args), executor_(model.matmul().executor()), dtype_(model.compute_dtype()),
-        item_(dtype_bytes(dtype_)), n_(batch.rows()), hidden_(config_.hidden), ffn_(config_.ffn),
-        q_(config_.heads * config_.head_dim), qkv_(q_ + 2 * config_.kv_heads * config_.head_dim) {}
+  BackwardPass(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+               ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
+               const BackwardArgs& args)
+      : model_(model),
+        config_(model.config()),
+        batch_(batch),
+        kv_(kv),
+        f_(buffers),
+        saved_(saved),
+        b_(scratch),
+        args_(args),
+        executor_(model.matmul().executor()),
+        dtype_(model.compute_dtype()),
+        item_(dtype_bytes(dtype_)),
+        n_(batch.rows()),
+        hidden_(config_.hidden),
+        ffn_(config_.ffn),
+        q_(config_.heads * config_.head_dim),
+        qkv_(q_ + 2 * config_.kv_heads * config_.head_dim) {}
 
   void run() {
     b_.work.cut(batch_.sequences, b_.d_prompts);
@@ -85,7 +101,8 @@ class BackwardPass {
 
   // Adds partial rows of every chunk, in order, to a gradient vector.
   void reduce_partials(int64_t width, float* grad) {
-    for (int64_t chunk = 0; chunk < num_chunks(n_); ++chunk) add_elements(b_.partial + chunk * width, width, grad);
+    for (int64_t chunk = 0; chunk < num_chunks(n_); ++chunk)
+      add_elements(b_.partial + chunk * width, width, grad);
   }
 
   // Adds to dx (N, C) and to the gradient of the weight.
@@ -99,8 +116,8 @@ class BackwardPass {
       const int64_t at = row0 * hidden_;
       float* dw = b_.partial + chunk * hidden_;
       std::fill_n(dw, hidden_, 0.0f);
-      rms_norm_backward({n.x + at, model_.master() + n.weight, n.dy + at, n.dx + at, dw, rows, hidden_,
-                         config_.rms_eps, config_.norm_weight});
+      rms_norm_backward({n.x + at, model_.master() + n.weight, n.dy + at, n.dx + at, dw, rows,
+                         hidden_, config_.rms_eps, config_.norm_weight});
     });
     reduce_partials(hidden_, args_.grads + n.weight);
   }
@@ -108,12 +125,13 @@ class BackwardPass {
   // Norm output again, into the forward's buffer.
   void renorm(const float* x, int64_t weight) {
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
-      rms_norm({x + row0 * hidden_, model_.master() + weight, f_.normed + row0 * hidden_ * item_, dtype_, rows,
-                hidden_, config_.rms_eps, config_.norm_weight});
+      rms_norm({x + row0 * hidden_, model_.master() + weight, f_.normed + row0 * hidden_ * item_,
+                dtype_, rows, hidden_, config_.rms_eps, config_.norm_weight});
     });
   }
 
-  // The gradient of a half's output product, rounded: that of the residual, or through the norm between them.
+  // The gradient of a half's output product, rounded: that of the residual, or through the norm
+  // between them.
   void round_output_gradient(const float* added, int64_t norm) {
     const float* d = b_.dx;
     if (norm >= 0) {
@@ -122,7 +140,8 @@ class BackwardPass {
       d = b_.d_normed;
     }
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
-      round_elements(d + row0 * hidden_, rows * hidden_, dtype_, b_.rounded + row0 * hidden_ * item_);
+      round_elements(d + row0 * hidden_, rows * hidden_, dtype_,
+                     b_.rounded + row0 * hidden_ * item_);
     });
   }
 
@@ -136,13 +155,14 @@ class BackwardPass {
     const PackedWeights::Layer& packed = args_.packed.layer(l);
     round_output_gradient(s.mlp_added, at.mlp_out_norm);
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
-      glu_recompute({s.gate_up + row0 * 2 * ffn_ * item_, f_.h + row0 * ffn_ * item_, dtype_, rows, ffn_,
-                     config_.activation});
+      glu_recompute({s.gate_up + row0 * 2 * ffn_ * item_, f_.h + row0 * ffn_ * item_, dtype_, rows,
+                     ffn_, config_.activation});
     });
     weight_grad(b_.rounded, hidden_, f_.h, ffn_, at.down);
     model_.matmul().run(packed.down, b_.rounded, n_, [&](const MatmulTile& t) {
-      glu_backward({t.data, s.gate_up + t.row0 * 2 * ffn_ * item_, b_.d_gate_up + t.row0 * 2 * ffn_ * item_,
-                    dtype_, t.rows, t.col0, t.cols, ffn_, config_.activation});
+      glu_backward({t.data, s.gate_up + t.row0 * 2 * ffn_ * item_,
+                    b_.d_gate_up + t.row0 * 2 * ffn_ * item_, dtype_, t.rows, t.col0, t.cols, ffn_,
+                    config_.activation});
     });
     renorm(s.x_mid, at.mlp_norm);
     weight_grad(b_.d_gate_up, 2 * ffn_, f_.normed, hidden_, at.gate_up);
@@ -168,15 +188,23 @@ class BackwardPass {
 
   void attend(int64_t l) {
     const SavedActivations::Layer& s = saved_.layers[l];
-    const AttentionBackwardArgs args{kv_.shape.attention, attention_rule(config_, l), s.q,       kv_.layer(l), s.mixed,
-                                     s.lse,               b_.d_mixed,                 b_.dqkv};
+    const AttentionBackwardArgs args{kv_.shape.attention,
+                                     attention_rule(config_, l),
+                                     s.q,
+                                     kv_.layer(l),
+                                     s.mixed,
+                                     s.lse,
+                                     b_.d_mixed,
+                                     b_.dqkv};
     const int64_t heads = config_.kv_heads;
     zero_sums();
     for (int64_t step = 0; step < b_.work.steps(); ++step) {
       const std::span<const AttentionBackwardPiece> pieces = b_.work.pieces(step, args.rule);
-      executor_.parallel_for(static_cast<int64_t>(pieces.size()) * heads, [&](int64_t task, int worker) {
-        attention_backward(args, pieces[task / heads], task % heads, b_.attention + worker * b_.attention_stride);
-      });
+      executor_.parallel_for(static_cast<int64_t>(pieces.size()) * heads,
+                             [&](int64_t task, int worker) {
+                               attention_backward(args, pieces[task / heads], task % heads,
+                                                  b_.attention + worker * b_.attention_stride);
+                             });
     }
   }
 
@@ -197,8 +225,14 @@ class BackwardPass {
     const int64_t width = 2 * config_.head_dim;
     for_rows([&](int64_t row0, int64_t rows, int64_t chunk) {
       b_.work.add_sums(row0, rows, [&](int64_t row) { return b_.dqkv + row * qkv_ + q_; });
-      RopeBackwardArgs args{kv_.shape.attention, b_.dqkv + row0 * qkv_,  f_.places + row0, &model_.rope(l),
-                            b_.dqkv_rounded + row0 * qkv_ * item_, rows, nullptr,          nullptr,
+      RopeBackwardArgs args{kv_.shape.attention,
+                            b_.dqkv + row0 * qkv_,
+                            f_.places + row0,
+                            &model_.rope(l),
+                            b_.dqkv_rounded + row0 * qkv_ * item_,
+                            rows,
+                            nullptr,
+                            nullptr,
                             nullptr};
       if (qkv) {
         args.norm = &norms;
@@ -231,7 +265,8 @@ class BackwardPass {
     const float scale = embedding_scale(config_, dtype_);
     executor_.parallel_for(tasks, [&](int64_t task, int) {
       const int64_t col0 = task * kEmbedColumns;
-      embed_backward({b_.dx, batch_.ids.data(), n_, hidden_, col0, std::min(kEmbedColumns, hidden_ - col0), scale,
+      embed_backward({b_.dx, batch_.ids.data(), n_, hidden_, col0,
+                      std::min(kEmbedColumns, hidden_ - col0), scale,
                       args_.grads + model_.layout().embedding()});
     });
   }
@@ -251,18 +286,20 @@ class BackwardPass {
 
 }  // namespace
 
-uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads) {
+uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                                int num_threads) {
   BackwardBuffers b(config, kv, max_rows, num_threads, nullptr);
   return carve_backward(b, config, kv, max_rows, num_threads, nullptr);
 }
-BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
-                                 std::byte* data)
+BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                                 int num_threads, std::byte* data)
     : work(data ? max_rows : 0, 2 * config.kv_heads * config.head_dim) {
   carve_backward(*this, config, kv, max_rows, num_threads, data);
 }
 
-void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
-              const SavedActivations& saved, BackwardBuffers& scratch, const BackwardArgs& args) {
+void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+              ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
+              const BackwardArgs& args) {
   BackwardPass(model, batch, kv, buffers, saved, scratch, args).run();
 }
 

@@ -11,7 +11,8 @@ constexpr int64_t kChunk = kAttentionBackwardChunk;
 
 }  // namespace
 
-BackwardWork::BackwardWork(int64_t max_rows, int64_t sum_width) : max_rows_(max_rows), sum_width_(sum_width) {
+BackwardWork::BackwardWork(int64_t max_rows, int64_t sum_width)
+    : max_rows_(max_rows), sum_width_(sum_width) {
   const auto most = static_cast<size_t>(max_rows);
   parts_.reserve(most);
   chunks_.reserve(most);
@@ -40,7 +41,8 @@ void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
       }
       add_part(sequences.subspan(first, i - first), t.rows);
     }
-    if (parts_.size() > first_part) trunks_.push_back({t.first_row, t.rows, first_part, parts_.size()});
+    if (parts_.size() > first_part)
+      trunks_.push_back({t.first_row, t.rows, first_part, parts_.size()});
   }
 }
 
@@ -53,7 +55,9 @@ void BackwardWork::add_part(std::span<const SequenceRows> sequences, int64_t pre
     int64_t of_sequence = 0;
     for (int64_t first = prefix; first < end; ++of_sequence) {
       const int64_t next = std::min(end, (first / kChunk + 1) * kChunk);
-      chunks_.push_back({{s.first_row + first - prefix, next - first, first, s.blocks}, part.chunks++, of_sequence,
+      chunks_.push_back({{s.first_row + first - prefix, next - first, first, s.blocks},
+                         part.chunks++,
+                         of_sequence,
                          parts_.size()});
       first = next;
     }
@@ -63,7 +67,8 @@ void BackwardWork::add_part(std::span<const SequenceRows> sequences, int64_t pre
   steps_ = std::max(steps_, part.own_steps + part.turns());
 }
 
-std::span<const AttentionBackwardPiece> BackwardWork::pieces(int64_t step, const AttentionRule& rule) {
+std::span<const AttentionBackwardPiece> BackwardWork::pieces(int64_t step,
+                                                             const AttentionRule& rule) {
   pieces_.clear();
   for (const Chunk& chunk : chunks_) add_piece(chunk, step, rule);
   return pieces_;

@@ -1,17 +1,18 @@
-// How the rows of a training batch are cut into calls of the attention backward, in which order, and how the gradients
-// of shared prompts come together.
+// How the rows of a training batch are cut into calls of the attention backward, in which order,
+// and how the gradients of shared prompts come together.
 //
-// Rows and keys are cut at multiples of kAttentionBackwardChunk positions of their sequence; a piece is a chunk of rows
-// against a chunk of keys that they attend. Pieces go in steps: those of a step have neither rows nor keys in common,
-// so they may run at once, and what a row or key gets is added in the order of the steps. Step s takes the row chunk i
-// of a sequence against its own key chunk i - s; step 0 overwrites what the gradients held, all others add. A long
-// sequence is thus as many tasks as it has chunks, and no thread needs memory for more than one chunk.
+// Rows and keys are cut at multiples of kAttentionBackwardChunk positions of their sequence; a
+// piece is a chunk of rows against a chunk of keys that they attend. Pieces go in steps: those of a
+// step have neither rows nor keys in common, so they may run at once, and what a row or key gets is
+// added in the order of the steps. Step s takes the row chunk i of a sequence against its own key
+// chunk i - s; step 0 overwrites what the gradients held, all others add. A long sequence is thus
+// as many tasks as it has chunks, and no thread needs memory for more than one chunk.
 //
-// A trunk is the sequence of a prompt; sequences that follow it read its keys and values. They are taken in parts, in
-// order, until a part has as many rows as the trunk: each part sums the gradients of the prompt's keys and values on
-// its own, and the trunk adds the sums of its parts in order. After its own keys, row chunk r of a part takes the
-// prompt's chunks in turns: r, r - 1, ..., around the end. Then all sums together have at most as many rows as the
-// batch.
+// A trunk is the sequence of a prompt; sequences that follow it read its keys and values. They are
+// taken in parts, in order, until a part has as many rows as the trunk: each part sums the
+// gradients of the prompt's keys and values on its own, and the trunk adds the sums of its parts in
+// order. After its own keys, row chunk r of a part takes the prompt's chunks in turns: r, r - 1,
+// ..., around the end. Then all sums together have at most as many rows as the batch.
 //
 // The cut follows from the rows alone, never from threads. Nothing is allocated after construction.
 #pragma once
@@ -29,7 +30,8 @@ struct SequenceRows;
 class BackwardWork {
  public:
   BackwardWork(int64_t max_rows, int64_t sum_width);
-  // Valid until the next call; block tables are those of the sequences. sums: (max_rows, sum_width), of the caller.
+  // Valid until the next call; block tables are those of the sequences. sums: (max_rows,
+  // sum_width), of the caller.
   void cut(std::span<const SequenceRows> sequences, float* sums);
 
   // The sums of all parts: to be set to zero before the first step.
@@ -38,12 +40,13 @@ class BackwardWork {
   // The pieces of a step that hold keys in reach of a window; valid until the next call.
   std::span<const AttentionBackwardPiece> pieces(int64_t step, const AttentionRule& rule);
 
-  // Adds the sums of all parts to rows [first_row, first_row + count) of the trunks among them; row_of(row) is where a
-  // row's gradients of keys and values are. Rows are independent.
+  // Adds the sums of all parts to rows [first_row, first_row + count) of the trunks among them;
+  // row_of(row) is where a row's gradients of keys and values are. Rows are independent.
   template <typename RowOf>
   void add_sums(int64_t first_row, int64_t count, const RowOf& row_of) const {
     for (const Trunk& t : trunks_) {
-      const int64_t begin = std::max(first_row, t.first_row), end = std::min(first_row + count, t.first_row + t.rows);
+      const int64_t begin = std::max(first_row, t.first_row),
+                    end = std::min(first_row + count, t.first_row + t.rows);
       for (int64_t row = begin; row < end; ++row) {
         for (size_t p = t.first_part; p < t.end_part; ++p) {
           add_row(parts_[p].sums + (row - t.first_row) * sum_width_, row_of(row));
@@ -62,7 +65,9 @@ class BackwardWork {
     float* sums;         // (prefix, sum width), or null
     int64_t chunks = 0;  // of rows
     int64_t own_steps = 0;
-    int64_t prefix_chunks() const { return (prefix + kAttentionBackwardChunk - 1) / kAttentionBackwardChunk; }
+    int64_t prefix_chunks() const {
+      return (prefix + kAttentionBackwardChunk - 1) / kAttentionBackwardChunk;
+    }
     int64_t turns() const { return prefix == 0 ? 0 : std::max(chunks, prefix_chunks()); }
   };
   struct Chunk {

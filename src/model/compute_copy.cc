@@ -55,7 +55,8 @@ ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
                          ArenaLedger* ledger)
     : packed_(config, layout, shapes, PackedWeights::Direction::kForward, ledger) {
   RL_CHECK(master != nullptr || own_vectors);
-  if (own_vectors) own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, ledger);
+  if (own_vectors)
+    own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, ledger);
   const int64_t step = std::max<int64_t>(1, kMoveFloats / config.hidden) * config.hidden;
   float* next = own_vectors ? own_.at<float>(0) : nullptr;
   place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {

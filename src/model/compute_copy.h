@@ -25,8 +25,8 @@ struct WeightVectors {
 
 class ComputeCopy {
  public:
-  // master outlives the copy. shapes: of the forward. own_vectors: what is not packed is copied too,
-  // as it must be where master is null.
+  // master outlives the copy. shapes: of the forward. own_vectors: what is not packed is copied
+  // too, as it must be where master is null.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
               const float* master, bool own_vectors, ArenaLedger* ledger);
   ComputeCopy(const ComputeCopy&) = delete;

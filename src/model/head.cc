@@ -1,4 +1,5 @@
-// The head over one chunk: product with tile statistics in the epilogue, then combination; and its backward.
+// The head over one chunk: product with tile statistics in the epilogue, then combination; and its
+// backward.
 #include "model/head.h"
 
 #include <algorithm>
@@ -9,35 +10,40 @@
 namespace rl {
 namespace {
 
-uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_backward, std::byte* data) {
+uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_backward,
+               std::byte* data) {
   if (c.scalar_head) return 0;
   const ColumnSlices slices = slices_of_width(c.vocab, kVocabularyTile);
   b.vocab = c.vocab;
   b.tile_width = slices.width;
   b.num_tiles = slices.count();
-  const uint64_t rows = Matmul::padded_rows(b.max_rows), item = dtype_bytes(compute), n = b.max_rows;
+  const uint64_t rows = Matmul::padded_rows(b.max_rows), item = dtype_bytes(compute),
+                 n = b.max_rows;
   ArenaPlan plan;
   const auto take = [&](const char* name, uint64_t bytes) {
     const uint64_t offset = plan.book(name, bytes);
     return data ? data + offset : nullptr;
   };
   b.z = reinterpret_cast<float*>(take("logits", n * c.vocab * 4));
-  b.tiles = reinterpret_cast<TileStats*>(take("tile statistics", n * b.num_tiles * sizeof(TileStats)));
+  b.tiles =
+      reinterpret_cast<TileStats*>(take("tile statistics", n * b.num_tiles * sizeof(TileStats)));
   b.stats = reinterpret_cast<RowStats*>(take("row statistics", n * sizeof(RowStats)));
   b.hidden = take("head input", rows * c.hidden * item);
   b.d_logits = with_backward ? take("d logits", rows * c.vocab * item) : nullptr;
-  b.d_hidden = with_backward ? reinterpret_cast<float*>(take("d hidden", n * c.hidden * 4)) : nullptr;
+  b.d_hidden =
+      with_backward ? reinterpret_cast<float*>(take("d hidden", n * c.hidden * 4)) : nullptr;
   return plan.total_bytes();
 }
 
 }  // namespace
 
-uint64_t HeadBuffers::bytes(const ModelConfig& config, Dtype compute, int64_t max_rows, bool with_backward) {
+uint64_t HeadBuffers::bytes(const ModelConfig& config, Dtype compute, int64_t max_rows,
+                            bool with_backward) {
   HeadBuffers b(config, compute, max_rows, with_backward, nullptr);
   return carve(b, config, compute, with_backward, nullptr);
 }
-HeadBuffers::HeadBuffers(const ModelConfig& config, Dtype compute, int64_t max_rows, bool with_backward,
-                         std::byte* data)
+HeadBuffers::HeadBuffers(const ModelConfig& config, Dtype compute, int64_t max_rows,
+                         bool with_backward, std::byte* data)
     : max_rows(max_rows) {
   carve(*this, config, compute, with_backward, data);
 }
@@ -50,17 +56,19 @@ void gather_rows(const Model& model, const std::byte* hidden, std::span<const in
     std::memcpy(buffers.hidden + i * bytes, hidden + rows[i] * bytes, bytes);
 }
 
-void head_forward(const Model& model, const ComputeCopy& weights, std::span<const float> inv_temperature,
-                  HeadBuffers& b) {
+void head_forward(const Model& model, const ComputeCopy& weights,
+                  std::span<const float> inv_temperature, HeadBuffers& b) {
   const int64_t rows = static_cast<int64_t>(inv_temperature.size());
   RL_CHECK(rows <= b.max_rows);
   const MatmulOutput logits{b.z, b.vocab};
-  model.matmul().run_into(logits, weights.packed().head(), b.hidden, rows, [&](const MatmulTile& t) {
-    for (int64_t r = 0; r < t.rows; ++r) {
-      const int64_t row = t.row0 + r;
-      b.tiles[row * b.num_tiles + t.slice] = scale_and_measure(t.data + r * t.stride, t.cols, inv_temperature[row]);
-    }
-  });
+  model.matmul().run_into(
+      logits, weights.packed().head(), b.hidden, rows, [&](const MatmulTile& t) {
+        for (int64_t r = 0; r < t.rows; ++r) {
+          const int64_t row = t.row0 + r;
+          b.tiles[row * b.num_tiles + t.slice] =
+              scale_and_measure(t.data + r * t.stride, t.cols, inv_temperature[row]);
+        }
+      });
   for (int64_t row = 0; row < rows; ++row)
     b.stats[row] = combine_tiles(b.tiles + row * b.num_tiles, b.num_tiles);
 }
@@ -72,9 +80,9 @@ void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers
   Matmul& matmul = model.matmul();
   RL_CHECK(b.d_logits && rows <= b.max_rows);
   matmul.executor().parallel_for(rows, [&](int64_t r, int) {
-    logits_backward({b.z + r * b.vocab, b.vocab, b.stats[r], args.ids[r], args.d_logprob[r], args.d_entropy[r],
-                     args.inv_temperature[r], b.d_logits + r * logits_bytes, dtype,
-                     args.d_tempered ? args.d_tempered + r * b.vocab : nullptr});
+    logits_backward({b.z + r * b.vocab, b.vocab, b.stats[r], args.ids[r], args.d_logprob[r],
+                     args.d_entropy[r], args.inv_temperature[r], b.d_logits + r * logits_bytes,
+                     dtype, args.d_tempered ? args.d_tempered + r * b.vocab : nullptr});
   });
   const int64_t tail = Matmul::padded_depth(rows) - rows;
   std::memset(b.d_logits + rows * logits_bytes, 0, tail * logits_bytes);

@@ -7,7 +7,9 @@
 namespace rl {
 
 KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& format) {
-  return {{config.heads, config.kv_heads, config.head_dim, format.block_size, compute, format.dtype}, config.layers};
+  return {
+      {config.heads, config.kv_heads, config.head_dim, format.block_size, compute, format.dtype},
+      config.layers};
 }
 
 AttentionRule attention_rule(const ModelConfig& config, int64_t layer) {

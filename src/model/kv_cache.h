@@ -1,5 +1,6 @@
-// The KV pool: paged keys and values of all layers. The bytes belong to an arena of the engine (rollout) or of the
-// trainer (training keeps the K and V of its micro-batch in the same layout), so that one attention serves both.
+// The KV pool: paged keys and values of all layers. The bytes belong to an arena of the engine
+// (rollout) or of the trainer (training keeps the K and V of its micro-batch in the same layout),
+// so that one attention serves both.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,9 @@ namespace rl {
 struct KvShape {
   AttentionShape attention;
   int64_t layers;
-  uint64_t block_bytes() const { return attention.block_bytes() * layers; }  // one block id, all layers
+  uint64_t block_bytes() const {
+    return attention.block_bytes() * layers;
+  }  // one block id, all layers
 };
 // Part of the numerics: engine and trainer share it.
 struct KvFormat {
@@ -24,16 +27,19 @@ KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& forma
 // How the rows of a layer attend.
 AttentionRule attention_rule(const ModelConfig& config, int64_t layer);
 
-// A view of num_blocks blocks; layer l's blocks are contiguous. Any content is valid: attention reads only positions
-// that were written.
+// A view of num_blocks blocks; layer l's blocks are contiguous. Any content is valid: attention
+// reads only positions that were written.
 struct KvPool {
   KvShape shape;
   std::byte* data = nullptr;
   int64_t num_blocks = 0;
-  std::byte* layer(int64_t l) const { return data + l * num_blocks * shape.attention.block_bytes(); }
+  std::byte* layer(int64_t l) const {
+    return data + l * num_blocks * shape.attention.block_bytes();
+  }
   uint64_t bytes() const { return num_blocks * shape.block_bytes(); }
 };
-// The whole content of a block, in every layer, goes to a block of the same or another pool of that shape.
+// The whole content of a block, in every layer, goes to a block of the same or another pool of that
+// shape.
 void copy_block(const KvPool& source, int32_t from, const KvPool& target, int32_t to);
 
 }  // namespace rl

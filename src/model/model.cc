@@ -17,11 +17,13 @@ struct LoadTask {
   float* to;
 };
 
-std::vector<LoadTask> cut_load(const WeightSource& source, const WeightLayout& layout, float* master) {
+std::vector<LoadTask> cut_load(const WeightSource& source, const WeightLayout& layout,
+                               float* master) {
   std::vector<LoadTask> tasks;
   for (const Parameter& p : layout.parameters()) {
     const int64_t cols = p.shape.back(), rows = p.size / cols;
-    const int64_t step = std::max<int64_t>(1, kLoadBytes / (cols * static_cast<int64_t>(sizeof(float))));
+    const int64_t step =
+        std::max<int64_t>(1, kLoadBytes / (cols * static_cast<int64_t>(sizeof(float))));
     const int64_t tensor = source.find(p.name);
     RL_CHECK(tensor >= 0);
     for (int64_t r = 0; r < rows; r += step)
@@ -32,27 +34,37 @@ std::vector<LoadTask> cut_load(const WeightSource& source, const WeightLayout& l
 
 void check_options(const ModelConfig& c, const ModelOptions& o) {
   if (o.block_size < 16 || o.block_size > 128 || (o.block_size & (o.block_size - 1)) != 0) {
-    throw Error(Code::kOutOfRange, str("KV block size ", o.block_size, " is not a power of two in 16..128"))
-        .with_key("engine.block_size").with_expected("16, 32, 64 or 128");
+    throw Error(Code::kOutOfRange,
+                str("KV block size ", o.block_size, " is not a power of two in 16..128"))
+        .with_key("engine.block_size")
+        .with_expected("16, 32, 64 or 128");
   }
   if (o.compute_copies < 1 || o.compute_copies > 2) {
-    throw Error(Code::kOutOfRange, str("model.compute_copies is ", o.compute_copies, ", outside 1..2"))
-        .with_key("model.compute_copies").with_expected("1 or 2");
+    throw Error(Code::kOutOfRange,
+                str("model.compute_copies is ", o.compute_copies, ", outside 1..2"))
+        .with_key("model.compute_copies")
+        .with_expected("1 or 2");
   }
   if (c.head_dim > kMaxHeadDim) {
-    throw Error(Code::kUnsupported, str("head size ", c.head_dim, " is above ", kMaxHeadDim, ", the largest there is"))
-        .with_key("head_dim").with_expected(str("an even number up to ", kMaxHeadDim));
+    throw Error(Code::kUnsupported,
+                str("head size ", c.head_dim, " is above ", kMaxHeadDim, ", the largest there is"))
+        .with_key("head_dim")
+        .with_expected(str("an even number up to ", kMaxHeadDim));
   }
   if (o.max_positions < 0 || o.max_positions > c.max_position) {
-    throw Error(Code::kOutOfRange, str("max_positions ", o.max_positions, " exceeds the model's ", c.max_position))
-        .with_key("engine.max_model_len").with_expected(str("0..", c.max_position));
+    throw Error(Code::kOutOfRange,
+                str("max_positions ", o.max_positions, " exceeds the model's ", c.max_position))
+        .with_key("engine.max_model_len")
+        .with_expected(str("0..", c.max_position));
   }
   const int64_t positions = o.max_positions ? o.max_positions : c.max_position;
   const int64_t row_bytes = c.num_ropes() * c.head_dim * static_cast<int64_t>(sizeof(float));
   if (positions > kMaxRopeBytes / row_bytes) {
-    throw Error(Code::kResourceExhausted, str("a rope table of ", positions, " positions needs more than ",
-                                              kMaxRopeBytes, " bytes; set engine.max_model_len"))
-        .with_key("engine.max_model_len").with_expected(str("1..", kMaxRopeBytes / row_bytes));
+    throw Error(Code::kResourceExhausted,
+                str("a rope table of ", positions, " positions needs more than ", kMaxRopeBytes,
+                    " bytes; set engine.max_model_len"))
+        .with_key("engine.max_model_len")
+        .with_expected(str("1..", kMaxRopeBytes / row_bytes));
   }
 }
 
@@ -67,10 +79,13 @@ uint64_t Model::packed_forward_bytes(const ModelConfig& config, Dtype compute) {
 
 Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& options)
     : config_((check_options(source.config(), options), source.config())),
-      layout_(config_), matmul_(matmul), kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
+      layout_(config_),
+      matmul_(matmul),
+      kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       slice_width_(options.slice_width),
-      master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater, matmul.ledger()) {
+      master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater,
+              matmul.ledger()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes = plan_forward_shapes(config_, compute_dtype(), slice_width_);
@@ -81,10 +96,12 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
   trained_ = copies_.front().get();
   published_ = trained_;
   ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, config_.rope));
-  if (config_.local_rope) ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, *config_.local_rope));
+  if (config_.local_rope)
+    ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, *config_.local_rope));
   if (options.frozen) {
     const int64_t room = largest_slice(shapes);
-    trained_->update(matmul_, WeightFloats(source, layout_, matmul.executor().num_threads(), room, matmul.ledger()));
+    trained_->update(matmul_, WeightFloats(source, layout_, matmul.executor().num_threads(), room,
+                                           matmul.ledger()));
   } else {
     load_masters(source);
     trained_->update(matmul_, WeightFloats(master()));
@@ -155,12 +172,16 @@ uint64_t Model::weight_digest() const {
 
 void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const {
   RL_CHECK(!frozen());
-  save_hf_directory(fs, dir, config_, [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
-    const auto& all = layout_.parameters();
-    const auto it = std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == tensor.name; });
-    RL_CHECK(it != all.end());
-    std::copy_n(master() + it->offset + first_row * tensor.cols(), out.size(), out.data());
-  }, options);
+  save_hf_directory(
+      fs, dir, config_,
+      [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
+        const auto& all = layout_.parameters();
+        const auto it = std::find_if(all.begin(), all.end(),
+                                     [&](const Parameter& p) { return p.name == tensor.name; });
+        RL_CHECK(it != all.end());
+        std::copy_n(master() + it->offset + first_row * tensor.cols(), out.size(), out.data());
+      },
+      options);
 }
 
 }  // namespace rl

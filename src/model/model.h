@@ -1,5 +1,5 @@
-// A loaded model: configuration, fp32 master weights, the compute copies that forwards read, and the
-// rope tables. Shared by reference between engine and trainer; one forward reads it for both
+// A loaded model: configuration, fp32 master weights, the compute copies that forwards read, and
+// the rope tables. Shared by reference between engine and trainer; one forward reads it for both
 // (contract N2). A frozen one, which nobody trains or saves, has no masters.
 //
 // Versions. With one compute copy the trainer updates the masters in place and publish() repacks
@@ -16,21 +16,21 @@
 
 #include "core/arena.h"
 #include "core/fs.h"
-#include "model/compute_copy.h"
-#include "model/kv_cache.h"
 #include "formats/hf/save_hf.h"
 #include "formats/weight_source.h"
+#include "model/compute_copy.h"
+#include "model/kv_cache.h"
 #include "ops/rope_kv.h"
 
 namespace rl {
 
 struct ModelOptions {
-  int64_t max_positions = 0;     // rope table length; 0: the model's own maximum
-  int64_t block_size = 32;       // tokens per KV block
+  int64_t max_positions = 0;           // rope table length; 0: the model's own maximum
+  int64_t block_size = 32;             // tokens per KV block
   std::optional<Dtype> kv_dtype = {};  // of keys and values; none: the compute dtype
-  int64_t compute_copies = 1;    // 1 or 2
-  int64_t slice_width = 0;       // of packed matrices, see plan_forward_shapes(); for tests
-  bool frozen = false;           // no masters: it is never trained, saved or packed again
+  int64_t compute_copies = 1;          // 1 or 2
+  int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests
+  bool frozen = false;                 // no masters: it is never trained, saved or packed again
 };
 
 class Model {
@@ -46,7 +46,9 @@ class Model {
   int64_t block_size() const { return kv_format_.block_size; }
   int64_t max_positions() const { return max_positions_; }
   const KvFormat& kv_format() const { return kv_format_; }
-  PackedShapes backward_shapes() const { return plan_backward_shapes(config_, compute_dtype(), slice_width_); }
+  PackedShapes backward_shapes() const {
+    return plan_backward_shapes(config_, compute_dtype(), slice_width_);
+  }
   KvShape kv_shape() const { return rl::kv_shape(config_, compute_dtype(), kv_format_); }
   Matmul& matmul() const { return matmul_; }
   const RopeTable& rope(int64_t layer) const {
@@ -91,8 +93,8 @@ class Model {
   // Saves a Hugging Face directory (atomically, see save_hf.h).
   void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
-  // Bytes of the arenas a Model will hold, from the configuration alone. A frozen one has the vectors
-  // of ComputeCopy::vector_bytes in place of masters.
+  // Bytes of the arenas a Model will hold, from the configuration alone. A frozen one has the
+  // vectors of ComputeCopy::vector_bytes in place of masters.
   static uint64_t master_bytes(const ModelConfig& config);
   static uint64_t packed_forward_bytes(const ModelConfig& config, Dtype compute);
   // Those of this one.

@@ -1,5 +1,5 @@
-// Packed compute forms of all matrices. How each is cut follows from its shape and from what its epilogue can take
-// (ops/matmul_slices.h).
+// Packed compute forms of all matrices. How each is cut follows from its shape and from what its
+// epilogue can take (ops/matmul_slices.h).
 #include "model/packed_weights.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace {
 constexpr SliceCut kWholeSlices{}, kAnyColumns{1}, kJoinedHalves{2};
 
 PackedShapes plan_shapes(const ModelConfig& c, const ProductRules& r, Dtype t) {
-  return {plan_packed(r.qkv, t), plan_packed(r.o, t), plan_packed(r.gate_up, t), plan_packed(r.down, t),
+  return {plan_packed(r.qkv, t), plan_packed(r.o, t), plan_packed(r.gate_up, t),
+          plan_packed(r.down, t),
           c.scalar_head ? PackedShape{} : plan_packed(r.head, t)};  // a scalar head is not packed
 }
 }  // namespace
@@ -53,17 +54,23 @@ int64_t largest_slice(const PackedShapes& shapes) {
   return most;
 }
 
-PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
-                             Direction direction, ArenaLedger* ledger)
-    : config_(config), layout_(layout), direction_(direction), shapes_(shapes),
-      arena_(direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
-             packed_bytes(shapes_, config.layers), Touch::kLater, ledger) {
+PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout,
+                             const PackedShapes& shapes, Direction direction, ArenaLedger* ledger)
+    : config_(config),
+      layout_(layout),
+      direction_(direction),
+      shapes_(shapes),
+      arena_(
+          direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
+          packed_bytes(shapes_, config.layers), Touch::kLater, ledger) {
   layers_.resize(config.layers);
 }
 
 void PackedWeights::pack(Matmul& matmul, const float* master) {
-  if (direction_ == Direction::kForward) pack(matmul, WeightFloats(master));
-  else pack_backward(matmul, master);
+  if (direction_ == Direction::kForward)
+    pack(matmul, WeightFloats(master));
+  else
+    pack_backward(matmul, master);
 }
 
 void PackedWeights::pack(Matmul& matmul, const WeightFloats& weights) {
@@ -71,10 +78,14 @@ void PackedWeights::pack(Matmul& matmul, const WeightFloats& weights) {
   std::byte* next = arena_.data();
   using Range = Matmul::RowRange;
   const auto plain = [&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
-    matmul.pack_rows(shape, next, [&](int64_t s, int worker) {
-      const int64_t first = shape.slices.first(s), count = shape.slices.size(s);
-      return std::vector<Range>{{weights.get(offset + first * shape.k, count * shape.k, 0, worker), count}};
-    }, out);
+    matmul.pack_rows(
+        shape, next,
+        [&](int64_t s, int worker) {
+          const int64_t first = shape.slices.first(s), count = shape.slices.size(s);
+          return std::vector<Range>{
+              {weights.get(offset + first * shape.k, count * shape.k, 0, worker), count}};
+        },
+        out);
     next += shape.bytes;
   };
   for (int64_t l = 0; l < config_.layers; ++l) {
@@ -83,13 +94,17 @@ void PackedWeights::pack(Matmul& matmul, const WeightFloats& weights) {
     plain(shapes_.o, at.o, layers_[l].o);
     // A slice of 2w columns starting at 2c is gate columns c..c+w, then up columns c..c+w.
     const PackedShape& gu = shapes_.gate_up;
-    matmul.pack_rows(gu, next, [&](int64_t s, int worker) {
-      const int64_t first = gu.slices.first(s) / 2, count = gu.slices.size(s) / 2, floats = count * gu.k;
-      const auto half = [&](int64_t row, int64_t place) {
-        return Range{weights.get(at.gate_up + row * gu.k, floats, place, worker), count};
-      };
-      return std::vector<Range>{half(first, 0), half(config_.ffn + first, floats)};
-    }, layers_[l].gate_up);
+    matmul.pack_rows(
+        gu, next,
+        [&](int64_t s, int worker) {
+          const int64_t first = gu.slices.first(s) / 2, count = gu.slices.size(s) / 2,
+                        floats = count * gu.k;
+          const auto half = [&](int64_t row, int64_t place) {
+            return Range{weights.get(at.gate_up + row * gu.k, floats, place, worker), count};
+          };
+          return std::vector<Range>{half(first, 0), half(config_.ffn + first, floats)};
+        },
+        layers_[l].gate_up);
     next += gu.bytes;
     plain(shapes_.down, at.down, layers_[l].down);
   }

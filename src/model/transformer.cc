@@ -1,8 +1,8 @@
-// The forward. One layer is: norm, q/k/v product, rope and KV write, attention, output product with residual, norm,
-// gate/up product with gated unit, down product with residual. Each product's epilogue finishes its tile in place, and
-// of a few rows the last tile norms the residual. Sandwich norms, which need whole rows, take a pass of their own
-// before the residual; a decoding row is turned and written by the thread that attends it, whose cache then has its
-// block.
+// The forward. One layer is: norm, q/k/v product, rope and KV write, attention, output product with
+// residual, norm, gate/up product with gated unit, down product with residual. Each product's
+// epilogue finishes its tile in place, and of a few rows the last tile norms the residual. Sandwich
+// norms, which need whole rows, take a pass of their own before the residual; a decoding row is
+// turned and written by the thread that attends it, whose cache then has its block.
 #include "model/transformer.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 #include "core/error.h"
 #include "ops/embedding.h"
-#include "ops/rms_norm.h"
 #include "ops/glu.h"
+#include "ops/rms_norm.h"
 
 namespace rl {
 namespace {
@@ -31,8 +31,11 @@ struct Carver {
 
 struct Widths {
   explicit Widths(const ModelConfig& c)
-      : q(c.heads * c.head_dim), padded_q(c.heads * padded_head_dim(c.head_dim)),
-        qkv(q + 2 * c.kv_heads * c.head_dim), hidden(c.hidden), ffn(c.ffn) {}
+      : q(c.heads * c.head_dim),
+        padded_q(c.heads * padded_head_dim(c.head_dim)),
+        qkv(q + 2 * c.kv_heads * c.head_dim),
+        hidden(c.hidden),
+        ffn(c.ffn) {}
   int64_t q, padded_q, qkv, hidden, ffn;
 };
 
@@ -69,8 +72,10 @@ uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, i
     layer.lse = carver.take<float>("lse", rows * c.heads * 4);
     layer.gate_up = carver.take("gate up", rows * 2 * w.ffn * item);
     layer.qkv = c.qk_norm ? carver.take<float>("qkv", rows * w.qkv * 4) : nullptr;
-    layer.attention_added = c.sandwich_norms ? carver.take<float>("attention added", rows * w.hidden * 4) : nullptr;
-    layer.mlp_added = c.sandwich_norms ? carver.take<float>("mlp added", rows * w.hidden * 4) : nullptr;
+    layer.attention_added =
+        c.sandwich_norms ? carver.take<float>("attention added", rows * w.hidden * 4) : nullptr;
+    layer.mlp_added =
+        c.sandwich_norms ? carver.take<float>("mlp added", rows * w.hidden * 4) : nullptr;
   }
   s.x_out = carver.take<float>("x out", rows * w.hidden * 4);
   return carver.plan.total_bytes();
@@ -86,9 +91,11 @@ struct LayerPlaces {
 LayerPlaces places_of(const ForwardBuffers& b, const SavedActivations* saved, int64_t l) {
   if (!saved) return {b.x, b.x, b.x, b.q, b.mixed, nullptr, nullptr, b.qkv, b.added, b.added};
   const SavedActivations::Layer& s = saved->layers[l];
-  float* out = l + 1 < static_cast<int64_t>(saved->layers.size()) ? saved->layers[l + 1].x_in : saved->x_out;
+  float* out =
+      l + 1 < static_cast<int64_t>(saved->layers.size()) ? saved->layers[l + 1].x_in : saved->x_out;
   float* qkv = s.qkv ? s.qkv : b.qkv;
-  return {s.x_in, s.x_mid, out, s.q, s.mixed, s.gate_up, s.lse, qkv, s.attention_added, s.mlp_added};
+  return {s.x_in, s.x_mid,           out,        s.q, s.mixed, s.gate_up, s.lse,
+          qkv,    s.attention_added, s.mlp_added};
 }
 
 // to = from + tile on the tile's rows and columns.
@@ -103,9 +110,16 @@ class Pass {
  public:
   Pass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
        SavedActivations* saved)
-      : model_(model), weights_(batch.weights ? *batch.weights : model.trained()), config_(model.config()),
-        batch_(batch), kv_(kv), b_(buffers), saved_(saved), w_(config_),
-        executor_(model.matmul().executor()), item_(dtype_bytes(model.compute_dtype())) {}
+      : model_(model),
+        weights_(batch.weights ? *batch.weights : model.trained()),
+        config_(model.config()),
+        batch_(batch),
+        kv_(kv),
+        b_(buffers),
+        saved_(saved),
+        w_(config_),
+        executor_(model.matmul().executor()),
+        item_(dtype_bytes(model.compute_dtype())) {}
 
   void run() {
     fill_places();
@@ -132,7 +146,8 @@ class Pass {
     RL_CHECK(!batch_.decode || saved_ == nullptr);
     for (const SequenceRows& s : batch_.sequences) {
       RL_CHECK(!batch_.decode || (s.rows == 1 && s.trunk < 0));
-      RL_CHECK(s.first_row == next && s.rows > 0 && s.first_position + s.rows <= model_.max_positions());
+      RL_CHECK(s.first_row == next && s.rows > 0 &&
+               s.first_position + s.rows <= model_.max_positions());
       has_tails_ = has_tails_ || (s.trunk >= 0 && s.first_position % block != 0);
       for (int32_t r = 0; r < s.rows; ++r) {
         const int32_t position = s.first_position + r;
@@ -142,15 +157,16 @@ class Pass {
     RL_CHECK(next == batch_.rows() && next <= b_.max_rows);
   }
 
-  // Gives every sequence its copy of the keys and values of its prompt's last block, where that is not whole.
+  // Gives every sequence its copy of the keys and values of its prompt's last block, where that is
+  // not whole.
   void copy_tails(int64_t l) {
     const int64_t block = model_.block_size();
     executor_.parallel_for(static_cast<int64_t>(batch_.sequences.size()), [&](int64_t i, int) {
       const SequenceRows& s = batch_.sequences[i];
       if (s.trunk < 0 || s.first_position % block == 0) return;
       const int64_t at = s.first_position / block;
-      copy_kv({kv_.shape.attention, kv_.layer(l), batch_.sequences[s.trunk].blocks[at], s.blocks[at],
-               s.first_position % block});
+      copy_kv({kv_.shape.attention, kv_.layer(l), batch_.sequences[s.trunk].blocks[at],
+               s.blocks[at], s.first_position % block});
     });
   }
 
@@ -159,14 +175,15 @@ class Pass {
     const float scale = embedding_scale(config_, model_.compute_dtype());
     const ResidualNorm norm = norm_after(-1);
     for_rows([&](int64_t row0, int64_t rows, int) {
-      embed({weights_.embedding(), batch_.ids.data() + row0, rows, w_.hidden, scale, model_.compute_dtype(),
-             x + row0 * w_.hidden});
+      embed({weights_.embedding(), batch_.ids.data() + row0, rows, w_.hidden, scale,
+             model_.compute_dtype(), x + row0 * w_.hidden});
       norm_rows(x, norm, row0, rows);
     });
   }
 
-  // The norm of the residual that the next product or the head reads. It is made where the residual is complete, so
-  // that it needs no pass of its own: with the embedding, after a half's own norm, or, of few rows, with the product.
+  // The norm of the residual that the next product or the head reads. It is made where the residual
+  // is complete, so that it needs no pass of its own: with the embedding, after a half's own norm,
+  // or, of few rows, with the product.
   struct ResidualNorm {
     const float* weight;
     std::byte* y;
@@ -176,8 +193,8 @@ class Pass {
     return {weights_.final_norm(), b_.hidden};
   }
   void norm_rows(const float* x, const ResidualNorm& norm, int64_t row0, int64_t rows) {
-    rms_norm({x + row0 * w_.hidden, norm.weight, norm.y + row0 * w_.hidden * item_, model_.compute_dtype(), rows,
-              w_.hidden, config_.rms_eps, config_.norm_weight});
+    rms_norm({x + row0 * w_.hidden, norm.weight, norm.y + row0 * w_.hidden * item_,
+              model_.compute_dtype(), rows, w_.hidden, config_.rms_eps, config_.norm_weight});
   }
 
   // One half's output product joins the residual: x_out = x_in + product, or + norm(product).
@@ -198,39 +215,48 @@ class Pass {
     });
   }
 
-  // A few rows are normed by the task that completes them: a core norms so many floats in 3 us (Zen 3), and only
-  // more are worth a pass of all threads.
-  void add_and_norm(const PackedMatrix& w, const std::byte* in, const Joint& j, const PackedMatrix* next) {
+  // A few rows are normed by the task that completes them: a core norms so many floats in 3 us (Zen
+  // 3), and only more are worth a pass of all threads.
+  void add_and_norm(const PackedMatrix& w, const std::byte* in, const Joint& j,
+                    const PackedMatrix* next) {
     constexpr int64_t kFewFloats = 1 << 14;
     const int64_t n = batch_.rows();
     const bool few = n * w_.hidden <= kFewFloats;
     std::atomic<int64_t> missing{n * w_.hidden};
-    model_.matmul().run(w, in, n, [&](const MatmulTile& t) {
-      add_tile(t, j.x_in, j.x_out, w_.hidden);
-      const int64_t done = t.rows * t.cols;  // acquires what the other tasks released: their tiles
-      if (few && missing.fetch_sub(done, std::memory_order_acq_rel) == done) norm_rows(j.x_out, j.then, 0, n);
-    }, next);
-    if (!few) for_rows([&](int64_t row0, int64_t rows, int) { norm_rows(j.x_out, j.then, row0, rows); });
+    model_.matmul().run(
+        w, in, n,
+        [&](const MatmulTile& t) {
+          add_tile(t, j.x_in, j.x_out, w_.hidden);
+          const int64_t done =
+              t.rows * t.cols;  // acquires what the other tasks released: their tiles
+          if (few && missing.fetch_sub(done, std::memory_order_acq_rel) == done)
+            norm_rows(j.x_out, j.then, 0, n);
+        },
+        next);
+    if (!few)
+      for_rows([&](int64_t row0, int64_t rows, int) { norm_rows(j.x_out, j.then, row0, rows); });
   }
 
-  // Key heads of a task: all that may go together where the calls are enough for every thread; one where more tasks
-  // share the work better. No bit depends on it.
+  // Key heads of a task: all that may go together where the calls are enough for every thread; one
+  // where more tasks share the work better. No bit depends on it.
   int64_t heads_of_task(int64_t calls, int64_t shared_calls) const {
     constexpr int64_t kCallsOfThread = 4;
     const bool enough = shared_calls == 0 && calls >= kCallsOfThread * executor_.num_threads();
     return enough && batch_.decode ? std::min(config_.kv_heads, most_kv_heads_together(1)) : 1;
   }
 
-  // A task is some key heads of one call; calls on shared blocks are the longest and go first. `before` is done ahead
-  // of a call for its rows and each key head.
-  void attend(const AttentionArgs& args, FunctionRef<void(int64_t row0, int64_t rows, int64_t kv_head)> before) {
+  // A task is some key heads of one call; calls on shared blocks are the longest and go first.
+  // `before` is done ahead of a call for its rows and each key head.
+  void attend(const AttentionArgs& args,
+              FunctionRef<void(int64_t row0, int64_t rows, int64_t kv_head)> before) {
     const AttentionWork& work = b_.work;
     const bool windowed = args.rule.window > 0;
     const std::span<const AttentionRows> alone = windowed ? work.by_sequence() : work.alone();
     const int64_t heads = config_.kv_heads;
     const int64_t together = windowed ? 0 : static_cast<int64_t>(work.together().size());
     const int64_t calls = together + static_cast<int64_t>(alone.size());
-    const int64_t each = heads_of_task(calls, together), groups = (heads + each - 1) / each, tasks = calls * groups;
+    const int64_t each = heads_of_task(calls, together), groups = (heads + each - 1) / each,
+                  tasks = calls * groups;
     const auto first_block = [&](int64_t task) {
       const int64_t call = task / groups;
       const int32_t* blocks = call < together ? work.together()[call].rows.front().blocks : nullptr;
@@ -259,14 +285,21 @@ class Pass {
   }
 
   // Of rows whose product stands at qkv.
-  RopeKvArgs rope_args(int64_t l, const LayerPlaces& at, const HeadNorm& norms, int64_t row0, int64_t rows,
-                       const float* qkv) const {
-    return {kv_.shape.attention, qkv, weights_.layer(l).qkv_bias, config_.qk_norm ? &norms : nullptr,
-            b_.places + row0, &model_.rope(l), at.q + row0 * w_.padded_q * item_, kv_.layer(l), rows};
+  RopeKvArgs rope_args(int64_t l, const LayerPlaces& at, const HeadNorm& norms, int64_t row0,
+                       int64_t rows, const float* qkv) const {
+    return {kv_.shape.attention,
+            qkv,
+            weights_.layer(l).qkv_bias,
+            config_.qk_norm ? &norms : nullptr,
+            b_.places + row0,
+            &model_.rope(l),
+            at.q + row0 * w_.padded_q * item_,
+            kv_.layer(l),
+            rows};
   }
 
-  // The q/k/v product with its rows turned and written as its tiles are made. The backward of normed heads needs the
-  // product itself too.
+  // The q/k/v product with its rows turned and written as its tiles are made. The backward of
+  // normed heads needs the product itself too.
   void project_and_write(int64_t l, const LayerPlaces& at) {
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
     const HeadNorm norms = head_norm(config_, weights_.layer(l));
@@ -278,7 +311,8 @@ class Pass {
       rope_and_write_kv(args);
     };
     if (saved_ && config_.qk_norm) {
-      model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), write, &packed.o);
+      model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), write,
+                               &packed.o);
     } else {
       model_.matmul().run(packed.qkv, b_.normed, batch_.rows(), write, &packed.o);
     }
@@ -287,7 +321,8 @@ class Pass {
   void attention_half(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
-    const AttentionArgs args{kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
+    const AttentionArgs args{
+        kv_.shape.attention, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed, at.lse};
     if (batch_.decode) {
       model_.matmul().run_into({at.qkv, w_.qkv}, packed.qkv, b_.normed, batch_.rows(), &packed.o);
       const HeadNorm norms = head_norm(config_, vectors);
@@ -300,21 +335,29 @@ class Pass {
       attend(args, [](int64_t, int64_t, int64_t) {});
     }
     join(packed.o, at.mixed,
-         {at.x_in, at.x_mid, at.attention_added, vectors.attention_out_norm, {vectors.mlp_norm, b_.normed}},
+         {at.x_in,
+          at.x_mid,
+          at.attention_added,
+          vectors.attention_out_norm,
+          {vectors.mlp_norm, b_.normed}},
          &packed.gate_up);
   }
 
   void mlp_half(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
-    model_.matmul().run(packed.gate_up, b_.normed, batch_.rows(), [&](const MatmulTile& t) {
-      const int64_t col0 = t.col0 / 2, row_gu = t.row0 * 2 * w_.ffn;
-      std::byte* gate = at.gate_up ? at.gate_up + (row_gu + col0) * item_ : nullptr;
-      std::byte* up = at.gate_up ? gate + w_.ffn * item_ : nullptr;
-      glu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
-              model_.compute_dtype(), t.rows, t.cols / 2, config_.activation});
-    }, &packed.down);
-    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, vectors.mlp_out_norm, norm_after(l)}, read_after(l));
+    model_.matmul().run(
+        packed.gate_up, b_.normed, batch_.rows(),
+        [&](const MatmulTile& t) {
+          const int64_t col0 = t.col0 / 2, row_gu = t.row0 * 2 * w_.ffn;
+          std::byte* gate = at.gate_up ? at.gate_up + (row_gu + col0) * item_ : nullptr;
+          std::byte* up = at.gate_up ? gate + w_.ffn * item_ : nullptr;
+          glu({t.data, b_.h + (t.row0 * w_.ffn + col0) * item_, gate, up, w_.ffn, 2 * w_.ffn,
+               model_.compute_dtype(), t.rows, t.cols / 2, config_.activation});
+        },
+        &packed.down);
+    join(packed.down, b_.h, {at.x_mid, at.x_out, at.mlp_added, vectors.mlp_out_norm, norm_after(l)},
+         read_after(l));
   }
 
   // The matrix that follows a layer; null: a scalar head is no packed one.
@@ -339,12 +382,13 @@ class Pass {
 
 }  // namespace
 
-uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads) {
+uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                               int num_threads) {
   ForwardBuffers b(config, kv, max_rows, num_threads, nullptr);
   return carve_forward(b, config, kv, num_threads, nullptr);
 }
-ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
-                               std::byte* data)
+ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                               int num_threads, std::byte* data)
     : max_rows(max_rows), work(data ? max_rows : 0) {
   carve_forward(*this, config, kv, num_threads, data);
 }
@@ -353,7 +397,8 @@ uint64_t SavedActivations::bytes(const ModelConfig& config, Dtype compute, int64
   SavedActivations s(config, compute, max_rows, nullptr);
   return carve_saved(s, config, compute, max_rows, nullptr);
 }
-SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows, std::byte* data) {
+SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows,
+                                   std::byte* data) {
   carve_saved(*this, config, compute, max_rows, data);
 }
 
@@ -367,8 +412,8 @@ float embedding_scale(const ModelConfig& config, Dtype compute) {
   return round_to(compute, static_cast<float>(std::sqrt(static_cast<double>(config.hidden))));
 }
 
-void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
-             SavedActivations* saved) {
+void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+             ForwardBuffers& buffers, SavedActivations* saved) {
   Pass(model, batch, kv, buffers, saved).run();
 }
 

@@ -1,13 +1,16 @@
-// The one forward of the library, and its backward. Prefill, decode and training call the same function with the same
-// kernels; training additionally asks it to keep activations. Explicit layer code, no autograd.
+// The one forward of the library, and its backward. Prefill, decode and training call the same
+// function with the same kernels; training additionally asks it to keep activations. Explicit layer
+// code, no autograd.
 //
-// A batch is packed: rows of several sequences stand one after another, each sequence's rows at consecutive positions
-// with a block table that covers positions 0..last. Rows write their K and V into the pool before attention reads it,
-// so a chunk of a prompt, a single decode token and a whole training sequence are the same case.
+// A batch is packed: rows of several sequences stand one after another, each sequence's rows at
+// consecutive positions with a block table that covers positions 0..last. Rows write their K and V
+// into the pool before attention reads it, so a chunk of a prompt, a single decode token and a
+// whole training sequence are the same case.
 //
-// Training may compute a prompt once for several sequences: they follow the prompt's sequence, their trunk, begin where
-// it ends and name its whole blocks first. Where the prompt ends inside a block each of them has a block of its own
-// there, and the forward copies the prompt's last keys and values into it.
+// Training may compute a prompt once for several sequences: they follow the prompt's sequence,
+// their trunk, begin where it ends and name its whole blocks first. Where the prompt ends inside a
+// block each of them has a block of its own there, and the forward copies the prompt's last keys
+// and values into it.
 #pragma once
 #include <span>
 
@@ -24,37 +27,40 @@ struct SequenceRows {
   int32_t rows;
   int32_t first_position;
   const int32_t* blocks;  // block ids of positions 0..first_position + rows - 1
-  int32_t trunk = -1;     // index of the sequence of this batch that computes positions 0..first_position - 1; -1: none
+  int32_t trunk = -1;     // index of the sequence of this batch that computes positions
+                          // 0..first_position - 1; -1: none
 };
 
 struct ForwardBatch {
   std::span<const int32_t> ids;  // (N) token ids, each in [0, vocab): checked by the caller
   std::span<const SequenceRows> sequences;  // in row order, covering all N rows
-  const ComputeCopy* weights = nullptr;  // of the model; null: those packed last
-  // Decoding: every sequence has one row, its newest, and reads no key that another row of the batch writes. Changes no
-  // bit, only how the work is shared out.
+  const ComputeCopy* weights = nullptr;     // of the model; null: those packed last
+  // Decoding: every sequence has one row, its newest, and reads no key that another row of the
+  // batch writes. Changes no bit, only how the work is shared out.
   bool decode = false;
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 
-// Working memory of a forward of up to max_rows rows. Sizes are a pure function of shape; the bytes are the caller's.
+// Working memory of a forward of up to max_rows rows. Sizes are a pure function of shape; the bytes
+// are the caller's.
 class ForwardBuffers {
  public:
-  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads);
+  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                        int num_threads);
   ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
                  std::byte* data);
 
   int64_t max_rows;
-  float* x;          // (N, C) residual stream
-  std::byte* normed; // (N, C) compute dtype
-  float* qkv;        // (N, (H + 2 KH) D)
-  std::byte* q;      // (N, H, W) compute dtype
-  std::byte* mixed;  // (N, H, D) attention output, compute dtype
-  std::byte* h;      // (N, F) compute dtype
-  float* added;      // (N, C) what a half of a layer adds, before its norm; null without sandwich norms
-  std::byte* hidden; // (N, C) final norm output, compute dtype: the forward's result
-  RowPlace* places;  // (N)
-  float* attention;  // per worker
+  float* x;           // (N, C) residual stream
+  std::byte* normed;  // (N, C) compute dtype
+  float* qkv;         // (N, (H + 2 KH) D)
+  std::byte* q;       // (N, H, W) compute dtype
+  std::byte* mixed;   // (N, H, D) attention output, compute dtype
+  std::byte* h;       // (N, F) compute dtype
+  float* added;  // (N, C) what a half of a layer adds, before its norm; null without sandwich norms
+  std::byte* hidden;  // (N, C) final norm output, compute dtype: the forward's result
+  RowPlace* places;   // (N)
+  float* attention;   // per worker
   int64_t attention_stride;
   AttentionWork work;
 };
@@ -72,7 +78,8 @@ class SavedActivations {
     float* lse;          // (N, H)
     std::byte* gate_up;  // (N, 2F)
     float* qkv;          // (N, (H + 2 KH) D) product, before the q and k norms; null without them
-    float* attention_added;  // (N, C) what attention adds, before its norm; null without sandwich norms
+    float* attention_added;  // (N, C) what attention adds, before its norm; null without sandwich
+                             // norms
     float* mlp_added;        // (N, C) the same of the MLP
   };
   std::vector<Layer> layers;
@@ -84,15 +91,17 @@ HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
 // The factor of embedding rows, a value of the compute dtype.
 float embedding_scale(const ModelConfig& config, Dtype compute);
 
-// Runs the layers and the final norm: buffers.hidden receives (N, C). K and V go to kv. With `saved`, activations of
-// this batch are kept for backward().
-void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
-             SavedActivations* saved);
+// Runs the layers and the final norm: buffers.hidden receives (N, C). K and V go to kv. With
+// `saved`, activations of this batch are kept for backward().
+void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+             ForwardBuffers& buffers, SavedActivations* saved);
 
 class BackwardBuffers {
  public:
-  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads);
-  BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads, std::byte* data);
+  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+                        int num_threads);
+  BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
+                  std::byte* data);
 
   float* dx;             // (N, C)
   float* d_normed;       // (N, C)
@@ -101,9 +110,9 @@ class BackwardBuffers {
   float* d_mixed;        // (N, H D)
   float* dqkv;           // (N, (H + 2 KH) D)
   std::byte* dqkv_rounded;
-  float* partial;        // (row chunks, C) norm-weight gradients
-  float* d_prompts;      // (N, 2 KH D) key and value gradients of shared prompts, by part
-  float* attention;      // per worker
+  float* partial;    // (row chunks, C) norm-weight gradients
+  float* d_prompts;  // (N, 2 KH D) key and value gradients of shared prompts, by part
+  float* attention;  // per worker
   int64_t attention_stride;
   BackwardWork work;
 };
@@ -114,9 +123,10 @@ struct BackwardArgs {
   float* grads;                 // flat, layout of the model; accumulated
   const float* d_hidden;        // (N, C) gradient of buffers.hidden
 };
-// Each sequence of the batch starts at position 0 or has a trunk. The rows of a trunk get the gradients of all that
-// follow it.
-void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
-              const SavedActivations& saved, BackwardBuffers& scratch, const BackwardArgs& args);
+// Each sequence of the batch starts at position 0 or has a trunk. The rows of a trunk get the
+// gradients of all that follow it.
+void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+              ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
+              const BackwardArgs& args);
 
 }  // namespace rl

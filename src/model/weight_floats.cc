@@ -12,9 +12,10 @@ WeightFloats::WeightFloats(const WeightSource& source, const WeightLayout& layou
     : source_(&source),
       layout_(&layout),
       room_(room),
-      rooms_("weights being read", (CheckedU64(static_cast<uint64_t>(num_workers)) *
-                                    CheckedU64(static_cast<uint64_t>(room)) *
-                                    CheckedU64(sizeof(float))).get(),
+      rooms_("weights being read",
+             (CheckedU64(static_cast<uint64_t>(num_workers)) *
+              CheckedU64(static_cast<uint64_t>(room)) * CheckedU64(sizeof(float)))
+                 .get(),
              Touch::kLater, ledger) {
   for (const Parameter& p : layout.parameters()) {
     tensors_.push_back(source.find(p.name));

@@ -16,11 +16,11 @@ class WeightFloats {
  public:
   explicit WeightFloats(const float* masters) : masters_(masters) {}
   // Reads from source, which outlives it. room: the most floats that a worker holds at a time.
-  WeightFloats(const WeightSource& source, const WeightLayout& layout, int num_workers, int64_t room,
-               ArenaLedger* ledger);
+  WeightFloats(const WeightSource& source, const WeightLayout& layout, int num_workers,
+               int64_t room, ArenaLedger* ledger);
 
-  // `count` floats from `offset` of the layout on, whole rows. Where they have to be read they stand
-  // at float `at` of the worker's room until the worker asks for the same place again.
+  // `count` floats from `offset` of the layout on, whole rows. Where they have to be read they
+  // stand at float `at` of the worker's room until the worker asks for the same place again.
   const float* get(int64_t offset, int64_t count, int64_t at, int worker) const;
   // The same, written to out. Any thread.
   void copy(int64_t offset, std::span<float> out) const;

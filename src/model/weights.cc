@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kAlignFloats = 16;
 
-// The parameters of a layer in the order they stand in. `fused` ones follow their neighbour without a gap; `at` is
-// where the offset of the first of them goes.
+// The parameters of a layer in the order they stand in. `fused` ones follow their neighbour without
+// a gap; `at` is where the offset of the first of them goes.
 struct LayerPart {
   std::string_view suffix;
   int64_t LayerOffsets::*at;
@@ -67,10 +67,14 @@ WeightLayout::WeightLayout(const ModelConfig& config) {
     const LayerPart* part = l >= 0 ? &part_of(t.name) : nullptr;
     if (!part || !part->fused) total_ = (total_ + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
     const Parameter p{t.name, t.shape, total_, t.rows() * t.cols()};
-    if (part && part->at) layers_[l].*part->at = p.offset;
-    else if (t.name == "model.embed_tokens.weight") embedding_ = p.offset;
-    else if (t.name == "model.norm.weight") final_norm_ = p.offset;
-    else if (t.name == "lm_head.weight" || t.name == kScalarHeadName) head_ = p.offset;
+    if (part && part->at)
+      layers_[l].*part->at = p.offset;
+    else if (t.name == "model.embed_tokens.weight")
+      embedding_ = p.offset;
+    else if (t.name == "model.norm.weight")
+      final_norm_ = p.offset;
+    else if (t.name == "lm_head.weight" || t.name == kScalarHeadName)
+      head_ = p.offset;
     total_ += p.size;
     count_ += p.size;
     parameters_.push_back(p);

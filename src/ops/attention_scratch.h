@@ -1,4 +1,5 @@
-// What the backward of attention takes of a caller's scratch. Its parts begin at cache lines where the scratch does.
+// What the backward of attention takes of a caller's scratch. Its parts begin at cache lines where
+// the scratch does.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 namespace rl {
 
-// Scores of a tile stay in the first-level cache. Even, as interleave_rounded() takes the rows of a tile two by two: an
-// odd number of them has one more beside it, which must fit a tile's buffers.
+// Scores of a tile stay in the first-level cache. Even, as interleave_rounded() takes the rows of a
+// tile two by two: an odd number of them has one more beside it, which must fit a tile's buffers.
 constexpr int64_t kTilePairs = 48;
 
 class FloatScratch {
@@ -36,8 +37,8 @@ inline int64_t backward_scratch_floats(const AttentionShape& s) {
   const int64_t W = s.padded_dim(), pairs = kAttentionBackwardChunk * s.group(), run = pairs * W;
   const int64_t block = W * s.block_size, tile = kTilePairs * s.block_size;
   const int64_t wide = 3 * floats(run) + 5 * floats(block);
-  const int64_t rounded = 3 * halves(run) + floats(run) + 2 * halves(block) + 2 * floats(block) + 3 * halves(tile) +
-                          floats(std::max(kTilePairs, s.block_size));
+  const int64_t rounded = 3 * halves(run) + floats(run) + 2 * halves(block) + 2 * floats(block) +
+                          3 * halves(tile) + floats(std::max(kTilePairs, s.block_size));
   return 2 * floats(pairs) + 2 * floats(tile) + std::max(wide, rounded);
 }
 

@@ -1,8 +1,8 @@
 // Gated linear units: h = act(gate) * up, with act(z) = z * sigmoid(s(z)).
-// silu: s(z) = z. gelu_tanh, the tanh approximation of GELU: s(z) = 2 sqrt(2/pi) (z + 0.044715 z^3), since
-// (1 + tanh(u)) / 2 = sigmoid(2u).
-// Rounding: gate and up are rounded to the compute dtype first (so that a backward from saved values sees what the
-// forward saw), arithmetic in fp32, h rounded once.
+// silu: s(z) = z. gelu_tanh, the tanh approximation of GELU: s(z) = 2 sqrt(2/pi) (z + 0.044715
+// z^3), since (1 + tanh(u)) / 2 = sigmoid(2u). Rounding: gate and up are rounded to the compute
+// dtype first (so that a backward from saved values sees what the forward saw), arithmetic in fp32,
+// h rounded once.
 #pragma once
 #include <cstdint>
 
@@ -12,12 +12,13 @@ namespace rl {
 
 enum class Activation : uint8_t { kSilu = 0, kGeluTanh = 1 };
 
-// One block of rows and F columns out of a dense fp32 tile that holds gate columns first, then up columns.
+// One block of rows and F columns out of a dense fp32 tile that holds gate columns first, then up
+// columns.
 struct GluArgs {
-  const float* tile;      // (rows, 2 * cols)
-  void* h;                // row r at h + r * h_stride elements
-  void* gate;             // null, or where rounded gate goes (row stride gate_stride)
-  void* up;               // null, or where rounded up goes (same stride)
+  const float* tile;  // (rows, 2 * cols)
+  void* h;            // row r at h + r * h_stride elements
+  void* gate;         // null, or where rounded gate goes (row stride gate_stride)
+  void* up;           // null, or where rounded up goes (same stride)
   int64_t h_stride, gate_stride;
   Dtype dtype;
   int64_t rows, cols;
@@ -35,7 +36,8 @@ struct GluRecomputeArgs {
 };
 void glu_recompute(const GluRecomputeArgs& args);
 
-// dh as a dense fp32 tile of columns [col0, col0 + cols); writes d_gate and d_up, rounded to the compute dtype.
+// dh as a dense fp32 tile of columns [col0, col0 + cols); writes d_gate and d_up, rounded to the
+// compute dtype.
 struct GluBackwardArgs {
   const float* dh;      // (rows, cols)
   const void* gate_up;  // (rows, 2F)

@@ -1,19 +1,25 @@
-// Matrix products of the model: y = x W^T with weights packed once per version, and gradient accumulation dW += dy^T
-// x. The only door to oneDNN (onednn_handles.h, matmul_impl.h). Few rows go through kernels that give oneDNN's
-// bits (ops/few_rows.h), where that was measured to be so.
+// Matrix products of the model: y = x W^T with weights packed once per version, and gradient
+// accumulation dW += dy^T x. The only door to oneDNN (onednn_handles.h, matmul_impl.h). Few rows go
+// through kernels that give oneDNN's bits (ops/few_rows.h), where that was measured to be so.
 //
 // Contract
 // - Inputs are of the compute dtype, accumulation and output are fp32.
-// - Exactness (N1): with exact() true, an output element depends on its row of x and its column of W only; not on the
-//   number of rows, the row's place, the thread count or the epilogue. A self-check at construction measures it.
-// - Work is cut into tasks (row tile x column slice) by shape alone. Each task computes a dense fp32 tile in its
-//   worker's scratch and hands it to the epilogue, which stores it where and how the model wants. Few rows have smaller
-//   tasks, pieces of a slice, where its epilogue allows them.
+// - Exactness (N1): with exact() true, an output element depends on its row of x and its column of
+// W only; not on the
+//   number of rows, the row's place, the thread count or the epilogue. A self-check at construction
+//   measures it.
+// - Work is cut into tasks (row tile x column slice) by shape alone. Each task computes a dense
+// fp32 tile in its
+//   worker's scratch and hands it to the epilogue, which stores it where and how the model wants.
+//   Few rows have smaller tasks, pieces of a slice, where its epilogue allows them.
 // - Reduction order along K is oneDNN's for the one chosen implementation.
-// - Weight gradients are summed over the rows of the call in pieces: as many of 512 rows as there are, then at most one
-//   each of 256, 128, 64 and 32 (zeros fill the last). Each piece is summed in oneDNN's order and added to what the
-//   gradient holds, piece after piece. Tiles of the gradient and depths of pieces follow from shapes alone.
-// - Kernels of gradients are a fixed set for each shape of a weight, whatever the number of rows: prepare_weight_grad()
+// - Weight gradients are summed over the rows of the call in pieces: as many of 512 rows as there
+// are, then at most one
+//   each of 256, 128, 64 and 32 (zeros fill the last). Each piece is summed in oneDNN's order and
+//   added to what the gradient holds, piece after piece. Tiles of the gradient and depths of pieces
+//   follow from shapes alone.
+// - Kernels of gradients are a fixed set for each shape of a weight, whatever the number of rows:
+// prepare_weight_grad()
 //   makes them all, and no call makes one later.
 #pragma once
 #include <cstdint>
@@ -53,11 +59,13 @@ struct PackedShape {
   SliceCut cut = {};
 };
 
-// The packed shape of a [k -> n] product, cut as cut_slices() says: a pure question to oneDNN, nothing is allocated but
-// descriptors. Throws Error(kResourceExhausted) when oneDNN would ask for more scratch than a worker has.
+// The packed shape of a [k -> n] product, cut as cut_slices() says: a pure question to oneDNN,
+// nothing is allocated but descriptors. Throws Error(kResourceExhausted) when oneDNN would ask for
+// more scratch than a worker has.
 PackedShape plan_packed(const SliceRule& rule, Dtype compute);
 
-// A packed matrix bound to memory. Opaque device objects of each slice are made once, when it is packed first.
+// A packed matrix bound to memory. Opaque device objects of each slice are made once, when it is
+// packed first.
 class PackedMatrix {
  public:
   PackedMatrix();
@@ -101,26 +109,28 @@ class Matmul {
     const float* w;
     int64_t count;
   };
-  // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. What a worker was given is read
-  // before it asks again. Repacking reuses the slices' objects.
-  // Several ranges of a slice have at most kMaxJoinedFloats.
+  // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. What a
+  // worker was given is read before it asks again. Repacking reuses the slices' objects. Several
+  // ranges of a slice have at most kMaxJoinedFloats.
   void pack_rows(const PackedShape& shape, std::byte* bytes,
-                 FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges, PackedMatrix& out);
+                 FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges,
+                 PackedMatrix& out);
   // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).
   void pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out);
 
-  // y = x W^T (or x W) for m dense rows of x [m, k]. Each tile stands in its worker's scratch, dense, when the epilogue
-  // gets it. `next` is the matrix that will be read after w, or null: its first weights are asked for as the work ends.
+  // y = x W^T (or x W) for m dense rows of x [m, k]. Each tile stands in its worker's scratch,
+  // dense, when the epilogue gets it. `next` is the matrix that will be read after w, or null: its
+  // first weights are asked for as the work ends.
   void run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
            const PackedMatrix* next = nullptr);
   // The same, with tiles that stand in their place in y; the epilogue may change them there.
   void run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
                 const PackedMatrix* next = nullptr);
-  void run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
-                const PackedMatrix* next = nullptr);
+  void run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
+                MatmulEpilogue epilogue, const PackedMatrix* next = nullptr);
 
-  // grad[n, k] += dy^T x over rows [0, m). dy is [m, dy_stride] (first n columns used), x is [m, k] dense, both of the
-  // compute dtype; rows m..padded_depth(m) of both must be zero.
+  // grad[n, k] += dy^T x over rows [0, m). dy is [m, dy_stride] (first n columns used), x is [m, k]
+  // dense, both of the compute dtype; rows m..padded_depth(m) of both must be zero.
   struct WeightGrad {
     const void* dy;
     int64_t dy_stride;
@@ -140,7 +150,8 @@ class Matmul {
   std::unique_ptr<Impl> impl_;
 };
 
-// True when the CPU (as oneDNN may use it) has bf16 dot products, so that bf16 compute is worth choosing.
+// True when the CPU (as oneDNN may use it) has bf16 dot products, so that bf16 compute is worth
+// choosing.
 bool cpu_has_bf16_dot();
 
 }  // namespace rl

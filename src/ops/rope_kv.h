@@ -1,7 +1,7 @@
-// Rotary embedding of queries and keys (half-split pairing: component i pairs with i + D/2), and the write of keys
-// and values into their KV block. Some models norm each query and key head before it is rotated.
-// Rounding: bias, norm (the arithmetic of rms_norm.h) and rotation in fp32; q is rounded once, to the compute dtype,
-// where it is produced, k and v to the dtype of their block.
+// Rotary embedding of queries and keys (half-split pairing: component i pairs with i + D/2), and
+// the write of keys and values into their KV block. Some models norm each query and key head before
+// it is rotated. Rounding: bias, norm (the arithmetic of rms_norm.h) and rotation in fp32; q is
+// rounded once, to the compute dtype, where it is produced, k and v to the dtype of their block.
 #pragma once
 #include <cstdint>
 
@@ -32,10 +32,11 @@ struct RopeKvArgs {
   const HeadNorm* norm;    // or null
   const RowPlace* places;  // (rows)
   const RopeTable* table;
-  void* q;                 // (rows, H, W) compute dtype, padded with zeros as keys and values are
-  std::byte* pool;         // this layer's blocks
+  void* q;          // (rows, H, W) compute dtype, padded with zeros as keys and values are
+  std::byte* pool;  // this layer's blocks
   int64_t rows;
-  // The range, counted over queries, keys and values of a row side by side. A head does not depend on the others.
+  // The range, counted over queries, keys and values of a row side by side. A head does not depend
+  // on the others.
   int64_t first_head = 0, end_head = shape.heads + 2 * shape.kv_heads;
   int64_t stride = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
 };
@@ -43,7 +44,8 @@ void rope_and_write_kv(const RopeKvArgs& args);
 // The same for one key head of whole rows, with the queries that read it and its value.
 void rope_and_write_kv(const RopeKvArgs& args, int64_t kv_head);
 
-// The first `tokens` keys and values of a block, every kv head, written to another block of this layer.
+// The first `tokens` keys and values of a block, every kv head, written to another block of this
+// layer.
 struct CopyKvArgs {
   AttentionShape shape;
   std::byte* pool;  // this layer's blocks
@@ -52,8 +54,9 @@ struct CopyKvArgs {
 };
 void copy_kv(const CopyKvArgs& args);
 
-// Turns gradients of q and k into those of the product's output, in place, on (rows, (H + 2 KH) D) fp32: rotated back,
-// then through the norm. The result is rounded into dqkv_rounded (same shape, compute dtype).
+// Turns gradients of q and k into those of the product's output, in place, on (rows, (H + 2 KH) D)
+// fp32: rotated back, then through the norm. The result is rounded into dqkv_rounded (same shape,
+// compute dtype).
 struct RopeBackwardArgs {
   AttentionShape shape;
   float* dqkv;
@@ -63,7 +66,8 @@ struct RopeBackwardArgs {
   int64_t rows;
   const HeadNorm* norm;  // or null, and then the rest as well
   const float* qkv;      // (rows, (H + 2 KH) D) fp32, the forward's input
-  float* d_norm;         // (2 D) gradients of the norm's q and k weights, accumulated: rows in order, in a row heads
+  float* d_norm;  // (2 D) gradients of the norm's q and k weights, accumulated: rows in order, in a
+                  // row heads
 };
 void rope_backward(const RopeBackwardArgs& args);
 

@@ -1,14 +1,19 @@
-// The angles of rotary embedding: frequencies with their long-context scaling, tabled as cos and sin.
+// The angles of rotary embedding: frequencies with their long-context scaling, tabled as cos and
+// sin.
 //
 // Contract
-// - Unscaled, component i turns by theta^(-2i/D) per position. Scaling changes frequencies only, and yarn the length of
+// - Unscaled, component i turns by theta^(-2i/D) per position. Scaling changes frequencies only,
+// and yarn the length of
 //   the rotated vector; everything is computed in double and rounded to fp32 once, in the table.
 // - linear: every frequency / factor.
-// - llama3, over an original length N: a frequency with fewer than low_freq_factor turns in N positions is divided by
-//   factor, one with more than high_freq_factor turns stays, between them both are mixed linearly in the turns.
-// - yarn: a frequency is mixed between itself and itself / factor by a ramp over i, which runs between the components
-//   that make beta_fast and beta_slow turns in N positions, rounded outwards with `truncate`. cos and sin are
-//   multiplied by attention_factor.
+// - llama3, over an original length N: a frequency with fewer than low_freq_factor turns in N
+// positions is divided by
+//   factor, one with more than high_freq_factor turns stays, between them both are mixed linearly
+//   in the turns.
+// - yarn: a frequency is mixed between itself and itself / factor by a ramp over i, which runs
+// between the components
+//   that make beta_fast and beta_slow turns in N positions, rounded outwards with `truncate`. cos
+//   and sin are multiplied by attention_factor.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -17,7 +22,8 @@ namespace rl {
 
 enum class RopeScaling : uint8_t { kNone = 0, kLinear = 1, kLlama3 = 2, kYarn = 3 };
 
-// Fields that a scaling does not use keep their defaults, so that equal specifications compare equal.
+// Fields that a scaling does not use keep their defaults, so that equal specifications compare
+// equal.
 struct RopeSpec {
   double theta = 0;
   RopeScaling scaling = RopeScaling::kNone;

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "options/options.h"
 #include "core/violations.h"
+#include "options/options.h"
 
 namespace rl {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
+#include "core/violations.h"
 #include "options/option_text.h"
 #include "options/options.h"
-#include "core/violations.h"
 
 namespace rl {
 namespace {

@@ -21,7 +21,8 @@ class BatchBuilder {
 
   // Valid until the next call; block tables are those of the sequences.
   void build(const StepSchedule& schedule);
-  // No sequence of a schedule computes for another, and shared blocks were written in earlier steps.
+  // No sequence of a schedule computes for another, and shared blocks were written in earlier
+  // steps.
   ForwardBatch batch() const {
     return {.ids = ids_, .sequences = sequences_, .decode = ids_.size() == sequences_.size()};
   }

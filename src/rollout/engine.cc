@@ -179,8 +179,8 @@ TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker
   std::span<const int32_t> forbidden;
   if (generated < request.min_new_tokens) forbidden = request.stop_token_ids;
   return sampler.choose(
-      head, row,
-      {request.sampling, sample.ids, static_cast<size_t>(generated), forbidden, u}, worker);
+      head, row, {request.sampling, sample.ids, static_cast<size_t>(generated), forbidden, u},
+      worker);
 }
 
 // The last thing that can fail in a step: every draw may end its sample.

@@ -36,9 +36,9 @@ struct EngineOptions {
   int64_t max_num_seqs = 64;  // running samples
   // Rows per forward, decode rows plus prefill chunks; at least max_num_seqs.
   int64_t max_num_batched_tokens = 1024;
-  int64_t prefill_chunk = 0;  // rows of one prompt per step; 0: whatever the batch has room for
-  int64_t max_model_len = 0;  // longest prompt + generation admitted; 0: the model's maximum
-  int64_t num_blocks = 0;     // KV blocks of the pool; 0: as many as the pool given has
+  int64_t prefill_chunk = 0;    // rows of one prompt per step; 0: whatever the batch has room for
+  int64_t max_model_len = 0;    // longest prompt + generation admitted; 0: the model's maximum
+  int64_t num_blocks = 0;       // KV blocks of the pool; 0: as many as the pool given has
   bool chunked_prefill = true;  // false: needs max_num_batched_tokens >= max_model_len
   bool prefix_caching = true;   // share KV by content, within a group too
   int64_t swap_blocks = 0;      // places for the blocks of preempted sequences; 0: computed anew
@@ -59,10 +59,11 @@ struct Request {
   // Goes on from a sample instead of starting one (prompt is empty, num_samples 1): one that was
   // aborted, or to which tokens of an environment were appended. It is copied, not changed.
   std::shared_ptr<const Sample> resume;
-  SamplingParams sampling;  // temperature 0 is greedy
+  SamplingParams sampling;     // temperature 0 is greedy
   int64_t max_new_tokens = 0;  // from here on
-  // The first tokens of an answer, of which none is a stop id or ends it by a stop string. An answer,
-  // here and for the penalties, is what was drawn since the prompt or an environment's last token.
+  // The first tokens of an answer, of which none is a stop id or ends it by a stop string. An
+  // answer, here and for the penalties, is what was drawn since the prompt or an environment's last
+  // token.
   int64_t min_new_tokens = 0;
   int64_t num_samples = 1;
   // Higher goes first, over a bounded number of earlier requests. Other than 0 it needs

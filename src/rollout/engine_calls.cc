@@ -79,10 +79,10 @@ std::vector<SamplePtr> Engine::take_finished() {
 std::vector<Error> Engine::take_errors() {
   std::vector<Error> errors;
   for (const auto& n : impl_->nonfinite) {
-    errors.push_back(Error(Code::kNonFinite, str("the logits for position ", n.position,
-                                                 " of ordinal ", n.ordinal, " slot ", n.slot,
-                                                 " are not finite"))
-                         .with_location(str("position ", n.position)));
+    errors.push_back(
+        Error(Code::kNonFinite, str("the logits for position ", n.position, " of ordinal ",
+                                    n.ordinal, " slot ", n.slot, " are not finite"))
+            .with_location(str("position ", n.position)));
   }
   impl_->nonfinite.clear();
   return errors;

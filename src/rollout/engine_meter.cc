@@ -14,8 +14,8 @@ EngineStats& operator+=(EngineStats& total, const EngineStats& one) {
       &EngineStats::admitted,       &EngineStats::finished,         &EngineStats::aborted,
       &EngineStats::nonfinite,      &EngineStats::queue_ns,         &EngineStats::first_tokens,
       &EngineStats::first_token_ns, &EngineStats::preemptions,      &EngineStats::swapped_blocks,
-      &EngineStats::cached_tokens,  &EngineStats::looked_up_tokens,
-      &EngineStats::model_ns,       &EngineStats::begun,            &EngineStats::mixed_kv_tokens,
+      &EngineStats::cached_tokens,  &EngineStats::looked_up_tokens, &EngineStats::model_ns,
+      &EngineStats::begun,          &EngineStats::mixed_kv_tokens,
   };
   for (const auto field : kSums) total.*field += one.*field;
   total.longest_queue_ns = std::max(total.longest_queue_ns, one.longest_queue_ns);

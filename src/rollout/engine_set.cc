@@ -28,9 +28,8 @@ EngineSet::EngineSet(const Model& model, const EngineOptions& options,
     own.number = i;
     own.trace_lane = engine_lane(options.trace_lane, i);
     const KvPool kv{model.kv_shape(), memory.kv + index * memory.kv_bytes, options.num_blocks};
-    engines_.push_back(std::make_unique<Engine>(model, own, kv,
-                                                memory.workspace + index * memory.workspace_bytes,
-                                                tokenizer, tracer));
+    engines_.push_back(std::make_unique<Engine>(
+        model, own, kv, memory.workspace + index * memory.workspace_bytes, tokenizer, tracer));
   }
 }
 

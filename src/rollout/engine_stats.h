@@ -8,7 +8,7 @@ namespace rl {
 struct EngineStats {
   // At the end of the time.
   int64_t running = 0, waiting = 0;  // samples
-  int64_t begun = 0;  // of these, samples that run or ran: a drain waits for them
+  int64_t begun = 0;                 // of these, samples that run or ran: a drain waits for them
   int64_t blocks_in_use = 0, blocks_total = 0;
   int64_t blocks_peak = 0;  // most in use in a step
   // Time in which there was something to do, and what was done in it.
@@ -16,7 +16,8 @@ struct EngineStats {
   int64_t forwards = 0;
   int64_t prefill_tokens = 0, decode_tokens = 0;  // rows computed, by kind
   int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, of pure decode steps
-  int64_t model_ns = 0;  // of both, in the forward and the head; the rest is scheduling and sampling
+  int64_t model_ns =
+      0;  // of both, in the forward and the head; the rest is scheduling and sampling
   int64_t drawn_tokens = 0;
   int64_t mixed_kv_tokens = 0;  // of these, tokens that read keys and values of older weights
   // Samples that ran for the first time, and those that ended.

@@ -5,10 +5,10 @@
 #include <limits>
 #include <string>
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "data/sample_document.h"
 #include "rollout/sequence.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {
@@ -168,8 +168,8 @@ void check_watermark(double share) {
 void check_unchunked(const EngineOptions& o, int64_t longest) {
   if (o.chunked_prefill) return;
   if (o.prefill_chunk > 0) {
-    throw Error(Code::kConflict, str("engine.chunked_prefill is off, but engine.prefill_chunk is ",
-                                     o.prefill_chunk))
+    throw Error(Code::kConflict,
+                str("engine.chunked_prefill is off, but engine.prefill_chunk is ", o.prefill_chunk))
         .with_key("engine.chunked_prefill")
         .with_expected("engine.prefill_chunk 0");
   }

@@ -33,8 +33,7 @@ void append_drawn(Sample& sample, const TokenChoice& choice, uint64_t version, b
   append_flag(sample, mixed_kv);
   sample.loss_mask.push_back(1);
   const auto top = static_cast<ptrdiff_t>(sample.num_top);
-  sample.top_ids.insert(sample.top_ids.end(), choice.top_ids.begin(),
-                        choice.top_ids.begin() + top);
+  sample.top_ids.insert(sample.top_ids.end(), choice.top_ids.begin(), choice.top_ids.begin() + top);
   sample.top_logprobs.insert(sample.top_logprobs.end(), choice.top_logprobs.begin(),
                              choice.top_logprobs.begin() + top);
 }

@@ -1,6 +1,6 @@
 // Three ways to a token: by the tiles of the head when only the temperature shapes the row, the
-// largest logit when nothing does, and through algo/sampling/sampling.h otherwise. The row is tempered by the
-// head.
+// largest logit when nothing does, and through algo/sampling/sampling.h otherwise. The row is
+// tempered by the head.
 #include "rollout/sampler.h"
 
 #include <cmath>
@@ -33,9 +33,9 @@ int32_t draw_plain(const HeadBuffers& head, int64_t row, double u) {
 void measure_top(const HeadBuffers& head, int64_t row, int32_t count, TokenChoice& choice) {
   if (count == 0) return;
   const auto n = static_cast<size_t>(count);
-  top_ids({head.z + row * head.vocab, head.vocab, head.tile_width,
-           head.tiles + row * head.num_tiles},
-          std::span(choice.top_ids).first(n));
+  top_ids(
+      {head.z + row * head.vocab, head.vocab, head.tile_width, head.tiles + row * head.num_tiles},
+      std::span(choice.top_ids).first(n));
   for (size_t i = 0; i < n; ++i) {
     choice.top_logprobs[i] = head_logprob(head, row, choice.top_ids[i]);
   }
@@ -57,7 +57,8 @@ Sampler::Sampler(int64_t vocab, int num_workers, std::byte* scratch) {
 }
 
 uint64_t Sampler::scratch_bytes(int64_t vocab, int num_workers) {
-  return (CheckedU64(bytes_of_worker(vocab)) * CheckedU64(static_cast<uint64_t>(num_workers))).get();
+  return (CheckedU64(bytes_of_worker(vocab)) * CheckedU64(static_cast<uint64_t>(num_workers)))
+      .get();
 }
 
 TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenRequest& request,

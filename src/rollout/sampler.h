@@ -44,8 +44,8 @@ class Sampler {
   // to it between two calls.
   Sampler(int64_t vocab, int num_workers, std::byte* scratch);
   static uint64_t scratch_bytes(int64_t vocab, int num_workers);
-  // Chooses from a row after head_forward with inv_temperature(params), without an allocation. Calls
-  // with different workers may run at once.
+  // Chooses from a row after head_forward with inv_temperature(params), without an allocation.
+  // Calls with different workers may run at once.
   TokenChoice choose(const HeadBuffers& head, int64_t row, const TokenRequest& request, int worker);
 
  private:

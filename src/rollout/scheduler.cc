@@ -207,8 +207,7 @@ void Scheduler::preempt(Sequence& s) {
   if (written > 0 && swap_.has_room(written)) {
     for (size_t i = 0; i < written; ++i) {
       s.swapped.push_back(swap_.take());
-      schedule_.transfers.push_back(
-          {BlockTransfer::Kind::kSwapOut, s.blocks[i], s.swapped.back()});
+      schedule_.transfers.push_back({BlockTransfer::Kind::kSwapOut, s.blocks[i], s.swapped.back()});
     }
     counts_.swapped_blocks += static_cast<int64_t>(written);
     release_blocks(s);

@@ -13,8 +13,8 @@
 // 3. Nothing is admitted in a step that took blocks away, and an admission leaves the watermark
 //    free unless nothing else runs.
 // 4. A waiting sequence is overtaken only by those that follow a leader already running, and while
-//    admissions are off by those that ran before. Preempted members of a group whose leader computes
-//    the prompt anew are passed over until it has.
+//    admissions are off by those that ran before. Preempted members of a group whose leader
+//    computes the prompt anew are passed over until it has.
 // Knows nothing of models: rows are computed and tokens appended by the caller.
 #pragma once
 #include <cstdint>
@@ -144,7 +144,7 @@ class Scheduler {
   SchedulerCounts counts_;
   bool admitting_ = true;
   int64_t begun_waiting_ = 0;  // waiting sequences that ran before
-  int64_t prompt_room_ = 0;  // rows that prompts may still take in this step
+  int64_t prompt_room_ = 0;    // rows that prompts may still take in this step
 };
 
 }  // namespace rl

@@ -96,7 +96,8 @@ int64_t answer_begin(const Sample& sample) {
 SamplePtr make_sample(const Sequence& sequence) {
   const ActiveRequest& active = *sequence.request;
   const Request& request = active.request;
-  SamplePtr sample = request.resume ? resumed_sample(request) : fresh_sample(request, sequence.index);
+  SamplePtr sample =
+      request.resume ? resumed_sample(request) : fresh_sample(request, sequence.index);
   sample->submitted_ns = active.submitted_ns;
   return sample;
 }

@@ -26,7 +26,7 @@ struct Sequence {
   uint32_t index = 0;  // into request->sequences
   SequenceState state = SequenceState::kWaiting;
   bool follows = false;
-  bool begun = false;  // it runs or ran
+  bool begun = false;            // it runs or ran
   SamplePtr sample;              // made when it first runs
   std::vector<int32_t> blocks;   // of positions 0.., block_size each
   std::vector<int32_t> swapped;  // their content in the swap space while it waits
@@ -90,8 +90,8 @@ int64_t positions_needed(const Request& request);
 int64_t answer_begin(const Sample& sample);
 // A sample as it stands before anything is drawn.
 SamplePtr make_sample(const Sequence& sequence);
-// Makes the sample, with room for every token and block that it can get. Once, before it first runs;
-// after a failure again.
+// Makes the sample, with room for every token and block that it can get. Once, before it first
+// runs; after a failure again.
 void prepare_to_run(Sequence& sequence, const KvBlocks& blocks);
 
 }  // namespace rl

@@ -63,11 +63,10 @@ void SlotLanes::leave(Lane& lane, int64_t now_ns) {
   const uint32_t n = number(lane);
   const bool drew = lane.decode_ns >= 0;
   tracer_->span({"sample", n, lane.begin_ns, now_ns, "id", static_cast<int64_t>(s.sample->id)});
-  tracer_->span({"sample.prefill", n, lane.begin_ns, drew ? lane.decode_ns : now_ns, "cached_tokens",
-                 lane.cached});
+  tracer_->span({"sample.prefill", n, lane.begin_ns, drew ? lane.decode_ns : now_ns,
+                 "cached_tokens", lane.cached});
   if (drew && s.length() > lane.length) {
-    tracer_->span(
-        {"sample.decode", n, lane.decode_ns, now_ns, "tokens", s.length() - lane.length});
+    tracer_->span({"sample.decode", n, lane.decode_ns, now_ns, "tokens", s.length() - lane.length});
   }
   s.lane = -1;
   lane = {nullptr, now_ns, -1, 0, 0};

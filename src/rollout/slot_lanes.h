@@ -1,9 +1,9 @@
 // The lanes of a trace that show samples: one for each place among the running, so that at most one
 // sample is on a lane at a time. A stay in a place is a span "sample" with the sample's id; before
-// it stands "sample.queued" or "sample.preempted", as far back as the lane was empty, with the whole
-// wait in ns, and inside it are "sample.prefill", until a token is drawn, with the tokens whose KV
-// was found, and "sample.decode" with the tokens drawn after.
-// Without a sink nothing is kept and each call costs a branch.
+// it stands "sample.queued" or "sample.preempted", as far back as the lane was empty, with the
+// whole wait in ns, and inside it are "sample.prefill", until a token is drawn, with the tokens
+// whose KV was found, and "sample.decode" with the tokens drawn after. Without a sink nothing is
+// kept and each call costs a branch.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -49,12 +49,10 @@ const AddedToken* AddedTokenMatcher::find(std::string_view text, size_t at) cons
     if (low->text.size() == depth) longest = &*low++;
     if (low == high || at + depth >= text.size()) break;
     const auto wanted = static_cast<unsigned char>(text[at + depth]);
-    low = std::partition_point(low, high, [&](const AddedToken& token) {
-      return byte_of(token, depth) < wanted;
-    });
-    high = std::partition_point(low, high, [&](const AddedToken& token) {
-      return byte_of(token, depth) == wanted;
-    });
+    low = std::partition_point(
+        low, high, [&](const AddedToken& token) { return byte_of(token, depth) < wanted; });
+    high = std::partition_point(
+        low, high, [&](const AddedToken& token) { return byte_of(token, depth) == wanted; });
   }
   return longest;
 }

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "text/byte_level.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {
@@ -102,8 +102,10 @@ uint64_t Bpe::encode(std::string_view word, BpeScratch& scratch, std::vector<int
     }
     if (id >= 0) scratch.ids.push_back(id);
   }
-  if (scratch.ids.size() <= kFewSymbols) merge_few(scratch);
-  else merge_many(scratch);
+  if (scratch.ids.size() <= kFewSymbols)
+    merge_few(scratch);
+  else
+    merge_many(scratch);
   out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
   return unmapped;
 }

@@ -66,7 +66,7 @@ class Bpe {
 
   std::array<int32_t, 256> id_of_byte_;
   int32_t unknown_id_ = -1;
-  std::vector<Merge> merges_;           // sorted by (left, right)
+  std::vector<Merge> merges_;            // sorted by (left, right)
   std::vector<uint32_t> first_of_left_;  // range of merges_ by left id
   bool ignore_merges_;
   std::unordered_map<std::string_view, int32_t> whole_words_;  // filled only for ignore_merges

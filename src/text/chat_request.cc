@@ -1,9 +1,9 @@
 // A message needs a role and a content; further members are the template's affair.
 #include "text/chat_request.h"
 
-#include "core/error.h"
 #include "core/encoding/strict_json.h"
 #include "core/encoding/unicode.h"
+#include "core/error.h"
 
 namespace rl {
 namespace {

@@ -2,9 +2,9 @@
 // over variables of the request, and those over the special tokens.
 #include "text/chat_template.h"
 
-#include "text/chat_request.h"
-#include "jinja/eval.h"
 #include "core/encoding/unicode.h"
+#include "jinja/eval.h"
+#include "text/chat_request.h"
 
 namespace rl {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "jinja/parser.h"
 #include "jinja/marked_text.h"
+#include "jinja/parser.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_parts.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "text/tokenizer_spec.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {
@@ -91,8 +91,8 @@ void read_merges(const TokenizerParts& parts, TokenizerSpec& spec) {
     const std::string& text = parts.merges[i];
     const size_t space = text.find(' ');
     if (space == text.npos || text.find(' ', space + 1) != text.npos) {
-      throw Error(Code::kDataLoss, str(parts.source, ": merge ", i, " ", quote_text(text),
-                                       " is not \"left right\""))
+      throw Error(Code::kDataLoss,
+                  str(parts.source, ": merge ", i, " ", quote_text(text), " is not \"left right\""))
           .with_key("tokenizer.ggml.merges");
     }
     spec.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
@@ -114,15 +114,14 @@ std::optional<int32_t> read_id(const std::optional<int64_t>& id, const Tokenizer
 
 TokenizerSpec read_tokenizer_parts(TokenizerParts parts) {
   if (parts.model != "gpt2") {
-    throw Error(Code::kUnsupported,
-                str(parts.source, ": tokenizer model ", quote_text(parts.model),
-                    " is not supported"))
+    throw Error(Code::kUnsupported, str(parts.source, ": tokenizer model ", quote_text(parts.model),
+                                        " is not supported"))
         .with_key("tokenizer.ggml.model")
         .with_expected("gpt2");
   }
   if (parts.tokens.size() > kMaxVocabulary) {
-    throw Error(Code::kResourceExhausted, str(parts.source, ": ", parts.tokens.size(),
-                                              " tokens, at most ", kMaxVocabulary))
+    throw Error(Code::kResourceExhausted,
+                str(parts.source, ": ", parts.tokens.size(), " tokens, at most ", kMaxVocabulary))
         .with_key("tokenizer.ggml.tokens");
   }
   const PreEntry& pre = find_pre(parts);

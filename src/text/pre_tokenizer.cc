@@ -49,7 +49,7 @@ bool is_space(CharClass cls) { return cls == CharClass::kSpace || cls == CharCla
 
 struct SpaceRun {
   size_t end;
-  size_t last_begin;    // start of the last character of the run
+  size_t last_begin;     // start of the last character of the run
   size_t after_newline;  // offset after the last newline of the run, or its start when it has none
   bool to_end_of_text;
 };
@@ -169,15 +169,16 @@ constexpr std::array<std::string_view, 3> kRegexes = {
 
 std::shared_ptr<const Splitter> known_pattern_splitter(KnownPattern pattern) {
   switch (pattern) {
-    case KnownPattern::kLlama3: return std::make_shared<TiktokenSplitter>(3);
-    case KnownPattern::kQwen2: return std::make_shared<TiktokenSplitter>(1);
-    default: return std::make_shared<Gpt2Splitter>();
+    case KnownPattern::kLlama3:
+      return std::make_shared<TiktokenSplitter>(3);
+    case KnownPattern::kQwen2:
+      return std::make_shared<TiktokenSplitter>(1);
+    default:
+      return std::make_shared<Gpt2Splitter>();
   }
 }
 
-std::string_view regex_of(KnownPattern pattern) {
-  return kRegexes[static_cast<size_t>(pattern)];
-}
+std::string_view regex_of(KnownPattern pattern) { return kRegexes[static_cast<size_t>(pattern)]; }
 
 std::optional<KnownPattern> find_known_pattern(std::string_view regex) {
   for (size_t i = 0; i < kRegexes.size(); ++i) {

@@ -6,8 +6,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "core/error.h"
 #include "core/encoding/unicode.h"
+#include "core/error.h"
 
 namespace rl {
 namespace {
@@ -39,8 +39,10 @@ class Rewriter {
         refuse(where_, "set intersection && in a pattern is not supported");
       }
       if (in_class_ && c == '[') refuse(where_, "nested [ in a character set is not supported");
-      if (c == '[') open_class(at);
-      else if (c == ']') in_class_ = false;
+      if (c == '[')
+        open_class(at);
+      else if (c == ']')
+        in_class_ = false;
       out_.push_back(c);
     }
     return out_;
@@ -108,11 +110,10 @@ class RegexSplitter : public Splitter {
     int error = 0;
     PCRE2_SIZE offset = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                              options | PCRE2_UTF, &error, &offset,
-                              nullptr));
+                              options | PCRE2_UTF, &error, &offset, nullptr));
     if (!code_) {
-      refuse(where, str("pattern ", quote_text(pattern), " at byte ", offset, ": ",
-                        pcre_message(error)));
+      refuse(where,
+             str("pattern ", quote_text(pattern), " at byte ", offset, ": ", pcre_message(error)));
     }
     uint32_t matches_empty = 0;
     pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
@@ -129,9 +130,9 @@ class RegexSplitter : public Splitter {
   size_t piece_end(std::string_view text, size_t at) const override {
     const auto match = require_memory(std::unique_ptr<pcre2_match_data, MatchFree>(
         pcre2_match_data_create_from_pattern(code_.get(), nullptr)));
-    const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                  text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
-                                  match.get(), context_.get());
+    const int found =
+        pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
+                    PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), context_.get());
     if (found == PCRE2_ERROR_NOMATCH) return text.size();
     if (found < 0) {
       throw Error(Code::kResourceExhausted,

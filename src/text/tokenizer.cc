@@ -2,11 +2,11 @@
 // normalised text are cut out, the rest is split into words, and each word goes through BPE.
 #include "text/tokenizer.h"
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/tokenizer_spec.h"
-#include "core/encoding/unicode.h"
 #include "text/vocabulary.h"
 
 namespace rl {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/encoding/strict_json.h"
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "text/regex_splitter.h"
-#include "core/encoding/strict_json.h"
 #include "text/tokenizer_spec.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {
@@ -82,8 +82,8 @@ void place(TokenizerSpec& spec, size_t id, const std::string& text, TokenKind ki
   if (id >= spec.tokens.size()) spec.tokens.resize(id + 1);
   TokenSpec& slot = spec.tokens[id];
   if (slot.kind != TokenKind::kHole && slot.text != text) {
-    fail(Code::kDataLoss, node.where(), str("id ", id, " belongs to both ", quote_text(slot.text),
-                                            " and ", quote_text(text)));
+    fail(Code::kDataLoss, node.where(),
+         str("id ", id, " belongs to both ", quote_text(slot.text), " and ", quote_text(text)));
   }
   slot = {text, kind};
 }
@@ -178,8 +178,9 @@ AddedToken read_added_token(const Node& node, const Json& vocab) {
   }
   const auto known = vocab.find(token.text);
   if (known != vocab.end() && known->get<int64_t>() != token.id) {
-    fail(Code::kDataLoss, node.where(), str(quote_text(token.text), " has id ", token.id,
-                                            ", in the vocabulary ", known->get<int64_t>()));
+    fail(Code::kDataLoss, node.where(),
+         str(quote_text(token.text), " has id ", token.id, ", in the vocabulary ",
+             known->get<int64_t>()));
   }
   return token;
 }
@@ -223,9 +224,12 @@ void read_split(const Node& node, TokenizerSpec& spec) {
   if (behavior != "Isolated" && !same_as_isolated) {
     unsupported(node, "split behavior", behavior);
   }
-  if (known) spec.pre_tokenizer.append(known_pattern_splitter(*known));
-  else if (literal) spec.pre_tokenizer.append(literal_splitter(text.text(), text.where()));
-  else spec.pre_tokenizer.append(regex_splitter(text.text(), text.where()));
+  if (known)
+    spec.pre_tokenizer.append(known_pattern_splitter(*known));
+  else if (literal)
+    spec.pre_tokenizer.append(literal_splitter(text.text(), text.where()));
+  else
+    spec.pre_tokenizer.append(regex_splitter(text.text(), text.where()));
 }
 
 // State of one walk over the pre-tokenizer: how many steps came and whether bytes are spelled out.
@@ -242,7 +246,8 @@ struct PreTokenizerWalk {
       return;
     }
     if (byte_level) unsupported(node, "a step after ByteLevel,", type);
-    if (type == "Split") read_split(node, spec);
+    if (type == "Split")
+      read_split(node, spec);
     else if (type == "Digits") {
       spec.pre_tokenizer.append(digits_splitter(node.flag("individual_digits", false)));
     } else if (type == "ByteLevel") {
@@ -316,8 +321,7 @@ std::optional<int32_t> read_token_name(const Node& config, const char* key,
                                        const TokenizerSpec& spec) {
   if (config.is_null(key)) return std::nullopt;
   const Node member = config.at(key);
-  const std::string& name =
-      member.json().is_object() ? member.at("content").text() : member.text();
+  const std::string& name = member.json().is_object() ? member.at("content").text() : member.text();
   for (size_t id = 0; id < spec.tokens.size(); ++id) {
     if (spec.tokens[id].kind != TokenKind::kHole && spec.tokens[id].text == name) {
       return static_cast<int32_t>(id);

@@ -1,9 +1,9 @@
 // Texts and bytes lie in two arenas that are complete before the first view into them is taken.
 #include "text/vocabulary.h"
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "text/byte_level.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 
@@ -32,8 +32,7 @@ void Vocabulary::add(const TokenSpec& token, size_t id, const std::string& sourc
                                               " bytes long, at most ", kMaxTokenBytes));
   }
   if (const auto broken = find_broken_utf8(token.text)) {
-    throw Error(Code::kDataLoss,
-                str(source, ": token ", id, " is not UTF-8 at byte ", *broken));
+    throw Error(Code::kDataLoss, str(source, ": token ", id, " is not UTF-8 at byte ", *broken));
   }
   std::optional<std::string> unspelled;
   if (token.kind == TokenKind::kModel) unspelled = unspell_bytes(token.text);

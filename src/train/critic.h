@@ -4,9 +4,10 @@
 // that predicts it.
 //
 // A step cuts its samples into minibatches as the trainer does, and into micro-batches by its own
-// budgets. The loss of a minibatch is agg(max((v - R)^2, (clip(v) - R)^2) / 2), algo/losses/value_loss.h,
-// with denominators of the whole minibatch, so it does not depend on the cut into micro-batches.
-// A loss or gradient that is not finite skips the optimizer step, as in the trainer.
+// budgets. The loss of a minibatch is agg(max((v - R)^2, (clip(v) - R)^2) / 2),
+// algo/losses/value_loss.h, with denominators of the whole minibatch, so it does not depend on the
+// cut into micro-batches. A loss or gradient that is not finite skips the optimizer step, as in the
+// trainer.
 #pragma once
 #include <memory>
 #include <span>

@@ -1,6 +1,6 @@
-// A minibatch of a reward model: the values of all answers, the loss of their pairs, backward. Where
-// a micro-batch has both answers of its pairs, their values are those of the training pass itself;
-// else a forward without gradients comes first.
+// A minibatch of a reward model: the values of all answers, the loss of their pairs, backward.
+// Where a micro-batch has both answers of its pairs, their values are those of the training pass
+// itself; else a forward without gradients comes first.
 #include <cmath>
 
 #include "train/trainer_impl.h"
@@ -15,8 +15,7 @@ void Trainer::Impl::score_values(std::span<const PackItem> some,
   for (const auto& part : plan_micro_batches(some, rules)) {
     batch.fill(part, rules, WantedTokens::kLast);
     pass.score_values(model, batch, [&](const ValueChunk& chunk) {
-      for (size_t i = 0; i < chunk.wanted.size(); ++i)
-        visit(chunk.wanted[i].item, chunk.values[i]);
+      for (size_t i = 0; i < chunk.wanted.size(); ++i) visit(chunk.wanted[i].item, chunk.values[i]);
     });
   }
 }

@@ -128,12 +128,13 @@ void Trainer::scores(std::span<const Sample* const> samples, std::span<float> ou
   RL_CHECK(impl_->scores() && out.size() == samples.size());
   std::vector<PackItem> all;
   for (const Sample* s : samples) {
-    check_sequence(*s, with_last_row(forward_limits(impl_->options, impl_->model, ForwardOf::kOwn)));
+    check_sequence(*s,
+                   with_last_row(forward_limits(impl_->options, impl_->model, ForwardOf::kOwn)));
     const auto index = static_cast<int32_t>(all.size());
     all.push_back(make_pack_item(*s, index, WantedTokens::kLast));
   }
-  impl_->score_values(
-      all, [&](int32_t item, float value) { out[static_cast<size_t>(item)] = value; });
+  impl_->score_values(all,
+                      [&](int32_t item, float value) { out[static_cast<size_t>(item)] = value; });
 }
 
 TensorPtr Trainer::hidden(const Sample& sample) {
@@ -143,8 +144,8 @@ TensorPtr Trainer::hidden(const Sample& sample) {
   check_sequence(sample, limits);
   const bool wide = model.compute_dtype() == Dtype::kF32;
   const auto rows = static_cast<int64_t>(sample.ids.size());
-  const OwnedTensor out = make_tensor(wide ? ElementType::kF32 : ElementType::kBf16,
-                                      {rows, model.config().hidden});
+  const OwnedTensor out =
+      make_tensor(wide ? ElementType::kF32 : ElementType::kBf16, {rows, model.config().hidden});
   impl_->learner.stage();
   const PackItem item = make_pack_item(sample, 0, WantedTokens::kLast);
   MicroBatch batch;

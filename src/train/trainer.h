@@ -100,8 +100,8 @@ class Trainer {
 
   // The same of the trained weights, whether they are published or not.
   void logprobs(std::span<const Sample* const> samples, std::span<const std::span<float>> out);
-  // The same of a trainer whose objective is reward_model, in place of log-probs: out[i] is the value
-  // at the last token of samples[i].
+  // The same of a trainer whose objective is reward_model, in place of log-probs: out[i] is the
+  // value at the last token of samples[i].
   void scores(std::span<const Sample* const> samples, std::span<float> out);
   // What the last norm gives for every token of a sample under the trained weights: (T, C) of the
   // compute dtype, row t being what the head makes the log-probs of token t + 1 from.
@@ -131,10 +131,10 @@ class Trainer {
   std::span<const float> gradients() const;
 
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. When
-  // reading fails the weights are as they were; after the optimizer states began to change, train(),
-  // publish() and save() are Error(kFailedPrecondition) then until another load() succeeds. When
-  // packing what was read fails, Model::masters_moved() says that no version names the masters. A
-  // critic is saved and loaded with the policy, under the same promises.
+  // reading fails the weights are as they were; after the optimizer states began to change,
+  // train(), publish() and save() are Error(kFailedPrecondition) then until another load()
+  // succeeds. When packing what was read fails, Model::masters_moved() says that no version names
+  // the masters. A critic is saved and loaded with the policy, under the same promises.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                    const CheckpointRules& rules = {}, Critic* critic = nullptr);
   CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest,

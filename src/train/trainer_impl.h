@@ -1,18 +1,18 @@
 // The inside of a Trainer: everything that lives longer than a step, and the state of the step
-// under way. trainer.cc holds the interface, training_step.cc the step, reward_step.cc what it is of
-// a reward model.
+// under way. trainer.cc holds the interface, training_step.cc the step, reward_step.cc what it is
+// of a reward model.
 #pragma once
 #include <span>
 #include <vector>
 
+#include "train/batch/sample_check.h"
+#include "train/losses/minibatch_tokens.h"
+#include "train/losses/reward_pairs.h"
+#include "train/losses/token_terms.h"
 #include "train/optimizer/learner.h"
 #include "train/passes/micro_batch_pass.h"
-#include "train/losses/minibatch_tokens.h"
 #include "train/passes/pass_rules.h"
-#include "train/losses/reward_pairs.h"
 #include "train/passes/row_teacher.h"
-#include "train/batch/sample_check.h"
-#include "train/losses/token_terms.h"
 #include "train/trainer.h"
 
 namespace rl {

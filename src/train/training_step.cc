@@ -48,8 +48,8 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
   items.clear();
   for (const TrainSample* s : ordered) {
     const auto index = static_cast<int32_t>(items.size());
-    items.push_back(make_pack_item(*s->sample, index,
-                                   scores() ? WantedTokens::kLast : WantedTokens::kLoss));
+    items.push_back(
+        make_pack_item(*s->sample, index, scores() ? WantedTokens::kLast : WantedTokens::kLoss));
     if (!s->carries_loss) items.back().rows = items.back().wanted = 0;
   }
 }
@@ -300,7 +300,8 @@ void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metri
     if (s.versions[w.generated] != model.version() || s.has_mixed_kv(w.generated)) continue;
     ++metrics.logprob_compared_tokens;
     const double difference = logprob_difference(chunk.logprobs[i], s.logprobs[w.generated]);
-    if (options.check_logprobs && difference != 0) refuse_logprob(s, w.generated, chunk.logprobs[i]);
+    if (options.check_logprobs && difference != 0)
+      refuse_logprob(s, w.generated, chunk.logprobs[i]);
     metrics.logprob_max_abs_diff = std::max(metrics.logprob_max_abs_diff, difference);
   }
 }

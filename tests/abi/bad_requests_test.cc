@@ -72,7 +72,8 @@ class AbiBadRequests : public ::testing::Test {
     EXPECT_EQ(rl_engine_submit(engine_, &r, &id, &err), status) << key;
     EXPECT_EQ(id, 0u);
     EXPECT_EQ(text_of(err, RL_ERROR_KEY), key);
-    const std::string text = text_of(err, RL_ERROR_SUMMARY) + " | " + text_of(err, RL_ERROR_EXPECTED);
+    const std::string text =
+        text_of(err, RL_ERROR_SUMMARY) + " | " + text_of(err, RL_ERROR_EXPECTED);
     for (const char* word : words) {
       EXPECT_NE(text.find(word), std::string::npos) << text << " does not hold " << word;
     }
@@ -176,13 +177,13 @@ TEST_F(AbiBadRequests, EachIsToldByNameAndHurtsNobody) {
 // What no option may be is refused where it is set, and the option keeps its value.
 TEST_F(AbiBadRequests, ValuesOfSamplingAreRefusedWhereTheyAreSet) {
   const std::pair<const char*, const char*> bad[] = {
-      {"sampling.temperature", "-1"},    {"sampling.temperature", "nan"},
-      {"sampling.temperature", "inf"},   {"sampling.top_p", "0"},
-      {"sampling.top_k", "-1"},          {"sampling.min_p", "1.01"},
-      {"sampling.max_new_tokens", "0"},  {"sampling.max_new_tokens", "16777217"},
-      {"sampling.min_new_tokens", "-1"}, {"sampling.repetition_penalty", "0"},
+      {"sampling.temperature", "-1"},     {"sampling.temperature", "nan"},
+      {"sampling.temperature", "inf"},    {"sampling.top_p", "0"},
+      {"sampling.top_k", "-1"},           {"sampling.min_p", "1.01"},
+      {"sampling.max_new_tokens", "0"},   {"sampling.max_new_tokens", "16777217"},
+      {"sampling.min_new_tokens", "-1"},  {"sampling.repetition_penalty", "0"},
       {"sampling.presence_penalty", "3"}, {"sampling.frequency_penalty", "nan"},
-      {"sampling.logprobs", "21"},       {"sampling.stop_token_ids", "-1"}};
+      {"sampling.logprobs", "21"},        {"sampling.stop_token_ids", "-1"}};
   rl_bytes* before = nullptr;
   EXPECT_RL_OK(rl_options_dump(sampling_, 1, &before, &err));
   for (const auto& [key, text] : bad) {

@@ -1,13 +1,12 @@
 // DLPack in and out: what is taken, what is refused by which status, how often a producer's deleter
 // is called, and that tensors and what they were made from end in any order, on any thread.
-#include "abi/dlpack_host.h"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <limits>
 #include <thread>
 
+#include "abi/dlpack_host.h"
 #include "abi/host.h"
 #include "support/mutate.h"
 
@@ -178,8 +177,8 @@ TEST_F(Dlpack, WhatLibrlDoesNotFollowIsNamed) {
 }
 
 TEST_F(Dlpack, StridesThatLeadOutOfTheAddressSpaceAreRefused) {
-  for (const int64_t stride : {kLargest, -kLargest - 1, kLargest / 2, kLargest / 4,
-                               -(kLargest / 4)}) {
+  for (const int64_t stride :
+       {kLargest, -kLargest - 1, kLargest / 2, kLargest / 4, -(kLargest / 4)}) {
     Producer producer({8, 2}, {1, 2});
     producer.strides = {stride, 1};
     producer.managed.t.strides = producer.strides.data();
@@ -252,8 +251,8 @@ TEST_F(Dlpack, BrokenTensorsAreRefusedOrTakenWhole) {
     EXPECT_RL_OK(rl_tensor_export_dlpack(tensor, nullptr, &exported, &err));
     rl_tensor_release(tensor);
     if (reach < 2000 && info.num_elements <= 4096) {
-      EXPECT_RL_OK(rl_tensor_import_dlpack(runtime_, exported, nullptr, RL_TENSOR_COPY, &tensor,
-                                           &err));
+      EXPECT_RL_OK(
+          rl_tensor_import_dlpack(runtime_, exported, nullptr, RL_TENSOR_COPY, &tensor, &err));
       rl_tensor_release(tensor);
     } else {
       end(exported);

@@ -89,12 +89,11 @@ class Host {
 
   void* handle(const std::string& kind) const {
     const std::map<std::string, void*> all = {
-        {"rl_error", error},       {"rl_bytes", bytes},      {"rl_options", options},
-        {"rl_runtime", runtime},   {"rl_plan", plan},        {"rl_model", model},
-        {"rl_pipeline", pipeline}, {"rl_event", event},      {"rl_event_queue", queue},
-        {"rl_batch", batch},       {"rl_engine", engine},    {"rl_buffer", buffer},
-        {"rl_trainer", trainer},   {"rl_profiler", profiler},
-        {"rl_conversation", conversation},
+        {"rl_error", error},       {"rl_bytes", bytes},       {"rl_options", options},
+        {"rl_runtime", runtime},   {"rl_plan", plan},         {"rl_model", model},
+        {"rl_pipeline", pipeline}, {"rl_event", event},       {"rl_event_queue", queue},
+        {"rl_batch", batch},       {"rl_engine", engine},     {"rl_buffer", buffer},
+        {"rl_trainer", trainer},   {"rl_profiler", profiler}, {"rl_conversation", conversation},
         {"rl_tensor", tensor}};
     return all.at(kind);
   }

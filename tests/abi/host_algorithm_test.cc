@@ -222,8 +222,7 @@ int32_t call_back(void* user_data, const rl_algo_tokens* tokens, double* advanta
   uint64_t version = 0;
   inside.version = rl_model_version(inside.model, &version, nullptr);
   rl_model_destroy(inside.model);
-  inside.algorithm =
-      rl_algo_advantages(nullptr, tokens, advantages, tokens->num_tokens, nullptr);
+  inside.algorithm = rl_algo_advantages(nullptr, tokens, advantages, tokens->num_tokens, nullptr);
   return 0;
 }
 
@@ -285,8 +284,8 @@ uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls
 
 TEST(AbiCustomAlgorithm, APipelineAsksTheHostOnceAStep) {
   Calls advantages, losses, unasked;
-  const uint64_t own = run_pipeline(
-      {{"algo.advantage", "custom"}, {"algo.policy_loss", "custom"}}, advantages, losses);
+  const uint64_t own = run_pipeline({{"algo.advantage", "custom"}, {"algo.policy_loss", "custom"}},
+                                    advantages, losses);
   EXPECT_EQ(advantages.asked, 1);
   EXPECT_EQ(losses.asked, 1);
   EXPECT_EQ(advantages.ended, 1);
@@ -295,7 +294,8 @@ TEST(AbiCustomAlgorithm, APipelineAsksTheHostOnceAStep) {
   EXPECT_EQ(unasked.asked, 0);
 }
 
-// Scaled rewards: without the division by their std the sum of weighted kinds is that of one reward.
+// Scaled rewards: without the division by their std the sum of weighted kinds is that of one
+// reward.
 const Custom::Settings kTwoKinds = {{"algo.advantage", "gdpo"},
                                     {"algo.gdpo_weights", "1,0.25"},
                                     {"algo.adv_norm_std", "false"},
@@ -354,9 +354,8 @@ TEST(AbiRewardParts, AHostsFunctionSeesNoBatchOfUnequalKinds) {
   EXPECT_RL_OK(rl_batch_set_reward_parts(custom.host().batch, 1, parts, 2, &err));
   EXPECT_EQ(custom.step(), RL_OK);
   EXPECT_EQ(calls.asked, 1);
-  Custom weighed({{"algo.advantage", "custom"},
-                  {"algo.policy_loss", "none"},
-                  {"algo.gdpo_weights", "1,2,3"}});
+  Custom weighed(
+      {{"algo.advantage", "custom"}, {"algo.policy_loss", "none"}, {"algo.gdpo_weights", "1,2,3"}});
   EXPECT_RL_OK(rl_trainer_set_advantage(weighed.trainer(), centred, &calls, on_end, &err));
   EXPECT_RL_OK(rl_batch_set_reward_parts(weighed.host().batch, 0, parts, 2, &err));
   EXPECT_RL_OK(rl_batch_set_reward_parts(weighed.host().batch, 1, parts, 2, &err));

@@ -132,8 +132,7 @@ TEST(AbiParts, PairsOfAHostAreTrainedOnWithoutScores) {
   Host host;
   rl_options* options = nullptr;
   EXPECT_RL_OK(rl_options_clone(host.options, &options, &err));
-  EXPECT_RL_OK(
-      rl_options_unset(options, "pipeline.samples_per_prompt", RL_NUL_TERMINATED, &err));
+  EXPECT_RL_OK(rl_options_unset(options, "pipeline.samples_per_prompt", RL_NUL_TERMINATED, &err));
   set(options, "algo.objective", "dpo");
   rl_trainer* trainer = nullptr;
   rl_buffer* buffer = nullptr;
@@ -197,7 +196,8 @@ TEST(AbiParts, ARewardModelOfAHostScoresAsItWasTrained) {
               RL_FAILED_PRECONDITION);
     rl_engine* engine = nullptr;
     EXPECT_EQ(rl_engine_create(model, options, &engine, nullptr), RL_CONFLICT);
-    EXPECT_RL_OK(rl_model_save(model, dir.c_str(), dir.size(), RL_DTYPE_F32, RL_SAVE_REPLACE, &err));
+    EXPECT_RL_OK(
+        rl_model_save(model, dir.c_str(), dir.size(), RL_DTYPE_F32, RL_SAVE_REPLACE, &err));
     rl_batch_release(batch);
     rl_buffer_destroy(buffer);
     rl_trainer_destroy(trainer);

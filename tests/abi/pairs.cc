@@ -1,9 +1,9 @@
-// Every two functions of rl.h that take one kind of handle, on one object, from two threads at once:
-// "any" says that they may. Destroying is one of them. What is wrong shows as a report of
+// Every two functions of rl.h that take one kind of handle, on one object, from two threads at
+// once: "any" says that they may. Destroying is one of them. What is wrong shows as a report of
 // ThreadSanitizer, as a crash or a hang, or as an answer that no order of the two calls gives.
 //
-// The pairs follow from the rows of calls.inc, so no function can be left out. RL_PAIR_MS is the time
-// of a pair; RL_PAIR="rl_a rl_b" runs one alone.
+// The pairs follow from the rows of calls.inc, so no function can be left out. RL_PAIR_MS is the
+// time of a pair; RL_PAIR="rl_a rl_b" runs one alone.
 #include <signal.h>
 #include <unistd.h>
 
@@ -24,15 +24,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kHangSeconds = 120;
-constexpr int kLeastCalls = 8;    // of each function of a pair, on one object; in up to kLongest times
-constexpr int kLongest = 10;      // the time of a pair
+constexpr int kLeastCalls =
+    8;                        // of each function of a pair, on one object; in up to kLongest times
+constexpr int kLongest = 10;  // the time of a pair
 constexpr int kMostCalls = 1000;  // the quicker one goes on until the other has its least
 constexpr int kMostRounds = 40;   // of a pair that ends the object, each on its own
 
 std::atomic<const char*> first_called{""}, second_called{""};
 
 void tell_pair() {
-  for (const char* const part : {"the pair is ", first_called.load(), " ", second_called.load(), "\n"}) {
+  for (const char* const part :
+       {"the pair is ", first_called.load(), " ", second_called.load(), "\n"}) {
     if (write(STDERR_FILENO, part, strlen(part)) < 0) return;
   }
 }
@@ -99,7 +101,8 @@ class Fresh {
     if (kind_ == "rl_model") {
       return rl_model_open(h.runtime, h.options, RL_USE_PIPELINE, as<rl_model>(), err);
     }
-    if (kind_ == "rl_pipeline") return rl_pipeline_create(h.model, h.options, as<rl_pipeline>(), err);
+    if (kind_ == "rl_pipeline")
+      return rl_pipeline_create(h.model, h.options, as<rl_pipeline>(), err);
     if (kind_ == "rl_event") {
       return rl_trainer_step(h.trainer, h.batch, nullptr, 0, as<rl_event>(), err);
     }
@@ -166,8 +169,8 @@ struct Side {
   }
 };
 
-// Both sides on one object until the time is over and each has its least calls, or, when one ends the
-// object, until it has.
+// Both sides on one object until the time is over and each has its least calls, or, when one ends
+// the object, until it has.
 void run_round(Side& a, Side& b, const std::string& kind, const Host& host, Clock::time_point end) {
   const bool ends = a.row.ends_a_handle() || b.row.ends_a_handle();
   const Fresh object(kind, host);

@@ -1,5 +1,5 @@
-// A host that makes an engine and a trainer of its own: their common plan is what its runtime holds,
-// whatever other runtimes hold.
+// A host that makes an engine and a trainer of its own: their common plan is what its runtime
+// holds, whatever other runtimes hold.
 #include <gtest/gtest.h>
 
 #include <string>

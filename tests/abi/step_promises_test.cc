@@ -128,7 +128,8 @@ uint64_t step_of(const rl_event* event) {
 
 TEST(AbiTrainerSteps, AreCountedAndNotTheirOptimizerSteps) {
   Host host;
-  for (const auto& [key, text] : {std::pair("trainer.epochs", "2"), {"trainer.num_minibatches", "2"},
+  for (const auto& [key, text] : {std::pair("trainer.epochs", "2"),
+                                  {"trainer.num_minibatches", "2"},
                                   {"algo.policy_loss", "custom"}}) {
     set(host.options, key, text);
   }
@@ -148,8 +149,8 @@ TEST(AbiTrainerSteps, AreCountedAndNotTheirOptimizerSteps) {
     rl_event* event = nullptr;
     EXPECT_RL_OK(rl_trainer_step(trainer, host.batch, nullptr, 0, &event, &err));
     double skipped = 0;
-    EXPECT_RL_OK(rl_event_metric_named(event, "training/skipped_steps", RL_NUL_TERMINATED, &skipped,
-                                       &err));
+    EXPECT_RL_OK(
+        rl_event_metric_named(event, "training/skipped_steps", RL_NUL_TERMINATED, &skipped, &err));
     EXPECT_EQ(skipped, step == 2 ? 4 : 0);
     EXPECT_EQ(step_of(event), step);
     rl_event_release(event);

@@ -193,8 +193,8 @@ TEST_F(Tensors, SetWeightsAreThoseThatTheModelComputesWith) {
   EXPECT_EQ(difference, 0);
 }
 
-// The weights that are set are neither those of the trainer's first step nor those of its last one: a
-// packed form that is older than they are shows.
+// The weights that are set are neither those of the trainer's first step nor those of its last one:
+// a packed form that is older than they are shows.
 TEST_F(Tensors, TheStepAfterSettingWeightsIsThatOfThoseWeights) {
   set(host_.options, "optimizer.lr", "0.05");  // weights of another step are far away
   const auto new_trainer = [&] {
@@ -307,8 +307,8 @@ TEST_F(Tensors, ATrainedStepIsPublishedBeforeWeightsAreSet) {
   rl_options_destroy(options);
 }
 
-// The head over hidden states, in double, gives the trainer's log-probs. Products take inputs rounded
-// to the compute dtype: with fp32 what is left is the order of sums of 64 terms of size 1.
+// The head over hidden states, in double, gives the trainer's log-probs. Products take inputs
+// rounded to the compute dtype: with fp32 what is left is the order of sums of 64 terms of size 1.
 TEST(HiddenStates, GiveTheLogProbsThroughTheHead) {
   rl_options* options = nullptr;
   rl_runtime* runtime = nullptr;

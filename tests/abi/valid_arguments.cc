@@ -85,26 +85,26 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_model_encode_chat", RL_FAILED_PRECONDITION},
       {"rl_model_encode_chat_json", RL_FAILED_PRECONDITION},
       {"rl_model_render_chat", RL_FAILED_PRECONDITION},  // no chat template
-      {"rl_event_sample", RL_FAILED_PRECONDITION},  // the event is of a step
+      {"rl_event_sample", RL_FAILED_PRECONDITION},       // the event is of a step
       {"rl_event_tensor", RL_FAILED_PRECONDITION},
-      {"rl_pipeline_next", RL_TIMEOUT},             // nothing happens
+      {"rl_pipeline_next", RL_TIMEOUT},  // nothing happens
       {"rl_pipeline_dispatch", RL_TIMEOUT},
       {"rl_pipeline_score", RL_NOT_FOUND},
       {"rl_pipeline_score_many", RL_NOT_FOUND},
       {"rl_pipeline_score_parts", RL_NOT_FOUND},
       {"rl_pipeline_fail", RL_NOT_FOUND},
-      {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},    // no checkpoint.dir
-      {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},      // no eval.path
-      {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},   // no critic
+      {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},   // no checkpoint.dir
+      {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},     // no eval.path
+      {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},  // no critic
       {"rl_trainer_save_critic", RL_FAILED_PRECONDITION},
       {"rl_trainer_scores", RL_FAILED_PRECONDITION},         // of log-probs
       {"rl_pipeline_close_result", RL_FAILED_PRECONDITION},  // it did not run
       {"rl_engine_step", RL_DONE},                           // no request
       {"rl_engine_take", RL_DONE},
       {"rl_engine_abort_request", RL_NOT_FOUND},
-      {"rl_engine_get_interval", RL_FAILED_PRECONDITION},    // no engine.stats_interval_ns
-      {"rl_buffer_take", RL_TIMEOUT},    // no whole group
-      {"rl_buffer_load", RL_NOT_FOUND},  // with or without a model
+      {"rl_engine_get_interval", RL_FAILED_PRECONDITION},  // no engine.stats_interval_ns
+      {"rl_buffer_take", RL_TIMEOUT},                      // no whole group
+      {"rl_buffer_load", RL_NOT_FOUND},                    // with or without a model
   };
   return table;
 }
@@ -217,8 +217,8 @@ void Arguments::set_array(size_t i, const Host& host) {
 
 void Arguments::set_function(size_t i) {
   const std::string type = row_.parameters[i].c_type;
-  words_[i].function = type == "rl_event_fn" ? reinterpret_cast<void (*)()>(ignore_event)
-                       : type == "rl_log_fn" ? reinterpret_cast<void (*)()>(ignore_line)
+  words_[i].function = type == "rl_event_fn"       ? reinterpret_cast<void (*)()>(ignore_event)
+                       : type == "rl_log_fn"       ? reinterpret_cast<void (*)()>(ignore_line)
                        : type == "rl_advantage_fn" ? reinterpret_cast<void (*)()>(keep_advantages)
                        : type == "rl_loss_fn"      ? reinterpret_cast<void (*)()>(no_loss)
                                                    : reinterpret_cast<void (*)()>(ignore_end);

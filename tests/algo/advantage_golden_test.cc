@@ -2,9 +2,9 @@
 #include <map>
 
 #include "algo/advantages/advantage.h"
-#include "algo/moments.h"
 #include "algo/advantages/returns.h"
 #include "algo/advantages/reward.h"
+#include "algo/moments.h"
 #include "golden.h"
 
 namespace rl {

@@ -24,7 +24,6 @@ std::vector<double> changed(const SamplingParams& params, const SamplingRow& row
   return out;
 }
 
-
 TEST(LogitRules, PresenceCountsOnceAndFrequencyEveryTimeOfWhatWasGenerated) {
   const std::vector<float> logits(6, 0.0f);
   const Ids ids = {5, 1, 5, 2, 2, 3, 2};  // the prompt is 5, 1, 5
@@ -71,10 +70,8 @@ TEST(LogitRules, GreedyFollowsEveryRule) {
   const auto greedy = [&](SamplingParams p, const Ids& forbidden = {}) {
     p.temperature = 0;
     TokenDistribution d(4);
-    d.assign(p, {.logits = logits,
-                 .previous_ids = ids,
-                 .num_generated = 1,
-                 .forbidden_ids = forbidden});
+    d.assign(
+        p, {.logits = logits, .previous_ids = ids, .num_generated = 1, .forbidden_ids = forbidden});
     return d.sample(0.5).id;
   };
   EXPECT_EQ(greedy({}), 3);

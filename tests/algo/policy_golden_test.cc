@@ -7,8 +7,8 @@
 #include "algo/losses/covariance.h"
 #include "algo/losses/kl.h"
 #include "algo/losses/loss_agg.h"
-#include "algo/moments.h"
 #include "algo/losses/policy_loss.h"
+#include "algo/moments.h"
 #include "golden.h"
 
 namespace rl {

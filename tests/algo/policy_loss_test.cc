@@ -58,7 +58,8 @@ TEST(PolicyLoss, GspoIsOpenFromBelowAndLeavesMaskedTokensAlone) {
 
 // The clamp of x makes both terms of a selected token constant.
 TEST(PolicyLoss, AClampedTokenThatKlCovSelectsHasNoGradient) {
-  const PolicyLossParams params{.kind = PolicyLoss::kKlCov, .ratio_log_clamp = 2, .kl_cov_coef = 0.5};
+  const PolicyLossParams params{
+      .kind = PolicyLoss::kKlCov, .ratio_log_clamp = 2, .kl_cov_coef = 0.5};
   for (const double x : {-3.0, 3.0}) {
     const TokenLoss t = token_policy_loss(params, x, 0, -1.0, true);
     EXPECT_EQ(t.gradient, 0.0) << x;

@@ -17,7 +17,8 @@ constexpr uint64_t kBytes = uint64_t{64} << 20;
 size_t resident_pages(const Arena& arena) {
   std::vector<unsigned char> in_core(arena.bytes() / 4096);
   if (mincore(arena.data(), arena.bytes(), in_core.data()) != 0) return 0;
-  return static_cast<size_t>(std::ranges::count_if(in_core, [](unsigned char c) { return (c & 1) != 0; }));
+  return static_cast<size_t>(
+      std::ranges::count_if(in_core, [](unsigned char c) { return (c & 1) != 0; }));
 }
 
 TEST(Prefault, MakesALaterArenaResidentAndKeepsItsContent) {
@@ -37,7 +38,8 @@ TEST(Prefault, MakesALaterArenaResidentAndKeepsItsContent) {
 TEST(Prefault, StopsEarlyAndTakesOddSpans) {
   Arena arena("later", kBytes, Touch::kLater);
   for (const size_t offset : {size_t{0}, size_t{1}, size_t{4095}}) {
-    const Prefault prefault({arena.span().subspan(offset, 5000), {}, arena.span().subspan(offset)}, 2);
+    const Prefault prefault({arena.span().subspan(offset, 5000), {}, arena.span().subspan(offset)},
+                            2);
   }
   SUCCEED();
 }

@@ -13,10 +13,10 @@ namespace {
 
 std::string reference_nfc(const std::string& text) {
   utf8proc_uint8_t* out = nullptr;
-  const auto size = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-      static_cast<utf8proc_ssize_t>(text.size()), &out,
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const auto size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &out,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   std::string result(reinterpret_cast<char*>(out), static_cast<size_t>(size));
   std::free(out);
   return result;
@@ -33,9 +33,9 @@ TEST(Unicode, EveryCodePointSurvivesEncodingAndDecoding) {
 }
 
 TEST(Unicode, BrokenSequencesAreFound) {
-  for (const char* text : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80",
-                           "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3",
-                           "\xe2\x82", "\xf0\x9f\x98", "\xff"}) {
+  for (const char* text :
+       {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xff"}) {
     EXPECT_EQ(find_broken_utf8(text), 0u);
     EXPECT_EQ(find_broken_utf8(std::string("\xc3\xa9z") + text), 3u);
   }
@@ -46,10 +46,15 @@ TEST(Unicode, EveryMaximalBrokenPartBecomesOneReplacement) {
   const std::string r = "\xef\xbf\xbd";
   EXPECT_EQ(replace_broken_utf8("\xe2\x82"), r);
   EXPECT_EQ(replace_broken_utf8("\xf0\x9f\x98"), r);
-  EXPECT_EQ(replace_broken_utf8("\xf0\x9f\x98" "a"), r + "a");
+  EXPECT_EQ(replace_broken_utf8("\xf0\x9f\x98"
+                                "a"),
+            r + "a");
   EXPECT_EQ(replace_broken_utf8("\xed\xa0\x80"), r + r + r);
   EXPECT_EQ(replace_broken_utf8("\xe2\x82\xe2\x82\xac"), r + "\xe2\x82\xac");
-  EXPECT_EQ(replace_broken_utf8("a\xf1\x80\x80\xe1\x80\xc2" "b\x80" "c\x80\xbf" "d"),
+  EXPECT_EQ(replace_broken_utf8("a\xf1\x80\x80\xe1\x80\xc2"
+                                "b\x80"
+                                "c\x80\xbf"
+                                "d"),
             "a" + r + r + r + "b" + r + "c" + r + r + "d");
 }
 
@@ -89,8 +94,8 @@ TEST(Unicode, WordCharacters) {
 TEST(Unicode, NfcEqualsUtf8procOnRandomText) {
   // Letters with decompositions, marks of several classes, Hangul jamo and syllables, exclusions.
   static constexpr char32_t kPoints[] = {
-      U'a',      U'e',      U'o',      U'\u00e9', U'\u0301', U'\u0316', U'\u0327', U'\u0345',
-      U'\u0302', U'\u1ea4', U'\u1100', U'\u1161', U'\u11a8', U'\uac00', U'\u0958', U'\u0344',
+      U'a',      U'e',      U'o',      U'\u00e9', U'\u0301', U'\u0316', U'\u0327',    U'\u0345',
+      U'\u0302', U'\u1ea4', U'\u1100', U'\u1161', U'\u11a8', U'\uac00', U'\u0958',    U'\u0344',
       U'\u2126', U'\u212b', U'\u0f73', U'\u3099', U'\u304b', U' ',      U'\U0001d15e'};
   test::MutationRng rng(7);
   for (int round = 0; round < 20'000; ++round) {

@@ -51,7 +51,10 @@ const Spoiler kSpoilers[] = {
     {"loss_mask", [](Sample& s) { s.loss_mask[0] = 2; }},
     {"mixed_kv", [](Sample& s) { s.mixed_kv.assign(s.versions.size() + 1, 0); }},
     {"mixed_kv", [](Sample& s) { s.mixed_kv.assign(s.versions.size(), 2); }},
-    {"reward_parts", [](Sample& s) { s.reward_parts = {1, std::nan("")}; }},
+    {"reward_parts",
+     [](Sample& s) {
+       s.reward_parts = {1, std::nan("")};
+     }},
     {"top_ids", [](Sample& s) { s.top_ids.push_back(1); }},
     {"top_ids", [](Sample& s) { s.top_ids[0] = -2; }},
     {"top_ids", [](Sample& s) { s.num_top = 2; }},

@@ -192,8 +192,10 @@ TEST_P(Executors, TasksOfAWorkerThatIsHeldUpAreTakenByOthers) {
     std::atomic<int64_t> others{0};
     std::atomic<bool> late{false};
     executor_->parallel_for(10, [&](int64_t task, int) {
-      if (task != held) ++others;
-      else if (!wait_until([&] { return others == 9; })) late = true;
+      if (task != held)
+        ++others;
+      else if (!wait_until([&] { return others == 9; }))
+        late = true;
     });
     EXPECT_FALSE(late) << "task " << held;
   }

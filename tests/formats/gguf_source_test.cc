@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/fs.h"
+#include "formats/gguf/gguf.h"
 #include "formats/memory_fs.h"
 #include "formats/open/open_weight_source.h"
 #include "formats/tiny_files.h"
-#include "formats/gguf/gguf.h"
 #include "support/expect_error.h"
 #include "support/sha256.h"
 #include "text/tokenizer.h"

@@ -11,9 +11,9 @@
 #include <set>
 
 #include "formats/memory_fs.h"
-#include "formats/tiny_files.h"
-#include "formats/stored/gguf_formats.h"
 #include "formats/safetensors/safetensors.h"
+#include "formats/stored/gguf_formats.h"
+#include "formats/tiny_files.h"
 #include "support/expect_error.h"
 
 namespace rl {

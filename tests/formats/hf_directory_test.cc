@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "core/fs.h"
+#include "formats/hf/hf_config.h"
 #include "formats/memory_fs.h"
 #include "formats/open/open_weight_source.h"
 #include "formats/tiny_files.h"
-#include "formats/hf/hf_config.h"
 #include "support/expect_error.h"
 
 namespace rl {

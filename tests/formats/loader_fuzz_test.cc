@@ -9,11 +9,11 @@
 #include <iostream>
 #include <new>
 
-#include "formats/memory_fs.h"
-#include "formats/tiny_files.h"
 #include "formats/gguf/gguf.h"
-#include "formats/safetensors/safetensors.h"
+#include "formats/memory_fs.h"
 #include "formats/open/open_weight_source.h"
+#include "formats/safetensors/safetensors.h"
+#include "formats/tiny_files.h"
 #include "support/mutate.h"
 
 #ifndef RL_SANITIZED

@@ -11,11 +11,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "formats/hf/hf_config.h"
+#include "formats/hf/save_tokenizer.h"
 #include "formats/memory_fs.h"
 #include "formats/open/open_weight_source.h"
 #include "formats/tiny_files.h"
-#include "formats/hf/hf_config.h"
-#include "formats/hf/save_tokenizer.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
@@ -135,9 +135,8 @@ TEST(SaveHf, SavedGgufModelKeepsWeightsTokenizerAndIds) {
   // A directory saved from a directory carries the same tokenizer files.
   const auto options2 = save_options_for(real_fs(), *again, Dtype::kF32);
   save(real_fs(), temp.file("out2"), *again, options2);
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
-        "additional_chat_templates/tool_use.jinja", "config.json"}) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+                           "additional_chat_templates/tool_use.jinja", "config.json"}) {
     EXPECT_EQ(text_of(temp.file(str("out/", name))), text_of(temp.file(str("out2/", name))))
         << name;
   }

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "formats/hf/hf_config.h"
+#include "formats/hf/save_hf.h"
 #include "formats/memory_fs.h"
 #include "formats/open/open_weight_source.h"
 #include "formats/tiny_files.h"
-#include "formats/hf/hf_config.h"
-#include "formats/hf/save_hf.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 

@@ -4,11 +4,11 @@
 
 #include <iostream>
 
+#include "formats/hf/hf_directory.h"
 #include "formats/memory_fs.h"
 #include "formats/open/open_weight_source.h"
-#include "formats/tiny_files.h"
-#include "formats/hf/hf_directory.h"
 #include "formats/safetensors/safetensors_set.h"
+#include "formats/tiny_files.h"
 #include "support/expect_error.h"
 #include "support/mutate.h"
 

@@ -1,9 +1,9 @@
-// Allocations that librl.so itself asks for, which a test can let fail. A site is the return address in
-// librl.so of a call that allocates: operator new, directly or through libstdc++ (a growing string),
-// mmap, and a thread. Not counted: what libtbb, libdnnl, libhwy, libzstd and libpcre2 ask for on
-// their own; memory of exceptions, for which the C++ run time keeps a reserve; and nlohmann/json, a
-// part of librl.so by being a header, whose values allocate in their destructors, so that a process
-// without any memory ends there.
+// Allocations that librl.so itself asks for, which a test can let fail. A site is the return
+// address in librl.so of a call that allocates: operator new, directly or through libstdc++ (a
+// growing string), mmap, and a thread. Not counted: what libtbb, libdnnl, libhwy, libzstd and
+// libpcre2 ask for on their own; memory of exceptions, for which the C++ run time keeps a reserve;
+// and nlohmann/json, a part of librl.so by being a header, whose values allocate in their
+// destructors, so that a process without any memory ends there.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace gates {
 
-// From now on the sites of the library that holds this address are known. False when it is stripped,
-// so that nlohmann/json cannot be told apart.
+// From now on the sites of the library that holds this address are known. False when it is
+// stripped, so that nlohmann/json cannot be told apart.
 bool watch_library_of(const void* address);
 
 struct Site {

@@ -1,6 +1,6 @@
 // A training step whose memory ends between its optimizer steps, at every place of librl.so that
-// allocates there: the model is half-trained then. Whatever computes with it is refused by that name,
-// what keeps weights works, and after rl_trainer_publish engine and trainer agree again.
+// allocates there: the model is half-trained then. Whatever computes with it is refused by that
+// name, what keeps weights works, and after rl_trainer_publish engine and trainer agree again.
 //
 // usage: gate_failed_step MODEL DIRECTORY
 #include <algorithm>
@@ -55,9 +55,15 @@ int32_t loss(void* user_data, const rl_algo_tokens* tokens, const double* weight
 
 struct Parts {
   Parts(const Api& rl, const Place& place)
-      : rl(rl), host(rl), runtime(rl.rl_runtime_destroy), model(rl.rl_model_destroy),
-        engine(rl.rl_engine_destroy), trainer(rl.rl_trainer_destroy),
-        pipeline(rl.rl_pipeline_destroy), batch(rl.rl_batch_release), event(rl.rl_event_release),
+      : rl(rl),
+        host(rl),
+        runtime(rl.rl_runtime_destroy),
+        model(rl.rl_model_destroy),
+        engine(rl.rl_engine_destroy),
+        trainer(rl.rl_trainer_destroy),
+        pipeline(rl.rl_pipeline_destroy),
+        batch(rl.rl_batch_release),
+        event(rl.rl_event_release),
         place(place) {
     const std::pair<const char*, std::string> options[] = {
         {"model.path", place.model},        {"runtime.threads", "1"},
@@ -131,7 +137,8 @@ void expect_half_trained(Parts& p, const std::string& where) {
   const Api& rl = p.rl;
   const Host& host = p.host;
   const auto refused = [&](const char* what, const std::string& text) {
-    const std::string name = "RL_FAILED_PRECONDITION: the model is half-trained: a training step failed after ";
+    const std::string name =
+        "RL_FAILED_PRECONDITION: the model is half-trained: a training step failed after ";
     const bool one = text.starts_with(name + "1 of 2 optimizer steps");
     const bool both = text.starts_with(name + "2 of 2 optimizer steps");  // while they were packed
     expect(one || both, where + ": " + what + " says \"" + text + "\"");
@@ -193,7 +200,9 @@ std::vector<uintptr_t> sites(const Api& rl, const Place& place) {
   if (!said.empty()) throw Failure{RL_INTERNAL, "rl_trainer_step", said};
   std::vector<uintptr_t> out;
   for (const gates::Site& now : gates::allocation_sites()) {
-    const auto same = [&](const gates::Site& old) { return old.offset == now.offset && old.hits == now.hits; };
+    const auto same = [&](const gates::Site& old) {
+      return old.offset == now.offset && old.hits == now.hits;
+    };
     if (std::ranges::none_of(p.state.before_second, same)) out.push_back(now.offset);
   }
   return out;
@@ -208,7 +217,8 @@ bool try_site(const Api& rl, const Place& place, uintptr_t site, Mode mode) {
   const std::string said = p.step();
   gates::disarm();
   char where[64];
-  std::snprintf(where, sizeof where, "+0x%lx failing %s", site, mode == Mode::kFailOnce ? "once" : "from then on");
+  std::snprintf(where, sizeof where, "+0x%lx failing %s", site,
+                mode == Mode::kFailOnce ? "once" : "from then on");
   if (said.empty()) return false;  // not reached again, or done without
   expect(said.starts_with("RL_OUT_OF_MEMORY"), std::string(where) + ": the step says " + said);
   if (p.version() != 0) return false;  // the step was done: its metrics had no room
@@ -261,8 +271,8 @@ int run(const Place& place) {
     }
   }
   if (one != 0) try_pipeline(rl, place, one);
-  std::printf("%zu sites after the first optimizer step, %zu failed steps, %d problems\n", all.size(),
-              failed, problems);
+  std::printf("%zu sites after the first optimizer step, %zu failed steps, %d problems\n",
+              all.size(), failed, problems);
   return problems == 0 && after_one > 0 ? 0 : 1;
 }
 

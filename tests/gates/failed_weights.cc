@@ -1,7 +1,7 @@
-// Setting weights, with an engine awake or asleep, and loading a checkpoint, whose memory ends at every place of
-// librl.so that allocates there. Afterwards the model is as before, or as it should be where a load had ended, or
-// half-trained by name; then it works again once it is published. What computes always agrees with the weights that it
-// would save.
+// Setting weights, with an engine awake or asleep, and loading a checkpoint, whose memory ends at
+// every place of librl.so that allocates there. Afterwards the model is as before, or as it should
+// be where a load had ended, or half-trained by name; then it works again once it is published.
+// What computes always agrees with the weights that it would save.
 //
 // usage: gate_failed_weights MODEL DIRECTORY
 #include <algorithm>
@@ -22,7 +22,8 @@ using gates::Host;
 using gates::Mode;
 using gates::Place;
 
-constexpr int32_t kIds[20] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+constexpr int32_t kIds[20] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                              11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
 using Logprobs = std::array<float, std::size(kIds) - 1>;
 
 int problems = 0;
@@ -36,9 +37,17 @@ void expect(bool holds, const std::string& what) {
 // A model with an engine that keeps a prompt, and a trainer.
 struct Parts {
   Parts(const Api& rl, const Place& place, const std::string& model_path)
-      : rl(rl), host(rl), runtime(rl.rl_runtime_destroy), model(rl.rl_model_destroy), engine(rl.rl_engine_destroy),
-        trainer(rl.rl_trainer_destroy), run(rl), pipeline(rl.rl_pipeline_destroy), batch(rl.rl_batch_release),
-        norm(rl.rl_tensor_release), place(place) {
+      : rl(rl),
+        host(rl),
+        runtime(rl.rl_runtime_destroy),
+        model(rl.rl_model_destroy),
+        engine(rl.rl_engine_destroy),
+        trainer(rl.rl_trainer_destroy),
+        run(rl),
+        pipeline(rl.rl_pipeline_destroy),
+        batch(rl.rl_batch_release),
+        norm(rl.rl_tensor_release),
+        place(place) {
     gates::small_options(rl, host, place);
     gates::grpo_options(rl, run, place);
     host.set("model.path", model_path);
@@ -47,8 +56,8 @@ struct Parts {
     CALL(rl_model_open, runtime, host.options, RL_USE_PIPELINE, model.out());
     CALL(rl_engine_create, model, host.options, engine.out());
     CALL(rl_trainer_create, model, host.options, trainer.out());
-    CALL(rl_model_weight, model, "model.layers.0.input_layernorm.weight", RL_NUL_TERMINATED, RL_TENSOR_COPY,
-         norm.out());
+    CALL(rl_model_weight, model, "model.layers.0.input_layernorm.weight", RL_NUL_TERMINATED,
+         RL_TENSOR_COPY, norm.out());
   }
   uint64_t digest() const {
     uint64_t value = 0;
@@ -57,7 +66,8 @@ struct Parts {
   }
   Logprobs logprobs() const {
     Logprobs out;
-    CALL(rl_trainer_logprobs, trainer, kIds, std::size(kIds), size_t{1}, 1.0f, out.data(), out.size());
+    CALL(rl_trainer_logprobs, trainer, kIds, std::size(kIds), size_t{1}, 1.0f, out.data(),
+         out.size());
     return out;
   }
 
@@ -89,8 +99,8 @@ std::string set_weights(Parts& p) {
   const char* const name = "model.norm.weight";
   const rl_tensor* const weights[] = {p.norm};
   uint64_t version = 0;
-  return answer(p.host, p.rl.rl_model_set_weights, p.model, &name, static_cast<const size_t*>(nullptr), weights,
-                size_t{1}, &version);
+  return answer(p.host, p.rl.rl_model_set_weights, p.model, &name,
+                static_cast<const size_t*>(nullptr), weights, size_t{1}, &version);
 }
 
 void sleep(Parts& p) {
@@ -131,12 +141,13 @@ void expect_agreement(Parts& p, const std::string& where) {
   Handle<rl_event> step(rl.rl_event_release);
   gates::draw(rl, host, p.engine, p.batch, kIds);
   for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, p.batch, i, double(i));
-  const std::string said = answer(host, rl.rl_trainer_step, p.trainer, p.batch, static_cast<const double*>(nullptr),
-                                  size_t{0}, step.out());
+  const std::string said = answer(host, rl.rl_trainer_step, p.trainer, p.batch,
+                                  static_cast<const double*>(nullptr), size_t{0}, step.out());
   expect(said.empty(), where + ": rl_trainer_step says " + said);
   double compared = 0;
   if (!said.empty()) return;
-  CALL(rl_event_metric_named, step, "training/logprob_compared_tokens", RL_NUL_TERMINATED, &compared);
+  CALL(rl_event_metric_named, step, "training/logprob_compared_tokens", RL_NUL_TERMINATED,
+       &compared);
   expect(compared > 0, where + ": no log-prob was compared");
 }
 
@@ -154,14 +165,15 @@ Outcome check_failed(Parts& p, const State& before, const State& after, const st
   const Api& rl = p.rl;
   const Host& host = p.host;
   Logprobs out;
-  const std::string said = answer(host, rl.rl_trainer_logprobs, p.trainer, kIds, std::size(kIds), size_t{1}, 1.0f,
-                                  out.data(), out.size());
+  const std::string said = answer(host, rl.rl_trainer_logprobs, p.trainer, kIds, std::size(kIds),
+                                  size_t{1}, 1.0f, out.data(), out.size());
   if (said.empty()) {
     const State now = state_of(p);
     expect(now == before || now == after, where + ": the model is whole, but another");
     return now == before ? Outcome::kAsBefore : Outcome::kAsAfter;
   }
-  expect(said.starts_with("RL_FAILED_PRECONDITION: the model is half-trained: setting its weights failed"),
+  expect(said.starts_with(
+             "RL_FAILED_PRECONDITION: the model is half-trained: setting its weights failed"),
          where + ": rl_trainer_logprobs says " + said);
   uint64_t version = 0;
   CALL(rl_trainer_publish, p.trainer, &version);
@@ -172,10 +184,11 @@ struct Counts {
   size_t failed = 0, half_trained = 0;
 };
 
-void try_site(const Api& rl, const Place& place, const Change& change, uintptr_t site, Mode mode, const State& after,
-              Counts& counts) {
+void try_site(const Api& rl, const Place& place, const Change& change, uintptr_t site, Mode mode,
+              const State& after, Counts& counts) {
   char at[64];
-  std::snprintf(at, sizeof at, "+0x%lx failing %s", site, mode == Mode::kFailOnce ? "once" : "from then on");
+  std::snprintf(at, sizeof at, "+0x%lx failing %s", site,
+                mode == Mode::kFailOnce ? "once" : "from then on");
   const std::string where = std::string(change.name) + ", " + at;
   Parts p(rl, place, place.model);
   gates::draw(rl, p.host, p.engine, p.batch, kIds);
@@ -190,10 +203,12 @@ void try_site(const Api& rl, const Place& place, const Change& change, uintptr_t
     return;
   }
   ++counts.failed;
-  const bool memory = said.starts_with("RL_OUT_OF_MEMORY") || said.starts_with("RL_RESOURCE_EXHAUSTED");
+  const bool memory =
+      said.starts_with("RL_OUT_OF_MEMORY") || said.starts_with("RL_RESOURCE_EXHAUSTED");
   expect(memory, where + ": it says " + said);
   const Outcome outcome = check_failed(p, before, after, where);
-  expect(outcome != Outcome::kAsAfter || change.may_stay, where + ": it failed, but changed the weights");
+  expect(outcome != Outcome::kAsAfter || change.may_stay,
+         where + ": it failed, but changed the weights");
   if (outcome == Outcome::kAsBefore) return;
   counts.half_trained += outcome == Outcome::kHalfTrained;
   expect_consistent(p, where);
@@ -205,7 +220,8 @@ void try_site(const Api& rl, const Place& place, const Change& change, uintptr_t
 }
 
 // Sites that the change hits, and what it leads to.
-std::vector<uintptr_t> sites(const Api& rl, const Place& place, const Change& change, State& after) {
+std::vector<uintptr_t> sites(const Api& rl, const Place& place, const Change& change,
+                             State& after) {
   Parts p(rl, place, place.model);
   const State before = state_of(p);
   change.prepare(p);
@@ -214,7 +230,9 @@ std::vector<uintptr_t> sites(const Api& rl, const Place& place, const Change& ch
   if (!said.empty()) throw Failure{RL_INTERNAL, change.name, said};
   std::vector<uintptr_t> out;
   for (const gates::Site& now : gates::allocation_sites()) {
-    const auto same = [&](const gates::Site& old) { return old.offset == now.offset && old.hits == now.hits; };
+    const auto same = [&](const gates::Site& old) {
+      return old.offset == now.offset && old.hits == now.hits;
+    };
     if (std::ranges::none_of(first, same)) out.push_back(now.offset);
   }
   change.conclude(p);
@@ -242,8 +260,8 @@ int run(const Place& place) {
         try_site(rl, place, change, site, mode, after, counts);
       }
     }
-    std::printf("%s: %zu sites, %zu failures, %zu times half-trained, %d problems\n", change.name, all.size(),
-                counts.failed, counts.half_trained, problems);
+    std::printf("%s: %zu sites, %zu failures, %zu times half-trained, %d problems\n", change.name,
+                all.size(), counts.failed, counts.half_trained, problems);
     std::fflush(stdout);
     expect(counts.failed > 0, std::string(change.name) + ": no place was tried");
     half_trained += counts.half_trained;

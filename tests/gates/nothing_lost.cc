@@ -1,6 +1,7 @@
-// What a call takes out of the library stays there when memory ends in the call: finished samples of
-// rl_engine_take, groups of rl_buffer_take, events of rl_pipeline_next. Each place of librl.so that
-// allocates in the call fails once, the table of handles among them; the call after it gives all.
+// What a call takes out of the library stays there when memory ends in the call: finished samples
+// of rl_engine_take, groups of rl_buffer_take, events of rl_pipeline_next. Each place of librl.so
+// that allocates in the call fails once, the table of handles among them; the call after it gives
+// all.
 //
 // usage: gate_nothing_lost MODEL
 #include <chrono>
@@ -34,15 +35,23 @@ void expect(bool holds, const std::string& what) {
 
 struct World {
   World(const Api& rl, const std::string& path)
-      : rl(rl), host(rl), runtime(rl.rl_runtime_destroy), model(rl.rl_model_destroy),
-        engine(rl.rl_engine_destroy), buffer(rl.rl_buffer_destroy),
-        pipeline(rl.rl_pipeline_destroy), queue(rl.rl_event_queue_release),
-        batch(rl.rl_batch_release), event(rl.rl_event_release) {
-    const std::pair<const char*, std::string> options[] = {
-        {"model.path", path},               {"runtime.threads", "1"},
-        {"engine.max_num_seqs", "4"},       {"engine.max_model_len", "64"},
-        {"sampling.max_new_tokens", "4"},   {"pipeline.samples_per_prompt", "2"},
-        {"pipeline.prompts_per_step", "1"}};
+      : rl(rl),
+        host(rl),
+        runtime(rl.rl_runtime_destroy),
+        model(rl.rl_model_destroy),
+        engine(rl.rl_engine_destroy),
+        buffer(rl.rl_buffer_destroy),
+        pipeline(rl.rl_pipeline_destroy),
+        queue(rl.rl_event_queue_release),
+        batch(rl.rl_batch_release),
+        event(rl.rl_event_release) {
+    const std::pair<const char*, std::string> options[] = {{"model.path", path},
+                                                           {"runtime.threads", "1"},
+                                                           {"engine.max_num_seqs", "4"},
+                                                           {"engine.max_model_len", "64"},
+                                                           {"sampling.max_new_tokens", "4"},
+                                                           {"pipeline.samples_per_prompt", "2"},
+                                                           {"pipeline.prompts_per_step", "1"}};
     CALL(rl_options_create, host.options.out());
     for (const auto& [key, text] : options) host.set(key, text);
     CALL(rl_runtime_create, RL_ABI_VERSION, host.options, runtime.out());
@@ -82,8 +91,8 @@ struct World {
       CALL(rl_pipeline_get_stats, pipeline, &stats);
     } while (stats.state != RL_STATE_SCORING || rl.rl_event_queue_size(queue) < 2);
   }
-  // From now on a handle needs a place that the table does not have yet: those of earlier worlds are
-  // used, and these are kept.
+  // From now on a handle needs a place that the table does not have yet: those of earlier worlds
+  // are used, and these are kept.
   void use_free_handles() {
     static std::vector<std::unique_ptr<Handle<rl_options>>> spare;
     for (size_t i = 0; i < kSpareHandles; ++i) {
@@ -111,10 +120,10 @@ struct World {
 
 struct Case {
   const char* name;
-  size_t whole;                         // what there is to take
+  size_t whole;  // what there is to take
   void (*prepare)(World&);
-  size_t (*take)(World&);               // one call; how much it gave; throws Failure
-  size_t (*rest)(World&);               // what later calls give
+  size_t (*take)(World&);  // one call; how much it gave; throws Failure
+  size_t (*rest)(World&);  // what later calls give
 };
 
 size_t take_engine(World& w) {

@@ -62,7 +62,8 @@ class Host {
 
 // What a call says; "" when it worked.
 template <typename... Parameters, typename... Arguments>
-std::string answer(const Host& host, rl_status (*fn)(Parameters...), const Arguments&... arguments) {
+std::string answer(const Host& host, rl_status (*fn)(Parameters...),
+                   const Arguments&... arguments) {
   try {
     host.call("", fn, arguments...);
     return "";

@@ -41,10 +41,11 @@ TEST(JinjaFuzz, MutatedTemplatesAndChatsRenderOrFailWithAPlace) {
   for (const auto& item : cases.at("cases")) templates.push_back(item.at(0));
   for (const auto& text : cases.at("errors")) templates.push_back(text);
   for (const auto& item : goldens.at("cases")) {
-    chats.push_back(nlohmann::ordered_json{{"messages", item.at("messages")},
-                                           {"tools", item.at("tools")},
-                                           {"chat_template_kwargs", variables}}
-                        .dump());
+    chats.push_back(nlohmann::ordered_json{
+        {"messages", item.at("messages")},
+        {"tools", item.at("tools")},
+        {"chat_template_kwargs",
+         variables}}.dump());
   }
   const Tokenizer tokenizer = test::tiny_tokenizer("tiny_qwen2");
   const SpecialTokenTexts special = special_token_texts(tokenizer);

@@ -2,9 +2,9 @@
 #pragma once
 #include <string>
 
+#include "core/encoding/strict_json.h"
 #include "jinja/eval.h"
 #include "jinja/parser.h"
-#include "core/encoding/strict_json.h"
 
 namespace rl::test {
 

@@ -1,8 +1,8 @@
 // The template language against what Jinja rendered, its errors with their places, and its limits.
 #include <gtest/gtest.h>
 
-#include "support/expect_error.h"
 #include "jinja/jinja_support.h"
+#include "support/expect_error.h"
 #include "text/text_fixtures.h"
 
 namespace rl {

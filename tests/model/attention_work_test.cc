@@ -43,9 +43,11 @@ TEST(AttentionWork, RandomBatchesHaveEveryRowOnceInEitherCut) {
     int32_t rows = 0;
     for (unsigned s = 0, count = 1 + rng() % 40; s < count; ++s) {
       const auto length = static_cast<int32_t>(1 + rng() % 90);
-      const int32_t own = rng() % 4 == 0 ? static_cast<int32_t>(1 + rng() % static_cast<unsigned>(length)) : 1;
+      const int32_t own =
+          rng() % 4 == 0 ? static_cast<int32_t>(1 + rng() % static_cast<unsigned>(length)) : 1;
       tables.emplace_back();
-      for (int32_t b = 0; b * kBlock < length; ++b) tables.back().push_back(static_cast<int32_t>(b * 2 + rng() % 2));
+      for (int32_t b = 0; b * kBlock < length; ++b)
+        tables.back().push_back(static_cast<int32_t>(b * 2 + rng() % 2));
       sequences.push_back({rows, own, length - own, nullptr});
       rows += own;
     }

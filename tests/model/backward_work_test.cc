@@ -1,5 +1,5 @@
-// The pieces of the attention backward: every row meets every key it attends once, and pieces of a step have nothing in
-// common that they write.
+// The pieces of the attention backward: every row meets every key it attends once, and pieces of a
+// step have nothing in common that they write.
 #include "model/backward_work.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,8 @@ void expect_nothing_shared(const std::vector<AttentionBackwardPiece>& pieces) {
   std::set<Place> keys;
   for (const AttentionBackwardPiece& p : pieces) {
     for (int64_t r = 0; r < p.rows.rows; ++r) ASSERT_TRUE(rows.insert(p.rows.first_row + r).second);
-    for (int64_t k = p.first_key; k < p.end_key; ++k) ASSERT_TRUE(keys.insert(place_of(p, k)).second);
+    for (int64_t k = p.first_key; k < p.end_key; ++k)
+      ASSERT_TRUE(keys.insert(place_of(p, k)).second);
   }
 }
 
@@ -75,7 +76,8 @@ void expect_all_met_once(const Batch& batch, const Work& w) {
     for (int64_t r = 0; r < s.rows; ++r) {
       for (int64_t k = 0; k <= s.first_position + r; ++k, ++want) {
         const auto found = met.find({s.first_row + r, k});
-        ASSERT_TRUE(found != met.end() && found->second == 1) << "row " << s.first_row + r << ", key " << k;
+        ASSERT_TRUE(found != met.end() && found->second == 1)
+            << "row " << s.first_row + r << ", key " << k;
       }
     }
   }
@@ -107,7 +109,8 @@ TEST(BackwardWork, RandomBatchesMeetEveryKeyOnceAndShareNothingInAStep) {
       const auto trunk = static_cast<int32_t>(batch.sequences.size());
       const int32_t prompt = up_to(round % 2 == 0 ? 30 : 400);
       batch.add(prompt, 0, -1);
-      for (unsigned i = 0, count = rng() % 8; i < count; ++i) batch.add(up_to(i % 2 == 0 ? 20 : 300), prompt, trunk);
+      for (unsigned i = 0, count = rng() % 8; i < count; ++i)
+        batch.add(up_to(i % 2 == 0 ? 20 : 300), prompt, trunk);
     }
     const Work w(batch);
     for (const auto& pieces : w.steps) expect_nothing_shared(pieces);
@@ -130,7 +133,8 @@ TEST(BackwardWork, ALongSequenceIsManyTasksOfOneStep) {
   batch.add(8192, 0, -1);
   const Work w(batch);
   ASSERT_EQ(w.work.steps(), 8192 / kChunk);
-  for (size_t step = 0; step < w.steps.size(); ++step) EXPECT_EQ(w.steps[step].size(), 8192 / kChunk - step);
+  for (size_t step = 0; step < w.steps.size(); ++step)
+    EXPECT_EQ(w.steps[step].size(), 8192 / kChunk - step);
 }
 
 TEST(BackwardWork, KeysBehindEveryWindowAreLeftOut) {
@@ -149,7 +153,8 @@ TEST(BackwardWork, FollowersOfAPromptTakeItsChunksInTurns) {
   Batch batch;
   batch.add(256, 0, -1);
   for (int i = 0; i < 8; ++i) batch.add(64, 256, 0);
-  const Work w(batch);  // two parts of four sequences: a step of their own keys, then four turns for two chunks
+  const Work w(batch);  // two parts of four sequences: a step of their own keys, then four turns
+                        // for two chunks
   ASSERT_EQ(w.work.steps(), 5);
   EXPECT_EQ(w.steps[0].size(), 2u + 8u);
   EXPECT_EQ(w.steps[1].size(), 1u + 2u * 2u);

@@ -24,8 +24,7 @@ std::string logits(const TinyModel& tiny, const ComputeCopy& weights) {
   forward(*tiny.model, rows, batch.pool, *batch.buffers, nullptr);
   const Model& model = *tiny.model;
   const int64_t count = batch.rows();
-  Arena arena("test head",
-              HeadBuffers::bytes(model.config(), model.compute_dtype(), count, false));
+  Arena arena("test head", HeadBuffers::bytes(model.config(), model.compute_dtype(), count, false));
   HeadBuffers head(model.config(), model.compute_dtype(), count, false, arena.data());
   std::vector<int32_t> all;
   for (int32_t r = 0; r < count; ++r) all.push_back(r);
@@ -123,9 +122,9 @@ TEST(ComputeCopies, BytesAreKnownBeforeTheModel) {
   for (const char* name : {"llama", "qwen2", "gemma3"}) {
     const TinyModel two(TinyModel::fixture(name), Dtype::kF32, 1, 16, 2);
     const ModelConfig& c = two.model->config();
-    EXPECT_EQ(two.model->arena_bytes(),
-              Model::master_bytes(c) + 2 * Model::packed_forward_bytes(c, Dtype::kF32) +
-                  2 * ComputeCopy::vector_bytes(c));
+    EXPECT_EQ(two.model->arena_bytes(), Model::master_bytes(c) +
+                                            2 * Model::packed_forward_bytes(c, Dtype::kF32) +
+                                            2 * ComputeCopy::vector_bytes(c));
     EXPECT_EQ(two.ledger.bytes(), two.model->arena_bytes() + Matmul::workspace_bytes(1));
   }
 }
@@ -136,7 +135,8 @@ std::string forms_of(const Model& model) {
   const auto packed = copy.packed().memory();
   std::string bytes(reinterpret_cast<const char*>(packed.data()), packed.size());
   const auto add = [&](const float* v, int64_t size) {
-    if (v != nullptr) bytes.append(reinterpret_cast<const char*>(v), static_cast<size_t>(size) * sizeof(float));
+    if (v != nullptr)
+      bytes.append(reinterpret_cast<const char*>(v), static_cast<size_t>(size) * sizeof(float));
   };
   const ModelConfig& c = model.config();
   add(copy.embedding(), c.vocab * c.hidden);
@@ -144,7 +144,8 @@ std::string forms_of(const Model& model) {
   add(copy.score(), c.hidden);
   for (int64_t l = 0; l < c.layers; ++l) {
     const LayerVectors& v = copy.layer(l);
-    for (const float* norm : {v.input_norm, v.mlp_norm, v.attention_out_norm, v.mlp_out_norm}) add(norm, c.hidden);
+    for (const float* norm : {v.input_norm, v.mlp_norm, v.attention_out_norm, v.mlp_out_norm})
+      add(norm, c.hidden);
     add(v.q_norm, c.head_dim);
     add(v.k_norm, c.head_dim);
     add(v.qkv_bias, (c.heads + 2 * c.kv_heads) * c.head_dim);
@@ -160,7 +161,8 @@ TEST_P(Frozen, ReadsTheSameBitsWithoutMasters) {
     if (dtype == Dtype::kBf16 && !cpu_has_bf16_dot()) continue;
     for (const ModelHead head : {ModelHead::kLogits, ModelHead::kScalar}) {
       const auto open = [&](bool frozen, int threads) {
-        return std::make_unique<TinyModel>(TinyModel::fixture(GetParam()), make_thread_executor(threads), dtype,
+        return std::make_unique<TinyModel>(TinyModel::fixture(GetParam()),
+                                           make_thread_executor(threads), dtype,
                                            ModelOptions{.frozen = frozen}, head);
       };
       const auto trained = open(false, 1), frozen = open(true, 3);
@@ -178,7 +180,8 @@ TEST_P(Frozen, ReadsTheSameBitsWithoutMasters) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, Frozen,
-                         ::testing::Values("llama", "llama_bf16", "smollm2", "qwen2", "qwen3", "mistral", "gemma3"));
+                         ::testing::Values("llama", "llama_bf16", "smollm2", "qwen2", "qwen3",
+                                           "mistral", "gemma3"));
 
 }  // namespace
 }  // namespace rl::testing

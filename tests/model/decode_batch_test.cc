@@ -1,5 +1,5 @@
-// Which passes are decode batches: the caller says so. Passes of single rows that are none, and what a decode batch may
-// not have.
+// Which passes are decode batches: the caller says so. Passes of single rows that are none, and
+// what a decode batch may not have.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,9 @@ namespace {
 // Three sequences of two tokens that begin with the same one, in a pool of garbage.
 class OneTokenPrompt : public ::testing::Test {
  protected:
-  OneTokenPrompt() : tiny_(TinyModel::fixture("llama"), Dtype::kF32, 2), room_(tiny_, {{1, 17}, {1, 44}, {1, 9}, {1}}) {
+  OneTokenPrompt()
+      : tiny_(TinyModel::fixture("llama"), Dtype::kF32, 2),
+        room_(tiny_, {{1, 17}, {1, 44}, {1, 9}, {1}}) {
     spoil();
   }
   void spoil() { std::memset(room_.pool.data, 0x7f, room_.pool.bytes()); }
@@ -22,8 +24,10 @@ class OneTokenPrompt : public ::testing::Test {
     const int64_t bytes = tiny_.model->config().hidden * dtype_bytes(Dtype::kF32);
     return {room_.buffers->hidden + first * bytes, room_.buffers->hidden + (first + rows) * bytes};
   }
-  void pass(const std::vector<int32_t>& ids, const std::vector<SequenceRows>& sequences, bool decode = false) {
-    forward(*tiny_.model, {.ids = ids, .sequences = sequences, .decode = decode}, room_.pool, *room_.buffers, nullptr);
+  void pass(const std::vector<int32_t>& ids, const std::vector<SequenceRows>& sequences,
+            bool decode = false) {
+    forward(*tiny_.model, {.ids = ids, .sequences = sequences, .decode = decode}, room_.pool,
+            *room_.buffers, nullptr);
   }
   // The last rows, each sequence computed alone and whole.
   std::vector<std::byte> last_rows() {
@@ -44,13 +48,17 @@ class OneTokenPrompt : public ::testing::Test {
 TEST_F(OneTokenPrompt, SharedByAnswersOfOneRowIsNoDecodeBatch) {
   const auto want = last_rows();
   spoil();
-  pass({1, 17, 44, 9}, {{0, 1, 0, block(3)}, {1, 1, 1, block(0), 0}, {2, 1, 1, block(1), 0}, {3, 1, 1, block(2), 0}});
+  pass({1, 17, 44, 9}, {{0, 1, 0, block(3)},
+                        {1, 1, 1, block(0), 0},
+                        {2, 1, 1, block(1), 0},
+                        {3, 1, 1, block(2), 0}});
   EXPECT_TRUE(hidden(1, 3) == want);
 }
 
 TEST_F(OneTokenPrompt, ADecodeBatchHasTheBitsOfAnyOther) {
   const auto want = last_rows();  // and their first tokens are in the pool now
-  const std::vector<SequenceRows> sequences = {{0, 1, 1, block(0)}, {1, 1, 1, block(1)}, {2, 1, 1, block(2)}};
+  const std::vector<SequenceRows> sequences = {
+      {0, 1, 1, block(0)}, {1, 1, 1, block(1)}, {2, 1, 1, block(2)}};
   for (const bool decode : {false, true}) {
     pass({17, 44, 9}, sequences, decode);
     EXPECT_TRUE(hidden(0, 3) == want) << decode;
@@ -58,10 +66,11 @@ TEST_F(OneTokenPrompt, ADecodeBatchHasTheBitsOfAnyOther) {
 }
 
 TEST_F(OneTokenPrompt, ADecodeBatchHasNoTrunkNoSecondRowAndKeepsNothing) {
-  const auto refused = [&](const std::vector<int32_t>& ids, const std::vector<SequenceRows>& sequences,
-                           SavedActivations* saved) {
+  const auto refused = [&](const std::vector<int32_t>& ids,
+                           const std::vector<SequenceRows>& sequences, SavedActivations* saved) {
     try {
-      forward(*tiny_.model, {.ids = ids, .sequences = sequences, .decode = true}, room_.pool, *room_.buffers, saved);
+      forward(*tiny_.model, {.ids = ids, .sequences = sequences, .decode = true}, room_.pool,
+              *room_.buffers, saved);
     } catch (const Error& e) {
       return e.code == Code::kInternal;
     }

@@ -1,5 +1,5 @@
-// Contract N1/N2 on the model: the hidden state and log-prob of a token have the same bits alone, packed among others,
-// in any prefill chunking, and at any thread count.
+// Contract N1/N2 on the model: the hidden state and log-prob of a token have the same bits alone,
+// packed among others, in any prefill chunking, and at any thread count.
 #include <gtest/gtest.h>
 
 #include "support/compute_dtypes.h"
@@ -13,7 +13,8 @@ class Exactness : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Exactness, LogprobsDoNotDependOnPackingChunksOrThreads) {
   const auto [name, dtype, temperature] = GetParam();
-  if (dtype == Dtype::kBf16 && !cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+  if (dtype == Dtype::kBf16 && !cpu_has_bf16_dot())
+    GTEST_SKIP() << "this CPU has no bf16 dot product";
   TinyModel one(TinyModel::fixture(name), dtype, 1), two(TinyModel::fixture(name), dtype, 2);
   ASSERT_TRUE(one.matmul.exact()) << one.matmul.implementation();
   const auto sequences = random_sequences(16, one.model->config().vocab, 7);
@@ -21,7 +22,8 @@ TEST_P(Exactness, LogprobsDoNotDependOnPackingChunksOrThreads) {
   const auto threaded = packed_logprobs(two, sequences, temperature);
   for (size_t i = 0; i < sequences.size(); ++i) {
     EXPECT_TRUE(same_bits(threaded[i], reference[i])) << "two threads, sequence " << i;
-    EXPECT_TRUE(same_bits(packed_logprobs(two, {sequences[i]}, temperature)[0], reference[i])) << "alone " << i;
+    EXPECT_TRUE(same_bits(packed_logprobs(two, {sequences[i]}, temperature)[0], reference[i]))
+        << "alone " << i;
     for (const int32_t chunk : {1, 7, 64})
       EXPECT_TRUE(same_bits(chunked_logprobs(two, sequences[i], chunk, temperature), reference[i]))
           << "chunk " << chunk << ", sequence " << i;
@@ -33,8 +35,9 @@ TEST_P(Exactness, LogprobsDoNotDependOnPackingChunksOrThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, Exactness,
-                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral",
-                                                              "gemma3", "llama_rope_yarn"),
+                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3",
+                                                              "mistral", "gemma3",
+                                                              "llama_rope_yarn"),
                                             ::testing::ValuesIn(compute_dtypes()),
                                             ::testing::Values(1.0f, 0.7f)));
 

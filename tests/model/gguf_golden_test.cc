@@ -1,5 +1,6 @@
-// Logits of GGUF models, in half precision and in mixtures of block formats, against float64 goldens, in fp32. The
-// goldens use the dequantised weights, so a quantised model has the tolerance of any other.
+// Logits of GGUF models, in half precision and in mixtures of block formats, against float64
+// goldens, in fp32. The goldens use the dequantised weights, so a quantised model has the tolerance
+// of any other.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -36,7 +37,8 @@ TEST_P(GgufGolden, LogitsMatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, GgufGolden,
-                         ::testing::Values("tiny_llama_half", "tiny_llama_mixed", "tiny_qwen2_mixed"),
+                         ::testing::Values("tiny_llama_half", "tiny_llama_mixed",
+                                           "tiny_qwen2_mixed"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

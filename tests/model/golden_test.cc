@@ -1,5 +1,6 @@
-// Logits, log-probs, entropy and every gradient of the fixture models against float64 goldens, in fp32.
-// Tolerances are those of the goldens' own notes: a sound fp32 forward (torch's) is off by about a quarter of them.
+// Logits, log-probs, entropy and every gradient of the fixture models against float64 goldens, in
+// fp32. Tolerances are those of the goldens' own notes: a sound fp32 forward (torch's) is off by
+// about a quarter of them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +20,8 @@ constexpr int kSequences = 3;
 class ModelGolden : public ::testing::TestWithParam<const char*> {
  protected:
   ModelGolden()
-      : dir_(TinyModel::fixture(golden_name())), golden_(dir_ + "/golden.safetensors"),
+      : dir_(TinyModel::fixture(golden_name())),
+        golden_(dir_ + "/golden.safetensors"),
         tiny_(TinyModel::fixture(GetParam()), Dtype::kF32, 2) {}
   // A model split over several files has the weights, and so the goldens, of the same model in one.
   static std::string golden_name() {
@@ -30,8 +32,10 @@ class ModelGolden : public ::testing::TestWithParam<const char*> {
   // All rows of the batch through the head, unit temperature.
   std::unique_ptr<HeadBuffers> run_head(const TrainingBatch& batch) {
     const Model& model = *tiny_.model;
-    head_arena_ = Arena("test head", HeadBuffers::bytes(model.config(), Dtype::kF32, batch.rows(), true));
-    auto head = std::make_unique<HeadBuffers>(model.config(), Dtype::kF32, batch.rows(), true, head_arena_.data());
+    head_arena_ =
+        Arena("test head", HeadBuffers::bytes(model.config(), Dtype::kF32, batch.rows(), true));
+    auto head = std::make_unique<HeadBuffers>(model.config(), Dtype::kF32, batch.rows(), true,
+                                              head_arena_.data());
     std::vector<int32_t> rows(batch.rows());
     std::iota(rows.begin(), rows.end(), 0);
     gather_rows(model, batch.buffers->hidden, rows, *head);
@@ -40,7 +44,8 @@ class ModelGolden : public ::testing::TestWithParam<const char*> {
   }
   std::vector<std::vector<int32_t>> sequences() const {
     std::vector<std::vector<int32_t>> out;
-    for (int i = 0; i < kSequences; ++i) out.push_back(golden_.ids("seq" + std::to_string(i) + ".input_ids"));
+    for (int i = 0; i < kSequences; ++i)
+      out.push_back(golden_.ids("seq" + std::to_string(i) + ".input_ids"));
     return out;
   }
 
@@ -56,17 +61,21 @@ TEST_P(ModelGolden, LogitsLogprobsAndEntropyMatch) {
   const auto head = run_head(batch);
   for (int i = 0; i < kSequences; ++i) {
     const std::string seq = "seq" + std::to_string(i);
-    const auto logits = golden_.get(seq + ".logits_f64"), logprobs = golden_.get(seq + ".logprobs_f64"),
+    const auto logits = golden_.get(seq + ".logits_f64"),
+               logprobs = golden_.get(seq + ".logprobs_f64"),
                entropy = golden_.get(seq + ".entropy_f64");
     const int64_t length = logits.shape[0], first = batch.slices()[i].first_row;
     for (int64_t t = 0; t < length; ++t) {
       const int64_t row = first + t;
       for (int64_t v = 0; v < head->vocab; ++v)
-        ASSERT_NEAR(head->z[row * head->vocab + v], logits.values[t * head->vocab + v], kLogitTolerance)
+        ASSERT_NEAR(head->z[row * head->vocab + v], logits.values[t * head->vocab + v],
+                    kLogitTolerance)
             << seq << " row " << t << " token " << v;
-      EXPECT_NEAR(head->stats[row].entropy, entropy.values[t], kLogprobTolerance) << seq << " row " << t;
+      EXPECT_NEAR(head->stats[row].entropy, entropy.values[t], kLogprobTolerance)
+          << seq << " row " << t;
       if (t + 1 == length) continue;
-      EXPECT_NEAR(head_logprob(*head, row, batch.ids()[row + 1]), logprobs.values[t], kLogprobTolerance);
+      EXPECT_NEAR(head_logprob(*head, row, batch.ids()[row + 1]), logprobs.values[t],
+                  kLogprobTolerance);
     }
   }
 }
@@ -91,9 +100,11 @@ TEST_P(ModelGolden, EveryGradientMatches) {
     }
   }
   std::ifstream in(dir_ + "/golden.json");
-  EXPECT_NEAR(loss, nlohmann::json::parse(in)["history_f64"][0]["loss"].get<double>(), kLossTolerance);
+  EXPECT_NEAR(loss, nlohmann::json::parse(in)["history_f64"][0]["loss"].get<double>(),
+              kLossTolerance);
 
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(), PackedWeights::Direction::kBackward);
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
+                       PackedWeights::Direction::kBackward);
   packed.pack(tiny_.matmul, model.master());
   std::vector<float> grads(model.layout().total(), 0.0f);
   head_backward(model, {packed, targets, one, d_logprob, zero, grads.data()}, *head);
@@ -108,7 +119,8 @@ TEST_P(ModelGolden, EveryGradientMatches) {
     double largest = 0.0;
     for (const double v : want.values) largest = std::max(largest, std::abs(v));
     for (int64_t i = 0; i < p.size; ++i)
-      ASSERT_NEAR(grads[p.offset + i], want.values[i], kGradTolerance * largest + 1e-8) << p.name << " at " << i;
+      ASSERT_NEAR(grads[p.offset + i], want.values[i], kGradTolerance * largest + 1e-8)
+          << p.name << " at " << i;
     ++compared;
   }
   EXPECT_EQ(compared, static_cast<int>(model.layout().parameters().size()));
@@ -129,7 +141,8 @@ TEST(Bf16Golden, LogitsMatchInBothComputeTypes) {
       const std::string seq = "seq" + std::to_string(i);
       TrainingBatch batch(tiny, {golden.ids(seq + ".input_ids")});
       forward(model, batch.batch(), batch.pool, *batch.buffers, nullptr);
-      const Arena arena("test head", HeadBuffers::bytes(model.config(), compute, batch.rows(), false));
+      const Arena arena("test head",
+                        HeadBuffers::bytes(model.config(), compute, batch.rows(), false));
       HeadBuffers head(model.config(), compute, batch.rows(), false, arena.data());
       std::vector<int32_t> rows(batch.rows());
       std::iota(rows.begin(), rows.end(), 0);
@@ -144,9 +157,9 @@ TEST(Bf16Golden, LogitsMatchInBothComputeTypes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, ModelGolden,
-                         ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3",
-                                           "llama_rope_linear", "llama_rope_llama3", "llama_rope_yarn",
-                                           "llama_rope_yarn_sharded"),
+                         ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral",
+                                           "gemma3", "llama_rope_linear", "llama_rope_llama3",
+                                           "llama_rope_yarn", "llama_rope_yarn_sharded"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

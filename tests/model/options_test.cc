@@ -12,7 +12,8 @@ namespace {
 class Claiming final : public WeightSource {
  public:
   Claiming(int64_t ModelConfig::*size, int64_t claimed)
-      : inner_(open_weight_source(real_fs(), TinyModel::fixture("llama"))), config_(inner_->config()) {
+      : inner_(open_weight_source(real_fs(), TinyModel::fixture("llama"))),
+        config_(inner_->config()) {
     config_.*size = claimed;
   }
   const ModelConfig& config() const override { return config_; }
@@ -21,11 +22,11 @@ class Claiming final : public WeightSource {
   void read(int64_t index, int64_t first_row, std::span<float> out) const override {
     inner_->read(index, first_row, out);
   }
-  std::optional<TokenizerParts> tokenizer_parts() const override { return inner_->tokenizer_parts(); }
-  std::string tokenizer_json_path() const override { return inner_->tokenizer_json_path(); }
-  std::vector<ChatTemplateText> chat_templates() const override {
-    return inner_->chat_templates();
+  std::optional<TokenizerParts> tokenizer_parts() const override {
+    return inner_->tokenizer_parts();
   }
+  std::string tokenizer_json_path() const override { return inner_->tokenizer_json_path(); }
+  std::vector<ChatTemplateText> chat_templates() const override { return inner_->chat_templates(); }
   const std::string& path() const override { return inner_->path(); }
 
  private:

@@ -1,5 +1,5 @@
-// Every cut of the published models of all families holds what it promises, on any number of threads. Sizes are those
-// of their config.json.
+// Every cut of the published models of all families holds what it promises, on any number of
+// threads. Sizes are those of their config.json.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -82,7 +82,8 @@ TEST_P(PublicShapes, SlicesAndPiecesHoldWhatTheyPromise) {
   for (const int64_t width : {0, 32, 128}) {
     for (const ProductRules& r : {forward_rules(config, width), backward_rules(config, width)}) {
       for (const SliceRule& rule : {r.qkv, r.o, r.gate_up, r.down, r.head}) {
-        SCOPED_TRACE(::testing::Message() << GetParam().name << ": " << rule.k << " x " << rule.n << " in " << width);
+        SCOPED_TRACE(::testing::Message()
+                     << GetParam().name << ": " << rule.k << " x " << rule.n << " in " << width);
         ASSERT_NO_FATAL_FAILURE(check_product(rule));
       }
     }
@@ -104,13 +105,16 @@ TEST_P(PublicShapes, WeightGradientsAreCutAlongBothSides) {
 // Those of the plan, which throws where oneDNN wants more scratch than there is.
 TEST_P(PublicShapes, PackedBytesAreLittleMoreThanTheWeights) {
   const ModelConfig c = config_of(GetParam());
-  const auto q = static_cast<uint64_t>(c.heads * c.head_dim), kv = static_cast<uint64_t>(c.kv_heads * c.head_dim);
+  const auto q = static_cast<uint64_t>(c.heads * c.head_dim),
+             kv = static_cast<uint64_t>(c.kv_heads * c.head_dim);
   const auto hidden = static_cast<uint64_t>(c.hidden), layers = static_cast<uint64_t>(c.layers);
   const uint64_t layer = hidden * (2 * q + 2 * kv + 3 * static_cast<uint64_t>(c.ffn));
   const uint64_t bytes = sizeof(float) * (layer * layers + hidden * static_cast<uint64_t>(c.vocab));
-  for (const PackedShapes& s : {plan_forward_shapes(c, Dtype::kF32), plan_backward_shapes(c, Dtype::kF32)}) {
+  for (const PackedShapes& s :
+       {plan_forward_shapes(c, Dtype::kF32), plan_backward_shapes(c, Dtype::kF32)}) {
     EXPECT_GE(packed_bytes(s, c.layers), bytes) << GetParam().name;
-    EXPECT_LE(packed_bytes(s, c.layers), bytes + bytes / 4) << GetParam().name;  // blocks that are not full
+    EXPECT_LE(packed_bytes(s, c.layers), bytes + bytes / 4)
+        << GetParam().name;  // blocks that are not full
   }
 }
 

@@ -1,5 +1,5 @@
-// Head sizes of every remainder, odd numbers of heads and odd widths: logits, log-probs and gradients against
-// transformers in float64, and the bits of a token in every way to compute it.
+// Head sizes of every remainder, odd numbers of heads and odd widths: logits, log-probs and
+// gradients against transformers in float64, and the bits of a token in every way to compute it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace rl::testing {
 namespace {
 
-// fp32: as for the other goldens (golden_test.cc). bf16: activations are rounded at other places than torch rounds
-// them, and sums are not rounded at all; torch's own bf16 run is the measure.
+// fp32: as for the other goldens (golden_test.cc). bf16: activations are rounded at other places
+// than torch rounds them, and sums are not rounded at all; torch's own bf16 run is the measure.
 constexpr double kLogitTolerance = 5e-5, kLogprobTolerance = 2e-5;
 constexpr double kGradTolerance = 2e-5;  // of the tensor's largest gradient
 constexpr double kBf16Slack = 2;
@@ -22,7 +22,7 @@ constexpr double kBf16Slack = 2;
 constexpr int64_t kSliceWidths[] = {0, 16, 48};
 
 struct PassResult {
-  std::vector<float> logits;  // (rows, vocab)
+  std::vector<float> logits;    // (rows, vocab)
   std::vector<float> logprobs;  // of the next tokens, 0 at the last row of a sequence
   std::vector<float> gradients;
 };
@@ -40,7 +40,8 @@ PassResult run(const TinyModel& tiny, const TrainingBatch& batch) {
   gather_rows(model, batch.buffers->hidden, rows, head);
   const std::vector<float> one(n, 1.0f), zero(n, 0.0f);
   head_forward(model, one, head);
-  PassResult out{{head.z, head.z + n * head.vocab}, zero, std::vector<float>(model.layout().total(), 0.0f)};
+  PassResult out{
+      {head.z, head.z + n * head.vocab}, zero, std::vector<float>(model.layout().total(), 0.0f)};
   std::vector<float> d_logprob = zero;
   const auto predicted = static_cast<float>(n - static_cast<int64_t>(batch.slices().size()));
   for (const SequenceRows& s : batch.slices()) {
@@ -50,7 +51,8 @@ PassResult run(const TinyModel& tiny, const TrainingBatch& batch) {
       out.logprobs[row] = head_logprob(head, row, targets[row]);
     }
   }
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(), PackedWeights::Direction::kBackward);
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
+                       PackedWeights::Direction::kBackward);
   packed.pack(model.matmul(), model.master());
   head_backward(model, {packed, targets, one, d_logprob, zero, out.gradients.data()}, head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
@@ -75,7 +77,8 @@ class SeededModels : public ::testing::TestWithParam<std::tuple<std::string, Dty
   void expect_logits(const TinyModel& tiny) const;
   void expect_gradients(const TinyModel& tiny) const;
 
-  // The stored gradient of a parameter: all of a vector, one row of a matrix, and where that row begins.
+  // The stored gradient of a parameter: all of a vector, one row of a matrix, and where that row
+  // begins.
   struct StoredRow {
     std::vector<double> values;
     int64_t first;
@@ -93,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, SeededModels,
                          ::testing::Combine(::testing::ValuesIn(seeded_models()),
                                             ::testing::ValuesIn(compute_dtypes())),
                          [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + dtype_name(std::get<1>(info.param));
+                           return std::get<0>(info.param) + "_" +
+                                  dtype_name(std::get<1>(info.param));
                          });
 
 TEST_P(SeededModels, WeightsAreThoseOfTheGenerator) {
@@ -102,7 +106,9 @@ TEST_P(SeededModels, WeightsAreThoseOfTheGenerator) {
   for (const Parameter& p : tiny.model->layout().parameters()) {
     const float* w = tiny.model->master() + p.offset;
     // Multiples of a power of two: sums in double are exact in any order.
-    EXPECT_EQ(std::accumulate(w, w + p.size, 0.0), golden_.facts["tensors"][p.name]["sum"].get<double>()) << p.name;
+    EXPECT_EQ(std::accumulate(w, w + p.size, 0.0),
+              golden_.facts["tensors"][p.name]["sum"].get<double>())
+        << p.name;
   }
 }
 
@@ -117,15 +123,19 @@ void SeededModels::expect_logits(const TinyModel& tiny) const {
     const std::string seq = "seq" + std::to_string(i);
     const SequenceRows& s = batch.slices()[i];
     const std::vector<int32_t> rows = golden_.tensors.ids(seq + ".rows");
-    const GoldenTensor logits = golden_.tensors.get(seq + ".logits"), logprobs = golden_.tensors.get(seq + ".logprobs");
-    ASSERT_EQ(static_cast<int64_t>(logits.values.size()), static_cast<int64_t>(rows.size()) * vocab);
+    const GoldenTensor logits = golden_.tensors.get(seq + ".logits"),
+                       logprobs = golden_.tensors.get(seq + ".logprobs");
+    ASSERT_EQ(static_cast<int64_t>(logits.values.size()),
+              static_cast<int64_t>(rows.size()) * vocab);
     for (size_t r = 0; r < rows.size(); ++r)
       for (int64_t v = 0; v < vocab; ++v)
-        ASSERT_NEAR(got.logits[(s.first_row + rows[r]) * vocab + v], logits.values[r * vocab + v], logit_tolerance)
+        ASSERT_NEAR(got.logits[(s.first_row + rows[r]) * vocab + v], logits.values[r * vocab + v],
+                    logit_tolerance)
             << seq << " row " << rows[r] << " token " << v;
     ASSERT_EQ(static_cast<int32_t>(logprobs.values.size()), s.rows - 1);
     for (int32_t t = 0; t + 1 < s.rows; ++t)
-      ASSERT_NEAR(got.logprobs[s.first_row + t], logprobs.values[t], logprob_tolerance) << seq << " row " << t;
+      ASSERT_NEAR(got.logprobs[s.first_row + t], logprobs.values[t], logprob_tolerance)
+          << seq << " row " << t;
   }
 }
 
@@ -146,13 +156,18 @@ void SeededModels::expect_gradients(const TinyModel& tiny) const {
     if (rounds()) continue;
     double l2 = 0, dot = 0;
     const std::vector<float> direction = seeded_uniform(p.name + ".dot", p.size);
-    for (int64_t i = 0; i < p.size; ++i) l2 += double{g[i]} * g[i], dot += double{g[i]} * direction[i];
-    EXPECT_NEAR(std::sqrt(l2), facts["grad_l2"].get<double>(), 1e-5 * facts["grad_l2"].get<double>()) << p.name;
+    for (int64_t i = 0; i < p.size; ++i)
+      l2 += double{g[i]} * g[i], dot += double{g[i]} * direction[i];
+    EXPECT_NEAR(std::sqrt(l2), facts["grad_l2"].get<double>(),
+                1e-5 * facts["grad_l2"].get<double>())
+        << p.name;
     // Rounding errors of independent sign; one wrong element of any size that matters is above.
-    EXPECT_NEAR(dot, facts["grad_dot"].get<double>(), kGradTolerance * largest * std::sqrt(p.size)) << p.name;
+    EXPECT_NEAR(dot, facts["grad_dot"].get<double>(), kGradTolerance * largest * std::sqrt(p.size))
+        << p.name;
   }
   if (!rounds()) return;
-  EXPECT_LE(std::sqrt(off / size), kBf16Slack * golden_.facts["noise"]["bfloat16"]["grad_rows"].get<double>());
+  EXPECT_LE(std::sqrt(off / size),
+            kBf16Slack * golden_.facts["noise"]["bfloat16"]["grad_rows"].get<double>());
 }
 
 TEST_P(SeededModels, LogitsAndLogprobsMatch) {
@@ -187,9 +202,11 @@ TEST_P(SeededModels, ATokenHasTheSameBitsInPrefillChunksAndDecoding) {
     const auto packed = packed_logprobs(three, sequences, 0.7f);
     for (size_t i = 0; i < sequences.size(); ++i) {
       const std::string what = str("slices of ", width, ", sequence ", i);
-      EXPECT_TRUE(same_bits(packed_logprobs(one, {sequences[i]}, 0.7f)[0], packed[i])) << what << " alone";
+      EXPECT_TRUE(same_bits(packed_logprobs(one, {sequences[i]}, 0.7f)[0], packed[i]))
+          << what << " alone";
       for (const int32_t chunk : {1, 7}) {
-        EXPECT_TRUE(same_bits(chunked_logprobs(one, sequences[i], chunk, 0.7f), packed[i])) << what << " by " << chunk;
+        EXPECT_TRUE(same_bits(chunked_logprobs(one, sequences[i], chunk, 0.7f), packed[i]))
+            << what << " by " << chunk;
         EXPECT_TRUE(same_bits(chunked_logprobs(three, sequences[i], chunk, 0.7f), packed[i]))
             << what << " by " << chunk << " on three threads";
       }

@@ -1,4 +1,5 @@
-// Small models with several column slices in a matrix: no bit of a forward or a backward follows the width of slices.
+// Small models with several column slices in a matrix: no bit of a forward or a backward follows
+// the width of slices.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -32,8 +33,10 @@ Passed pass(const std::string& fixture, Dtype compute, int64_t slice_width) {
   gather_rows(model, batch.buffers->hidden, all, head);
   const std::vector<float> one(rows, 1.0f), zero(rows, 0.0f);
   head_forward(model, one, head);
-  Passed out{{head.z, head.z + rows * head.vocab}, std::vector<float>(model.layout().total(), 0.0f)};
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(), PackedWeights::Direction::kBackward);
+  Passed out{{head.z, head.z + rows * head.vocab},
+             std::vector<float>(model.layout().total(), 0.0f)};
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
+                       PackedWeights::Direction::kBackward);
   packed.pack(model.matmul(), model.master());
   head_backward(model, {packed, all, one, one, zero, out.gradients.data()}, head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
@@ -44,7 +47,8 @@ Passed pass(const std::string& fixture, Dtype compute, int64_t slice_width) {
 class SliceWidth : public ::testing::TestWithParam<Dtype> {};
 
 TEST_P(SliceWidth, MovesNoBit) {
-  if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+  if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot())
+    GTEST_SKIP() << "this CPU has no bf16 dot product";
   for (const char* fixture : {"llama", "qwen2", "qwen3", "gemma3"}) {
     const Passed want = pass(fixture, GetParam(), 0);
     for (const int64_t width : {16, 48, 64}) {

@@ -1,5 +1,5 @@
-// Rope, KV writes and attention against a double oracle: shuffled block tables, lengths and windows around block
-// borders, grouped heads, rows in any chunking.
+// Rope, KV writes and attention against a double oracle: shuffled block tables, lengths and windows
+// around block borders, grouped heads, rows in any chunking.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -19,14 +19,16 @@ double angle_of(double position, int64_t i, int64_t D) {
   return position * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(D));
 }
 
-using Case = std::tuple<AttentionTypes, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/, int64_t /*window*/>;
+using Case = std::tuple<AttentionTypes, int64_t /*D*/, int64_t /*P*/, int64_t /*length*/,
+                        int64_t /*window*/>;
 
 class Attention : public ::testing::TestWithParam<Case>, protected AttentionCase {
  protected:
   Attention()
-      : AttentionCase({4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()), std::get<0>(GetParam()).q,
-                       std::get<0>(GetParam()).kv},
-                      std::get<3>(GetParam()), std::get<4>(GetParam()), std::get<0>(GetParam()).products) {}
+      : AttentionCase({4, 2, std::get<1>(GetParam()), std::get<2>(GetParam()),
+                       std::get<0>(GetParam()).q, std::get<0>(GetParam()).kv},
+                      std::get<3>(GetParam()), std::get<4>(GetParam()),
+                      std::get<0>(GetParam()).products) {}
 };
 
 TEST_P(Attention, RopeTurnsPairsByPositionTimesFrequency) {
@@ -100,7 +102,8 @@ TEST_P(Attention, CopiedKeysAndValuesStandWhereTheyStood) {
   std::vector<double> want;
   for (int64_t p = begin; p < length_; ++p)
     for (int64_t g = 0; g < shape_.kv_heads; ++g)
-      for (int64_t i = 0; i < shape_.head_dim; ++i) want.insert(want.end(), {key(g, p, i), value(g, p, i)});
+      for (int64_t i = 0; i < shape_.head_dim; ++i)
+        want.insert(want.end(), {key(g, p, i), value(g, p, i)});
   blocks_.back() = 0;
   size_t at = 0;
   for (int64_t p = begin; p < length_; ++p)
@@ -119,17 +122,22 @@ TEST_P(Attention, SharedBlocksReadOnceGiveTheBitsOfEachRowAlone) {
   std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
   for (int64_t first = 0; first < length_; first += 7) {
     std::vector<SharedRow> rows;
-    for (int64_t p = first; p < std::min(length_, first + kAttentionMaxRows); ++p) rows.push_back({p, blocks_.data()});
-    for (const int64_t shared : {int64_t{0}, first / shape_.block_size / 2, first / shape_.block_size}) {
+    for (int64_t p = first; p < std::min(length_, first + kAttentionMaxRows); ++p)
+      rows.push_back({p, blocks_.data()});
+    for (const int64_t shared :
+         {int64_t{0}, first / shape_.block_size / 2, first / shape_.block_size}) {
       out_.assign(out_.size(), std::byte{0});
       lse_.assign(lse_.size(), 0.0f);
       for (int64_t g = 0; g < shape_.kv_heads; ++g)
-        attention_shared(args(), {first, rows, shared}, g,
-                         scratch.data());
-      const int64_t count = static_cast<int64_t>(rows.size()), row_bytes = static_cast<int64_t>(out.size()) / length_;
-      ASSERT_EQ(std::memcmp(out_.data() + first * row_bytes, out.data() + first * row_bytes, count * row_bytes), 0);
+        attention_shared(args(), {first, rows, shared}, g, scratch.data());
+      const int64_t count = static_cast<int64_t>(rows.size()),
+                    row_bytes = static_cast<int64_t>(out.size()) / length_;
+      ASSERT_EQ(std::memcmp(out_.data() + first * row_bytes, out.data() + first * row_bytes,
+                            count * row_bytes),
+                0);
       ASSERT_EQ(std::memcmp(lse_.data() + first * shape_.heads, lse.data() + first * shape_.heads,
-                            count * shape_.heads * sizeof(float)), 0);
+                            count * shape_.heads * sizeof(float)),
+                0);
     }
   }
 }
@@ -148,11 +156,12 @@ TEST_P(Attention, MatchesOracle) {
           want += w[j] * v;
           terms += w[j] * std::abs(v);
         }
-        // Half a unit in the last place of bf16, at most 2^-8 of the value: of the result, and of every weight of a
-        // pair product.
+        // Half a unit in the last place of bf16, at most 2^-8 of the value: of the result, and of
+        // every weight of a pair product.
         const double tolerance = shape_.dtype == Dtype::kF32 ? 3e-6 : std::abs(want) / 256 + 3e-6;
-        ASSERT_NEAR(element(out_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.head_dim + i), want,
-                    tolerance + (rounds_weights() ? terms / 256 : 0));
+        ASSERT_NEAR(
+            element(out_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.head_dim + i), want,
+            tolerance + (rounds_weights() ? terms / 256 : 0));
       }
     }
   }
@@ -178,8 +187,8 @@ TEST_P(Attention, HeadsTogetherHaveTheBitsOfEachAlone) {
     std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
     ASSERT_LE(shape_.kv_heads, most_kv_heads_together(chunk));
     for (int64_t p = 0; p < length_; p += chunk)
-      attention(args(),
-                {p, std::min(chunk, length_ - p), p, blocks_.data()}, {0, shape_.kv_heads}, scratch.data());
+      attention(args(), {p, std::min(chunk, length_ - p), p, blocks_.data()}, {0, shape_.kv_heads},
+                scratch.data());
     EXPECT_EQ(out_, out) << "chunk " << chunk;
     EXPECT_EQ(std::memcmp(lse_.data(), lse.data(), lse.size() * sizeof(float)), 0);
   }
@@ -211,7 +220,8 @@ TEST_P(Attention, AWindowThatReachesTheStartChangesNoBit) {
 TEST_P(Attention, RopeBackwardUndoesTheRotation) {
   std::vector<float> d = random_values(length_ * width_, 11), original = d;
   std::vector<std::byte> rounded(d.size() * dtype_bytes(shape_.dtype));
-  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), length_, nullptr, nullptr, nullptr});
+  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), length_, nullptr,
+                 nullptr, nullptr});
   const int64_t D = shape_.head_dim, half = D / 2;
   for (int64_t p = 0; p < length_; ++p) {
     for (int64_t i = 0; i < half; ++i) {
@@ -219,25 +229,30 @@ TEST_P(Attention, RopeBackwardUndoesTheRotation) {
       const double a = original[p * width_ + i], b = original[p * width_ + half + i];
       ASSERT_NEAR(d[p * width_ + i], a * std::cos(angle) + b * std::sin(angle), 1e-5);
     }
-    for (int64_t i = 0; i < D; ++i) ASSERT_EQ(d[p * width_ + 7 * D + i], original[p * width_ + 7 * D + i]);
+    for (int64_t i = 0; i < D; ++i)
+      ASSERT_EQ(d[p * width_ + 7 * D + i], original[p * width_ + 7 * D + i]);
   }
   EXPECT_EQ(element(rounded.data(), shape_.dtype, 3), round_to(shape_.dtype, d[3]));
 }
 
 // What is fp32 is never rounded to bf16 for the sake of its products.
 TEST(AttentionPairs, AreRefusedWhereQueriesKeysOrValuesAreFp32) {
-  for (const auto& [q, kv] :
-       {std::pair{Dtype::kF32, Dtype::kF32}, {Dtype::kF32, Dtype::kBf16}, {Dtype::kBf16, Dtype::kF32}}) {
+  for (const auto& [q, kv] : {std::pair{Dtype::kF32, Dtype::kF32},
+                              {Dtype::kF32, Dtype::kBf16},
+                              {Dtype::kBf16, Dtype::kF32}}) {
     AttentionCase c({4, 2, 32, 16, q, kv}, 20, 0, AttentionProducts::kPairs);
     expect_error(Code::kInternal, [&] { c.attend(1); });
     std::vector<float> scratch(attention_scratch_floats(c.shape_));
     const SharedRow row{19, c.blocks_.data()};
-    expect_error(Code::kInternal, [&] { attention_shared(c.args(), {19, {&row, 1}, 1}, 0, scratch.data()); });
+    expect_error(Code::kInternal, [&] {
+      attention_shared(c.args(), {19, {&row, 1}, 1}, 0, scratch.data());
+    });
   }
 }
 
 // Norm and rotation of one head in double.
-std::vector<double> norm_and_rotate(const std::vector<double>& x, const std::vector<double>& w, double eps, double p) {
+std::vector<double> norm_and_rotate(const std::vector<double>& x, const std::vector<double>& w,
+                                    double eps, double p) {
   const int64_t D = static_cast<int64_t>(x.size()), half = D / 2;
   double sum = 0;
   for (const double v : x) sum += v * v;
@@ -257,8 +272,11 @@ class HeadNorms : public ::testing::TestWithParam<std::tuple<int64_t, NormWeight
   static constexpr int64_t kHeads = 3, kRows = 4;
   static constexpr float kEps = 1e-5f;
   HeadNorms()
-      : D(std::get<0>(GetParam())), shape_{kHeads, 1, D, 16, Dtype::kF32}, width_((kHeads + 2) * D),
-        qkv_(random_values(kRows * width_, 1)), w_(random_values(2 * D, 2)),
+      : D(std::get<0>(GetParam())),
+        shape_{kHeads, 1, D, 16, Dtype::kF32},
+        width_((kHeads + 2) * D),
+        qkv_(random_values(kRows * width_, 1)),
+        w_(random_values(2 * D, 2)),
         table_(make_rope_table(D, 20, {.theta = 1e4})),
         norm_{w_.data(), w_.data() + D, kEps, std::get<1>(GetParam())} {
     for (int32_t r = 0; r < kRows; ++r) places_.push_back({3 * r + 1, 0});
@@ -266,7 +284,8 @@ class HeadNorms : public ::testing::TestWithParam<std::tuple<int64_t, NormWeight
   std::vector<double> weights(int64_t head) const {
     std::vector<double> out;
     for (int64_t i = 0; i < D; ++i)
-      out.push_back(w_[(head < kHeads ? 0 : D) + i] + (norm_.weight == NormWeight::kMinusOne ? 1.0 : 0.0));
+      out.push_back(w_[(head < kHeads ? 0 : D) + i] +
+                    (norm_.weight == NormWeight::kMinusOne ? 1.0 : 0.0));
     return out;
   }
   std::vector<double> input(int64_t row, int64_t head) const {
@@ -297,7 +316,8 @@ TEST_P(HeadNorms, QueriesAndKeysAreNormedBeforeTheyTurnAndValuesAreNot) {
         ASSERT_NEAR(have, want[i], 3e-6 * (1 + std::abs(want[i])));
       }
     }
-    for (int64_t i = 0; i < D; ++i) ASSERT_EQ(pool[W * 16 + p * W + i], qkv_[r * width_ + (kHeads + 1) * D + i]);
+    for (int64_t i = 0; i < D; ++i)
+      ASSERT_EQ(pool[W * 16 + p * W + i], qkv_[r * width_ + (kHeads + 1) * D + i]);
   }
 }
 
@@ -305,8 +325,8 @@ TEST_P(HeadNorms, BackwardMatchesDifferences) {
   const auto dy = random_values(kRows * width_, 3);
   auto d = dy;
   std::vector<float> rounded(d.size()), d_norm(2 * D, 0.5f);
-  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), kRows, &norm_, qkv_.data(),
-                 d_norm.data()});
+  rope_backward({shape_, d.data(), places_.data(), &table_, rounded.data(), kRows, &norm_,
+                 qkv_.data(), d_norm.data()});
   EXPECT_EQ(rounded, d);
   std::vector<double> want_w(2 * D, 0.5);
   for (int64_t r = 0; r < kRows; ++r) {
@@ -328,12 +348,14 @@ TEST_P(HeadNorms, BackwardMatchesDifferences) {
     for (int64_t i = 0; i < D; ++i)
       ASSERT_EQ(d[r * width_ + (kHeads + 1) * D + i], dy[r * width_ + (kHeads + 1) * D + i]);
   }
-  for (int64_t i = 0; i < 2 * D; ++i) EXPECT_NEAR(d_norm[i], want_w[i], 3e-5 * (1 + std::abs(want_w[i])));
+  for (int64_t i = 0; i < 2 * D; ++i)
+    EXPECT_NEAR(d_norm[i], want_w[i], 3e-5 * (1 + std::abs(want_w[i])));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, HeadNorms,
                          ::testing::Combine(::testing::Values<int64_t>(6, 16, 24, 64, 90, 256),
-                                            ::testing::Values(NormWeight::kPlain, NormWeight::kMinusOne)));
+                                            ::testing::Values(NormWeight::kPlain,
+                                                              NormWeight::kMinusOne)));
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          ::testing::Combine(::testing::ValuesIn(kAttentionTypes),

@@ -1,4 +1,5 @@
-// RMSNorm, gated units, embedding and rounding against double oracles on widths that are not multiples of a vector.
+// RMSNorm, gated units, embedding and rounding against double oracles on widths that are not
+// multiples of a vector.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,8 +7,8 @@
 
 #include "ops/convert.h"
 #include "ops/embedding.h"
-#include "ops/rms_norm.h"
 #include "ops/glu.h"
+#include "ops/rms_norm.h"
 #include "support/random_values.h"
 
 namespace rl::testing {
@@ -15,7 +16,9 @@ namespace {
 
 constexpr float kEps = 1e-5f;
 // One rounding to bf16 is 2^-9 relative; fp32 chains of these lengths stay below 2e-6.
-double tolerance(Dtype t, double value) { return (t == Dtype::kBf16 ? 0.0040 : 2e-6) * (std::abs(value) + 0.1); }
+double tolerance(Dtype t, double value) {
+  return (t == Dtype::kBf16 ? 0.0040 : 2e-6) * (std::abs(value) + 0.1);
+}
 
 class Elementwise : public ::testing::TestWithParam<std::tuple<Dtype, int64_t>> {
  protected:
@@ -30,7 +33,8 @@ TEST_P(Elementwise, RmsNormMatchesOracle) {
   rms_norm({x.data(), w.data(), y.data(), dtype_, kRows, width_, kEps});
   for (int64_t r = 0; r < kRows; ++r) {
     double sum = 0;
-    for (int64_t i = 0; i < width_; ++i) sum += static_cast<double>(x[r * width_ + i]) * x[r * width_ + i];
+    for (int64_t i = 0; i < width_; ++i)
+      sum += static_cast<double>(x[r * width_ + i]) * x[r * width_ + i];
     const double inv = 1.0 / std::sqrt(sum / static_cast<double>(width_) + kEps);
     for (int64_t i = 0; i < width_; ++i) {
       const double want = x[r * width_ + i] * inv * w[i];
@@ -40,7 +44,8 @@ TEST_P(Elementwise, RmsNormMatchesOracle) {
 }
 
 TEST_P(Elementwise, RmsNormBackwardMatchesDifferences) {
-  const auto x = random_values(width_, 3), w = random_values(width_, 4), dy = random_values(width_, 5);
+  const auto x = random_values(width_, 3), w = random_values(width_, 4),
+             dy = random_values(width_, 5);
   std::vector<float> dx(width_, 0.25f), dw(width_, 0.5f);
   rms_norm_backward({x.data(), w.data(), dy.data(), dx.data(), dw.data(), 1, width_, kEps});
   const auto loss = [&](const std::vector<double>& xs, const std::vector<double>& ws) {
@@ -68,7 +73,8 @@ TEST_P(Elementwise, AWeightStoredLessOneIsOneMore) {
   rms_norm({x.data(), w.data(), a.data(), dtype_, kRows, width_, kEps});
   rms_norm({x.data(), less.data(), b.data(), dtype_, kRows, width_, kEps, NormWeight::kMinusOne});
   EXPECT_EQ(a, b);
-  std::vector<float> dx(kRows * width_, 0.25f), dw(width_, 0.5f), dx2 = dx, dw2 = dw, sum(dx), norm(dx);
+  std::vector<float> dx(kRows * width_, 0.25f), dw(width_, 0.5f), dx2 = dx, dw2 = dw, sum(dx),
+                                                                  norm(dx);
   rms_norm_backward({x.data(), w.data(), dy.data(), dx.data(), dw.data(), kRows, width_, kEps});
   rms_norm_backward({x.data(), less.data(), dy.data(), dx2.data(), dw2.data(), kRows, width_, kEps,
                      NormWeight::kMinusOne});
@@ -76,10 +82,12 @@ TEST_P(Elementwise, AWeightStoredLessOneIsOneMore) {
   EXPECT_EQ(dw, dw2);
   // The sum with a residual rounds the norm's own fp32 bits once more.
   rms_norm({x.data(), w.data(), norm.data(), Dtype::kF32, kRows, width_, kEps});
-  rms_norm_add({x.data(), w.data(), residual.data(), sum.data(), kRows, width_, kEps, NormWeight::kPlain});
+  rms_norm_add(
+      {x.data(), w.data(), residual.data(), sum.data(), kRows, width_, kEps, NormWeight::kPlain});
   for (size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], residual[i] + norm[i]);
   sum = residual;
-  rms_norm_add({x.data(), less.data(), sum.data(), sum.data(), kRows, width_, kEps, NormWeight::kMinusOne});
+  rms_norm_add(
+      {x.data(), less.data(), sum.data(), sum.data(), kRows, width_, kEps, NormWeight::kMinusOne});
   for (size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], residual[i] + norm[i]);
 }
 
@@ -89,7 +97,8 @@ std::pair<double, double> activation(Activation act, double z) {
     const double s = 1.0 / (1.0 + std::exp(-z));
     return {z * s, s * (1.0 + z * (1.0 - s))};
   }
-  const double scale = std::sqrt(2.0 / std::numbers::pi), t = std::tanh(scale * (z + 0.044715 * z * z * z));
+  const double scale = std::sqrt(2.0 / std::numbers::pi),
+               t = std::tanh(scale * (z + 0.044715 * z * z * z));
   const double inner = scale * (1.0 + 3 * 0.044715 * z * z);
   return {0.5 * z * (1.0 + t), 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * inner};
 }
@@ -101,9 +110,10 @@ TEST_P(GatedUnits, ForwardRecomputeAndBackwardMatchTheOracle) {
   constexpr int64_t kRows = 3;
   const auto tile = random_values(kRows * 2 * width, 6, 2.0f), dh = random_values(kRows * width, 7);
   const size_t item = dtype_bytes(dtype);
-  std::vector<std::byte> h(kRows * width * item), again(h.size()), gate_up(2 * h.size()), d(2 * h.size());
-  glu({tile.data(), h.data(), gate_up.data(), gate_up.data() + width * item, width, 2 * width, dtype, kRows, width,
-       act});
+  std::vector<std::byte> h(kRows * width * item), again(h.size()), gate_up(2 * h.size()),
+      d(2 * h.size());
+  glu({tile.data(), h.data(), gate_up.data(), gate_up.data() + width * item, width, 2 * width,
+       dtype, kRows, width, act});
   glu_recompute({gate_up.data(), again.data(), dtype, kRows, width, act});
   EXPECT_EQ(h, again);
   glu_backward({dh.data(), gate_up.data(), d.data(), dtype, kRows, 0, width, width, act});
@@ -122,7 +132,8 @@ TEST_P(GatedUnits, ForwardRecomputeAndBackwardMatchTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Widths, GatedUnits,
                          ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
                                             ::testing::Values<int64_t>(1, 15, 16, 33, 96, 577),
-                                            ::testing::Values(Activation::kSilu, Activation::kGeluTanh)));
+                                            ::testing::Values(Activation::kSilu,
+                                                              Activation::kGeluTanh)));
 
 TEST(GatedUnits, GeluIsExactWhereItsGateIsClosedOrOpen) {
   for (const float z : {-1e30f, -1e15f, -60.0f, -12.0f, 12.0f, 60.0f, 1e15f, 1e30f}) {
@@ -142,7 +153,8 @@ INSTANTIATE_TEST_SUITE_P(Widths, Elementwise,
                                             ::testing::Values<int64_t>(1, 15, 16, 33, 96, 577)));
 
 TEST(Rounding, RoundElementsIsToNearestEvenAndKeepsNan) {
-  const std::vector<float> values = {1.0f, 1.00390625f, 1.01171875f, -3.0e38f, std::nanf(""), 0.0f, -0.0f};
+  const std::vector<float> values = {1.0f,          1.00390625f, 1.01171875f, -3.0e38f,
+                                     std::nanf(""), 0.0f,        -0.0f};
   std::vector<bf16> out(values.size());
   round_elements(values.data(), static_cast<int64_t>(values.size()), Dtype::kBf16, out.data());
   EXPECT_EQ(to_float(out[0]), 1.0f);

@@ -1,8 +1,8 @@
-// Few rows against many: the kernels of few_rows.cc and few_rows_f32_simd.cc give the bits that oneDNN gives.
+// Few rows against many: the kernels of few_rows.cc and few_rows_f32_simd.cc give the bits that
+// oneDNN gives.
 #include "ops/few_rows.h"
 
 #include <gtest/gtest.h>
-
 #include <hwy/targets.h>
 
 #include <algorithm>
@@ -31,11 +31,16 @@ struct Shape {
 // Random weights, packed.
 struct RandomWeights {
   RandomWeights(Matmul& matmul, const Shape& s, SliceCut cut, int seed)
-      : shape(plan_packed({s.k, s.n, cut, s.width}, matmul.compute_dtype())), arena("packed", shape.bytes) {
+      : shape(plan_packed({s.k, s.n, cut, s.width}, matmul.compute_dtype())),
+        arena("packed", shape.bytes) {
     const auto weights = random_values(s.n * s.k, seed);
-    matmul.pack_rows(shape, arena.data(), [&](int64_t i, int) {
-      return std::vector<Matmul::RowRange>{{weights.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
-    }, packed);
+    matmul.pack_rows(
+        shape, arena.data(),
+        [&](int64_t i, int) {
+          return std::vector<Matmul::RowRange>{
+              {weights.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
+        },
+        packed);
   }
   PackedShape shape;
   Arena arena;
@@ -48,17 +53,19 @@ std::vector<std::byte> random_rows(Dtype dtype, int64_t rows, int64_t k, int see
 
 // Whole units of the columns together, or any columns.
 enum class Cut { kUnits, kAnywhere };
-std::vector<float> product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m,
-                           Cut cut = Cut::kAnywhere) {
+std::vector<float> product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x,
+                           int64_t m, Cut cut = Cut::kAnywhere) {
   const int64_t n = w.shape().slices.n;
   std::vector<float> y(m * n, std::nanf(""));
-  if (cut == Cut::kAnywhere) matmul.run_into({y.data(), n}, w, x.data(), m);
-  else matmul.run_into({y.data(), n}, w, x.data(), m, [](const MatmulTile&) {});
+  if (cut == Cut::kAnywhere)
+    matmul.run_into({y.data(), n}, w, x.data(), m);
+  else
+    matmul.run_into({y.data(), n}, w, x.data(), m, [](const MatmulTile&) {});
   return y;
 }
 
-// Skips where there is no kernel to test: in bf16 without dot products, and in fp32 with AVX-512, where oneDNN may sum
-// in an order of its own. Those have a run capped at AVX2.
+// Skips where there is no kernel to test: in bf16 without dot products, and in fp32 with AVX-512,
+// where oneDNN may sum in an order of its own. Those have a run capped at AVX2.
 void require_processor(Dtype dtype) {
   if (dtype == Dtype::kBf16) {
     if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
@@ -69,7 +76,8 @@ void require_processor(Dtype dtype) {
   Matmul matmul(*executor, dtype);
   const bool taken = RandomWeights(matmul, {600, 64, 64}, {1}, 1).packed.few_rows_chunk() != 0;
   const bool avx512 = (hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;
-  if (!taken && avx512) GTEST_SKIP() << "this CPU has no fp32 products in an order that librl knows";
+  if (!taken && avx512)
+    GTEST_SKIP() << "this CPU has no fp32 products in an order that librl knows";
 }
 
 using Case = std::tuple<Dtype, Shape>;
@@ -105,8 +113,8 @@ class FewRowsPieces : public ::testing::TestWithParam<Dtype> {
   void SetUp() override { require_processor(GetParam()); }
 };
 
-// The blocks of the columns are the tiles, but for one of an odd number, whose halves two threads take where the
-// epilogue takes halves.
+// The blocks of the columns are the tiles, but for one of an odd number, whose halves two threads
+// take where the epilogue takes halves.
 TEST_P(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
   constexpr int64_t k = 32, m = 3, block = kFewRowsColumnBlock;
   using Widths = std::map<int64_t, int64_t>;  // of the tiles, by their first column
@@ -141,7 +149,8 @@ TEST_P(FewRowsPieces, HalvesOfASliceStandSideBySide) {
   constexpr int64_t k = 96, m = 5;
   const auto executor = make_thread_executor(3);
   Matmul matmul(*executor, GetParam());
-  for (const auto& [n, width, tiles_wanted] : {std::tuple<int64_t, int64_t, int>{1280, 512, 10}, {448, 256, 3}}) {
+  for (const auto& [n, width, tiles_wanted] :
+       {std::tuple<int64_t, int64_t, int>{1280, 512, 10}, {448, 256, 3}}) {
     const RandomWeights weights(matmul, {k, n, width}, {2}, 3);
     const PackedShape& shape = weights.shape;
     const PackedMatrix& w = weights.packed;
@@ -155,15 +164,17 @@ TEST_P(FewRowsPieces, HalvesOfASliceStandSideBySide) {
       const int64_t first = (t.col0 - slice0) / 2, width_each = t.cols / 2;
       for (int64_t r = 0; r < t.rows; ++r)
         for (int64_t c = 0; c < t.cols; ++c)
-          got[r * n + slice0 + c / width_each * half + first + c % width_each] = t.data[r * t.stride + c];
+          got[r * n + slice0 + c / width_each * half + first + c % width_each] =
+              t.data[r * t.stride + c];
     });
-    EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << n << " columns";
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
+        << n << " columns";
     EXPECT_EQ(tiles.load(), tiles_wanted);
   }
 }
 
-// Slices of whole heads that are no whole column blocks: those of the first slice end 16 columns into a block. Pieces
-// of any columns and of heads, few rows and many.
+// Slices of whole heads that are no whole column blocks: those of the first slice end 16 columns
+// into a block. Pieces of any columns and of heads, few rows and many.
 TEST_P(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
   constexpr int64_t k = 64, n = 816, kMany = kFewRows + 16;
   const auto executor = make_thread_executor(2);
@@ -179,11 +190,13 @@ TEST_P(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
     EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << m << " rows";
     std::vector<float> by_heads(m * n, std::nanf(""));
     matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
-      EXPECT_EQ(t.col0 % 136 + t.cols % 136, 0) << "a tile of " << t.cols << " columns from " << t.col0 << " on";
+      EXPECT_EQ(t.col0 % 136 + t.cols % 136, 0)
+          << "a tile of " << t.cols << " columns from " << t.col0 << " on";
       for (int64_t r = 0; r < t.rows; ++r)
         std::copy_n(t.data + r * t.stride, t.cols, &by_heads[(t.row0 + r) * n + t.col0]);
     });
-    EXPECT_EQ(std::memcmp(by_heads.data(), many.data(), by_heads.size() * sizeof(float)), 0) << m << " rows";
+    EXPECT_EQ(std::memcmp(by_heads.data(), many.data(), by_heads.size() * sizeof(float)), 0)
+        << m << " rows";
   }
 }
 
@@ -203,24 +216,45 @@ TEST_F(FewRowsOfFp32, StayWithOneDnnWhereAWidthIsNoWhole16s) {
     const std::vector<float> many = product(matmul, weights.packed, x, kFewRows + 1);
     for (const int64_t m : {1, 5, 47}) {
       const std::vector<float> few = product(matmul, weights.packed, x, m);
-      EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << s.n << " columns, " << m;
+      EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0)
+          << s.n << " columns, " << m;
     }
   }
 }
 
-// Depths below, at and beyond the chunks of oneDNN's kernels, whole pieces of them or not; widths of 1 to 4 lines in
-// the last column block; units that are no column blocks. Only fp32 has odd depths.
+// Depths below, at and beyond the chunks of oneDNN's kernels, whole pieces of them or not; widths
+// of 1 to 4 lines in the last column block; units that are no column blocks. Only fp32 has odd
+// depths.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Dtype dtype : compute_dtypes()) {
-    for (const Shape& s : {Shape{16, 16, 64}, {64, 96, 256}, {98, 48, 64}, {200, 80, 80}, {576, 960, 256},
-                           {576, 576, 320}, {1000, 176, 112}, {1024, 128, 64}, {1100, 64, 64}, {1536, 576, 320},
+    for (const Shape& s : {Shape{16, 16, 64},
+                           {64, 96, 256},
+                           {98, 48, 64},
+                           {200, 80, 80},
+                           {576, 960, 256},
+                           {576, 576, 320},
+                           {1000, 176, 112},
+                           {1024, 128, 64},
+                           {1100, 64, 64},
+                           {1536, 576, 320},
                            {3072, 208, 112}})
       all.emplace_back(dtype, s);
   }
-  for (const Shape& s : {Shape{1, 16, 64}, {33, 48, 64}, {129, 64, 64}, {255, 80, 80}, {257, 64, 64}, {511, 112, 64},
-                         {513, 48, 64}, {767, 64, 64}, {769, 176, 96}, {1537, 64, 64}, {200, 288, 192, 48},
-                         {576, 1536, 512, 64}, {4096, 96, 64}, {14336, 64, 64}})
+  for (const Shape& s : {Shape{1, 16, 64},
+                         {33, 48, 64},
+                         {129, 64, 64},
+                         {255, 80, 80},
+                         {257, 64, 64},
+                         {511, 112, 64},
+                         {513, 48, 64},
+                         {767, 64, 64},
+                         {769, 176, 96},
+                         {1537, 64, 64},
+                         {200, 288, 192, 48},
+                         {576, 1536, 512, 64},
+                         {4096, 96, 64},
+                         {14336, 64, 64}})
     all.emplace_back(Dtype::kF32, s);
   return all;
 }

@@ -42,7 +42,8 @@ class Logprob : public ::testing::TestWithParam<std::tuple<int64_t, float, float
 };
 
 TEST_P(Logprob, LogSumExpAndEntropyMatchOracle) {
-  EXPECT_NEAR(row_.stats.max + double{row_.stats.log_sum}, row_.lse, 1e-6 * (1 + row_.stats.log_sum));
+  EXPECT_NEAR(row_.stats.max + double{row_.stats.log_sum}, row_.lse,
+              1e-6 * (1 + row_.stats.log_sum));
   double entropy = 0;
   for (int64_t i = 0; i < vocab(); ++i) entropy -= row_.p(i) * (row_.tempered[i] - row_.lse);
   EXPECT_NEAR(row_.stats.entropy, entropy, 1e-5 * (1 + entropy));
@@ -54,16 +55,18 @@ TEST_P(Logprob, DrawsFollowTheInverseCdfInIdOrder) {
   for (int64_t i = 0; i < vocab(); ++i) cdf.push_back(sum += row_.p(i));
   int checked = 0;
   for (double u = 0.0; u < 1.0; u += 0.0137) {
-    const int64_t id = draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(), row_.stats, u});
+    const int64_t id =
+        draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(), row_.stats, u});
     const int64_t want = std::upper_bound(cdf.begin(), cdf.end(), u * sum) - cdf.begin();
     const double below = want ? cdf[want - 1] : 0.0;
-    if (std::min(std::abs(u * sum - below), std::abs(cdf[want] - u * sum)) < 1e-6) continue;  // on a step
+    if (std::min(std::abs(u * sum - below), std::abs(cdf[want] - u * sum)) < 1e-6)
+      continue;  // on a step
     EXPECT_EQ(id, want) << "u " << u;
     ++checked;
   }
   EXPECT_GT(checked, 40);
-  const int64_t last = draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(), row_.stats,
-                                   std::nextafter(1.0, 0.0)});
+  const int64_t last = draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(),
+                                   row_.stats, std::nextafter(1.0, 0.0)});
   EXPECT_LT(last, vocab());
   EXPECT_GT(row_.p(last), 0.0);
 }
@@ -71,23 +74,27 @@ TEST_P(Logprob, DrawsFollowTheInverseCdfInIdOrder) {
 TEST_P(Logprob, TopIdsAreTheLargestInOrder) {
   std::vector<int32_t> sorted(static_cast<size_t>(vocab()));
   std::iota(sorted.begin(), sorted.end(), 0);
-  std::stable_sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) { return row_.z[a] > row_.z[b]; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](int32_t a, int32_t b) { return row_.z[a] > row_.z[b]; });
   for (const int64_t count : {0, 1, 5, 20}) {
     std::vector<int32_t> ids(static_cast<size_t>(std::min(count, vocab())), -1);
     top_ids({row_.z.data(), vocab(), row_.width, row_.tiles.data()}, ids);
-    EXPECT_EQ(ids, std::vector<int32_t>(sorted.begin(), sorted.begin() + static_cast<int64_t>(ids.size())));
+    EXPECT_EQ(ids, std::vector<int32_t>(sorted.begin(),
+                                        sorted.begin() + static_cast<int64_t>(ids.size())));
   }
 }
 
 TEST_P(Logprob, LogitGradientsMatchOracle) {
   const int64_t id = vocab() / 3;
   std::vector<float> d(vocab());
-  logits_backward({row_.z.data(), vocab(), row_.stats, id, 0.7f, -0.3f, row_.inv, d.data(), Dtype::kF32});
+  logits_backward(
+      {row_.z.data(), vocab(), row_.stats, id, 0.7f, -0.3f, row_.inv, d.data(), Dtype::kF32});
   double entropy = 0;
   for (int64_t i = 0; i < vocab(); ++i) entropy -= row_.p(i) * (row_.tempered[i] - row_.lse);
   for (int64_t i = 0; i < vocab(); ++i) {
     const double p = row_.p(i), log_p = row_.tempered[i] - row_.lse;
-    const double want = row_.inv * (0.7 * ((i == id ? 1.0 : 0.0) - p) - -0.3 * p * (log_p + entropy));
+    const double want =
+        row_.inv * (0.7 * ((i == id ? 1.0 : 0.0) - p) - -0.3 * p * (log_p + entropy));
     ASSERT_NEAR(d[i], want, 3e-6) << i;
   }
 }
@@ -96,21 +103,24 @@ TEST_P(Logprob, AGivenGradientOfTheTemperedRowIsAdded) {
   const int64_t id = vocab() / 3;
   const std::vector<float> more = random_values(vocab(), 9);
   std::vector<float> alone(vocab()), both(vocab());
-  LogitsBackwardArgs args{row_.z.data(), vocab(), row_.stats, id, 0.7f, -0.3f, row_.inv, alone.data(), Dtype::kF32};
+  LogitsBackwardArgs args{row_.z.data(), vocab(),  row_.stats,   id,         0.7f,
+                          -0.3f,         row_.inv, alone.data(), Dtype::kF32};
   logits_backward(args);
   args.d_logits = both.data();
   args.more = more.data();
   logits_backward(args);
   // One rounding of a sum of two values below 4.
-  for (int64_t i = 0; i < vocab(); ++i) ASSERT_NEAR(both[i], alone[i] + double{row_.inv} * more[i], 1e-6) << i;
+  for (int64_t i = 0; i < vocab(); ++i)
+    ASSERT_NEAR(both[i], alone[i] + double{row_.inv} * more[i], 1e-6) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Logprob,
                          ::testing::Combine(::testing::Values<int64_t>(7, 128, 300, 1000),
-                                            ::testing::Values(1.0f, 0.7f), ::testing::Values(1.0f, 8.0f)));
+                                            ::testing::Values(1.0f, 0.7f),
+                                            ::testing::Values(1.0f, 8.0f)));
 
-// How far the logits lie from 0 says nothing about their log-probs: three roundings of values up to -log p, and the
-// sum.
+// How far the logits lie from 0 says nothing about their log-probs: three roundings of values up to
+// -log p, and the sum.
 TEST(LargeLogits, LogprobsAndGradientsAreAsCloseAsThoseNearZero) {
   for (const float offset : {0.0f, 300.0f, -300.0f, 3000.0f}) {
     const Row row(1000, 128, 1.0f, 4.0f, offset);
@@ -121,7 +131,8 @@ TEST(LargeLogits, LogprobsAndGradientsAreAsCloseAsThoseNearZero) {
     for (int64_t i = 0; i < 1000; ++i) {
       const double want = row.tempered[i] - row.lse, p = row.p(i);
       farthest = std::max(farthest, std::abs(log_prob(row.z[i], row.stats) - want) / (1 - want));
-      slope = std::max(slope, std::abs(d[i] - (0.7 * ((i == 400 ? 1.0 : 0.0) - p) + 0.3 * p * (want + entropy))));
+      slope = std::max(slope, std::abs(d[i] - (0.7 * ((i == 400 ? 1.0 : 0.0) - p) +
+                                               0.3 * p * (want + entropy))));
     }
     EXPECT_LE(farthest, 2e-7) << offset;
     EXPECT_LE(slope, 3e-7) << offset;
@@ -132,7 +143,8 @@ TEST(LargeLogits, LogprobsAndGradientsAreAsCloseAsThoseNearZero) {
 TEST(NanLogit, MakesTheWholeRowNan) {
   std::vector<float> z = random_values(100, 5);
   z[40] = std::nanf("");
-  const TileStats tiles[] = {scale_and_measure(z.data(), 64, 1.0f), scale_and_measure(z.data() + 64, 36, 1.0f)};
+  const TileStats tiles[] = {scale_and_measure(z.data(), 64, 1.0f),
+                             scale_and_measure(z.data() + 64, 36, 1.0f)};
   const RowStats stats = combine_tiles(tiles, 2);
   EXPECT_TRUE(std::isnan(stats.log_sum));
   EXPECT_TRUE(std::isnan(stats.entropy));

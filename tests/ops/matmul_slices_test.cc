@@ -1,4 +1,5 @@
-// Cuts of products: every column is computed once, limits hold for every unit, and threads share what there is evenly.
+// Cuts of products: every column is computed once, limits hold for every unit, and threads share
+// what there is evenly.
 #include "ops/matmul_slices.h"
 
 #include <gtest/gtest.h>
@@ -32,19 +33,22 @@ TEST(ColumnSlices, HoldWholeHeadsOfAnySize) {
   for (int64_t head = 16; head <= 1024; head += 16) {
     for (const int64_t heads : {3, 9, 18, 36, 40}) {
       for (const int64_t width : {0, 16, 64, 200}) {
-        SCOPED_TRACE(::testing::Message() << heads << " heads of " << head << ", slices of " << width);
+        SCOPED_TRACE(::testing::Message()
+                     << heads << " heads of " << head << ", slices of " << width);
         check_product({576, heads * head, {1, head}, width});
       }
     }
   }
 }
 
-// A unit of 128 columns rounded 320 up to 384 columns of 8192 floats, which no worker's scratch holds.
+// A unit of 128 columns rounded 320 up to 384 columns of 8192 floats, which no worker's scratch
+// holds.
 TEST(ColumnSlices, JoinedHalvesFitTheScratchAtEveryDepth) {
   for (int64_t k = 64; k <= kMaxJoinedFloats / 32; k += 64) {
     const ColumnSlices s = cut_slices({k, 2 * 28672, {2}});
     ASSERT_LE(s.width * k, kMaxJoinedFloats) << k;
-    ASSERT_EQ(s.width % (128 * k <= kMaxJoinedFloats ? 128 : 32), 0) << k;  // column blocks, or units too deep for them
+    ASSERT_EQ(s.width % (128 * k <= kMaxJoinedFloats ? 128 : 32), 0)
+        << k;  // column blocks, or units too deep for them
   }
   EXPECT_EQ(widths_of(cut_slices({24576, 512, {2}})), (Widths{96, 96, 96, 96, 96, 32}));
   for (const int64_t k : {20480, 20544, 24576, 81920}) check_product({k, 2 * 5504, {2}});
@@ -53,7 +57,8 @@ TEST(ColumnSlices, JoinedHalvesFitTheScratchAtEveryDepth) {
     FAIL() << "a slice of 32 columns does not fit";
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::kUnsupported);
-    EXPECT_NE(e.message.find("[81921, 512] product needs slices of 32 columns, but 31 fit"), std::string::npos)
+    EXPECT_NE(e.message.find("[81921, 512] product needs slices of 32 columns, but 31 fit"),
+              std::string::npos)
         << e.message;
   }
 }
@@ -61,8 +66,10 @@ TEST(ColumnSlices, JoinedHalvesFitTheScratchAtEveryDepth) {
 TEST(ColumnSlices, OfAGivenWidthAreAtMostThatWide) {
   EXPECT_EQ(widths_of(cut_slices({64, 176, {}, 80})), (Widths{80, 80, 16}));
   EXPECT_EQ(widths_of(cut_slices({64, 176, {1}, 80})), (Widths{64, 64, 48}));
-  EXPECT_EQ(widths_of(cut_slices({64, 96, {1}, 32})), (Widths{32, 32, 32}));   // narrower than a column block
-  EXPECT_EQ(widths_of(cut_slices({64, 144, {1, 48}, 16})), (Widths{48, 48, 48}));  // one unit at least
+  EXPECT_EQ(widths_of(cut_slices({64, 96, {1}, 32})),
+            (Widths{32, 32, 32}));  // narrower than a column block
+  EXPECT_EQ(widths_of(cut_slices({64, 144, {1, 48}, 16})),
+            (Widths{48, 48, 48}));  // one unit at least
   EXPECT_EQ(widths_of(cut_slices({64, 96, {2}, 32})), (Widths{32, 32, 32}));
 }
 
@@ -89,7 +96,8 @@ TEST(Pieces, OddNumbersOfBlocksAreSharedEvenly) {
 
 TEST(GradientCut, CoversEveryElementOnce) {
   using Sides = std::pair<int64_t, int64_t>;
-  for (const auto& [n, k] : {Sides{1, 1}, {16, 40}, {383, 384}, {530, 96}, {3072, 576}, {4096, 4096}})
+  for (const auto& [n, k] :
+       {Sides{1, 1}, {16, 40}, {383, 384}, {530, 96}, {3072, 576}, {4096, 4096}})
     check_gradient(n, k);
 }
 

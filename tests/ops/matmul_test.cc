@@ -2,13 +2,12 @@
 #include "ops/matmul.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
-
-#include <hwy/targets.h>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -23,7 +22,8 @@ struct Shape {
   int64_t m, k, n, width;
 };
 
-std::vector<float> run_product(Matmul& matmul, const PackedMatrix& w, const std::vector<std::byte>& x, int64_t m) {
+std::vector<float> run_product(Matmul& matmul, const PackedMatrix& w,
+                               const std::vector<std::byte>& x, int64_t m) {
   const int64_t n = w.shape().slices.n;
   std::vector<float> y(m * n, std::nanf(""));
   matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
@@ -36,11 +36,13 @@ std::vector<float> run_product(Matmul& matmul, const PackedMatrix& w, const std:
 class Products : public ::testing::TestWithParam<Dtype> {
  protected:
   void SetUp() override {
-    if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+    if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot())
+      GTEST_SKIP() << "this CPU has no bf16 dot product";
     executor_ = make_thread_executor(2);
     matmul_ = std::make_unique<Matmul>(*executor_, GetParam());
   }
-  // fp32 accumulation over k terms of unit size: a few ulp per sqrt(k); inputs are exact in the compute dtype.
+  // fp32 accumulation over k terms of unit size: a few ulp per sqrt(k); inputs are exact in the
+  // compute dtype.
   static double tolerance(int64_t k) { return 4e-7 * static_cast<double>(k); }
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Matmul> matmul_;
@@ -53,9 +55,13 @@ TEST_P(Products, WrittenInPlaceTheyAreTheSameAndTouchNothingElse) {
   const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
   Arena arena("rows", shape.bytes);
   PackedMatrix w;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t i, int) {
-    return std::vector<Matmul::RowRange>{{wf.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
-  }, w);
+  matmul_->pack_rows(
+      shape, arena.data(),
+      [&](int64_t i, int) {
+        return std::vector<Matmul::RowRange>{
+            {wf.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
+      },
+      w);
   const int64_t stride = s.n + 5;
   for (const int64_t m : {int64_t{1}, int64_t{16}, s.m}) {
     const std::vector<float> dense = run_product(*matmul_, w, x, m);
@@ -68,23 +74,29 @@ TEST_P(Products, WrittenInPlaceTheyAreTheSameAndTouchNothingElse) {
     EXPECT_GE(tiles, shape.slices.count());
     EXPECT_EQ(in_place, tiles);
     for (int64_t r = 0; r < m; ++r) {
-      ASSERT_EQ(std::memcmp(&y[r * stride], &dense[r * s.n], s.n * sizeof(float)), 0) << m << " rows";
+      ASSERT_EQ(std::memcmp(&y[r * stride], &dense[r * s.n], s.n * sizeof(float)), 0)
+          << m << " rows";
       for (int64_t c = s.n; c < stride; ++c) ASSERT_EQ(y[r * stride + c], 7.0f);
     }
   }
 }
 
 TEST_P(Products, MatchTheOracleOnEdgeShapes) {
-  for (const Shape s : {Shape{1, 16, 16, 256}, Shape{3, 64, 96, 256}, Shape{5, 100, 40, 16}, Shape{300, 576, 960, 256},
-                        Shape{257, 33, 530, 512}, Shape{64, 1536, 576, 128}}) {
+  for (const Shape s :
+       {Shape{1, 16, 16, 256}, Shape{3, 64, 96, 256}, Shape{5, 100, 40, 16},
+        Shape{300, 576, 960, 256}, Shape{257, 33, 530, 512}, Shape{64, 1536, 576, 128}}) {
     const auto xf = random_values(s.m * s.k, 1), wf = random_values(s.n * s.k, 2);
     const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(s.m) * s.k);
     const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
     Arena rows_arena("rows", shape.bytes), cols_arena("cols", shape.bytes);
     PackedMatrix by_rows, by_columns;
-    matmul_->pack_rows(shape, rows_arena.data(), [&](int64_t i, int) {
-      return std::vector<Matmul::RowRange>{{wf.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
-    }, by_rows);
+    matmul_->pack_rows(
+        shape, rows_arena.data(),
+        [&](int64_t i, int) {
+          return std::vector<Matmul::RowRange>{
+              {wf.data() + shape.slices.first(i) * s.k, shape.slices.size(i)}};
+        },
+        by_rows);
     std::vector<float> transposed(wf.size());
     for (int64_t i = 0; i < s.n; ++i)
       for (int64_t j = 0; j < s.k; ++j) transposed[j * s.n + i] = wf[i * s.k + j];
@@ -97,7 +109,8 @@ TEST_P(Products, MatchTheOracleOnEdgeShapes) {
           const double of_x = element(x.data(), GetParam(), i * s.k + t);
           want += of_x * round_to(GetParam(), wf[j * s.k + t]);
         }
-        ASSERT_NEAR(y[i * s.n + j], want, tolerance(s.k)) << s.m << "x" << s.k << "x" << s.n << " at " << i << "," << j;
+        ASSERT_NEAR(y[i * s.n + j], want, tolerance(s.k))
+            << s.m << "x" << s.k << "x" << s.n << " at " << i << "," << j;
       }
     }
     EXPECT_EQ(run_product(*matmul_, by_columns, x, s.m), y);
@@ -111,12 +124,19 @@ TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   const PackedShape shape = plan_packed({.k = k, .n = 2 * half, .width = 32}, GetParam());
   Arena arena("packed", shape.bytes), plain_arena("plain", shape.bytes);
   PackedMatrix mixed, plain;
-  matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
-    return std::vector<Matmul::RowRange>{{w.data() + s * 16 * k, 16}, {w.data() + (half + s * 16) * k, 16}};
-  }, mixed);
-  matmul_->pack_rows(shape, plain_arena.data(), [&](int64_t s, int) {
-    return std::vector<Matmul::RowRange>{{w.data() + s * 32 * k, 32}};
-  }, plain);
+  matmul_->pack_rows(
+      shape, arena.data(),
+      [&](int64_t s, int) {
+        return std::vector<Matmul::RowRange>{{w.data() + s * 16 * k, 16},
+                                             {w.data() + (half + s * 16) * k, 16}};
+      },
+      mixed);
+  matmul_->pack_rows(
+      shape, plain_arena.data(),
+      [&](int64_t s, int) {
+        return std::vector<Matmul::RowRange>{{w.data() + s * 32 * k, 32}};
+      },
+      plain);
   const auto a = run_product(*matmul_, mixed, x, 2), b = run_product(*matmul_, plain, x, 2);
   for (int64_t c = 0; c < 16; ++c) {
     EXPECT_EQ(a[c], b[c]);
@@ -125,8 +145,8 @@ TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   }
 }
 
-// As deep as the gate and up projections of a 70B model, and as deep as leaves no room for whole column blocks of both
-// halves: joined slices have to fit the scratch of a worker.
+// As deep as the gate and up projections of a 70B model, and as deep as leaves no room for whole
+// column blocks of both halves: joined slices have to fit the scratch of a worker.
 TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
   const int64_t m = 3;
   for (const auto& [k, half, slices] : {std::array<int64_t, 3>{8192, 320, 3}, {24576, 80, 2}}) {
@@ -137,10 +157,14 @@ TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
     ASSERT_EQ(shape.slices.count(), slices);
     Arena arena("packed", shape.bytes);
     PackedMatrix packed;
-    matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
-      const int64_t first = shape.slices.first(s) / 2, count = shape.slices.size(s) / 2;
-      return std::vector<Matmul::RowRange>{{w.data() + first * k, count}, {w.data() + (half + first) * k, count}};
-    }, packed);
+    matmul_->pack_rows(
+        shape, arena.data(),
+        [&](int64_t s, int) {
+          const int64_t first = shape.slices.first(s) / 2, count = shape.slices.size(s) / 2;
+          return std::vector<Matmul::RowRange>{{w.data() + first * k, count},
+                                               {w.data() + (half + first) * k, count}};
+        },
+        packed);
     std::vector<float> y(m * n, std::nanf(""));
     matmul_->run(packed, x.data(), m, [&](const MatmulTile& t) {
       const int64_t first = t.col0 / 2, each = t.cols / 2;
@@ -152,7 +176,8 @@ TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
       for (int64_t j = 0; j < n; j += 3) {
         double want = 0;
         for (int64_t t = 0; t < k; ++t)
-          want += static_cast<double>(element(x.data(), GetParam(), i * k + t)) * round_to(GetParam(), w[j * k + t]);
+          want += static_cast<double>(element(x.data(), GetParam(), i * k + t)) *
+                  round_to(GetParam(), w[j * k + t]);
         ASSERT_NEAR(y[i * n + j], want, tolerance(k)) << i << "," << j << " of depth " << k;
       }
     }
@@ -169,15 +194,20 @@ TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
     const PackedShape shape = plan_packed({.k = k, .n = n, .width = width}, GetParam());
     Arena arena("packed", shape.bytes);
     PackedMatrix packed;
-    matmul_->pack_rows(shape, arena.data(), [&](int64_t s, int) {
-      return std::vector<Matmul::RowRange>{{w.data() + shape.slices.first(s) * k, shape.slices.size(s)}};
-    }, packed);
+    matmul_->pack_rows(
+        shape, arena.data(),
+        [&](int64_t s, int) {
+          return std::vector<Matmul::RowRange>{
+              {w.data() + shape.slices.first(s) * k, shape.slices.size(s)}};
+        },
+        packed);
     std::vector<float> reference;
     for (const int64_t m : {1, 2, 5, 16, 17, 48, 63, 130, 256, 300, 513}) {
       for (const int64_t place : {int64_t{0}, m / 2, m - 1}) {
         auto xf = random_values(m * k, static_cast<unsigned>(m));
         std::copy(row.begin(), row.end(), xf.begin() + place * k);
-        const auto y = run_product(*matmul_, packed, as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k), m);
+        const auto y =
+            run_product(*matmul_, packed, as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k), m);
         const std::vector<float> got(y.begin() + place * n, y.begin() + (place + 1) * n);
         if (reference.empty()) reference = got;
         ASSERT_EQ(std::memcmp(got.data(), reference.data(), n * sizeof(float)), 0)
@@ -210,7 +240,11 @@ TEST_P(Products, WeightGradientsAddToWhatIsThere) {
 // Rows of dy and of x up to the padded depth, in the compute dtype; those from m on are zero.
 struct GradientOperands {
   GradientOperands(Dtype dtype, int64_t m, int64_t n, int64_t k)
-      : m(m), n(n), k(k), dyf(random_values(m * n, 11)), xf(random_values(m * k, 12)),
+      : m(m),
+        n(n),
+        k(k),
+        dyf(random_values(m * n, 11)),
+        xf(random_values(m * k, 12)),
         dy(as_dtype(dyf, dtype, (Matmul::padded_depth(m) - m) * n)),
         x(as_dtype(xf, dtype, (Matmul::padded_depth(m) - m) * k)) {}
   std::vector<float> gradient(Matmul& matmul) const {
@@ -248,13 +282,15 @@ TEST_P(Products, WeightGradientsHaveTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-// The sum of an element goes over rows, so a tile keeps its bits whatever stands in the columns beside it.
+// The sum of an element goes over rows, so a tile keeps its bits whatever stands in the columns
+// beside it.
 TEST_P(Products, TheTilesOfAWeightGradientDoNotMeet) {
   const GradientOperands o(GetParam(), 300, 700, 530);
   const std::vector<float> want = o.gradient(*matmul_);
   const GradientTile tile = cut_gradient(o.n, o.k).at(0);
   GradientOperands other = o;
-  const auto replace_from = [&](int64_t column, int64_t width, std::vector<float>& rows, unsigned seed) {
+  const auto replace_from = [&](int64_t column, int64_t width, std::vector<float>& rows,
+                                unsigned seed) {
     const auto values = random_values(o.m * width, seed);
     for (int64_t r = 0; r < o.m; ++r)
       std::copy_n(&values[r * width + column], width - column, &rows[r * width + column]);
@@ -286,7 +322,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Products, ::testing::ValuesIn(compute_dtypes())
 class CappedIsa : public ::testing::TestWithParam<const char*> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CappedIsa);
 INSTANTIATE_TEST_SUITE_P(Caps, CappedIsa,
-                         ::testing::ValuesIn(capped_at_avx2() ? std::vector{"AVX2"} : std::vector<const char*>{}));
+                         ::testing::ValuesIn(capped_at_avx2() ? std::vector{"AVX2"}
+                                                              : std::vector<const char*>{}));
 
 TEST_P(CappedIsa, HoldsForProductsAndForVectorKernels) {
   const auto executor = make_thread_executor(1);

@@ -1,5 +1,5 @@
-// Pair products against an oracle in double, that a row has its bits alone, and the portable form against the
-// processor's.
+// Pair products against an oracle in double, that a row has its bits alone, and the portable form
+// against the processor's.
 #include "ops/cpu/pair_product.h"
 
 #include <gtest/gtest.h>
@@ -14,10 +14,12 @@
 namespace rl::testing {
 namespace {
 
-class PairProducts : public ::testing::TestWithParam<std::tuple<int64_t /*depth*/, int64_t /*cols*/>> {
+class PairProducts
+    : public ::testing::TestWithParam<std::tuple<int64_t /*depth*/, int64_t /*cols*/>> {
  protected:
   static constexpr int64_t kRows = 31;
-  const int64_t depth_ = std::get<0>(GetParam()), cols_ = std::get<1>(GetParam()), lda_ = (depth_ + 1) / 2 * 2;
+  const int64_t depth_ = std::get<0>(GetParam()), cols_ = std::get<1>(GetParam()),
+                lda_ = (depth_ + 1) / 2 * 2;
 
   // a with zeros behind an odd depth.
   std::vector<bf16> rows() const {
@@ -46,9 +48,11 @@ TEST_P(PairProducts, MatchTheOracle) {
       double want = 0;
       for (int64_t t = 0; t < depth_; ++t)
         want += static_cast<double>(to_float(a[i * lda_ + t])) * to_float(b[t * cols_ + j]);
-      const double tolerance = 4e-7 * static_cast<double>(depth_);  // of fp32 sums of terms of unit size
+      const double tolerance =
+          4e-7 * static_cast<double>(depth_);  // of fp32 sums of terms of unit size
       ASSERT_NEAR(scaled[i * cols_ + j], want * 0.125, tolerance) << i << ", " << j;
-      ASSERT_NEAR(kept[i * cols_ + j], want + static_cast<double>(keep[i]) * before[i * cols_ + j], tolerance + 1e-6);
+      ASSERT_NEAR(kept[i * cols_ + j], want + static_cast<double>(keep[i]) * before[i * cols_ + j],
+                  tolerance + 1e-6);
     }
   }
 }
@@ -81,7 +85,8 @@ TEST_P(PairProducts, PairsMayStandApart) {
   }
   std::vector<float> want(kRows * cols_), have(kRows * cols_);
   pair_product({a.data(), lda_, b.data(), want.data(), kRows, depth_, cols_, 0.3f});
-  pair_product({turned.data(), 2, b.data(), have.data(), kRows, depth_, cols_, 0.3f, nullptr, nullptr, 0, 2 * kRows});
+  pair_product({turned.data(), 2, b.data(), have.data(), kRows, depth_, cols_, 0.3f, nullptr,
+                nullptr, 0, 2 * kRows});
   EXPECT_EQ(std::memcmp(want.data(), have.data(), want.size() * sizeof(float)), 0);
 }
 
@@ -91,7 +96,8 @@ TEST(PairProduct, ThePortableFormHasTheBitsOfTheProcessor) {
   const auto from = random_values(kRows * kLda, 1), to = random_values(kDepth * kCols, 2);
   std::vector<bf16> a(from.size()), b(to.size());
   for (int64_t i = 0; i < kRows * kLda; ++i) {
-    const float factor = i / kLda % 3 == 0 ? 0x1p-125f : 1.0f;  // some products leave the range of normal numbers
+    const float factor =
+        i / kLda % 3 == 0 ? 0x1p-125f : 1.0f;  // some products leave the range of normal numbers
     a[i] = to_bf16(i % kLda < kDepth ? from[i] * factor : 0.0f);
   }
   for (size_t i = 0; i < b.size(); ++i) b[i] = to_bf16(to[i]);
@@ -102,8 +108,10 @@ TEST(PairProduct, ThePortableFormHasTheBitsOfTheProcessor) {
       if (depth % 2 != 0)
         for (int64_t i = 0; i < kRows; ++i) a[i * kLda + depth] = to_bf16(0.0f);
       pair_product({a.data(), kLda, b.data(), native.data(), kRows, depth, kCols, 0.3f, factors});
-      pair_product_portable({a.data(), kLda, b.data(), portable.data(), kRows, depth, kCols, 0.3f, factors});
-      EXPECT_EQ(std::memcmp(native.data(), portable.data(), native.size() * sizeof(float)), 0) << depth;
+      pair_product_portable(
+          {a.data(), kLda, b.data(), portable.data(), kRows, depth, kCols, 0.3f, factors});
+      EXPECT_EQ(std::memcmp(native.data(), portable.data(), native.size() * sizeof(float)), 0)
+          << depth;
     }
   }
 }
@@ -135,15 +143,15 @@ TEST(PairProduct, AddsTheOddStepFirst) {
 
 TEST(PairProduct, TakesNumbersTooSmallToBeNormalForZero) {
   EXPECT_EQ(one_pair({0x1p-63f, 0.0f}, {0x1p-63f, 0.0f}), 0x1p-126f);
-  EXPECT_EQ(one_pair({0x1p-63f, 0.0f}, {0x1p-64f, 0.0f}), 0.0f);                // the result
-  EXPECT_EQ(one_pair({0x1p-127f, 0.0f}, {0x1p60f, 0.0f}), 0.0f);                // an argument
-  EXPECT_EQ(one_pair({0x1p-63f, 0x1p-64f}, {0x1p-63f, 0x1p-63f}), 0x1p-126f);   // a sum on the way
+  EXPECT_EQ(one_pair({0x1p-63f, 0.0f}, {0x1p-64f, 0.0f}), 0.0f);               // the result
+  EXPECT_EQ(one_pair({0x1p-127f, 0.0f}, {0x1p60f, 0.0f}), 0.0f);               // an argument
+  EXPECT_EQ(one_pair({0x1p-63f, 0x1p-64f}, {0x1p-63f, 0x1p-63f}), 0x1p-126f);  // a sum on the way
 }
 
 TEST(PairRounding, IsToNearestEven) {
   auto values = random_values(64, 5);
-  values[3] = 1.0f + 0x1p-8f;   // halfway, to the even one below
-  values[4] = 1.0f + 0x3p-8f;   // halfway, to the even one above
+  values[3] = 1.0f + 0x1p-8f;  // halfway, to the even one below
+  values[4] = 1.0f + 0x3p-8f;  // halfway, to the even one above
   values[5] = -0x1p-127f;
   std::vector<bf16> rounded(64), portable(64);
   round_for_pairs(values.data(), 64, rounded.data());
@@ -155,7 +163,8 @@ TEST(PairRounding, IsToNearestEven) {
   }
 }
 
-// Depths of pairs and of a last single step; columns of one, two, four vectors and of every kind of rest.
+// Depths of pairs and of a last single step; columns of one, two, four vectors and of every kind of
+// rest.
 INSTANTIATE_TEST_SUITE_P(Shapes, PairProducts,
                          ::testing::Combine(::testing::Values(1, 2, 7, 16, 31, 64, 128),
                                             ::testing::Values(16, 32, 48, 64, 112, 128)));

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "options/options.h"
 #include "core/violations.h"
+#include "options/options.h"
 #include "support/expect_error.h"
 #include "support/mutate.h"
 
@@ -196,8 +196,7 @@ const std::vector<Example>& examples() {
       {{"algo.kl.where=reward", "algo.kl.ratio=full"}, {"algo.kl.ratio", "algo.kl.where"}},
       {{"algo.kl.where=loss", "algo.kl.ratio=full", "algo.kl.ratio_cap=10"},
        {"algo.kl.ratio_cap", "algo.kl.ratio"}},
-      {{"algo.correction.denominator=all"},
-       {"algo.correction.denominator", "algo.correction.rs"}},
+      {{"algo.correction.denominator=all"}, {"algo.correction.denominator", "algo.correction.rs"}},
       {{"algo.correction.log_clamp=0"}, {"algo.correction.log_clamp", "algo.correction.is"}},
       {{"algo.kl.spread=token"}, {"algo.kl.spread", "algo.kl.where"}},
       {{"algo.kl.where=reward", "algo.kl.spread=token", "algo.advantage=remax"},

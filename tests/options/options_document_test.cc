@@ -10,8 +10,8 @@
 #include <set>
 #include <sstream>
 
-#include "options/option_text.h"
 #include "options/option_import.h"
+#include "options/option_text.h"
 #include "options/options_flatbuffer.h"
 #include "options/options_json.h"
 #include "support/expect_error.h"
@@ -280,7 +280,8 @@ TEST(OptionsJson, WhatIsNoSuchDocumentIsRefusedWithItsPlace) {
   refused(Code::kInvalidArgument, "{\"options\": {}, \"options\": {}}", "/options");
   refused(Code::kInvalidArgument, "{\"library_version\": 1, \"options\": {}}", "/library_version");
   refused(Code::kInvalidArgument,
-          "{\"library_version\": \"1\", \"library_version\": \"2\", \"options\": {}}", "/library_version");
+          "{\"library_version\": \"1\", \"library_version\": \"2\", \"options\": {}}",
+          "/library_version");
   refused(Code::kUnknownOption, "{\"options\": {\"a/b~\": 1}}", "/options/a~1b~0");
   refused(Code::kInvalidArgument, "{\"options\": {\"a\\u0000\": 1}}",
           "/options/a" + std::string(1, '\0'));

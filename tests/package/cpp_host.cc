@@ -1,5 +1,6 @@
-// A host in C++ that links librl.a: it uses templates of the standard library that librl is made of as well, throws and
-// catches, and has a function with a name that librl has inside. None of that may reach from one side to the other.
+// A host in C++ that links librl.a: it uses templates of the standard library that librl is made of
+// as well, throws and catches, and has a function with a name that librl has inside. None of that
+// may reach from one side to the other.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -42,7 +43,9 @@ int main() {
   rl_options* options = nullptr;
   rl_error* error = nullptr;
   if (rl_options_create(&options, &error) != RL_OK) return 1;
-  if (rl_options_set_text(options, "engine.blok_size", RL_NUL_TERMINATED, "1", 1, &error) != RL_UNKNOWN_OPTION) return 2;
+  if (rl_options_set_text(options, "engine.blok_size", RL_NUL_TERMINATED, "1", 1, &error) !=
+      RL_UNKNOWN_OPTION)
+    return 2;
   const char* const nearest = rl_error_nearest(error, 0);
   if (nearest == nullptr || std::strcmp(nearest, "engine.block_size") != 0) return 3;
   rl_error_release(error);

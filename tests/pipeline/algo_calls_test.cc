@@ -76,8 +76,7 @@ TEST(AlgoCalls, SamplesOfAPromptNeedNotStandTogether) {
   const std::vector<size_t> order = {3, 0, 4, 1, 5, 2};
   for (const char* kind : {"grpo", "rloo", "opo", "gpg", "grpo_passk", "reinforce_pp_baseline"}) {
     SCOPED_TRACE(kind);
-    const OptionSet options =
-        with({std::string("algo.advantage=") + kind, "algo.whiten=none"});
+    const OptionSet options = with({std::string("algo.advantage=") + kind, "algo.whiten=none"});
     const Arrays together;
     Arrays apart;
     for (size_t i = 0; i < order.size(); ++i) {

@@ -1,9 +1,9 @@
-// docs/architecture.md names the functions of one step in order: its table must equal a recorded trace.
+// docs/architecture.md names the functions of one step in order: its table must equal a recorded
+// trace.
 #include <algorithm>
 #include <fstream>
-#include <sstream>
-
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "run_rig.h"
 
@@ -28,7 +28,8 @@ std::vector<DocumentedSpan> documented_spans() {
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("## ")) inside = line == "## The functions of one step, in order";
-    if (inside && line.starts_with("| `")) out.push_back({quoted(line, 0), quoted(line, 1), quoted(line, 2)});
+    if (inside && line.starts_with("| `"))
+      out.push_back({quoted(line, 0), quoted(line, 1), quoted(line, 2)});
   }
   return out;
 }
@@ -39,7 +40,8 @@ std::vector<std::string> recorded_spans(const std::string& path) {
   const auto trace = nlohmann::json::parse(in);
   std::vector<std::pair<double, std::string>> begins;
   for (const auto& e : trace.at("traceEvents"))
-    if (e.at("ph") == "X" && e.at("tid") < kFirstSampleLane) begins.emplace_back(e.at("ts").get<double>(), e.at("name").get<std::string>());
+    if (e.at("ph") == "X" && e.at("tid") < kFirstSampleLane)
+      begins.emplace_back(e.at("ts").get<double>(), e.at("name").get<std::string>());
   std::ranges::stable_sort(begins, {}, &std::pair<double, std::string>::first);
   std::vector<std::string> names;
   for (const auto& [ts, name] : begins)
@@ -65,7 +67,8 @@ TEST(Architecture, ListsTheFunctionsOfOneStepInTheirOrder) {
     std::ifstream in(std::string(RL_SOURCE_DIR) + "/" + d.file);
     std::stringstream text;
     text << in.rdbuf();
-    EXPECT_NE(text.str().find(d.function + "("), std::string::npos) << d.function << " is not in " << d.file;
+    EXPECT_NE(text.str().find(d.function + "("), std::string::npos)
+        << d.function << " is not in " << d.file;
   }
 }
 

@@ -75,7 +75,8 @@ TEST_F(Conversations, ATurnGoesOnFromItsConversationWhateverPromptIsGiven) {
   engine_->run();
   const SamplePtr s = c->sample();
   ASSERT_EQ(s->ids.size(), 3u + 4u);
-  EXPECT_EQ(std::vector<int32_t>(s->ids.begin(), s->ids.begin() + 3), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(std::vector<int32_t>(s->ids.begin(), s->ids.begin() + 3),
+            (std::vector<int32_t>{1, 2, 3}));
 }
 
 TEST_F(Conversations, WhatTheModelDrewHasTheTrainersLogProbs) {

@@ -57,9 +57,10 @@ std::string other_weights(const TempDir& dir) {
 Texts answer_rows(const char* form) {
   Texts rows;
   for (const int id : {3, 4, 5, 6}) {
-    rows.push_back(std::string(form) == "pairs"
-                       ? str("{\"ids\": [1, ", id, "], \"chosen\": [", id, ", 9], \"rejected\": [8, 7]}")
-                       : str("{\"ids\": [1, ", id, "], \"response\": [", id, ", 9]}"));
+    rows.push_back(
+        std::string(form) == "pairs"
+            ? str("{\"ids\": [1, ", id, "], \"chosen\": [", id, ", 9], \"rejected\": [8, 7]}")
+            : str("{\"ids\": [1, ", id, "], \"response\": [", id, ", 9]}"));
   }
   return rows;
 }
@@ -75,7 +76,8 @@ std::string place(const TempDir& dir, const std::string& name) {
   if (name == "chat") return rows(Texts(4, R"({"messages": [{"role": "user", "content": "ab"}]})"));
   if (name == "plain" || name == "twice") {
     std::ofstream(dir.file(name)) << "{% for m in messages %}{{ m.content }}"
-                                  << (name == "twice" ? "{{ m.content }}{% endfor %}" : "{% endfor %}");
+                                  << (name == "twice" ? "{{ m.content }}{% endfor %}"
+                                                      : "{% endfor %}");
     return dir.file(name);
   }
   if (name == "tokenized") return testing::with_small_tokenizer(dir);
@@ -133,8 +135,7 @@ const std::map<std::string, Change>& changes() {
       {"algo.distill.rewards", {{"false"}, distill}},
       {"algo.dpo.ipo", {{"true"}, pairs}},
       {"algo.gae_masked", {{"zero"}, gae + Texts{"algo.gamma=0.5"}, train}},
-      {"algo.gdpo_weights",
-       {{"1,3"}, {"algo.advantage=gdpo", "algo.gdpo_weights=1,1"}}},
+      {"algo.gdpo_weights", {{"1,3"}, {"algo.advantage=gdpo", "algo.gdpo_weights=1,1"}}},
       {"algo.gspo_gradient",
        {{"sequence"}, kl_reward + Texts{"algo.kl.spread=token", "algo.policy_loss=gspo"}}},
       {"algo.kl.controller", {{"adaptive"}, two_steps + kl_loss}},
@@ -159,7 +160,8 @@ const std::map<std::string, Change>& changes() {
       {"engine.block_size", {{"32"}, {}, draw}},
       {"engine.chunked_prefill", {{"false"}, {"engine.max_num_batched_tokens=32"}, draw}},
       {"engine.graph_batch_sizes", {{"1,8"}}},
-      {"engine.keep_kv_on_publish", {{"true"}, swap + Texts{"model.compute_copies=2"}, publish_midway}},
+      {"engine.keep_kv_on_publish",
+       {{"true"}, swap + Texts{"model.compute_copies=2"}, publish_midway}},
       {"engine.kv_dtype", {{"bf16"}}},
       {"engine.kv_watermark", {{"0.6"}, few, draw}},
       {"engine.max_model_len", {{"16"}, {}, plan_text}},
@@ -182,8 +184,7 @@ const std::map<std::string, Change>& changes() {
       {"metrics.max_samples", {{"1"}, eval + Texts{"metrics.samples=@samples.jsonl"}}},
       {"metrics.samples", {{"@samples.jsonl"}}},
       {"metrics.tensorboard", {{"true"}, {"metrics.jsonl=@steps.jsonl"}}},
-      {"model.chat_template_path",
-       {{"@twice"}, chat + Texts{"model.chat_template_path=@plain"}}},
+      {"model.chat_template_path", {{"@twice"}, chat + Texts{"model.chat_template_path=@plain"}}},
       {"model.compute_copies", {{"2"}, {}, publish_midway}},
       {"model.critic_path", {{"@scored"}, gae}},
       {"model.dtype", {{"bf16"}, {}, plan_of_dtype}},
@@ -194,8 +195,7 @@ const std::map<std::string, Change>& changes() {
       {"optimizer.beta1", {{"0.5"}, passes}},
       {"optimizer.beta2", {{"0.5"}, passes}},
       {"optimizer.eps", {{"1e-3"}}},
-      {"pipeline.filter",
-       {{"mean", "pipeline.filter_high=0.1", "pipeline.filter_max_rounds=1"}}},
+      {"pipeline.filter", {{"mean", "pipeline.filter_high=0.1", "pipeline.filter_max_rounds=1"}}},
       {"pipeline.partial_rollout_max_aborts", {{"1"}, {}, interrupt_twice}},
       {"pipeline.prompts_per_step", {{"2"}}},
       {"pipeline.samples_per_prompt", {{"2"}}},
@@ -204,8 +204,7 @@ const std::map<std::string, Change>& changes() {
       {"reference.forward_max_tokens_per_device", {{"5000"}, kl_loss, plan_text}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
       {"runtime.device", {{"cuda"}}},
-      {"runtime.experiment",
-       {{"e"}, {"runtime.output_dir=@runs", "metrics.jsonl=steps.jsonl"}}},
+      {"runtime.experiment", {{"e"}, {"runtime.output_dir=@runs", "metrics.jsonl=steps.jsonl"}}},
       {"runtime.memory_budget_bytes", {{"1KiB"}, {}, plan_text}},
       {"runtime.memory_margin_bytes",
        {{"1048575KiB"}, {"runtime.memory_budget_bytes=1GiB"}, plan_text}},
@@ -269,7 +268,8 @@ Seen look_at(const Texts& assignments, Look look) {
 // Nothing is refused but for an option that the test sets: else a slip of the test would pass.
 void expect_named(const Seen& seen, const Texts& assignments) {
   const auto sets = [&](const std::string& text) { return text.starts_with(seen.refused + "="); };
-  EXPECT_TRUE(!seen.text.starts_with("refused") || std::ranges::any_of(assignments, sets)) << seen.text;
+  EXPECT_TRUE(!seen.text.starts_with("refused") || std::ranges::any_of(assignments, sets))
+      << seen.text;
 }
 
 TEST(CreateOptions, EveryOneActsOrIsRefused) {

@@ -12,8 +12,8 @@
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/update/trainer_part.h"
-#include "replay_rig.h"
 #include "plan_arenas.h"
+#include "replay_rig.h"
 #include "run_rig.h"
 #include "scored_model.h"
 #include "support/expect_error.h"
@@ -42,7 +42,8 @@ OptionSet gae_options(const TempDir& dir, const Texts& texts = {}) {
   return o;
 }
 
-// Four groups of four, with rewards and the log-probs of the trainer; the answers have a hole in the middle.
+// Four groups of four, with rewards and the log-probs of the trainer; the answers have a hole in
+// the middle.
 std::vector<SamplePtr> made_batch(TrainerPart& trainer, uint64_t step) {
   std::vector<SamplePtr> batch;
   for (uint64_t i = 0; i < 16; ++i) {
@@ -51,8 +52,7 @@ std::vector<SamplePtr> made_batch(TrainerPart& trainer, uint64_t step) {
     s->ordinal = 4 * step + i / 4;
     s->slot = static_cast<uint32_t>(i % 4);
     for (uint64_t t = 0; t < 9 + i; ++t) {
-      s->ids.push_back(
-          static_cast<int32_t>(t < 5 ? 10 * s->ordinal + t : (31 * i + 7 * t) % 256));
+      s->ids.push_back(static_cast<int32_t>(t < 5 ? 10 * s->ordinal + t : (31 * i + 7 * t) % 256));
     }
     s->prompt_tokens = 5;
     s->logprobs = trainer.logprobs(s->ids, 5, 1.0f);
@@ -88,8 +88,9 @@ TEST(CriticRole, LearnsTheReturnsBesideThePolicy) {
     EXPECT_EQ(m.get("training/logprob_max_abs_diff"), 0.0);
     EXPECT_GT(m.get("timing_s/update_critic").value(), 0.0);
     EXPECT_GT(m.get("timing_s/values").value(), 0.0);
-    EXPECT_NEAR(m.get("timing_per_token_ms/values").value() * m.get("perf/total_num_tokens").value(),
-                m.get("timing_s/values").value() * 1e3, 1e-9);
+    EXPECT_NEAR(
+        m.get("timing_per_token_ms/values").value() * m.get("perf/total_num_tokens").value(),
+        m.get("timing_s/values").value() * 1e3, 1e-9);
     EXPECT_GT(m.get("timing_per_token_ms/gen").value(), m.get("timing_s/gen").value());
   }
 }
@@ -159,19 +160,18 @@ TEST(CriticRole, AResumedRunGivesTheSameBits) {
 // The tensors of a saved critic are the masters of the checkpoint, and both roles open it.
 TEST(CriticRole, ASavedCriticIsAModelOfScores) {
   const TempDir dir;
-  const OptionSet o = gae_options(
-      dir, {"pipeline.total_steps=1", "checkpoint.dir=" + dir.file("checkpoints")});
+  const OptionSet o =
+      gae_options(dir, {"pipeline.total_steps=1", "checkpoint.dir=" + dir.file("checkpoints")});
   {
     Rig rig(o);
     rig.start_and_play();
     rig.pipeline().checkpoint(60 * testing::kSecond);
     rig.pipeline().save_critic(dir.file("critic"), Dtype::kF32, false);
-    EXPECT_EQ(expect_error(Code::kAlreadyExists,
-                           [&] {
-                             rig.pipeline().save_critic(dir.file("critic"), Dtype::kF32, false);
-                           })
-                  .location,
-              dir.file("critic"));
+    EXPECT_EQ(
+        expect_error(Code::kAlreadyExists,
+                     [&] { rig.pipeline().save_critic(dir.file("critic"), Dtype::kF32, false); })
+            .location,
+        dir.file("critic"));
   }
   const testing::GoldenTensors saved(dir.file("critic/model.safetensors"));
   const testing::GoldenTensors masters(
@@ -181,10 +181,12 @@ TEST(CriticRole, ASavedCriticIsAModelOfScores) {
   for (const TensorInfo& t : source->tensors()) {
     EXPECT_EQ(saved.get(t.name).values, masters.get(t.name).values) << t.name;
   }
-  EXPECT_TRUE(std::ranges::any_of(saved.get("score.weight").values, [](double v) { return v != 0; }));
+  EXPECT_TRUE(
+      std::ranges::any_of(saved.get("score.weight").values, [](double v) { return v != 0; }));
   {
     // Its first values are no longer those of a head of zeros.
-    Rig next(gae_options(dir, {"pipeline.total_steps=1", "model.critic_path=" + dir.file("critic")}));
+    Rig next(
+        gae_options(dir, {"pipeline.total_steps=1", "model.critic_path=" + dir.file("critic")}));
     EXPECT_NE(next.start_and_play().series("critic/values/max").front(), 0.0);
   }
   OptionSet scored = tiny_options(dir);
@@ -199,8 +201,8 @@ TEST(CriticRole, AHostsTrainerSavesItsCriticToo) {
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
   TrainerPart trainer(model, testing::for_part(o)), without(model, testing::for_part(plain));
   trainer.save_critic(dir.file("critic"), Dtype::kBf16, false);
-  EXPECT_TRUE(open_weight_source(real_fs(), dir.file("critic"), ModelHead::kScalar)
-                  ->has_scalar_head());
+  EXPECT_TRUE(
+      open_weight_source(real_fs(), dir.file("critic"), ModelHead::kScalar)->has_scalar_head());
   EXPECT_EQ(expect_error(Code::kFailedPrecondition,
                          [&] { without.save_critic(dir.file("none"), Dtype::kF32, false); })
                 .key,

@@ -60,7 +60,8 @@ TEST(Distill, TakesTheLogRatioToTheTeacherOffTheAdvantages) {
   const auto open = [](const OptionSet& options) {
     return LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
   };
-  TrainerPart trainer(open(o), testing::for_part(o)), teacher(open(alone), testing::for_part(alone));
+  TrainerPart trainer(open(o), testing::for_part(o)),
+      teacher(open(alone), testing::for_part(alone));
   const std::vector<SamplePtr> batch = host_batch(trainer, {.temperature = 0.8f});
   for (const SamplePtr& s : batch) s->reward = 1;
   double sum = 0, tokens = 0;
@@ -272,7 +273,8 @@ TEST(DistillRows, TakesTheBatchesOfAHost) {
   o.set_text("optimizer.lr", "1e-2");
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
   TrainerPart trainer(model, testing::for_part(o));
-  EXPECT_EQ(model->runtime().ledger().bytes(), plan_memory(o, real_fs(), PlanUse::kTrain).arena_bytes);
+  EXPECT_EQ(model->runtime().ledger().bytes(),
+            plan_memory(o, real_fs(), PlanUse::kTrain).arena_bytes);
   const std::vector<SamplePtr> batch = host_batch(trainer, {.temperature = 0.8f});
   const double first = trainer.step(batch).get("actor/distill_kl").value();
   EXPECT_LT(trainer.step(batch).get("actor/distill_kl").value(), first);

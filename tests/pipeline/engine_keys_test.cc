@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "core/violations.h"
-#include "pipeline/session/engine_part.h"
 #include "pipeline/plan/planner.h"
+#include "pipeline/session/engine_part.h"
 #include "rollout/sample_tokens.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -146,8 +146,7 @@ TEST(EngineKeys, PreemptedBlocksAreSwappedOrComputedAnew) {
   const EngineStats computed = stats({});
   EXPECT_GT(computed.preemptions, 0);
   EXPECT_EQ(computed.swapped_blocks, 0);
-  const EngineStats swapped =
-      stats({"engine.preemption=swap", "engine.swap_space_bytes=1048576"});
+  const EngineStats swapped = stats({"engine.preemption=swap", "engine.swap_space_bytes=1048576"});
   EXPECT_GT(swapped.preemptions, 0);
   EXPECT_GT(swapped.swapped_blocks, 0);
   EXPECT_LT(swapped.prefill_tokens, computed.prefill_tokens);
@@ -186,8 +185,8 @@ TEST(EngineKeys, ThePolicyOrdersRequests) {
   EXPECT_EQ(order_under("engine.scheduling_policy=fcfs", 0), (std::vector<uint64_t>{2, 3, 1}));
   EXPECT_EQ(order_under("engine.scheduling_policy=priority", 0), (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_EQ(order_under("engine.scheduling_policy=priority", 2), (std::vector<uint64_t>{3, 1, 2}));
-  const Error e = expect_error(Code::kConflict,
-                               [] { order_under("engine.scheduling_policy=fcfs", 1); });
+  const Error e =
+      expect_error(Code::kConflict, [] { order_under("engine.scheduling_policy=fcfs", 1); });
   EXPECT_EQ(e.key, "request.priority");
   EXPECT_EQ(e.other_key, "engine.scheduling_policy");
 }
@@ -278,8 +277,7 @@ TEST(EngineKeys, TheTypeOfKeysAndValuesActsInThePlanAndInEverySample) {
   const MemoryPlan narrow = plan_memory(o, real_fs(), PlanUse::kPipeline);
   EXPECT_EQ(wide.kv_bytes / static_cast<uint64_t>(wide.engine.num_blocks),
             2 * narrow.kv_bytes / static_cast<uint64_t>(narrow.engine.num_blocks));
-  for (const double d :
-       testing::Rig(o).start_and_play().series("training/logprob_max_abs_diff")) {
+  for (const double d : testing::Rig(o).start_and_play().series("training/logprob_max_abs_diff")) {
     EXPECT_EQ(d, 0.0);
   }
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { o.set_assignment("engine.kv_dtype=fp8"); }).key,
@@ -317,9 +315,9 @@ TEST(EngineKeys, WhatCannotActIsRefused) {
   const auto not_taken = [&](const char* text) {
     return expect_error(Code::kOutOfRange, [&] { o.set_assignment(text); }).key;
   };
-  EXPECT_EQ(expect_error(Code::kWrongType, [&] { o.set_assignment("engine.prefix_caching=maybe"); })
-                .key,
-            "engine.prefix_caching");
+  EXPECT_EQ(
+      expect_error(Code::kWrongType, [&] { o.set_assignment("engine.prefix_caching=maybe"); }).key,
+      "engine.prefix_caching");
   EXPECT_EQ(not_taken("engine.tensor_parallel_size=0"), "engine.tensor_parallel_size");
   EXPECT_EQ(not_taken("engine.graph_batch_sizes=0"), "engine.graph_batch_sizes");
   EXPECT_EQ(not_taken("pipeline.partial_rollout_max_aborts=-1"),

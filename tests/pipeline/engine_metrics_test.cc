@@ -1,5 +1,5 @@
-// What a run tells of its engine: metrics of a step, intervals as events and as lines of the metrics
-// file, and lanes of samples in the trace.
+// What a run tells of its engine: metrics of a step, intervals as events and as lines of the
+// metrics file, and lanes of samples in the trace.
 #include "pipeline/loop/engine_metrics.h"
 
 #include <fstream>
@@ -162,7 +162,8 @@ TEST(EngineMetrics, WithoutAnIntervalNothingIsTold) {
   EXPECT_EQ(lines_of(dir.file("metrics.jsonl")).size(), 3u);
   o.set_assignment("engine.stats_interval_ns=1h");  // longer than the run
   EXPECT_TRUE(Rig(o).start_and_play().intervals.empty());
-  const Error e = expect_error(Code::kOutOfRange, [&] { o.set_i64("engine.stats_interval_ns", -1); });
+  const Error e =
+      expect_error(Code::kOutOfRange, [&] { o.set_i64("engine.stats_interval_ns", -1); });
   EXPECT_EQ(e.key, "engine.stats_interval_ns");
 }
 

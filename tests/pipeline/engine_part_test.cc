@@ -83,8 +83,8 @@ TEST(EnginePart, AnAbortedSampleGoesOnAsIfNothingHadHappened) {
   EXPECT_EQ(part->generated(), 7);
   EXPECT_EQ(part->versions.size(), 7u);
   EXPECT_EQ(parts.engine->submit(parts.resume(part)), id);
-  const Error again = expect_error(Code::kFailedPrecondition,
-                                   [&] { parts.engine->submit(parts.resume(part)); });
+  const Error again =
+      expect_error(Code::kFailedPrecondition, [&] { parts.engine->submit(parts.resume(part)); });
   EXPECT_EQ(again.key, "request.resume");
   parts.engine->run();
   const Sample got = *parts.engine->take_finished().at(0);
@@ -285,7 +285,8 @@ TEST(ComputeCopies, APublicationMayKeepKeysAndValues) {
     std::vector<uint8_t> mixed(20, 1);
     std::fill_n(mixed.begin(), 10, uint8_t{0});
     EXPECT_EQ(kept.mixed_kv, mixed);
-    EXPECT_TRUE(std::equal(kept.logprobs.begin(), kept.logprobs.begin() + 10, anew.logprobs.begin()));
+    EXPECT_TRUE(
+        std::equal(kept.logprobs.begin(), kept.logprobs.begin() + 10, anew.logprobs.begin()));
     EXPECT_NE(kept.logprobs[10], anew.logprobs[10]);
   }
 }
@@ -417,8 +418,8 @@ TEST(ComputeCopies, AModelKeepsItsNumberAndAPipelineHasOne) {
   Parts parts;
   OptionSet other = parts.options;
   other.set_i64("model.compute_copies", 2);
-  const Error e =
-      expect_error(Code::kConflict, [&] { EnginePart engine(parts.model, testing::for_part(other)); });
+  const Error e = expect_error(Code::kConflict,
+                               [&] { EnginePart engine(parts.model, testing::for_part(other)); });
   EXPECT_EQ(e.key, "model.compute_copies");
   const Error run = expect_error(
       Code::kConflict, [&] { plan_memory(other, parts.model->config(), PlanUse::kPipeline); });

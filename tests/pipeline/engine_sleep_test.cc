@@ -69,8 +69,8 @@ TEST(EngineSleep, ChangesNoSample) {
     }
     engine->submit(parts.request(3));
     if (level > 0) {
-      for (const auto& call : std::vector<std::function<void()>>{[&] { engine->step(); },
-                                                                 [&] { engine->run(); }}) {
+      for (const auto& call :
+           std::vector<std::function<void()>>{[&] { engine->step(); }, [&] { engine->run(); }}) {
         const Error e = expect_error(Code::kFailedPrecondition, call);
         EXPECT_TRUE(contains(e.message, str("level ", level))) << e.message;
       }
@@ -90,8 +90,7 @@ TEST(EngineSleep, GivesMemoryBackUntilTheWake) {
   Parts parts({"engine.max_num_seqs=2048", "engine.max_num_batched_tokens=2048",
                "engine.max_model_len=128", "sampling.max_new_tokens=64"});
   const auto engine = parts.engine();
-  const MemoryPlan plan =
-      plan_memory(parts.options, parts.model->config(), PlanUse::kGenerate);
+  const MemoryPlan plan = plan_memory(parts.options, parts.model->config(), PlanUse::kGenerate);
   const uint64_t bytes = plan.bytes_of("engine workspace");
   ASSERT_GT(bytes, uint64_t{64} << 20);
   const uint64_t awake = resident_bytes_of_process(), packed = parts.resident_packed();

@@ -60,8 +60,7 @@ OptionSet answer_options(const TempDir& dir, const std::string& objective) {
 }
 
 class GivenAnswers : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Objectives, GivenAnswers,
-                         ::testing::Values("sft", "dpo", "reward_model"),
+INSTANTIATE_TEST_SUITE_P(Objectives, GivenAnswers, ::testing::Values("sft", "dpo", "reward_model"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(GivenAnswers, LowerTheirLossWithoutDrawingAnything) {
@@ -145,7 +144,8 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   EXPECT_EQ(rollout(), 0u);
   {
     Rig rig(o);
-    EXPECT_EQ(rig.runtime().ledger().bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
+    EXPECT_EQ(rig.runtime().ledger().bytes(),
+              plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
   }
   const bool draws = std::string(GetParam()) != "reward_model";
   write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
@@ -156,7 +156,8 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   if (draws) o.set_i64("sampling.max_new_tokens", 8);
   EXPECT_EQ(rollout() > 0, draws);
   Rig rig(o);
-  EXPECT_EQ(rig.runtime().ledger().bytes(), plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
+  EXPECT_EQ(rig.runtime().ledger().bytes(),
+            plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
   const RunLog log = rig.start_and_play();
   ASSERT_EQ(log.evals.size(), 2u);
   EXPECT_EQ(log.evals[0]->num_scored, 3);
@@ -170,7 +171,8 @@ TEST_P(GivenAnswers, RefuseToBeToldHowToDraw) {
   o.set_f64("sampling.temperature", 0.5);
   o.set_i64("sampling.max_new_tokens", 8);
   const Error e = expect_error(Code::kConflict, [&] { Rig rig(o); });
-  for (const char* text : {"sampling.temperature = 0.5 has no effect", "sampling.max_new_tokens = 8"})
+  for (const char* text :
+       {"sampling.temperature = 0.5 has no effect", "sampling.max_new_tokens = 8"})
     EXPECT_TRUE(contains(e.message, text));
   EXPECT_EQ(e.other_key, "algo.objective");
   // An engine of the host's own may draw by them.

@@ -255,11 +255,11 @@ TEST(AdaptiveKl, ACoefficientThatIsSetAnewIsWhereItGoesOn) {
 
 TEST(AdaptiveKl, TheCoefficientWaitsWhileTheCriticWarmsUp) {
   const TempDir dir;
-  Rig rig(options_with(dir, {"algo.advantage=gae", "algo.critic_warmup_steps=1", "algo.kl.where=reward",
-                             "algo.kl.coef=0.1", "algo.kl.controller=adaptive",
-                             "algo.kl.target=1e-7", "algo.kl.horizon=160"}));
-  const std::vector<double> coef =
-      rig.start_and_play().series("actor/reward_kl_penalty_coeff");
+  Rig rig(
+      options_with(dir, {"algo.advantage=gae", "algo.critic_warmup_steps=1", "algo.kl.where=reward",
+                         "algo.kl.coef=0.1", "algo.kl.controller=adaptive", "algo.kl.target=1e-7",
+                         "algo.kl.horizon=160"}));
+  const std::vector<double> coef = rig.start_and_play().series("actor/reward_kl_penalty_coeff");
   EXPECT_EQ(coef[0], 0.1);
   EXPECT_EQ(coef[1], 0.1) << "the policy has not moved";
   EXPECT_DOUBLE_EQ(coef[2], 0.1 * (1 - 0.2 * 16 / 160));

@@ -1,5 +1,6 @@
-// An option that cannot act in what is made is refused by name: those of a pipeline by the parts of a
-// host's own loop, those of an engine where none is made, those that make advantages beside given ones.
+// An option that cannot act in what is made is refused by name: those of a pipeline by the parts of
+// a host's own loop, those of an engine where none is made, those that make advantages beside given
+// ones.
 #include <algorithm>
 #include <functional>
 
@@ -28,7 +29,8 @@ std::vector<Error> refusals(const std::function<void()>& call) {
 
 bool names(const std::vector<Error>& errors, const std::string& key, const std::string& text) {
   return std::ranges::any_of(errors, [&](const Error& e) {
-    return (e.key == key || e.other_key == key) && contains(e.message, key) && contains(e.message, text);
+    return (e.key == key || e.other_key == key) && contains(e.message, key) &&
+           contains(e.message, text);
   });
 }
 
@@ -69,8 +71,9 @@ TEST(InertOptions, PartsRefuseWhatActsInAPipelineOnly) {
 TEST(InertOptions, PartsTakeTheOptionsOfEachOther) {
   const TempDir dir;
   OptionSet o = for_part(tiny_options(dir));
-  for (const char* text : {"optimizer.lr=1e-4", "engine.max_num_seqs=3", "sampling.temperature=0.5",
-                           "trainer.epochs=2", "pipeline.prompts_per_step=2", "algo.clip_low=0.1"}) {
+  for (const char* text :
+       {"optimizer.lr=1e-4", "engine.max_num_seqs=3", "sampling.temperature=0.5",
+        "trainer.epochs=2", "pipeline.prompts_per_step=2", "algo.clip_low=0.1"}) {
     o.set_assignment(text);
   }
   const auto model = open(o);
@@ -82,8 +85,9 @@ TEST(InertOptions, ARunThatDrawsNothingRefusesTheOptionsOfItsEngine) {
   const TempDir dir;
   testing::write_lines(dir.file("rows.jsonl"), {R"({"ids": [1, 2], "response": [3, 4]})"});
   OptionSet base;
-  for (const char* text : {"runtime.threads=1", "model.dtype=fp32", "algo.objective=sft",
-                           "engine.max_model_len=32", "engine.block_size=16", "engine.kv_dtype=fp32"}) {
+  for (const char* text :
+       {"runtime.threads=1", "model.dtype=fp32", "algo.objective=sft", "engine.max_model_len=32",
+        "engine.block_size=16", "engine.kv_dtype=fp32"}) {
     base.set_assignment(text);
   }
   base.set_string("model.path", testing::fixture_model("llama"));
@@ -92,8 +96,9 @@ TEST(InertOptions, ARunThatDrawsNothingRefusesTheOptionsOfItsEngine) {
   Pipeline pipeline(model, base);
   for (const std::string assignment :
        {"engine.num_engines=2", "engine.max_num_seqs=3", "engine.prefix_caching=false",
-        "engine.kv_watermark=0.5", "engine.stats_interval_ns=1s", "engine.max_num_batched_tokens=99",
-        "engine.chunked_prefill=false", "engine.prefill_chunk=8", "sampling.top_k=3"}) {
+        "engine.kv_watermark=0.5", "engine.stats_interval_ns=1s",
+        "engine.max_num_batched_tokens=99", "engine.chunked_prefill=false",
+        "engine.prefill_chunk=8", "sampling.top_k=3"}) {
     SCOPED_TRACE(assignment);
     const std::string key = assignment.substr(0, assignment.find('='));
     OptionSet o = base;

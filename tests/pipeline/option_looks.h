@@ -1,5 +1,5 @@
-// What a host can see of options: texts of a run, of an engine or a trainer of its own, of a plan, and
-// the files that are left.
+// What a host can see of options: texts of a run, of an engine or a trainer of its own, of a plan,
+// and the files that are left.
 #pragma once
 #include <cmath>
 #include <filesystem>
@@ -8,9 +8,9 @@
 #include <set>
 
 #include "host_batch.h"
+#include "pipeline/config/run_options.h"
 #include "pipeline/session/buffer_part.h"
 #include "pipeline/session/engine_part.h"
-#include "pipeline/config/run_options.h"
 #include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 
@@ -19,7 +19,8 @@ namespace rl::testing {
 namespace files = std::filesystem;
 
 inline std::string text_of(const Sample& s) {
-  std::string out = str(s.purpose == Purpose::kEval ? "eval " : "train ", s.ordinal, ".", s.slot, ":");
+  std::string out =
+      str(s.purpose == Purpose::kEval ? "eval " : "train ", s.ordinal, ".", s.slot, ":");
   for (const int32_t id : s.ids) out += str(" ", id);
   for (const uint8_t mixed : s.mixed_kv) out += mixed != 0 ? " mixed" : " pure";
   return out + "\n";
@@ -89,7 +90,8 @@ inline std::shared_ptr<LoadedModel> open(const OptionSet& o, PlanUse use) {
   return LoadedModel::open(std::make_shared<Runtime>(o), o, use);
 }
 
-inline Request request_of(const OptionSet& o, std::vector<int32_t> prompt, int64_t samples, int64_t tokens) {
+inline Request request_of(const OptionSet& o, std::vector<int32_t> prompt, int64_t samples,
+                          int64_t tokens) {
   Request r = request_from(o);
   r.prompt = std::move(prompt);
   r.num_samples = samples;
@@ -97,8 +99,8 @@ inline Request request_of(const OptionSet& o, std::vector<int32_t> prompt, int64
   return r;
 }
 
-// Groups of prompts of many lengths, and last of all a sample that goes on: what each step does, and
-// the samples in the order of their ends.
+// Groups of prompts of many lengths, and last of all a sample that goes on: what each step does,
+// and the samples in the order of their ends.
 inline std::string draw(const OptionSet& o) {
   EnginePart engine(open(o, PlanUse::kGenerate), for_part(o));
   engine.submit(request_of(o, {1, 2}, 1, 2));
@@ -116,8 +118,8 @@ inline std::string draw(const OptionSet& o) {
     goes_on = engine.step() == EngineStep::kComputed;
     const EngineStats s = engine.stats();
     out += str(s.running, " ", s.waiting, " ", s.blocks_in_use, " of ", s.blocks_total, " ",
-               s.prefill_tokens, " ", s.decode_tokens, " ", s.preemptions, " ", s.swapped_blocks, " ",
-               s.cached_tokens, "\n");
+               s.prefill_tokens, " ", s.decode_tokens, " ", s.preemptions, " ", s.swapped_blocks,
+               " ", s.cached_tokens, "\n");
   }
   for (const SamplePtr& s : engine.take_finished()) out += text_of(*s);
   return out;

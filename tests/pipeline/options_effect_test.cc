@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/violations.h"
-#include "pipeline/session/engine_part.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/engine_part.h"
 #include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -112,8 +112,7 @@ const std::map<std::string, Change>& changes() {
       {"algo.correction.opsm_delta", {"1e-4", passes}},
       {"algo.cov_ratio", {"0.5", with(passes, {"algo.policy_loss=kl_cov"})}},
       {"algo.distill.beta",
-       {"0.9",
-        {"algo.objective=distill", "model.teacher_path=TEACHER", "algo.distill.kl=mixed"}}},
+       {"0.9", {"algo.objective=distill", "model.teacher_path=TEACHER", "algo.distill.kl=mixed"}}},
       {"algo.distill.coef", {"9", {"algo.objective=distill", "model.teacher_path=TEACHER"}}},
       {"algo.dpo.beta", {"1", pairs}},
       {"algo.dpo.label_smoothing", {"0.4", pairs}},

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "options/options.h"
 #include "formats/open/open_weight_source.h"
+#include "options/options.h"
 #include "pipeline/plan/planner.h"
 
 namespace rl::testing {

@@ -1,13 +1,13 @@
-// The plan of an engine and a trainer side by side against the ledger of their runtime, the share of
-// threads and vocabulary in a plan, and runtimes that keep their own books.
+// The plan of an engine and a trainer side by side against the ledger of their runtime, the share
+// of threads and vocabulary in a plan, and runtimes that keep their own books.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "part_options.h"
 #include "pipeline/session/engine_part.h"
 #include "pipeline/update/trainer_part.h"
-#include "part_options.h"
 #include "plan_arenas.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -102,8 +102,8 @@ TEST(PartsPlan, ABudgetHoldsBoth) {
   const MemoryPlan free = plan_memory(o, real_fs(), PlanUse::kParts);
   o.set_u64("runtime.memory_budget_bytes", 1);
   o.set_f64("engine.memory_fraction", 1.0);
-  const Error e = expect_error(Code::kResourceExhausted,
-                               [&] { plan_memory(o, real_fs(), PlanUse::kParts); });
+  const Error e =
+      expect_error(Code::kResourceExhausted, [&] { plan_memory(o, real_fs(), PlanUse::kParts); });
   const uint64_t least = std::stoull(e.expected.substr(std::string("at least ").size()));
   ASSERT_LT(least, free.total_bytes);
   for (const uint64_t budget : {least, (least + free.total_bytes) / 2}) {
@@ -177,7 +177,8 @@ TEST(Plan, KnowsWhatDrawingFromAWideVocabularyTakes) {
 TEST(Plan, ABudgetThatBindsIsEnoughForManyThreads) {
   const ModelConfig config = wide_vocabulary();
   const uint64_t less = uint64_t{512} << 20;
-  const uint64_t budget = plan_memory(wide_options(4), config, PlanUse::kPipeline).total_bytes - less;
+  const uint64_t budget =
+      plan_memory(wide_options(4), config, PlanUse::kPipeline).total_bytes - less;
   int64_t last = 0;
   for (const int threads : {64, 16, 4}) {
     OptionSet o = wide_options(threads);

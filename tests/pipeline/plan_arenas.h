@@ -1,4 +1,5 @@
-// The arenas of a plan and those that a runtime holds, in one order, so that tests can compare them.
+// The arenas of a plan and those that a runtime holds, in one order, so that tests can compare
+// them.
 #pragma once
 #include <algorithm>
 #include <cstdint>

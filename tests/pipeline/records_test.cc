@@ -9,9 +9,9 @@
 #include "pipeline/loop/run_records.h"
 #include "pipeline/run_rig.h"
 #include "profile/metrics_writer.h"
+#include "profile/trace_recorder.h"
 #include "report/report_numbers.h"
 #include "report/report_series.h"
-#include "profile/trace_recorder.h"
 #include "support/expect_error.h"
 #include "support/xml_check.h"
 

@@ -193,7 +193,8 @@ TEST(Recording, ADirectoryOfAnotherRunIsRefused) {
   const TempDir dir;
   const OptionSet o = recording_options(dir);
   { Rig(o).start_and_play(); }
-  testing::write_lines(dir.file("record/0_notes.txt"), {"a file of the host, listed before the steps"});
+  testing::write_lines(dir.file("record/0_notes.txt"),
+                       {"a file of the host, listed before the steps"});
   const Error e = expect_error(Code::kAlreadyExists, [&] { Rig again(o); });
   EXPECT_EQ(e.key, "buffer.record_dir");
   EXPECT_TRUE(contains(e.location, "step_000001.rlbuf"));

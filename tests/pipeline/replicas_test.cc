@@ -5,9 +5,9 @@
 #include <set>
 
 #include "core/arena.h"
+#include "pipeline/plan/planner.h"
 #include "pipeline/session/conversation.h"
 #include "pipeline/session/engine_part.h"
-#include "pipeline/plan/planner.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -80,7 +80,8 @@ TEST(Replicas, AGroupMayBeLargerThanAnEngine) {
   OptionSet o = tiny_options(dir);
   testing::write_lines(dir.file("eval.jsonl"), id_rows(3));
   o.set_string("eval.path", dir.file("eval.jsonl"));
-  for (const char* text : {"eval.every_steps=2", "eval.temperature=1", "eval.samples_per_prompt=5"}) {
+  for (const char* text :
+       {"eval.every_steps=2", "eval.temperature=1", "eval.samples_per_prompt=5"}) {
     o.set_assignment(text);
   }
   std::string samples, metrics;
@@ -206,8 +207,8 @@ TEST(Replicas, ABudgetIsSharedAndTooManyEnginesAreNamed) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   const MemoryPlan free = plan_memory(o, real_fs(), PlanUse::kGenerate);
-  const ModelConfig config = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel)
-                                 ->config();
+  const ModelConfig config =
+      LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel)->config();
   o.set_assignment("engine.memory_fraction=1");
   o.set_i64("engine.num_engines", 2);
   const uint64_t both = Planner(o, config, PlanUse::kGenerate).min_total();
@@ -228,7 +229,8 @@ TEST(Replicas, ABudgetIsSharedAndTooManyEnginesAreNamed) {
 TEST(Replicas, TheirNumberHasBounds) {
   OptionSet o;
   for (const int64_t number : {0, 65, -1}) {
-    const Error e = expect_error(Code::kOutOfRange, [&] { o.set_i64("engine.num_engines", number); });
+    const Error e =
+        expect_error(Code::kOutOfRange, [&] { o.set_i64("engine.num_engines", number); });
     EXPECT_EQ(e.key, "engine.num_engines");
   }
 }

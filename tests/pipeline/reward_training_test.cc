@@ -119,8 +119,8 @@ TEST(RewardTraining, HeldOutPairsAreCountedAndChangeNothing) {
 TEST(RewardTraining, AnEvaluationScoresBothAnswersOfAPair) {
   const TempDir dir;
   const auto last = [&](const char* chosen, const char* rejected) {
-    const OptionSet o = reward_options(
-        dir, {"eval.path=" + dir.file("pair.jsonl"), "eval.every_steps=3"});
+    const OptionSet o =
+        reward_options(dir, {"eval.path=" + dir.file("pair.jsonl"), "eval.every_steps=3"});
     write_lines(dir.file("pair.jsonl"), {str("{\"ids\": [1, 10, 30], \"chosen\": ", chosen,
                                              ", \"rejected\": ", rejected, "}")});
     return Rig(o).start_and_play().evals.back()->metrics;
@@ -134,8 +134,8 @@ TEST(RewardTraining, AnEvaluationScoresBothAnswersOfAPair) {
 
 TEST(RewardTraining, PairsWithoutFiniteScoresFailInAnEvaluation) {
   const TempDir dir;
-  OptionSet o = reward_options(dir, {"eval.path=" + dir.file("eval.jsonl"),
-                                     "pipeline.total_steps=1", "eval.every_steps=1"});
+  OptionSet o = reward_options(
+      dir, {"eval.path=" + dir.file("eval.jsonl"), "pipeline.total_steps=1", "eval.every_steps=1"});
   Rig rig(o);
   Model& model = rig.model().model();
   const int64_t hidden = model.config().hidden;
@@ -151,7 +151,8 @@ TEST(RewardTraining, PairsWithoutFiniteScoresFailInAnEvaluation) {
 TEST(RewardTraining, ThePlanEqualsTheLedger) {
   const TempDir dir;
   for (const Texts& texts :
-       {Texts{}, Texts{str("model.dtype=", computable_dtypes().back()), "trainer.sequence_packing=false"},
+       {Texts{},
+        Texts{str("model.dtype=", computable_dtypes().back()), "trainer.sequence_packing=false"},
         Texts{"trainer.max_tokens_per_device=32", "trainer.logprob_max_tokens_per_device=32"},
         Texts{"trainer.dynamic_batching=false", "trainer.micro_batch_size=3"}}) {
     const OptionSet o = reward_options(dir, texts);
@@ -168,8 +169,7 @@ TEST(RewardTraining, ThePlanEqualsTheLedger) {
 TEST(RewardTraining, TheLongestSampleFitsItsBudgets) {
   const TempDir dir;
   const std::string ids = "5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20";
-  const std::string row =
-      str("{\"ids\": [", ids, "], \"chosen\": [", ids, "], \"rejected\": [1]}");
+  const std::string row = str("{\"ids\": [", ids, "], \"chosen\": [", ids, "], \"rejected\": [1]}");
   for (const char* text : {"trainer.max_tokens_per_device=32", "trainer.seq_len=32",
                            "trainer.logprob_max_tokens_per_device=32"}) {
     OptionSet o = reward_options(dir, {text, "pipeline.total_steps=1"});
@@ -188,25 +188,29 @@ TEST(RewardTraining, AModelOfScoresDrawsNothingAndHasNoLogprobs) {
   const OptionSet scored = reward_options(dir), language = tiny_options(dir);
   const auto model = open(scored, PlanUse::kTrain);
   EXPECT_TRUE(model->config().scalar_head);
-  const Error engine = expect_error(Code::kConflict, [&] { EnginePart part(model, testing::for_part(scored)); });
+  const Error engine =
+      expect_error(Code::kConflict, [&] { EnginePart part(model, testing::for_part(scored)); });
   EXPECT_EQ(engine.key, "algo.objective");
   EXPECT_TRUE(contains(engine.message, "draws nothing"));
-  const Error other = expect_error(Code::kConflict, [&] { TrainerPart part(model, testing::for_part(language)); });
+  const Error other =
+      expect_error(Code::kConflict, [&] { TrainerPart part(model, testing::for_part(language)); });
   EXPECT_EQ(other.key, "algo.objective");
   EXPECT_TRUE(contains(other.message, "opened with reward_model, with a scalar head"));
   const auto plain = open(language, PlanUse::kTrain);
   EXPECT_TRUE(contains(
-      expect_error(Code::kConflict, [&] { TrainerPart part(plain, testing::for_part(scored)); }).message,
+      expect_error(Code::kConflict, [&] { TrainerPart part(plain, testing::for_part(scored)); })
+          .message,
       "algo.objective is reward_model but the model was opened with rl, without"));
   TrainerPart trainer(model, testing::for_part(scored)), policy(plain, testing::for_part(language));
   EXPECT_EQ(expect_error(Code::kFailedPrecondition,
-                         [&] { trainer.logprobs(std::vector<int32_t>{1, 2, 3}, 1, 1); })
+                         [&] {
+                           trainer.logprobs(std::vector<int32_t>{1, 2, 3}, 1, 1);
+                         })
                 .key,
             "algo.objective");
   EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { policy.scores({}); }).key,
             "algo.objective");
-  const Error generate =
-      expect_error(Code::kConflict, [&] { open(scored, PlanUse::kGenerate); });
+  const Error generate = expect_error(Code::kConflict, [&] { open(scored, PlanUse::kGenerate); });
   EXPECT_EQ(generate.key, "algo.objective");
 }
 

@@ -1,11 +1,11 @@
-// Small things of a run: counts of one evaluation, epochs at their edges, rows of replaced groups, what
-// a resume goes on from, and what a recorded step says of itself.
+// Small things of a run: counts of one evaluation, epochs at their edges, rows of replaced groups,
+// what a resume goes on from, and what a recorded step says of itself.
 #include <map>
 #include <set>
 
-#include "pipeline/session/buffer_part.h"
 #include "pipeline/loop/prompt_row.h"
 #include "pipeline/loop/run_state.h"
+#include "pipeline/session/buffer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "train/checkpoint/checkpoint_manifest.h"
@@ -70,8 +70,8 @@ TEST(RunDetails, ReplacedGroupsAreOfFurtherRows) {
 
 TEST(RunDetails, AGreedyAnswerIsShapedLikeItsGroup) {
   const TempDir dir;
-  Rig rig(options_with(dir, {"algo.advantage=remax", "algo.reward.clip_high=0.25",
-                             "pipeline.total_steps=1"}));
+  Rig rig(options_with(
+      dir, {"algo.advantage=remax", "algo.reward.clip_high=0.25", "pipeline.total_steps=1"}));
   rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, s->slot == 4 ? 1 : 0.5); };
   EXPECT_EQ(rig.start_and_play().series("critic/advantages/mean"), std::vector<double>{0});
 }
@@ -91,8 +91,8 @@ TEST(RunDetails, EvaluationsOfAResumedRunDrawOnWhereTheyStopped) {
   std::vector<std::vector<int32_t>> answers[2];
   for (const bool cut : {false, true}) {
     const TempDir dir;
-    OptionSet o = with_eval(dir, {"eval.temperature=1", "checkpoint.every_steps=1",
-                                  "pipeline.total_steps=2"});
+    OptionSet o = with_eval(
+        dir, {"eval.temperature=1", "checkpoint.every_steps=1", "pipeline.total_steps=2"});
     o.set_string("checkpoint.dir", dir.file("checkpoints"));
     if (cut) {
       OptionSet first = o;

@@ -2,9 +2,9 @@
 // is told by its name.
 #include <gtest/gtest.h>
 
+#include "pipeline/run_rig.h"
 #include "pipeline/session/engine_part.h"
 #include "pipeline/session/run_rules.h"
-#include "pipeline/run_rig.h"
 #include "support/expect_error.h"
 
 namespace rl::testing {

@@ -1,6 +1,6 @@
-// The estimate of a step's arrays outside arenas (MemoryPlan::outside) against the heap: the samples
-// of a step, and the most that preparation and training hold at once beside them. The test program
-// counts what goes through operator new.
+// The estimate of a step's arrays outside arenas (MemoryPlan::outside) against the heap: the
+// samples of a step, and the most that preparation and training hold at once beside them. The test
+// program counts what goes through operator new.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,8 +8,8 @@
 #include <iostream>
 #include <new>
 
-#include "pipeline/update/trainer_part.h"
 #include "part_options.h"
+#include "pipeline/update/trainer_part.h"
 #include "rollout/sample_tokens.h"
 #include "run_rig.h"
 
@@ -61,8 +61,9 @@ constexpr int64_t kPrompts = 35, kEach = 8, kAnswer = 120;
 
 OptionSet long_options(const TempDir& dir, const std::vector<std::string>& texts) {
   OptionSet o = tiny_options(dir);
-  for (const char* text : {"engine.max_model_len=128", "sampling.max_new_tokens=120",
-                           "engine.max_num_batched_tokens=128", "trainer.max_tokens_per_device=128"}) {
+  for (const char* text :
+       {"engine.max_model_len=128", "sampling.max_new_tokens=120",
+        "engine.max_num_batched_tokens=128", "trainer.max_tokens_per_device=128"}) {
     o.set_assignment(text);
   }
   o.set_i64("pipeline.prompts_per_step", kPrompts);

@@ -171,7 +171,9 @@ uint64_t planned_workspace(const std::vector<const char*>& assignments) {
 }
 
 TEST(TrainerKeys, MemoryIsPlannedForTheLargestMicroBatch) {
-  const auto of = [](const char* size) { return planned_workspace({"trainer.dynamic_batching=false", size}); };
+  const auto of = [](const char* size) {
+    return planned_workspace({"trainer.dynamic_batching=false", size});
+  };
   const uint64_t one = of("trainer.micro_batch_size=1"), two = of("trainer.micro_batch_size=2");
   EXPECT_GT(two, one);
   // The head's chunk of tokens is full before eight samples are.

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "report/html_text.h"
 #include "profile/kept_answer.h"
+#include "report/html_text.h"
 #include "report/report_answers.h"
 #include "report/report_numbers.h"
 #include "support/expect_error.h"

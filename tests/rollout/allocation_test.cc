@@ -1,7 +1,7 @@
 // A step in the steady state touches no heap, and a call that gets no memory can be made again. The
 // test program puts its own malloc and its kin before those of the C library, for every library it
-// loads; while a flag is up they count, on all threads, keep the return addresses of the first calls
-// for the message of a failure, and refuse the one call that a test names.
+// loads; while a flag is up they count, on all threads, keep the return addresses of the first
+// calls for the message of a failure, and refuse the one call that a test names.
 //
 // One kind is told apart and not held against the engine: what oneDNN's own code allocates. Its
 // dnnl_primitive_execute makes a map of the arguments on every call, and the API has no way around
@@ -339,8 +339,8 @@ TEST_P(StepAllocation, ChunksOfPromptsBesideDecodingAreWithout) {
   for (int i = 0; i < 15; ++i) test.engine.step();
   ASSERT_EQ(test.engine.stats().running, 8);
   for (uint64_t i = 0; i < 2; ++i) {
-    test.engine.submit(make_request(std::vector<int32_t>(110, static_cast<int32_t>(40 + i)), 3, 1.0f,
-                                    50 + i));
+    test.engine.submit(
+        make_request(std::vector<int32_t>(110, static_cast<int32_t>(40 + i)), 3, 1.0f, 50 + i));
   }
   for (int i = 0; i < 5; ++i) test.engine.step();
   ASSERT_EQ(test.engine.stats().running, 10);

@@ -49,31 +49,59 @@ std::vector<BadRequest> bad_starts() {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   return {
       {Code::kInvalidArgument, "prompt", {"no tokens"}, [](Request& r) { r.prompt.clear(); }},
-      {Code::kOutOfRange, "prompt", {"prompt[1]", "256", "0..255"},
-       [](Request& r) { r.prompt = {1, 256}; }},
+      {Code::kOutOfRange,
+       "prompt",
+       {"prompt[1]", "256", "0..255"},
+       [](Request& r) {
+         r.prompt = {1, 256};
+       }},
       {Code::kOutOfRange, "prompt", {"prompt[0]", "-1"}, [](Request& r) { r.prompt = {-1}; }},
-      {Code::kOutOfRange, "prompt", {"-2147483648"},
-       [](Request& r) { r.prompt = {1, std::numeric_limits<int32_t>::min()}; }},
-      {Code::kOutOfRange, "sampling.max_new_tokens", {"100000 tokens", "max_model_len 96"},
+      {Code::kOutOfRange,
+       "prompt",
+       {"-2147483648"},
+       [](Request& r) {
+         r.prompt = {1, std::numeric_limits<int32_t>::min()};
+       }},
+      {Code::kOutOfRange,
+       "sampling.max_new_tokens",
+       {"100000 tokens", "max_model_len 96"},
        [](Request& r) { r.prompt.assign(100000, 1); }},
-      {Code::kOutOfRange, "sampling.max_new_tokens", {"94", "max_model_len 96"},
+      {Code::kOutOfRange,
+       "sampling.max_new_tokens",
+       {"94", "max_model_len 96"},
        [](Request& r) { r.max_new_tokens = 94; }},
-      {Code::kOutOfRange, "sampling.max_new_tokens", {std::to_string(kMost), "max_model_len 96"},
+      {Code::kOutOfRange,
+       "sampling.max_new_tokens",
+       {std::to_string(kMost), "max_model_len 96"},
        [](Request& r) { r.max_new_tokens = kMost; }},
-      {Code::kOutOfRange, "sampling.max_new_tokens", {"is 0", "1.."},
+      {Code::kOutOfRange,
+       "sampling.max_new_tokens",
+       {"is 0", "1.."},
        [](Request& r) { r.max_new_tokens = 0; }},
-      {Code::kOutOfRange, "sampling.max_new_tokens", {"-9223372036854775808"},
+      {Code::kOutOfRange,
+       "sampling.max_new_tokens",
+       {"-9223372036854775808"},
        [](Request& r) { r.max_new_tokens = std::numeric_limits<int64_t>::min(); }},
-      {Code::kResourceExhausted, "sampling.max_new_tokens", {"needs 5 KV blocks", "pool has 4"},
+      {Code::kResourceExhausted,
+       "sampling.max_new_tokens",
+       {"needs 5 KV blocks", "pool has 4"},
        [](Request& r) { r.max_new_tokens = 70; }},
-      {Code::kOutOfRange, "sampling.n", {"is 0", "1..65536"},
+      {Code::kOutOfRange,
+       "sampling.n",
+       {"is 0", "1..65536"},
        [](Request& r) { r.num_samples = 0; }},
       {Code::kOutOfRange, "sampling.n", {"is -3"}, [](Request& r) { r.num_samples = -3; }},
-      {Code::kOutOfRange, "sampling.n", {"65537", "1..65536"},
+      {Code::kOutOfRange,
+       "sampling.n",
+       {"65537", "1..65536"},
        [](Request& r) { r.num_samples = 65537; }},
-      {Code::kOutOfRange, "sampling.n", {std::to_string(kMost)},
+      {Code::kOutOfRange,
+       "sampling.n",
+       {std::to_string(kMost)},
        [](Request& r) { r.num_samples = kMost; }},
-      {Code::kOutOfRange, "request.priority", {"1048577", "-1048576..1048576"},
+      {Code::kOutOfRange,
+       "request.priority",
+       {"1048577", "-1048576..1048576"},
        [](Request& r) { r.priority = (1 << 20) + 1; }},
   };
 }
@@ -100,11 +128,17 @@ std::vector<BadRequest> bad_sampling() {
       out_of_range("sampling.logprobs", {"21", "0..20"},
                    [](SamplingParams& p) { p.top_logprobs = 21; }),
       out_of_range("sampling.logit_bias", {"256", "0..255"},
-                   [](SamplingParams& p) { p.logit_bias = {{256, 1.0f}}; }),
+                   [](SamplingParams& p) {
+                     p.logit_bias = {{256, 1.0f}};
+                   }),
       out_of_range("sampling.logit_bias", {"nan", "-100..100"},
-                   [](SamplingParams& p) { p.logit_bias = {{5, kNan}}; }),
+                   [](SamplingParams& p) {
+                     p.logit_bias = {{5, kNan}};
+                   }),
       out_of_range("sampling.allowed_token_ids", {"256", "0..255"},
-                   [](SamplingParams& p) { p.allowed_token_ids = {3, 256}; }),
+                   [](SamplingParams& p) {
+                     p.allowed_token_ids = {3, 256};
+                   }),
   };
   for (const float bad : {-1.0f, -0.5e-3f, kNan, kInf, -kInf}) {
     all.push_back(out_of_range("sampling.temperature", {str(bad), "0 (greedy)"},
@@ -115,19 +149,37 @@ std::vector<BadRequest> bad_sampling() {
 
 std::vector<BadRequest> bad_stops() {
   return {
-      {Code::kInvalidArgument, "sampling.stop", {"sampling.stop[1] is empty"},
-       [](Request& r) { r.stop_strings = {"x", ""}; }},
-      {Code::kInvalidArgument, "sampling.stop", {"UTF-8"},
+      {Code::kInvalidArgument,
+       "sampling.stop",
+       {"sampling.stop[1] is empty"},
+       [](Request& r) {
+         r.stop_strings = {"x", ""};
+       }},
+      {Code::kInvalidArgument,
+       "sampling.stop",
+       {"UTF-8"},
        [](Request& r) { r.stop_strings = {"\xc3"}; }},
-      {Code::kOutOfRange, "sampling.stop_token_ids", {"256", "0..255"},
+      {Code::kOutOfRange,
+       "sampling.stop_token_ids",
+       {"256", "0..255"},
        [](Request& r) { r.stop_token_ids = {256}; }},
-      {Code::kOutOfRange, "sampling.stop_token_ids", {"-1"},
-       [](Request& r) { r.stop_token_ids = {0, -1}; }},
-      {Code::kConflict, "sampling.min_new_tokens", {"9", "max_new_tokens 8"},
+      {Code::kOutOfRange,
+       "sampling.stop_token_ids",
+       {"-1"},
+       [](Request& r) {
+         r.stop_token_ids = {0, -1};
+       }},
+      {Code::kConflict,
+       "sampling.min_new_tokens",
+       {"9", "max_new_tokens 8"},
        [](Request& r) { r.min_new_tokens = 9; }},
-      {Code::kOutOfRange, "sampling.min_new_tokens", {"-1"},
+      {Code::kOutOfRange,
+       "sampling.min_new_tokens",
+       {"-1"},
        [](Request& r) { r.min_new_tokens = -1; }},
-      {Code::kConflict, "sampling.min_new_tokens", {"every token that may be drawn is a stop id"},
+      {Code::kConflict,
+       "sampling.min_new_tokens",
+       {"every token that may be drawn is a stop id"},
        [](Request& r) {
          r.min_new_tokens = 1;
          r.sampling.allowed_token_ids = r.stop_token_ids = {7};
@@ -169,9 +221,13 @@ std::vector<BadRequest> bad_resumes() {
                    s.versions = {};
                    s.loss_mask = {};
                  }),
-      {Code::kInvalidArgument, "resume", {"a prompt of 3 tokens and 1 samples"},
+      {Code::kInvalidArgument,
+       "resume",
+       {"a prompt of 3 tokens and 1 samples"},
        [](Request& r) { r.resume = std::make_shared<Sample>(partial_sample()); }},
-      {Code::kInvalidArgument, "resume", {"2 samples"},
+      {Code::kInvalidArgument,
+       "resume",
+       {"2 samples"},
        [](Request& r) {
          r.prompt.clear();
          r.num_samples = 2;
@@ -227,8 +283,7 @@ bool same_load(const EngineStats& a, const EngineStats& b) {
 TEST_F(BadRequests, EachIsToldByNameAndHurtsNobody) {
   const Tokenizer tokenizer = Tokenizer::from_json(
       real_fs(), std::string(RL_FIXTURES) + "/tokenizers/tiny_gpt2.tokenizer.json");
-  TestEngine test(tiny_,
-                  {.max_num_seqs = 5, .max_num_batched_tokens = 24, .max_model_len = 96}, 4,
+  TestEngine test(tiny_, {.max_num_seqs = 5, .max_num_batched_tokens = 24, .max_model_len = 96}, 4,
                   &tokenizer);
   const std::vector<BadRequest> all = all_bad_requests();
   for (const Request& r : canaries()) test.engine.submit(r);
@@ -276,16 +331,15 @@ Request victim_request(size_t prompt, int64_t samples) {
 std::vector<EndCase> end_cases() {
   const auto at_once = [](const EngineStats&, const EngineStats&) { return true; };
   const auto after = [](int64_t forwards) {
-    return [forwards](const EngineStats&, const EngineStats& now) {
-      return now.forwards >= forwards;
-    };
+    return
+        [forwards](const EngineStats&, const EngineStats& now) { return now.forwards >= forwards; };
   };
   const auto preempted = [](const EngineStats& before, const EngineStats& now) {
     return now.preemptions > before.preemptions;
   };
   const EngineOptions few = {.max_num_seqs = 3, .max_num_batched_tokens = 24};
-  const EngineOptions chunks = {.max_num_seqs = 16, .max_num_batched_tokens = 32,
-                                .prefill_chunk = 4};
+  const EngineOptions chunks = {
+      .max_num_seqs = 16, .max_num_batched_tokens = 32, .prefill_chunk = 4};
   EngineOptions swapping = chunks;
   swapping.swap_blocks = 32;
   return {
@@ -354,8 +408,8 @@ TEST_F(BadRequests, AnEndOfNothingIsWithoutEffect) {
 
 // What was ended in any state goes on to what it would have become.
 TEST_F(BadRequests, WhatWasEndedGoesOnToTheSameEnd) {
-  const EngineOptions options = {.max_num_seqs = 16, .max_num_batched_tokens = 32,
-                                 .prefill_chunk = 4, .swap_blocks = 8};
+  const EngineOptions options = {
+      .max_num_seqs = 16, .max_num_batched_tokens = 32, .prefill_chunk = 4, .swap_blocks = 8};
   SampleMap whole;
   {
     TestEngine test(tiny_, {});

@@ -9,7 +9,8 @@ namespace rl {
 namespace {
 
 // A request with one sample whose prompt is known up to `computed`.
-std::unique_ptr<ActiveRequest> request_at(uint64_t number, std::vector<int32_t> prompt, int64_t computed) {
+std::unique_ptr<ActiveRequest> request_at(uint64_t number, std::vector<int32_t> prompt,
+                                          int64_t computed) {
   Request r;
   r.prompt = std::move(prompt);
   r.max_new_tokens = 4;

@@ -190,19 +190,21 @@ TEST_P(EngineExactness, SampledLogprobIsThatOfTheFilteredDistribution) {
 // Those whose compute dtype this run covers.
 std::vector<Dtypes> made(std::vector<Dtypes> all) {
   const std::vector<Dtype> covered = compute_dtypes();
-  std::erase_if(all, [&](const Dtypes& d) { return std::ranges::find(covered, d.first) == covered.end(); });
+  std::erase_if(
+      all, [&](const Dtypes& d) { return std::ranges::find(covered, d.first) == covered.end(); });
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, EngineExactness,
-                         ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3",
-                                                              "mistral", "gemma3"),
-                                            ::testing::ValuesIn(made({{Dtype::kF32, Dtype::kF32},
-                                                                      {Dtype::kBf16, Dtype::kBf16}}))));
-INSTANTIATE_TEST_SUITE_P(KvOfAnotherDtype, EngineExactness,
-                         ::testing::Combine(::testing::Values("llama"),
-                                            ::testing::ValuesIn(made({{Dtype::kF32, Dtype::kBf16},
-                                                                      {Dtype::kBf16, Dtype::kF32}}))));
+INSTANTIATE_TEST_SUITE_P(
+    TinyModels, EngineExactness,
+    ::testing::Combine(::testing::Values("llama", "smollm2", "qwen2", "qwen3", "mistral", "gemma3"),
+                       ::testing::ValuesIn(made({{Dtype::kF32, Dtype::kF32},
+                                                 {Dtype::kBf16, Dtype::kBf16}}))));
+INSTANTIATE_TEST_SUITE_P(
+    KvOfAnotherDtype, EngineExactness,
+    ::testing::Combine(::testing::Values("llama"),
+                       ::testing::ValuesIn(made({{Dtype::kF32, Dtype::kBf16},
+                                                 {Dtype::kBf16, Dtype::kF32}}))));
 
 }  // namespace
 }  // namespace rl::testing

@@ -18,7 +18,8 @@ class TestSet {
   TestSet(const TinyModel& tiny, EngineOptions options, int64_t num_engines, int64_t blocks = 256)
       : kv_bytes_(static_cast<uint64_t>(blocks) * tiny.model->kv_shape().block_bytes()),
         workspace_bytes_(engine_workspace_bytes(*tiny.model, options)),
-        arena_("test engines", static_cast<uint64_t>(num_engines) * (kv_bytes_ + workspace_bytes_)) {
+        arena_("test engines",
+               static_cast<uint64_t>(num_engines) * (kv_bytes_ + workspace_bytes_)) {
     options.num_blocks = blocks;
     const auto all_kv = static_cast<uint64_t>(num_engines) * kv_bytes_;
     const EngineSetMemory memory{num_engines, arena_.data(), kv_bytes_, arena_.data() + all_kv,

@@ -360,8 +360,7 @@ TEST_F(EngineTest, WorkspaceIsKnownBeforeTheModel) {
   const EngineOptions options = {.max_num_seqs = 8, .max_num_batched_tokens = 96};
   const Model& model = *tiny_.model;
   EXPECT_EQ(engine_workspace_bytes(model, options),
-            engine_workspace_bytes(model.config(), model.kv_shape(), 2,
-                                   options));
+            engine_workspace_bytes(model.config(), model.kv_shape(), 2, options));
 }
 
 // Token 200 has a NaN embedding: only requests that contain it are hurt, also when later requests

@@ -179,8 +179,8 @@ class Workload {
 
   void abort_one() {
     if (numbers_.empty()) return;
-    const auto& [engine, number] = numbers_[static_cast<size_t>(
-        below(static_cast<int32_t>(numbers_.size())))];
+    const auto& [engine, number] =
+        numbers_[static_cast<size_t>(below(static_cast<int32_t>(numbers_.size())))];
     engines_[engine]->engine.abort(number);
     collect();
   }
@@ -229,9 +229,8 @@ class Workload {
     ASSERT_EQ(static_cast<int64_t>(done_.size()), expected);
     for (uint64_t version = 0; version <= version_; ++version) {
       models_.publish(models_.alone, version);
-      const EngineOptions options = {.max_num_seqs = 1,
-                                     .prefix_caching = false,
-                                     .policy = SchedulingPolicy::kPriority};
+      const EngineOptions options = {
+          .max_num_seqs = 1, .prefix_caching = false, .policy = SchedulingPolicy::kPriority};
       TestEngine alone(models_.alone, options, 64);
       for (const auto& [key, sample] : done_) check_runs(alone, *sample, version);
     }
@@ -279,9 +278,9 @@ class Workload {
     const size_t top = end * s.num_top;
     ASSERT_EQ(again.top_ids.size(), top);
     ASSERT_TRUE(std::equal(again.top_ids.begin(), again.top_ids.end(), s.top_ids.begin()));
-    ASSERT_TRUE(same_bits(again.top_logprobs,
-                          {s.top_logprobs.begin(),
-                           s.top_logprobs.begin() + static_cast<ptrdiff_t>(top)}));
+    ASSERT_TRUE(
+        same_bits(again.top_logprobs,
+                  {s.top_logprobs.begin(), s.top_logprobs.begin() + static_cast<ptrdiff_t>(top)}));
   }
 
   WorkloadModel& models_;

@@ -32,7 +32,8 @@ class Queue : public ::testing::Test {
     expect_all_in_order(100);
   }
   Request request(uint64_t ordinal) const {
-    Request r = make_request({static_cast<int32_t>(ordinal % 251), 7, 9}, new_tokens_, 1.0f, ordinal);
+    Request r =
+        make_request({static_cast<int32_t>(ordinal % 251), 7, 9}, new_tokens_, 1.0f, ordinal);
     r.first_sample_id = ordinal;
     return r;
   }
@@ -89,8 +90,9 @@ TEST_F(Queue, TenThousandFinishInOrderAndMemoryStaysFlat) {
     resident_first = resident_bytes();
   }
   if (!measured) return;
-  // The numbers above keep 128 KiB, oneDNN keeps a kernel for each count of rows that the warm-up did
-  // not meet, and the allocator counts what it caches for a thread as used: 0.6 MB with long answers.
+  // The numbers above keep 128 KiB, oneDNN keeps a kernel for each count of rows that the warm-up
+  // did not meet, and the allocator counts what it caches for a thread as used: 0.6 MB with long
+  // answers.
   EXPECT_LT(heap_first - heap_before, 1 << 20);
   // What the queue took is free again, though not given back to the system: the second round needs
   // no more.

@@ -9,11 +9,8 @@
 namespace rl {
 namespace {
 
-constexpr RequestLimits kLimits = {.vocab = 100,
-                                   .max_model_len = 64,
-                                   .block_size = 16,
-                                   .num_blocks = 10,
-                                   .has_tokenizer = true};
+constexpr RequestLimits kLimits = {
+    .vocab = 100, .max_model_len = 64, .block_size = 16, .num_blocks = 10, .has_tokenizer = true};
 
 Request valid() {
   Request r;
@@ -79,8 +76,9 @@ TEST(RequestCheck, ASampleThatNeverFitsThePoolIsRefused) {
   r.max_new_tokens = 30;  // the last position fed is still in the second block
   r.num_samples = 8;
   check_request(r, {100, 64, 16, 2, true});
-  const Error e =
-      expect_error(Code::kResourceExhausted, [&] { check_request(r, {100, 64, 16, 1, true}); });
+  const Error e = expect_error(Code::kResourceExhausted, [&] {
+    check_request(r, {100, 64, 16, 1, true});
+  });
   EXPECT_TRUE(contains(e.message, "2 KV blocks"));
   EXPECT_TRUE(contains(e.message, "has 1"));
   r.max_new_tokens = 31;

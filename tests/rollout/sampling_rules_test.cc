@@ -43,8 +43,8 @@ void expect_penalised_greedy(const Sample& s, const SamplingParams& p) {
     int32_t best_id = -1;
     for (uint32_t k = 0; k < s.num_top; ++k) {
       const int count = counts[ids[k]];
-      const double x = logprobs[k] - p.frequency_penalty * count -
-                       (count > 0 ? p.presence_penalty : 0.0);
+      const double x =
+          logprobs[k] - p.frequency_penalty * count - (count > 0 ? p.presence_penalty : 0.0);
       if (x > best) best = x, best_id = ids[k];
     }
     const int32_t id = s.ids[static_cast<size_t>(s.prompt_tokens) + t];

@@ -46,7 +46,9 @@ class Harness {
     r.num_samples = samples;
     return r;
   }
-  void submit(const Request& r) { scheduler.submit(make_active(r, submitted_++, SchedulingPolicy::kPriority)); }
+  void submit(const Request& r) {
+    scheduler.submit(make_active(r, submitted_++, SchedulingPolicy::kPriority));
+  }
   void submit(int64_t prompt, int64_t max_new, int64_t samples) {
     submit(request(prompt, max_new, samples));
   }
@@ -144,8 +146,8 @@ class Harness {
     ASSERT_EQ(rows, schedule.num_rows());
     ASSERT_LE(rows, limits_.max_num_batched_tokens);
     ASSERT_LE(scheduler.num_running(), limits_.max_num_seqs);
-    ASSERT_TRUE(std::is_sorted(scheduler.running().begin(), scheduler.running().end(),
-                               EarlierTurn()));
+    ASSERT_TRUE(
+        std::is_sorted(scheduler.running().begin(), scheduler.running().end(), EarlierTurn()));
     check_turns();
   }
 

@@ -1,5 +1,5 @@
-// What a trace shows of samples: each on one lane at a time, no two on one lane, every stretch under
-// its name, and nothing at all without a sink.
+// What a trace shows of samples: each on one lane at a time, no two on one lane, every stretch
+// under its name, and nothing at all without a sink.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// The real SmolLM2-135M-Instruct file: its logits against the goldens in fp32, and the exactness contract in the dtypes
-// and packings users run. Needs RL_SMOLLM2_GGUF (scripts/fetch_model.sh prints the path).
+// The real SmolLM2-135M-Instruct file: its logits against the goldens in fp32, and the exactness
+// contract in the dtypes and packings users run. Needs RL_SMOLLM2_GGUF (scripts/fetch_model.sh
+// prints the path).
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-
 #include <nlohmann/json.hpp>
 
 #include "support/logprob_runs.h"
@@ -13,7 +13,8 @@
 namespace rl::testing {
 namespace {
 
-// fp32 activations: torch's own fp32 run is off by 2.4e-5 on logits; ten times that holds for any sound order of sums.
+// fp32 activations: torch's own fp32 run is off by 2.4e-5 on logits; ten times that holds for any
+// sound order of sums.
 constexpr double kLogitTolerance = 2e-4, kLogprobTolerance = 1e-4;
 
 class SmolLm2 : public ::testing::Test {
@@ -52,7 +53,9 @@ TEST_F(SmolLm2, LogitsLogprobsEntropyAndGreedyTokensMatch) {
   }
   const int64_t first = static_cast<int64_t>(ids.size());
   for (size_t t = 0; t < text_ids.size(); ++t) {
-    EXPECT_NEAR(head.stats[first + t].entropy, golden_["text_entropy_f64"][t].get<double>(), kLogprobTolerance) << t;
+    EXPECT_NEAR(head.stats[first + t].entropy, golden_["text_entropy_f64"][t].get<double>(),
+                kLogprobTolerance)
+        << t;
     if (t + 1 == text_ids.size()) break;
     const double want = golden_["text_logprobs_f64"][t].get<double>();
     EXPECT_NEAR(head_logprob(head, first + t, text_ids[t + 1]), want, kLogprobTolerance) << t;
@@ -61,7 +64,8 @@ TEST_F(SmolLm2, LogitsLogprobsEntropyAndGreedyTokensMatch) {
   for (const int32_t want : golden_["greedy"]["ids"].get<std::vector<int32_t>>()) {
     TrainingBatch whole(tiny, {ids});
     forward(model, whole.batch(), whole.pool, *whole.buffers, nullptr);
-    gather_rows(model, whole.buffers->hidden, std::vector<int32_t>{static_cast<int32_t>(ids.size()) - 1}, head);
+    gather_rows(model, whole.buffers->hidden,
+                std::vector<int32_t>{static_cast<int32_t>(ids.size()) - 1}, head);
     head_forward(model, std::vector<float>{1.0f}, head);
     ids.push_back(static_cast<int32_t>(argmax(head.z, head.vocab)));
     ASSERT_EQ(ids.back(), want);
@@ -75,8 +79,10 @@ void expect_exact(const std::string& path, Dtype dtype) {
   for (const float temperature : {1.0f, 0.7f}) {
     const auto reference = packed_logprobs(one, sequences, temperature);
     const auto threaded = packed_logprobs(two, sequences, temperature);
-    for (size_t i = 0; i < sequences.size(); ++i) EXPECT_TRUE(same_bits(threaded[i], reference[i])) << i;
-    const auto three = packed_logprobs(two, {sequences[7], sequences[2], sequences[13]}, temperature);
+    for (size_t i = 0; i < sequences.size(); ++i)
+      EXPECT_TRUE(same_bits(threaded[i], reference[i])) << i;
+    const auto three =
+        packed_logprobs(two, {sequences[7], sequences[2], sequences[13]}, temperature);
     EXPECT_TRUE(same_bits(three[0], reference[7]));
     EXPECT_TRUE(same_bits(three[1], reference[2]));
     EXPECT_TRUE(same_bits(three[2], reference[13]));

@@ -43,8 +43,8 @@ class SmolLm2Objectives : public ::testing::Test {
     std::vector<std::string> rows;
     for (int i = first; i < first + count; ++i) {
       const int a = 2 + i * 7 % 40, b = 3 + i * 11 % 37;
-      const std::string good[] = {str(a, " + ", b, " = ", a + b, "."), str("The sum is ", a + b, "."),
-                                  str("It is ", a + b, ".")};
+      const std::string good[] = {str(a, " + ", b, " = ", a + b, "."),
+                                  str("The sum is ", a + b, "."), str("It is ", a + b, ".")};
       const std::string bad[] = {str("I cannot add ", a, " and ", b, "."), "Why do you ask?",
                                  str(b, " is a nice number.")};
       rows.push_back(str("{\"messages\": [{\"role\": \"user\", \"content\": \"What is ", a, " + ",

@@ -1,5 +1,5 @@
-// Contract N2 on the real model: log-probs stored at sampling equal the trainer's bit for bit, over batch sizes,
-// prefill chunks, packings, threads, temperatures and dtypes.
+// Contract N2 on the real model: log-probs stored at sampling equal the trainer's bit for bit, over
+// batch sizes, prefill chunks, packings, threads, temperatures and dtypes.
 #include <cstdlib>
 
 #include "train/engine_samples.h"
@@ -22,7 +22,8 @@ double largest_difference(TrainRig& rig, const std::vector<Sample>& samples, int
   double largest = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     for (size_t t = 0; t < again[i].size(); ++t, ++tokens)
-      largest = std::max(largest, std::abs(static_cast<double>(again[i][t]) - samples[i].logprobs[t]));
+      largest =
+          std::max(largest, std::abs(static_cast<double>(again[i][t]) - samples[i].logprobs[t]));
   }
   return largest;
 }
@@ -43,7 +44,8 @@ void expect_parity(const std::string& path, Dtype dtype) {
             options.logprob_chunk_tokens = max_tokens == 100 ? 7 : 0;
             rig.rebuild(options);
             EXPECT_EQ(largest_difference(rig, samples, tokens), 0.0)
-                << "threads " << threads << " temperature " << temperature << " batch " << batch << " chunk " << chunk;
+                << "threads " << threads << " temperature " << temperature << " batch " << batch
+                << " chunk " << chunk;
           }
         }
       }

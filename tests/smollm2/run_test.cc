@@ -1,5 +1,5 @@
-// Whole runs on the real model: one seed gives one result, at any thread count and across a resume. Two small steps;
-// with RL_LONG six steps of the demo's size.
+// Whole runs on the real model: one seed gives one result, at any thread count and across a resume.
+// Two small steps; with RL_LONG six steps of the demo's size.
 #include <cstdlib>
 #include <filesystem>
 
@@ -16,14 +16,15 @@ class SmolLm2Run : public ::testing::Test {
     if (path == nullptr) GTEST_SKIP() << "RL_SMOLLM2_GGUF is not set: the model file is not here";
     std::vector<std::string> rows;
     for (int a = 0; a < 20; ++a) {
-      rows.push_back(str("{\"messages\": [{\"role\": \"user\", \"content\": \"What is ", a, " + ", 20 - a,
-                         "? Answer with the number only.\"}], \"tag\": \"20\"}"));
+      rows.push_back(str("{\"messages\": [{\"role\": \"user\", \"content\": \"What is ", a, " + ",
+                         20 - a, "? Answer with the number only.\"}], \"tag\": \"20\"}"));
     }
     write_lines(dir_.file("data.jsonl"), rows);
-    for (const char* text : {"runtime.seed=3", "sampling.max_new_tokens=32", "engine.max_model_len=96",
-                             "optimizer.lr=1e-5"})
+    for (const char* text : {"runtime.seed=3", "sampling.max_new_tokens=32",
+                             "engine.max_model_len=96", "optimizer.lr=1e-5"})
       options_.set_assignment(text);
-    options_.set_u64("runtime.memory_budget_bytes", uint64_t{cpu_has_bf16_dot() ? 3000u : 4000u} << 20);
+    options_.set_u64("runtime.memory_budget_bytes",
+                     uint64_t{cpu_has_bf16_dot() ? 3000u : 4000u} << 20);
     options_.set_string("model.path", path);
     options_.set_string("data.path", dir_.file("data.jsonl"));
     options_.set_i64("pipeline.prompts_per_step", long_ ? 8 : 3);
@@ -35,7 +36,8 @@ class SmolLm2Run : public ::testing::Test {
     uint64_t digest;
     bool operator==(const Result&) const = default;
   };
-  Result run(int64_t total_steps, int threads = 2, const char* checkpoints = nullptr, const char* resume = "never") {
+  Result run(int64_t total_steps, int threads = 2, const char* checkpoints = nullptr,
+             const char* resume = "never") {
     OptionSet o = options_;
     o.set_i64("pipeline.total_steps", total_steps);
     o.set_i64("runtime.threads", threads);
@@ -45,7 +47,8 @@ class SmolLm2Run : public ::testing::Test {
       o.set_i64("checkpoint.every_steps", steps_ / 2);
     }
     Rig rig(o);
-    // The right answer is 20; a shorter one is better, so that groups carry signal from the first step.
+    // The right answer is 20; a shorter one is better, so that groups carry signal from the first
+    // step.
     rig.on_score = [](Pipeline& p, const SamplePtr& s) {
       p.score(s->id, 1.0 / static_cast<double>(s->generated()));
     };
@@ -76,7 +79,8 @@ TEST_F(SmolLm2Run, AResumedRunEndsWithTheDigestOfTheWholeOne) {
 // On a machine without the memory budget that chose the micro-batch.
 TEST_F(SmolLm2Run, ReplayingTheRecordedStepsGivesTheDigest) {
   if (!long_) GTEST_SKIP() << "RL_LONG is not set";
-  const std::string first = dir_.file("record/step_000001.rlbuf"), second = dir_.file("record/step_000002.rlbuf");
+  const std::string first = dir_.file("record/step_000001.rlbuf"),
+                    second = dir_.file("record/step_000002.rlbuf");
   options_.set_i64("pipeline.prompts_per_step", 3);
   options_.set_i64("pipeline.samples_per_prompt", 4);
   options_.set_string("buffer.record_dir", dir_.file("record"));

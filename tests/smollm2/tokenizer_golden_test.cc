@@ -2,12 +2,12 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "core/encoding/strict_json.h"
 #include "formats/gguf/gguf_source.h"
 #include "support/chat_goldens.h"
 #include "support/tokenizer_goldens.h"
 #include "text/chat_request.h"
 #include "text/chat_template.h"
-#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {
@@ -41,7 +41,9 @@ TEST_F(SmolLm2Tokenizer, DecodesIdsThatAreNoEncoding) {
 TEST_F(SmolLm2Tokenizer, StreamsPieceByPiece) { test::check_golden_streams(*tokenizer_, golden_); }
 
 TEST_F(SmolLm2Tokenizer, CountsTheByteThatHasNoToken) {
-  const EncodeResult out = tokenizer_->encode("a\x1d\x1d" "b");
+  const EncodeResult out = tokenizer_->encode(
+      "a\x1d\x1d"
+      "b");
   EXPECT_EQ(out.num_unmapped_bytes, 2u);
   EXPECT_EQ(tokenizer_->decode(out.ids, false), "ab");
 }
@@ -55,9 +57,11 @@ TEST_F(SmolLm2Tokenizer, KnowsItsEndOfTurn) {
 TEST_F(SmolLm2Tokenizer, TheFilesOwnTemplateRendersEveryGoldenCase) {
   const std::string path = std::string(RL_FIXTURES) + "/tokenizers/chat_templates.json";
   const auto golden = parse_ordered_json(read_text_file(real_fs(), path, 1 << 26), path, 1 << 26);
-  EXPECT_EQ(test::check_chat_goldens(golden, [&](const std::string& name) {
-              return name == "smollm2" ? texts_.at(0).text : std::string();
-            }), 20);
+  EXPECT_EQ(test::check_chat_goldens(golden,
+                                     [&](const std::string& name) {
+                                       return name == "smollm2" ? texts_.at(0).text : std::string();
+                                     }),
+            20);
 }
 
 TEST_F(SmolLm2Tokenizer, ChatIdsEqualThoseOfTheRenderedText) {
@@ -65,7 +69,8 @@ TEST_F(SmolLm2Tokenizer, ChatIdsEqualThoseOfTheRenderedText) {
                                          {"assistant", " 7\n"},
                                          {"user", "\tno\x1d"}};
   const ChatTemplates templates(texts_, "smollm2");
-  const MarkedText text = templates.render(make_chat_request(chat), special_token_texts(*tokenizer_), true);
+  const MarkedText text =
+      templates.render(make_chat_request(chat), special_token_texts(*tokenizer_), true);
   const EncodeResult ids = encode_chat(*tokenizer_, text);
   EXPECT_EQ(ids.ids, tokenizer_->encode(text.bytes(), {.allow_special = true}).ids);
   EXPECT_EQ(ids.num_unmapped_bytes, 1u);

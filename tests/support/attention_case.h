@@ -1,5 +1,5 @@
-// One sequence with its keys and values in a shuffled table of blocks, and attention over it in double: what the tests
-// of attention and of its backward compare with.
+// One sequence with its keys and values in a shuffled table of blocks, and attention over it in
+// double: what the tests of attention and of its backward compare with.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -29,24 +29,31 @@ inline const std::vector<AttentionTypes> kAttentionTypes = {
 
 class AttentionCase {
  public:
-  AttentionCase(const AttentionShape& shape, int64_t length, int64_t window, AttentionProducts products)
-      : shape_(shape), rule_{0.9f / std::sqrt(static_cast<float>(shape.head_dim)), window}, products_(products),
-        length_(length), width_((shape.heads + 2 * shape.kv_heads) * shape.head_dim),
-        qkv_(random_values(length_ * width_, 1)), table_(make_rope_table(shape_.head_dim, length_, {.theta = 1e4})) {
+  AttentionCase(const AttentionShape& shape, int64_t length, int64_t window,
+                AttentionProducts products)
+      : shape_(shape),
+        rule_{0.9f / std::sqrt(static_cast<float>(shape.head_dim)), window},
+        products_(products),
+        length_(length),
+        width_((shape.heads + 2 * shape.kv_heads) * shape.head_dim),
+        qkv_(random_values(length_ * width_, 1)),
+        table_(make_rope_table(shape_.head_dim, length_, {.theta = 1e4})) {
     const int64_t num_blocks = (length_ + shape_.block_size - 1) / shape_.block_size;
     blocks_.resize(num_blocks);
     std::iota(blocks_.rbegin(), blocks_.rend(), 1);  // reversed, block 0 unused
     // Unwritten slots hold NaN: nothing may read them.
     pool_ = as_dtype(
-        std::vector<float>((num_blocks + 1) * shape_.block_bytes() / dtype_bytes(shape_.kv_dtype), std::nanf("")),
+        std::vector<float>((num_blocks + 1) * shape_.block_bytes() / dtype_bytes(shape_.kv_dtype),
+                           std::nanf("")),
         shape_.kv_dtype);
     for (int64_t p = 0; p < length_; ++p)
       places_.push_back({static_cast<int32_t>(p), blocks_[p / shape_.block_size]});
-    q_.resize(length_ * shape_.heads * shape_.padded_dim() * dtype_bytes(shape_.dtype), std::byte{0xff});
+    q_.resize(length_ * shape_.heads * shape_.padded_dim() * dtype_bytes(shape_.dtype),
+              std::byte{0xff});
     out_.resize(length_ * shape_.heads * shape_.head_dim * dtype_bytes(shape_.dtype));
     lse_.resize(length_ * shape_.heads);
-    rope_and_write_kv(
-        {shape_, qkv_.data(), nullptr, nullptr, places_.data(), &table_, q_.data(), pool_.data(), length_});
+    rope_and_write_kv({shape_, qkv_.data(), nullptr, nullptr, places_.data(), &table_, q_.data(),
+                       pool_.data(), length_});
   }
 
   // Component i of key or value at position p, as the pool holds it.
@@ -58,7 +65,8 @@ class AttentionCase {
   }
   double pool_at(int64_t g, int64_t p, int64_t offset) const {
     const int64_t block = blocks_[p / shape_.block_size];
-    return element(pool_.data() + (block * shape_.kv_heads + g) * shape_.kv_head_bytes(), shape_.kv_dtype, offset);
+    return element(pool_.data() + (block * shape_.kv_heads + g) * shape_.kv_head_bytes(),
+                   shape_.kv_dtype, offset);
   }
   double query(int64_t p, int64_t h, int64_t i) const {
     return element(q_.data(), shape_.dtype, (p * shape_.heads + h) * shape_.padded_dim() + i);
@@ -84,7 +92,8 @@ class AttentionCase {
     std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
     for (int64_t p = 0; p < length_; p += chunk)
       for (int64_t g = 0; g < shape_.kv_heads; ++g)
-        attention(args(), {p, std::min(chunk, length_ - p), p, blocks_.data()}, {g, g + 1}, scratch.data());
+        attention(args(), {p, std::min(chunk, length_ - p), p, blocks_.data()}, {g, g + 1},
+                  scratch.data());
   }
   AttentionArgs args() {
     return {shape_, rule_, q_.data(), pool_.data(), out_.data(), lse_.data(), nullptr, products_};

@@ -1,12 +1,13 @@
-// The compute dtypes that a test program covers, and the cap of the instruction set. A run under DNNL_MAX_CPU_ISA=AVX2
-// (rl_test_avx2) shows what processors without AVX-512 compute: oneDNN reads the cap itself, Highway's kernels are
-// capped here before the first of them is chosen, and no case in bf16 is made, since none could run.
+// The compute dtypes that a test program covers, and the cap of the instruction set. A run under
+// DNNL_MAX_CPU_ISA=AVX2 (rl_test_avx2) shows what processors without AVX-512 compute: oneDNN reads
+// the cap itself, Highway's kernels are capped here before the first of them is chosen, and no case
+// in bf16 is made, since none could run.
 #pragma once
+#include <hwy/targets.h>
+
 #include <cstdlib>
 #include <string_view>
 #include <vector>
-
-#include <hwy/targets.h>
 
 #include "core/dtype.h"
 

@@ -9,7 +9,8 @@
 
 namespace rl::testing {
 
-inline void check_piece(const SliceRule& rule, const ColumnSlices& slices, const Piece& p, bool any_columns) {
+inline void check_piece(const SliceRule& rule, const ColumnSlices& slices, const Piece& p,
+                        bool any_columns) {
   const int64_t unit = any_columns ? 16 : rule.cut.unit;
   ASSERT_GT(p.width, 0);
   ASSERT_EQ(p.cols, p.width * p.parts);
@@ -19,13 +20,16 @@ inline void check_piece(const SliceRule& rule, const ColumnSlices& slices, const
   }
   // The kernel of few rows begins inside of a column block only where it stays there.
   for (int64_t part = 0; part < p.parts; ++part) {
-    const int64_t within = (part * (slices.size(p.slice) / p.parts) + p.first) % kFewRowsColumnBlock;
-    ASSERT_TRUE(within == 0 || within + p.width <= kFewRowsColumnBlock) << "part " << part << " of column " << p.col0;
+    const int64_t within =
+        (part * (slices.size(p.slice) / p.parts) + p.first) % kFewRowsColumnBlock;
+    ASSERT_TRUE(within == 0 || within + p.width <= kFewRowsColumnBlock)
+        << "part " << part << " of column " << p.col0;
   }
 }
 
 // Every column of every slice is in one piece.
-inline void check_pieces(const SliceRule& rule, const ColumnSlices& slices, int64_t threads, bool any_columns) {
+inline void check_pieces(const SliceRule& rule, const ColumnSlices& slices, int64_t threads,
+                         bool any_columns) {
   const Pieces pieces(slices, rule.cut, threads, any_columns);
   std::vector<int> seen(static_cast<size_t>(slices.n), 0);
   for (int64_t i = 0; i < pieces.count(); ++i) {
@@ -34,14 +38,15 @@ inline void check_pieces(const SliceRule& rule, const ColumnSlices& slices, int6
     ASSERT_LT(p.slice, slices.count());
     ASSERT_EQ(p.col0, slices.first(p.slice) + p.first * p.parts);
     for (int64_t part = 0; part < p.parts; ++part) {
-      const int64_t first = slices.first(p.slice) + part * (slices.size(p.slice) / p.parts) + p.first;
+      const int64_t first =
+          slices.first(p.slice) + part * (slices.size(p.slice) / p.parts) + p.first;
       ASSERT_LE(first + p.width, slices.n);
       for (int64_t c = first; c < first + p.width; ++c) ++seen[static_cast<size_t>(c)];
     }
   }
   const auto wrong = std::find_if(seen.begin(), seen.end(), [](int times) { return times != 1; });
-  ASSERT_EQ(wrong, seen.end()) << "column " << wrong - seen.begin() << " of " << slices.n << " is in " << *wrong
-                               << " pieces on " << threads << " threads";
+  ASSERT_EQ(wrong, seen.end()) << "column " << wrong - seen.begin() << " of " << slices.n
+                               << " is in " << *wrong << " pieces on " << threads << " threads";
 }
 
 inline void check_product(const SliceRule& rule) {

@@ -1,15 +1,15 @@
-// Reads golden .safetensors files in tests: every dtype the goldens use, widened to double. Trusts its input.
+// Reads golden .safetensors files in tests: every dtype the goldens use, widened to double. Trusts
+// its input.
 #pragma once
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "core/dtype.h"
 
@@ -36,13 +36,19 @@ class GoldenTensors {
     GoldenTensor t;
     t.shape = info.at("shape").get<std::vector<int64_t>>();
     const char* from = data_.data() + start_ + info.at("data_offsets")[0].get<uint64_t>();
-    const uint64_t bytes = info.at("data_offsets")[1].get<uint64_t>() - info.at("data_offsets")[0].get<uint64_t>();
+    const uint64_t bytes =
+        info.at("data_offsets")[1].get<uint64_t>() - info.at("data_offsets")[0].get<uint64_t>();
     const std::string dtype = info.at("dtype");
-    if (dtype == "F32") widen<float>(from, bytes, t);
-    else if (dtype == "F64") widen<double>(from, bytes, t);
-    else if (dtype == "I32") widen<int32_t>(from, bytes, t);
-    else if (dtype == "BF16") widen<bf16>(from, bytes, t);
-    else throw std::runtime_error("golden dtype " + dtype);
+    if (dtype == "F32")
+      widen<float>(from, bytes, t);
+    else if (dtype == "F64")
+      widen<double>(from, bytes, t);
+    else if (dtype == "I32")
+      widen<int32_t>(from, bytes, t);
+    else if (dtype == "BF16")
+      widen<bf16>(from, bytes, t);
+    else
+      throw std::runtime_error("golden dtype " + dtype);
     return t;
   }
   std::vector<int32_t> ids(const std::string& name) const {
@@ -59,8 +65,10 @@ class GoldenTensors {
  private:
   template <typename T>
   static double as_double(T v) {
-    if constexpr (std::is_same_v<T, bf16>) return to_float(v);
-    else return static_cast<double>(v);
+    if constexpr (std::is_same_v<T, bf16>)
+      return to_float(v);
+    else
+      return static_cast<double>(v);
   }
   template <typename T>
   static void widen(const char* from, uint64_t bytes, GoldenTensor& t) {

@@ -1,5 +1,5 @@
-// Log-probs of whole sequences in every way the library can compute them: packed as in training, or fed in chunks with
-// one head row at a time as in decoding.
+// Log-probs of whole sequences in every way the library can compute them: packed as in training, or
+// fed in chunks with one head row at a time as in decoding.
 #pragma once
 #include <cstring>
 #include <numeric>
@@ -21,13 +21,13 @@ inline std::vector<std::vector<int32_t>> random_sequences(int count, int64_t voc
 }
 
 // Log-probs of every next token of every sequence, forwarded as one packed training batch.
-inline std::vector<std::vector<float>> packed_logprobs(const TinyModel& tiny,
-                                                const std::vector<std::vector<int32_t>>& sequences,
-                                                float temperature) {
+inline std::vector<std::vector<float>> packed_logprobs(
+    const TinyModel& tiny, const std::vector<std::vector<int32_t>>& sequences, float temperature) {
   const Model& model = *tiny.model;
   TrainingBatch batch(tiny, sequences);
   forward(model, batch.batch(), batch.pool, *batch.buffers, batch.saved.get());
-  Arena arena("head", HeadBuffers::bytes(model.config(), model.compute_dtype(), batch.rows(), false));
+  Arena arena("head",
+              HeadBuffers::bytes(model.config(), model.compute_dtype(), batch.rows(), false));
   HeadBuffers head(model.config(), model.compute_dtype(), batch.rows(), false, arena.data());
   std::vector<int32_t> rows(batch.rows());
   std::iota(rows.begin(), rows.end(), 0);
@@ -43,8 +43,8 @@ inline std::vector<std::vector<float>> packed_logprobs(const TinyModel& tiny,
 }
 
 // The same for one sequence fed in chunks without saved activations, one head row at a time.
-inline std::vector<float> chunked_logprobs(const TinyModel& tiny, const std::vector<int32_t>& ids, int32_t chunk,
-                                    float temperature) {
+inline std::vector<float> chunked_logprobs(const TinyModel& tiny, const std::vector<int32_t>& ids,
+                                           int32_t chunk, float temperature) {
   const Model& model = *tiny.model;
   TrainingBatch whole(tiny, {ids});  // for its buffers and blocks
   Arena arena("head", HeadBuffers::bytes(model.config(), model.compute_dtype(), 1, false));
@@ -54,7 +54,8 @@ inline std::vector<float> chunked_logprobs(const TinyModel& tiny, const std::vec
   for (int32_t start = 0; start < length; start += chunk) {
     const int32_t rows = std::min(chunk, length - start);
     const SequenceRows slice{0, rows, start, whole.slices()[0].blocks};
-    const ForwardBatch batch{.ids = {ids.data() + start, static_cast<size_t>(rows)}, .sequences = {&slice, 1},
+    const ForwardBatch batch{.ids = {ids.data() + start, static_cast<size_t>(rows)},
+                             .sequences = {&slice, 1},
                              .decode = rows == 1};
     forward(model, batch, whole.pool, *whole.buffers, nullptr);
     for (int32_t r = 0; r < rows && start + r + 1 < length; ++r) {

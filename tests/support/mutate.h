@@ -33,11 +33,22 @@ namespace detail {
 
 // A little-endian integer of 1, 2, 4 or 8 bytes at a boundary value.
 inline std::string boundary_integer(MutationRng& rng) {
-  static constexpr uint64_t kValues[] = {
-      0,          1,          2,           0x7f,
-      0x80,       0xff,       0x7fff,      0x8000,
-      0xffff,     0x7fffffff, 0x80000000,  0xffffffff,
-      0x100000000, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff};
+  static constexpr uint64_t kValues[] = {0,
+                                         1,
+                                         2,
+                                         0x7f,
+                                         0x80,
+                                         0xff,
+                                         0x7fff,
+                                         0x8000,
+                                         0xffff,
+                                         0x7fffffff,
+                                         0x80000000,
+                                         0xffffffff,
+                                         0x100000000,
+                                         0x7fffffffffffffff,
+                                         0x8000000000000000,
+                                         0xffffffffffffffff};
   const uint64_t value = kValues[rng.below(std::size(kValues))];
   const size_t width = size_t{1} << rng.below(4);
   std::string bytes;
@@ -48,8 +59,9 @@ inline std::string boundary_integer(MutationRng& rng) {
 // A number as text, for JSON and other text formats.
 inline std::string boundary_text(MutationRng& rng) {
   static constexpr const char* kTexts[] = {
-      "-1",  "0",  "2147483648", "4294967296", "18446744073709551616", "1e99", "1e999", "0.5",
-      "-0", "null", "true",      "[]",         "{}",                   "\"\"", "\\u0000"};
+      "-1",   "0",     "2147483648", "4294967296", "18446744073709551616",
+      "1e99", "1e999", "0.5",        "-0",         "null",
+      "true", "[]",    "{}",         "\"\"",       "\\u0000"};
   return kTexts[rng.below(std::size(kTexts))];
 }
 
@@ -62,15 +74,33 @@ inline void mutate_once(std::string& data, MutationRng& rng) {
   const size_t tail = data.size() - at;
   const size_t length = tail == 0 ? 0 : rng.below(tail < 64 ? tail : 64) + 1;
   switch (rng.below(9)) {
-    case 0: if (tail > 0) data[at] = static_cast<char>(data[at] ^ (1 << rng.below(8))); break;
-    case 1: if (tail > 0) data[at] = static_cast<char>(rng.below(256)); break;
-    case 2: data.insert(at, 1 + rng.below(8), static_cast<char>(rng.below(256))); break;
-    case 3: data.erase(at, length); break;
-    case 4: data.resize(at); break;
-    case 5: data.insert(rng.below(data.size() + 1), data.substr(at, length)); break;
-    case 6: overwrite(data, at, boundary_integer(rng)); break;
-    case 7: overwrite(data, at, boundary_text(rng)); break;
-    default: overwrite(data, rng.below(data.size() + 1), data.substr(at, length)); break;
+    case 0:
+      if (tail > 0) data[at] = static_cast<char>(data[at] ^ (1 << rng.below(8)));
+      break;
+    case 1:
+      if (tail > 0) data[at] = static_cast<char>(rng.below(256));
+      break;
+    case 2:
+      data.insert(at, 1 + rng.below(8), static_cast<char>(rng.below(256)));
+      break;
+    case 3:
+      data.erase(at, length);
+      break;
+    case 4:
+      data.resize(at);
+      break;
+    case 5:
+      data.insert(rng.below(data.size() + 1), data.substr(at, length));
+      break;
+    case 6:
+      overwrite(data, at, boundary_integer(rng));
+      break;
+    case 7:
+      overwrite(data, at, boundary_text(rng));
+      break;
+    default:
+      overwrite(data, rng.below(data.size() + 1), data.substr(at, length));
+      break;
   }
 }
 

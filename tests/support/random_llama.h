@@ -43,11 +43,13 @@ inline std::string write_random_llama(const std::string& path, const LlamaShape&
          "\"tie_word_embeddings\": false, \"eos_token_id\": 2, \"bos_token_id\": 1}";
   std::mt19937 rng(shape.seed);
   std::normal_distribution<float> normal(0.0f, shape.scale);
-  write_safetensors(path + "/model.safetensors", expected_tensors(config_of(shape)), [&](const TensorInfo& t) {
-    std::vector<float> values(static_cast<size_t>(t.rows() * t.cols()), 1.0f);
-    if (t.shape.size() > 1) std::ranges::generate(values, [&] { return normal(rng); });
-    return values;
-  });
+  write_safetensors(path + "/model.safetensors", expected_tensors(config_of(shape)),
+                    [&](const TensorInfo& t) {
+                      std::vector<float> values(static_cast<size_t>(t.rows() * t.cols()), 1.0f);
+                      if (t.shape.size() > 1)
+                        std::ranges::generate(values, [&] { return normal(rng); });
+                      return values;
+                    });
   return path;
 }
 

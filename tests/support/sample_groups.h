@@ -86,8 +86,7 @@ inline bool same_sample(const Sample& a, const Sample& b) {
          a.submitted_ns == b.submitted_ns && a.first_token_ns == b.first_token_ns &&
          a.finished_ns == b.finished_ns && a.mixed_kv == b.mixed_kv &&
          a.admitted_ns == b.admitted_ns && a.preemptions == b.preemptions &&
-         a.reward_parts == b.reward_parts &&
-         a.num_aborts == b.num_aborts;
+         a.reward_parts == b.reward_parts && a.num_aborts == b.num_aborts;
 }
 
 inline bool same_group(const Group& a, const Group& b) {

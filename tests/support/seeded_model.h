@@ -1,15 +1,15 @@
-// Models of unusual shapes (tests/fixtures/seeded, made by tools/oracle/seeded_models.py): their weights follow from
-// the names of tensors and the places of elements, and what transformers computes on them is stored.
+// Models of unusual shapes (tests/fixtures/seeded, made by tools/oracle/seeded_models.py): their
+// weights follow from the names of tensors and the places of elements, and what transformers
+// computes on them is stored.
 #pragma once
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "formats/hf/hf_config.h"
 #include "support/golden_tensors.h"
@@ -21,9 +21,9 @@ namespace rl::testing {
 // Family and head size. Numbers of heads and MLP widths are odd in most of them.
 inline const std::vector<std::string>& seeded_models() {
   static const std::vector<std::string> names = {
-      "llama_8",    "llama_20", "llama_24", "llama_40", "llama_48", "llama_100", "llama_128",
-      "mistral_72", "mistral_90", "qwen2_12", "qwen2_22", "qwen2_40", "qwen2_48",  "qwen2_80",
-      "qwen3_6",    "qwen3_36", "qwen3_96", "qwen3_128", "gemma3_24", "gemma3_88", "gemma3_256"};
+      "llama_8",    "llama_20",   "llama_24", "llama_40",  "llama_48",  "llama_100", "llama_128",
+      "mistral_72", "mistral_90", "qwen2_12", "qwen2_22",  "qwen2_40",  "qwen2_48",  "qwen2_80",
+      "qwen3_6",    "qwen3_36",   "qwen3_96", "qwen3_128", "gemma3_24", "gemma3_88", "gemma3_256"};
   return names;
 }
 
@@ -75,7 +75,8 @@ class SeededModel {
   const std::string& path() const { return dir_.path(); }
   std::vector<std::vector<int32_t>> sequences() const {
     std::vector<std::vector<int32_t>> out;
-    for (const char* seq : {"seq0", "seq1", "seq2"}) out.push_back(tensors.ids(std::string(seq) + ".input_ids"));
+    for (const char* seq : {"seq0", "seq1", "seq2"})
+      out.push_back(tensors.ids(std::string(seq) + ".input_ids"));
     return out;
   }
 
@@ -83,7 +84,9 @@ class SeededModel {
   const nlohmann::json facts;
 
  private:
-  static std::string fixture(const std::string& name) { return std::string(RL_FIXTURES) + "/seeded/" + name; }
+  static std::string fixture(const std::string& name) {
+    return std::string(RL_FIXTURES) + "/seeded/" + name;
+  }
   static std::string text_of(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};

@@ -1,5 +1,5 @@
-// A fixture model loaded for a test: executor, matmul and model in one object, and a training batch with all its
-// buffers.
+// A fixture model loaded for a test: executor, matmul and model in one object, and a training batch
+// with all its buffers.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,9 +7,9 @@
 
 #include "core/fs.h"
 #include "device/cpu/executors.h"
+#include "formats/open/open_weight_source.h"
 #include "model/head.h"
 #include "model/transformer.h"
-#include "formats/open/open_weight_source.h"
 
 namespace rl::testing {
 
@@ -21,12 +21,14 @@ struct TinyModel {
             int64_t block_size = 16, int64_t compute_copies = 1)
       : TinyModel(path, std::move(given), compute,
                   ModelOptions{.block_size = block_size, .compute_copies = compute_copies}) {}
-  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute, const ModelOptions& options,
-            ModelHead head = ModelHead::kLogits)
+  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute,
+            const ModelOptions& options, ModelHead head = ModelHead::kLogits)
       : executor(std::move(given)), matmul(*executor, compute, &ledger) {
     model = std::make_unique<Model>(*open_weight_source(real_fs(), path, head), matmul, options);
   }
-  static std::string fixture(const std::string& name) { return std::string(RL_FIXTURES) + "/models/" + name; }
+  static std::string fixture(const std::string& name) {
+    return std::string(RL_FIXTURES) + "/models/" + name;
+  }
 
   std::unique_ptr<Executor> executor;
   ArenaLedger ledger;
@@ -37,7 +39,8 @@ struct TinyModel {
 // Whole sequences packed for a training forward, with every buffer a forward and backward need.
 class TrainingBatch {
  public:
-  TrainingBatch(const TinyModel& tiny, const std::vector<std::vector<int32_t>>& sequences) : tiny_(tiny) {
+  TrainingBatch(const TinyModel& tiny, const std::vector<std::vector<int32_t>>& sequences)
+      : tiny_(tiny) {
     const Model& model = *tiny.model;
     const int64_t block = model.block_size();
     int32_t next_block = 0;
@@ -47,8 +50,8 @@ class TrainingBatch {
       blocks_.push_back(std::move(blocks));
     }
     for (size_t i = 0; i < sequences.size(); ++i) {
-      slices_.push_back({static_cast<int32_t>(ids_.size()), static_cast<int32_t>(sequences[i].size()), 0,
-                         blocks_[i].data()});
+      slices_.push_back({static_cast<int32_t>(ids_.size()),
+                         static_cast<int32_t>(sequences[i].size()), 0, blocks_[i].data()});
       ids_.insert(ids_.end(), sequences[i].begin(), sequences[i].end());
     }
     const KvShape kv = model.kv_shape();
@@ -56,12 +59,18 @@ class TrainingBatch {
     const int64_t rows = static_cast<int64_t>(ids_.size());
     kv_arena_ = Arena("test kv", next_block * kv.block_bytes());
     pool = {kv, kv_arena_.data(), next_block};
-    forward_arena_ = Arena("test forward", ForwardBuffers::bytes(model.config(), kv, rows, threads));
-    buffers = std::make_unique<ForwardBuffers>(model.config(), kv, rows, threads, forward_arena_.data());
-    saved_arena_ = Arena("test saved", SavedActivations::bytes(model.config(), model.compute_dtype(), rows));
-    saved = std::make_unique<SavedActivations>(model.config(), model.compute_dtype(), rows, saved_arena_.data());
-    backward_arena_ = Arena("test backward", BackwardBuffers::bytes(model.config(), kv, rows, threads));
-    scratch = std::make_unique<BackwardBuffers>(model.config(), kv, rows, threads, backward_arena_.data());
+    forward_arena_ =
+        Arena("test forward", ForwardBuffers::bytes(model.config(), kv, rows, threads));
+    buffers =
+        std::make_unique<ForwardBuffers>(model.config(), kv, rows, threads, forward_arena_.data());
+    saved_arena_ =
+        Arena("test saved", SavedActivations::bytes(model.config(), model.compute_dtype(), rows));
+    saved = std::make_unique<SavedActivations>(model.config(), model.compute_dtype(), rows,
+                                               saved_arena_.data());
+    backward_arena_ =
+        Arena("test backward", BackwardBuffers::bytes(model.config(), kv, rows, threads));
+    scratch = std::make_unique<BackwardBuffers>(model.config(), kv, rows, threads,
+                                                backward_arena_.data());
   }
   ForwardBatch batch() const { return {ids_, slices_}; }
   int64_t rows() const { return static_cast<int64_t>(ids_.size()); }

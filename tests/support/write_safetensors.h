@@ -19,8 +19,9 @@ inline void write_safetensors(const std::string& path, const std::vector<TensorI
     const size_t begin = data.size();
     const std::vector<float> v = values(t);
     data.append(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(float));
-    header += str(begin == 0 ? "" : ",", "\"", t.name, "\":{\"dtype\":\"F32\",\"shape\":",
-                  shape_text(t.shape), ",\"data_offsets\":[", begin, ",", data.size(), "]}");
+    header += str(begin == 0 ? "" : ",", "\"", t.name,
+                  "\":{\"dtype\":\"F32\",\"shape\":", shape_text(t.shape), ",\"data_offsets\":[",
+                  begin, ",", data.size(), "]}");
   }
   header += "}";
   const uint64_t header_bytes = header.size();

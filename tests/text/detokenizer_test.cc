@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "support/mutate.h"
 #include "text/text_fixtures.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {

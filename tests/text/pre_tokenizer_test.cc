@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "support/mutate.h"
 #include "text/regex_splitter.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {
@@ -32,11 +32,37 @@ using Words = std::vector<std::string>;
 class KnownPatterns : public testing::TestWithParam<KnownPattern> {};
 
 TEST_P(KnownPatterns, EqualTheirRegularExpression) {
-  static constexpr const char* kPieces[] = {
-      " ",     " ",      "\n",   "\r",   "\t",   "'",    "s",    "LL",  "re", "Ve", "d", "a", "B",
-      "1",     "23",     "4567", "!",    "--",   "\xc2\xa0", "\xc3\xa9", "\xcc\x81", "\xc5\xbf",
-      "\xe6\x97\xa5", "\xe2\x80\x83", "\xc2\xb2", "\xf0\x9f\x98\x80", "\xc2\x85", "\xe2\x85\xa0",
-      "'t",    "'M",     "\xd9\xa3"};
+  static constexpr const char* kPieces[] = {" ",
+                                            " ",
+                                            "\n",
+                                            "\r",
+                                            "\t",
+                                            "'",
+                                            "s",
+                                            "LL",
+                                            "re",
+                                            "Ve",
+                                            "d",
+                                            "a",
+                                            "B",
+                                            "1",
+                                            "23",
+                                            "4567",
+                                            "!",
+                                            "--",
+                                            "\xc2\xa0",
+                                            "\xc3\xa9",
+                                            "\xcc\x81",
+                                            "\xc5\xbf",
+                                            "\xe6\x97\xa5",
+                                            "\xe2\x80\x83",
+                                            "\xc2\xb2",
+                                            "\xf0\x9f\x98\x80",
+                                            "\xc2\x85",
+                                            "\xe2\x85\xa0",
+                                            "'t",
+                                            "'M",
+                                            "\xd9\xa3"};
   const auto by_hand = known_pattern_splitter(GetParam());
   const auto by_regex = regex_splitter(std::string(regex_of(GetParam())), "test");
   test::MutationRng rng(11);
@@ -93,7 +119,10 @@ TEST(RegexSplitter, MatchesAndGapsArePieces) {
 }
 
 TEST(RegexSplitter, SpaceAndWordHaveTheirUnicodeMeaning) {
-  EXPECT_EQ(split(regex_splitter("\\s", "t"), "a\xc2\x85" "b"), (Words{"a", "\xc2\x85", "b"}));
+  EXPECT_EQ(split(regex_splitter("\\s", "t"),
+                  "a\xc2\x85"
+                  "b"),
+            (Words{"a", "\xc2\x85", "b"}));
   EXPECT_EQ(split(regex_splitter("[^\\s]+", "t"), "a\xc2\x85"), (Words{"a", "\xc2\x85"}));
   EXPECT_EQ(split(regex_splitter("\\S+", "t"), "a\xc2\x85"), (Words{"a", "\xc2\x85"}));
   EXPECT_EQ(split(regex_splitter("\\w+", "t"), "e\xcc\x81 x_"), (Words{"e\xcc\x81", " ", "x_"}));

@@ -7,8 +7,8 @@
 namespace rl::test {
 
 inline nlohmann::json added_token(int id, const std::string& text, bool special) {
-  return {{"id", id},         {"content", text},      {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},  {"normalized", false},  {"special", special}};
+  return {{"id", id},        {"content", text},     {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
 // Letters a to h, space, newline and digits as bytes; "ab", "abc", "cd"; added tokens from id 40.

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/fs.h"
 #include "core/encoding/strict_json.h"
+#include "core/fs.h"
 #include "text/tokenizer.h"
 
 namespace rl::test {

@@ -311,7 +311,8 @@ class ChangingFs : public FaultFs {
   ChangingFs(std::string name, int after) : name_(std::move(name)), after_(after) {}
   int opened() const { return opened_; }
   std::unique_ptr<InputFile> open(const std::string& path) override {
-    if (path.ends_with(name_) && ++opened_ > after_) return std::make_unique<Changed>(real_fs().open(path));
+    if (path.ends_with(name_) && ++opened_ > after_)
+      return std::make_unique<Changed>(real_fs().open(path));
     return FaultFs::open(path);
   }
 

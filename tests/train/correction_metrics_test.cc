@@ -1,4 +1,5 @@
-// What a step reports about the mismatch of sampler and trainer, under its public names, against the goldens.
+// What a step reports about the mismatch of sampler and trainer, under its public names, against
+// the goldens.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,7 +16,9 @@ using Json = nlohmann::json;
 // The goldens are computed in double from inputs that are exact in fp32; verl adds 1e-8 to counts.
 constexpr double kTolerance = 1e-7;
 
-double number(const Json& v) { return v.is_string() ? std::stod(v.get<std::string>()) : v.get<double>(); }
+double number(const Json& v) {
+  return v.is_string() ? std::stod(v.get<std::string>()) : v.get<double>();
+}
 
 std::vector<float> row_of(const Json& row) {
   std::vector<float> out;
@@ -66,17 +69,21 @@ CorrectionOptions options_of(const Json& c) {
   return o;
 }
 
-// Sequence means of verl count an empty row; those of its weights are of logarithms it clamps elsewhere.
-// Of log_ppl_diff librl has the mean alone.
+// Sequence means of verl count an empty row; those of its weights are of logarithms it clamps
+// elsewhere. Of log_ppl_diff librl has the mean alone.
 bool compares(const Json& c, const Batch& batch, const std::string& name) {
   if (name.ends_with("log_ppl_diff_max") || name.ends_with("log_ppl_diff_min")) return false;
-  const bool of_sequences = name.find("ppl") != std::string::npos || name == "rollout_corr/chi2_seq";
+  const bool of_sequences =
+      name.find("ppl") != std::string::npos || name == "rollout_corr/chi2_seq";
   if (of_sequences) return !batch.has_empty_row;
-  if (name == "rollout_corr/kl" || name == "rollout_corr/k3_kl" || name == "rollout_corr/chi2_token") return true;
-  const bool of_tokens = name == "rollout_corr/rollout_is_max" || name == "rollout_corr/rollout_is_min" ||
+  if (name == "rollout_corr/kl" || name == "rollout_corr/k3_kl" ||
+      name == "rollout_corr/chi2_token")
+    return true;
+  const bool of_tokens = name == "rollout_corr/rollout_is_max" ||
+                         name == "rollout_corr/rollout_is_min" ||
                          name.find("ratio_fraction") != std::string::npos;
-  const bool of_weights = name == "rollout_corr/rollout_is_mean" ||
-                          name == "rollout_corr/rollout_is_eff_sample_size";
+  const bool of_weights =
+      name == "rollout_corr/rollout_is_mean" || name == "rollout_corr/rollout_is_eff_sample_size";
   return of_weights || (of_tokens && c["rollout_is"] == "token");
 }
 

@@ -1,4 +1,5 @@
-// What a Learner makes once: the kernels of weight gradients, for every number of rows that steps may have.
+// What a Learner makes once: the kernels of weight gradients, for every number of rows that steps
+// may have.
 #include "train/optimizer/learner.h"
 
 #include <gtest/gtest.h>
@@ -28,15 +29,18 @@ void train_rows(const TinyModel& tiny, int64_t rows) {
   gather_rows(model, batch.buffers->hidden, all, head);
   const std::vector<float> one(rows, 1.0f), zero(rows, 0.0f);
   head_forward(model, one, head);
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(), PackedWeights::Direction::kBackward);
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
+                       PackedWeights::Direction::kBackward);
   packed.pack(model.matmul(), model.master());
   std::vector<float> gradients(model.layout().total(), 0.0f);
-  head_backward(model, {packed, std::vector<int32_t>(rows, 1), one, one, zero, gradients.data()}, head);
+  head_backward(model, {packed, std::vector<int32_t>(rows, 1), one, one, zero, gradients.data()},
+                head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
            {packed, gradients.data(), head.d_hidden});
 }
 
-// Every number of rows has a whole tile of rows and one that ends alike, so only depths differ from step to step.
+// Every number of rows has a whole tile of rows and one that ends alike, so only depths differ from
+// step to step.
 TEST(Learner, AStepWithAnotherNumberOfRowsMakesNoKernel) {
   const TinyModel tiny(TinyModel::fixture("llama"), Dtype::kF32, 2);
   const Learner learner(*tiny.model);

@@ -188,7 +188,8 @@ TEST(Corrections, OffPolicyMaskingTakesBadSamplesThatThePolicyLeft) {
   EXPECT_EQ(shifted_step(with_correction(c), -0.5f).corrections.opsm.num_touched, 0.0);
 }
 
-// The advantage of a sample is the mean over the tokens that carry loss, whatever stands at the others.
+// The advantage of a sample is the mean over the tokens that carry loss, whatever stands at the
+// others.
 TEST(Corrections, OffPolicyMaskingReadsNoAdvantageOfAMaskedToken) {
   CorrectionOptions c;
   c.opsm_delta = 0.25;

@@ -1,6 +1,6 @@
-// Packed micro-batches against the packing of other libraries (tests/fixtures/batching): the same ids
-// at the same positions, and for every target the row that predicts it. librl leaves out the last row
-// of a sequence, whose target is none.
+// Packed micro-batches against the packing of other libraries (tests/fixtures/batching): the same
+// ids at the same positions, and for every target the row that predicts it. librl leaves out the
+// last row of a sequence, whose target is none.
 #include <gtest/gtest.h>
 
 #include <cstdio>

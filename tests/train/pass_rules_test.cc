@@ -20,7 +20,8 @@ size_t forward_batches(const TrainRig& rig, const TrainerOptions& o, ForwardOf o
                        const std::vector<Sample>& samples) {
   std::vector<PackItem> items;
   for (const Sample& s : samples)
-    items.push_back(make_pack_item(s, static_cast<int32_t>(items.size()), WantedTokens::kGenerated));
+    items.push_back(
+        make_pack_item(s, static_cast<int32_t>(items.size()), WantedTokens::kGenerated));
   return plan_micro_batches(items, forward_rules(o, *rig.tiny.model, of)).size();
 }
 
@@ -42,8 +43,8 @@ TEST(PassRules, AReferenceIsForwardedByItsOwnBudget) {
     const SampleLimits reference = forward_limits(o, *rig.tiny.model, ForwardOf::kReference);
     EXPECT_EQ(own.max_rows, c.own == 0 ? 200 : c.own);
     EXPECT_EQ(reference.max_rows, c.reference == 0 ? own.max_rows : c.reference);
-    EXPECT_STREQ(reference.rows_key, c.reference == 0 ? own.rows_key
-                                                      : "reference.forward_max_tokens_per_device");
+    EXPECT_STREQ(reference.rows_key,
+                 c.reference == 0 ? own.rows_key : "reference.forward_max_tokens_per_device");
   }
 }
 
@@ -75,7 +76,8 @@ TEST(PassRules, SamplesAreTrainedByOrdinalSlotAttemptAndNumber) {
 }
 
 TEST(PassRules, WhereTheLastTokenIsARowASampleMayHaveOneLess) {
-  const SampleLimits limits{.vocab = 9, .max_positions = 50, .max_rows = 40, .rows_key = "key", .max_sample = 41};
+  const SampleLimits limits{
+      .vocab = 9, .max_positions = 50, .max_rows = 40, .rows_key = "key", .max_sample = 41};
   const SampleLimits less = with_last_row(limits);
   EXPECT_EQ(less.vocab, 9);
   EXPECT_EQ(less.max_positions, 49);

@@ -183,7 +183,8 @@ std::vector<PolicyLoss> losses_without_choice() {
   return losses;
 }
 class LossWithoutChoice : public EveryLoss {};
-INSTANTIATE_TEST_SUITE_P(Losses, LossWithoutChoice, ::testing::ValuesIn(losses_without_choice()), name_of_loss);
+INSTANTIATE_TEST_SUITE_P(Losses, LossWithoutChoice, ::testing::ValuesIn(losses_without_choice()),
+                         name_of_loss);
 
 TEST_P(LossWithoutChoice, PermutingGroupsLeavesIt) {
   const Result plain = stale_step(options_of(GetParam()));

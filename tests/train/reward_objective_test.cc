@@ -1,6 +1,6 @@
 // The objective reward_model through the trainer: scores, loss and gradient are those of PyTorch's
-// autograd (tests/fixtures/objectives/reward_model.json, of llama_value in float64), nothing depends
-// on the cut into micro-batches, pairs stay together, and what is no pair is named.
+// autograd (tests/fixtures/objectives/reward_model.json, of llama_value in float64), nothing
+// depends on the cut into micro-batches, pairs stay together, and what is no pair is named.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -11,8 +11,8 @@
 
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
-#include "train/roles/reward_model.h"
 #include "train/losses/reward_pairs.h"
+#include "train/roles/reward_model.h"
 #include "train_rig.h"
 
 namespace rl::testing {
@@ -211,7 +211,9 @@ TEST(RewardObjective, ThePromptOfAPairIsComputedOnce) {
   int64_t prompts = 0;  // those of two neighbouring pairs stand in one run
   const std::vector<Sample> pairs = random_pairs(256);
   for (size_t i = 1; i < pairs.size(); ++i) {
-    const auto prompt = [&](size_t k) { return std::span(pairs[k].ids).first(pairs[k].prompt_tokens); };
+    const auto prompt = [&](size_t k) {
+      return std::span(pairs[k].ids).first(pairs[k].prompt_tokens);
+    };
     if (std::ranges::equal(prompt(i), prompt(i - 1))) prompts += pairs[i].prompt_tokens;
   }
   EXPECT_EQ(apart.computed_rows - shared.computed_rows, prompts);
@@ -281,13 +283,14 @@ TEST(RewardObjective, LearnsFromAHeadOfZeros) {
 TEST(RewardObjective, ScoresAreThoseOfARewardModelAndOfTheNextStep) {
   TrainRig rig({}, usual_options());
   const std::vector<Sample> pairs = random_pairs(256);
-  for (int i = 0; i < 3; ++i) rig.trainer->train(batch_of(pairs));  // not published: packed when asked
+  for (int i = 0; i < 3; ++i)
+    rig.trainer->train(batch_of(pairs));  // not published: packed when asked
   const std::vector<float> got = scores(*rig.trainer, pairs);
   StepOptions options;
   options.max_sequence = 101;
-  const Arena workspace("test reward workspace",
-                        RewardModel::workspace_bytes(
-                            {rig.model().config(), rig.model().kv_shape(), 1}, options));
+  const Arena workspace(
+      "test reward workspace",
+      RewardModel::workspace_bytes({rig.model().config(), rig.model().kv_shape(), 1}, options));
   RewardModel frozen(rig.model(), options, workspace.data());
   std::vector<const Sample*> asked;
   for (const Sample& s : pairs) asked.push_back(&s);
@@ -373,9 +376,9 @@ TEST(RewardObjective, TheLongestSampleHasARowForItsLastToken) {
   EXPECT_EQ(rig.trainer->step(batch_of(pairs)).optimizer_steps, 1);
   EXPECT_EQ(scores(*rig.trainer, pairs).size(), 2u);
   pairs[0] = answer(prompt, std::vector<int32_t>(41, 7), 0, 0);
-  EXPECT_TRUE(contains(
-      expect_error(Code::kOutOfRange, [&] { rig.trainer->step(batch_of(pairs)); }).message,
-      "has 101 tokens"));
+  EXPECT_TRUE(
+      contains(expect_error(Code::kOutOfRange, [&] { rig.trainer->step(batch_of(pairs)); }).message,
+               "has 101 tokens"));
   expect_error(Code::kOutOfRange, [&] { scores(*rig.trainer, pairs); });
 }
 

@@ -321,8 +321,8 @@ TEST(RowTeacher, RowsThatACorrectionRejectsAreNotCompared) {
 TEST(RowTeacher, IsMissedByName) {
   TrainRig rig({}, still_options(distill(DistillKl::kMixed)));
   const std::vector<Sample> samples = few_samples();
-  const Error e = expect_error(Code::kFailedPrecondition,
-                               [&] { rig.trainer->step(batch_of(samples)); });
+  const Error e =
+      expect_error(Code::kFailedPrecondition, [&] { rig.trainer->step(batch_of(samples)); });
   EXPECT_EQ(e.key, "algo.distill.kl");
   EXPECT_EQ(e.other_key, "model.teacher_path");
   TrainerOptions options = still_options(distill(DistillKl::kMixed, -1));

@@ -1,5 +1,5 @@
-// Contract N2 on the models of unusual shapes: what the engine stores at sampling is what the trainer finds, bit for
-// bit, with prompts that samples share and on one thread or three.
+// Contract N2 on the models of unusual shapes: what the engine stores at sampling is what the
+// trainer finds, bit for bit, with prompts that samples share and on one thread or three.
 #include <gtest/gtest.h>
 
 #include "engine_samples.h"
@@ -30,7 +30,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, SeededParity,
                          ::testing::Combine(::testing::ValuesIn(seeded_models()),
                                             ::testing::ValuesIn(compute_dtypes())),
                          [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + dtype_name(std::get<1>(info.param));
+                           return std::get<0>(info.param) + "_" +
+                                  dtype_name(std::get<1>(info.param));
                          });
 
 TEST_P(SeededParity, SampledLogprobsEqualTheTrainers) {
@@ -52,14 +53,16 @@ TEST_P(SeededParity, SampledLogprobsEqualTheTrainers) {
 }
 
 TEST_P(SeededParity, SharedPromptsLeaveLogprobsAndThreadsLeaveGradients) {
-  const Step apart = step(rig(3), without_sharing()), shared = step(rig(3), {}), one = step(rig(1), {});
+  const Step apart = step(rig(3), without_sharing()), shared = step(rig(3), {}),
+             one = step(rig(1), {});
   for (size_t i = 0; i < apart.samples.size(); ++i)
     EXPECT_TRUE(same_bits(shared.samples[i].logprobs, apart.samples[i].logprobs)) << i;
   EXPECT_EQ(shared.metrics.logprob_max_abs_diff, 0.0);
   EXPECT_TRUE(same_bits(one.gradients, shared.gradients));
   EXPECT_TRUE(same_bits(one.masters, shared.masters));
   if (std::get<1>(GetParam()) != Dtype::kF32) return;
-  EXPECT_LE(relative_l2(shared.gradients, apart.gradients), 1e-6);  // sums over tokens in another order (N4)
+  EXPECT_LE(relative_l2(shared.gradients, apart.gradients),
+            1e-6);  // sums over tokens in another order (N4)
 }
 
 }  // namespace

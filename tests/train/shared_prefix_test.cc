@@ -79,7 +79,8 @@ TEST(SharedPrefixRows, APromptIsComputedOncePerMicroBatch) {
   EXPECT_EQ(metrics.computed_rows, 64 + 8 * 10);
 }
 
-// A prompt of one token and answers with one row of their own: every sequence of the micro-batch has one row.
+// A prompt of one token and answers with one row of their own: every sequence of the micro-batch
+// has one row.
 TEST(SharedPrefixRows, PromptsOfOneTokenAreScoredAsTheyAreTrained) {
   TrainerOptions options;
   options.max_tokens = 64;
@@ -89,7 +90,8 @@ TEST(SharedPrefixRows, PromptsOfOneTokenAreScoredAsTheyAreTrained) {
   TrainRig rig({.threads = 2, .with_reference = true}, options);
   std::vector<Sample> samples;
   for (uint32_t i = 0; i < 24; ++i) {
-    std::vector<int32_t> ids = {1, static_cast<int32_t>(3 + 7 * i), static_cast<int32_t>(200 - 5 * i)};
+    std::vector<int32_t> ids = {1, static_cast<int32_t>(3 + 7 * i),
+                                static_cast<int32_t>(200 - 5 * i)};
     samples.push_back(make_sample(std::move(ids), 1, i / 8, i % 8));
   }
   store_logprobs(rig, samples);

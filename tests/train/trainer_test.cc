@@ -540,7 +540,8 @@ TEST(Trainer, PhasesOfAStepComeInOrder) {
 TEST(Trainer, PlanEqualsTheArenas) {
   TinyModel tiny(TinyModel::fixture("llama"));
   const uint64_t model_bytes = tiny.ledger.bytes();
-  const TrainerSizes sizes = Trainer::plan(tiny.model->config(), tiny.model->kv_shape(), usual_options(), 1);
+  const TrainerSizes sizes =
+      Trainer::plan(tiny.model->config(), tiny.model->kv_shape(), usual_options(), 1);
   const Arena workspace("workspace", sizes.workspace);
   Trainer trainer(*tiny.model, nullptr, usual_options(), workspace.data());
   EXPECT_EQ(tiny.ledger.bytes() - model_bytes, sizes.persistent());
@@ -672,7 +673,9 @@ TEST(Trainer, LogprobsAreOfItsOwnModels) {
   });
   expect_error(Code::kInvalidArgument, [&] { rig.trainer->logprobs(rig.model(), {&in, 1}, {}); });
   const std::array<std::span<float>, 2> twice = {out, out};
-  expect_error(Code::kInvalidArgument, [&] { rig.trainer->logprobs(rig.model(), {&in, 1}, twice); });
+  expect_error(Code::kInvalidArgument, [&] {
+    rig.trainer->logprobs(rig.model(), {&in, 1}, twice);
+  });
 }
 
 TEST(Trainer, AReferenceOfAnotherShapeIsRefused) {

@@ -114,8 +114,8 @@ static void look_at_step(const rl_event* step) {
   check(rl_event_get_view(step, &view.value, &err));
   expect(view.value.kind == RL_EVENT_STEP && view.value.num_metrics > 0 && untouched(view.tail),
          "rl_event_view");
-  check(rl_event_metric_named(step, "training/logprob_max_abs_diff", RL_NUL_TERMINATED,
-                              &difference, &err));
+  check(rl_event_metric_named(step, "training/logprob_max_abs_diff", RL_NUL_TERMINATED, &difference,
+                              &err));
   expect(difference == 0, "log-probs differ");
 }
 

@@ -49,7 +49,8 @@
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
  * handle; calls that change one object take turns. "callback-safe": also from inside the log
  * callback and functions of rl_advantage_fn and rl_loss_fn. There every other function is
- * RL_WRONG_THREAD, and destroying is without effect. librl blocks every signal in its own threads and installs no handler.
+ * RL_WRONG_THREAD, and destroying is without effect. librl blocks every signal in its own threads
+ * and installs no handler.
  *
  * Callbacks. (fn, user_data, destroy): destroy, which may be NULL, is called exactly once with
  * user_data, also when the call that took it failed. It may call every function. A callback must
@@ -604,10 +605,10 @@ RL_API void rl_model_info_init(rl_model_info* info, size_t size);
 #define RL_SAVE_REPLACE UINT64_C(1)
 
 /* Opens model.path: a Hugging Face directory of a family that rl_model_info names (SmolLM2 is a
- * llama), or a GGUF file of a llama or qwen2. options may be NULL: those of the runtime. The plan of
- * `use` is checked against the budget before weights are read. A broken file is RL_DATA_LOSS with
- * file, offset and tensor; another family, or a setting that is not followed, RL_UNSUPPORTED with
- * what is. Thread: any. */
+ * llama), or a GGUF file of a llama or qwen2. options may be NULL: those of the runtime. The plan
+ * of `use` is checked against the budget before weights are read. A broken file is RL_DATA_LOSS
+ * with file, offset and tensor; another family, or a setting that is not followed, RL_UNSUPPORTED
+ * with what is. Thread: any. */
 RL_API rl_status rl_model_open(rl_runtime* runtime, const rl_options* options, int32_t use,
                                rl_model** out, rl_error** err);
 
@@ -737,13 +738,13 @@ typedef struct rl_sample_view {
   const int32_t* top_ids;    /* [G * num_top], of each token the most probable first; -1 for a token
                                 that was not drawn */
   const float* top_logprobs; /* [G * num_top], of the softmax of logprobs; 0 where the id is -1 */
-  uint32_t num_aborts; /* times that it was aborted; it may have gone on since */
-  uint32_t preemptions; /* times that it gave its KV blocks up and waited again */
-  int64_t admitted_ns;  /* when its request first ran; the times are of its last request */
+  uint32_t num_aborts;       /* times that it was aborted; it may have gone on since */
+  uint32_t preemptions;      /* times that it gave its KV blocks up and waited again */
+  int64_t admitted_ns;       /* when its request first ran; the times are of its last request */
   const uint8_t* mixed_kv; /* 1 where the token was drawn with keys and values of older weights than
                               its version (engine.keep_kv_on_publish): no forward gives its log-prob
                               again, and no log-prob is compared; NULL: none. Optional. */
-  size_t num_reward_parts;    /* kinds of reward beside reward; 0 for none */
+  size_t num_reward_parts; /* kinds of reward beside reward; 0 for none */
   const double* reward_parts; /* [num_reward_parts], finite; of a score event always NULL */
 } rl_sample_view;
 
@@ -760,7 +761,7 @@ enum {
   RL_EVENT_STEP = 3, /* a training step ended: step, version, metrics */
   RL_EVENT_EVAL = 4, /* an evaluation ended: step, version, value = mean reward, count = samples
                         scored, metrics */
-  RL_EVENT_CHECKPOINT = 5,   /* a checkpoint is on disk: step, text = its path */
+  RL_EVENT_CHECKPOINT = 5,    /* a checkpoint is on disk: step, text = its path */
   RL_EVENT_GROUP_DROPPED = 6, /* a group ended untrained: ordinal, purpose, reason, text = why */
   RL_EVENT_ENGINE_STATS = 7   /* engine.stats_interval_ns of an engine has passed: step, version,
                                  count = number of the engine, metrics */
@@ -956,10 +957,10 @@ RL_API rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, 
 RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, double reward,
                                    rl_error** err);
 
-/* The same with kinds of reward beside the reward, which algo.advantage = gdpo compares one by one and
- * a function of rl_advantage_fn sees: num_parts is the number of entries of algo.gdpo_weights, else
- * RL_INVALID_ARGUMENT, as is rl_pipeline_score where that has any; a sample of an evaluation may have
- * none. Thread: any. */
+/* The same with kinds of reward beside the reward, which algo.advantage = gdpo compares one by one
+ * and a function of rl_advantage_fn sees: num_parts is the number of entries of algo.gdpo_weights,
+ * else RL_INVALID_ARGUMENT, as is rl_pipeline_score where that has any; a sample of an evaluation
+ * may have none. Thread: any. */
 RL_API rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_id, double reward,
                                          const double* parts, size_t num_parts, rl_error** err);
 
@@ -1049,8 +1050,8 @@ RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_
 /* Sets the reward of sample `index`, replacing an earlier one. Thread: any. */
 RL_API rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err);
 
-/* Sets the kinds of reward beside the reward of sample `index`, replacing earlier ones; views of the
- * batch made before end. RL_NON_FINITE names a part. Thread: any. */
+/* Sets the kinds of reward beside the reward of sample `index`, replacing earlier ones; views of
+ * the batch made before end. RL_NON_FINITE names a part. Thread: any. */
 RL_API rl_status rl_batch_set_reward_parts(rl_batch* batch, size_t index, const double* parts,
                                            size_t num_parts, rl_error** err);
 
@@ -1096,15 +1097,17 @@ typedef struct rl_engine_stats {
   uint64_t nonfinite;            /* samples ended by logits that were not finite */
   int64_t prefill_ns, decode_ns; /* time of forwards that prefilled, and of pure decoding */
   uint64_t begun; /* samples now that run or ran before they had to wait: what a drain waits for */
-  uint64_t blocks_peak;          /* most KV blocks in use at once; of replicas, the sum */
-  int64_t busy_ns;               /* time with something to do, up to the last forward */
+  uint64_t blocks_peak; /* most KV blocks in use at once; of replicas, the sum */
+  int64_t busy_ns;      /* time with something to do, up to the last forward */
   uint64_t drawn_tokens;
   uint64_t admitted;          /* samples that ran for the first time */
   uint64_t finished, aborted; /* samples that ended; of these, aborted ones */
-  int64_t queue_ns, longest_queue_ns; /* from submission to the first run, over `admitted` samples */
-  uint64_t first_tokens;              /* samples that got their first token */
+  int64_t queue_ns,
+      longest_queue_ns;  /* from submission to the first run, over `admitted` samples */
+  uint64_t first_tokens; /* samples that got their first token */
   int64_t first_token_ns, longest_first_token_ns; /* from submission to it */
-  uint64_t preemptions, swapped_blocks; /* samples that gave their KV blocks up; blocks kept aside */
+  uint64_t preemptions,
+      swapped_blocks; /* samples that gave their KV blocks up; blocks kept aside */
   uint64_t looked_up_tokens, cached_tokens; /* of samples that began to run; of these, whose KV was
                                                found in the prefix cache */
   uint64_t mixed_kv_tokens; /* of drawn_tokens, drawn with keys and values of older weights */
@@ -1177,9 +1180,9 @@ RL_API rl_status rl_engine_interrupt(rl_engine* engine, uint64_t* num_spared, rl
 /* Gives memory back to the system until rl_engine_wake, while addresses and plan stay: at level 1
  * the engine's KV pool and workspace, at level 2 also the packed weights of the model. These are
  * made anew from its master weights by the wake, or as soon as another engine, a trainer or a
- * pipeline computes with the model. Unfinished samples wait, as running requests of the model; their
- * KV is computed anew after the wake, which changes no sample. Requests are queued, but what would
- * compute is RL_FAILED_PRECONDITION. A level not above the present one is without effect.
+ * pipeline computes with the model. Unfinished samples wait, as running requests of the model;
+ * their KV is computed anew after the wake, which changes no sample. Requests are queued, but what
+ * would compute is RL_FAILED_PRECONDITION. A level not above the present one is without effect.
  * RL_OUT_OF_RANGE for other levels, RL_BUSY while something computes; at level 2 also while other
  * engines have requests on the model or a pipeline runs on it. Thread: any. */
 RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err);
@@ -1380,10 +1383,10 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * is the greedy answer of its group and is not trained on. Samples without log-probs are forwarded
  * before the step, so that r is 1 in its first optimizer step (training/foreign_samples).
  *
- * With algo.objective = sft the loss is -log-prob of the trained tokens, with dpo that of pairs, the
- * samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal. Rewards, advantages and stored
- * log-probs are not read then; a sample that has no other half is RL_FAILED_PRECONDITION, and given
- * advantages are RL_CONFLICT. dpo has the metrics "rewards/chosen", "rewards/rejected",
+ * With algo.objective = sft the loss is -log-prob of the trained tokens, with dpo that of pairs,
+ * the samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal. Rewards, advantages and
+ * stored log-probs are not read then; a sample that has no other half is RL_FAILED_PRECONDITION,
+ * and given advantages are RL_CONFLICT. dpo has the metrics "rewards/chosen", "rewards/rejected",
  * "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected" and "nll_loss".
  *
  * Gradients are clipped to the global norm optimizer.grad_clip and go to AdamW with decoupled
@@ -1423,8 +1426,8 @@ RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_e
 
 /* ---- algorithms ---- */
 
-/* What a training step does with samples, on arrays of the host, without a model: the same code, over
- * all tokens given as one minibatch. The keys algo.* of options say which algorithm
+/* What a training step does with samples, on arrays of the host, without a model: the same code,
+ * over all tokens given as one minibatch. The keys algo.* of options say which algorithm
  * (docs/algorithms.md); options may be NULL: the defaults. Sequences are packed: per-token arrays
  * have the tokens of sequence 0, then of sequence 1, and so on, num_tokens in all. Log-probs are in
  * nats. Errors name the field as tokens.FIELD. RL_CONFLICT when options contradict each other. */
@@ -1433,9 +1436,9 @@ typedef struct rl_algo_tokens {
   const int32_t* lengths; /* [num_sequences], from 0 on; their sum is num_tokens */
   size_t num_sequences;
   size_t num_tokens;
-  const uint64_t* groups;    /* [num_sequences], equal for the samples of a prompt, which stand
-                                together; optional: all are of one prompt */
-  const uint8_t* mask;       /* [num_tokens], 1 where a token carries loss, else 0; optional: all do */
+  const uint64_t* groups; /* [num_sequences], equal for the samples of a prompt, which stand
+                             together; optional: all are of one prompt */
+  const uint8_t* mask;    /* [num_tokens], 1 where a token carries loss, else 0; optional: all do */
   const uint8_t* truncated;  /* [num_sequences], 1 where the length limit cut it; optional: none */
   const float* logprobs;     /* [num_tokens], of the current policy */
   const float* old_logprobs; /* [num_tokens], what ratios refer to; optional: logprobs */
@@ -1446,8 +1449,8 @@ typedef struct rl_algo_tokens {
   const double* baselines;       /* [num_sequences], scores of greedy answers; where remax asks */
   const uint64_t* sample_ids;    /* [num_sequences]; for a host's own functions, not read */
   size_t num_reward_parts;       /* kinds of reward; 0 for none */
-  const double* reward_parts;    /* [num_sequences * num_reward_parts], those of sequence 0 first; where
-                                    gdpo asks */
+  const double* reward_parts;    /* [num_sequences * num_reward_parts], those of sequence 0 first;
+                                    where    gdpo asks */
 } rl_algo_tokens;
 
 /* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
@@ -1457,13 +1460,13 @@ RL_API void rl_algo_tokens_init(rl_algo_tokens* tokens, size_t size);
 /* The loss of a minibatch. Means are over the tokens that carry loss. */
 typedef struct rl_algo_loss {
   size_t struct_size;
-  double loss;               /* policy_loss + kl_loss; the entropy bonus is not in it */
-  double policy_loss;        /* aggregated as algo.loss_agg says */
-  double kl_loss;            /* algo.kl.coef times the KL, likewise; 0 unless algo.kl.where = loss */
-  double kl;                 /* mean of algo.kl.estimator */
-  double ppo_kl;             /* mean of old - current log-prob, nats */
-  double ppo_kl_k3;          /* mean of r - 1 - log r */
-  double clip_fraction;      /* 0..1 */
+  double loss;          /* policy_loss + kl_loss; the entropy bonus is not in it */
+  double policy_loss;   /* aggregated as algo.loss_agg says */
+  double kl_loss;       /* algo.kl.coef times the KL, likewise; 0 unless algo.kl.where = loss */
+  double kl;            /* mean of algo.kl.estimator */
+  double ppo_kl;        /* mean of old - current log-prob, nats */
+  double ppo_kl_k3;     /* mean of r - 1 - log r */
+  double clip_fraction; /* 0..1 */
   double dual_clip_fraction; /* 0..1 */
   double ratio_max;          /* the largest ratio */
   uint64_t num_tokens;       /* that carry loss */
@@ -1475,8 +1478,9 @@ typedef struct rl_algo_loss {
 RL_API void rl_algo_loss_init(rl_algo_loss* loss, size_t size);
 
 /* Advantages of every token from tokens->rewards, by algo.advantage with shaping, KL in the reward
- * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a reward
- * or a penalty that is not finite. options may be NULL: the defaults. Thread: any; callback-safe. */
+ * and whitening; 0 where there is no loss. num_advantages is num_tokens. RL_NON_FINITE names a
+ * reward or a penalty that is not finite. options may be NULL: the defaults. Thread: any;
+ * callback-safe. */
 RL_API rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
                                     double* advantages, size_t num_advantages, rl_error** err);
 
@@ -1488,8 +1492,8 @@ RL_API rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_to
                                      double* gradient, size_t num_gradient, rl_algo_loss* out,
                                      rl_error** err);
 
-/* Factors of the token losses by algo.correction.*, 0 for a token that carries no loss, and in keep 1
- * for a token that carries loss after all rejections, else 0. num_weights and num_keep are
+/* Factors of the token losses by algo.correction.*, 0 for a token that carries no loss, and in keep
+ * 1 for a token that carries loss after all rejections, else 0. num_weights and num_keep are
  * num_tokens. Reads logprobs, and advantages for algo.correction.opsm_delta. options may be NULL:
  * the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_corrections(const rl_options* options, const rl_algo_tokens* tokens,
@@ -1501,19 +1505,20 @@ RL_API rl_status rl_algo_corrections(const rl_options* options, const rl_algo_to
 RL_API rl_status rl_algo_weights(const rl_options* options, const rl_algo_tokens* tokens,
                                  double* weights, size_t num_weights, rl_error** err);
 
-/* The KL of each token by algo.kl.estimator from logprobs and ref_logprobs, and its derivative in the
- * log-prob; 0 where there is no loss. num_values and num_gradient are num_tokens. options may be
- * NULL: the defaults. Thread: any; callback-safe. */
+/* The KL of each token by algo.kl.estimator from logprobs and ref_logprobs, and its derivative in
+ * the log-prob; 0 where there is no loss. num_values and num_gradient are num_tokens. options may
+ * be NULL: the defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tokens, double* values,
                             size_t num_values, double* gradient, size_t num_gradient,
                             rl_error** err);
 
-/* Advantages by the host, where algo.advantage = custom: called once for a batch, before anything of
- * its step has changed. tokens has lengths, groups, sample_ids, mask, truncated, the stored log-probs
- * as old_logprobs and rollout_logprobs, rewards after shaping and the KL, and with algo.kl.where =
- * reward ref_logprobs; the rest is NULL. advantages, [num_tokens], are 0 at first; what is written
- * for masked tokens is not read. Arrays end with the call. 0 is success; any other result fails the
- * step as RL_CANCELLED, and an advantage that is not finite as RL_NON_FINITE naming the sample. */
+/* Advantages by the host, where algo.advantage = custom: called once for a batch, before anything
+ * of its step has changed. tokens has lengths, groups, sample_ids, mask, truncated, the stored
+ * log-probs as old_logprobs and rollout_logprobs, rewards after shaping and the KL, and with
+ * algo.kl.where = reward ref_logprobs; the rest is NULL. advantages, [num_tokens], are 0 at first;
+ * what is written for masked tokens is not read. Arrays end with the call. 0 is success; any other
+ * result fails the step as RL_CANCELLED, and an advantage that is not finite as RL_NON_FINITE
+ * naming the sample. */
 typedef int32_t (*rl_advantage_fn)(void* user_data, const rl_algo_tokens* tokens,
                                    double* advantages);
 
@@ -1523,9 +1528,9 @@ typedef int32_t (*rl_advantage_fn)(void* user_data, const rl_algo_tokens* tokens
  * algo.loss_agg times the corrections of algo.correction.*: a loss that is the mean of token losses
  * is the sum of weights times these; 0 for a masked token, whose gradient is not read. gradient,
  * [num_tokens], 0 at first, receives the derivative of *loss in each log-prob; the KL term and the
- * entropy bonus are added by librl. Arrays end with the call. 0 is success. With any other result, or
- * a loss or gradient that is not finite, the optimizer step of the minibatch is skipped and counted
- * in training/skipped_steps. */
+ * entropy bonus are added by librl. Arrays end with the call. 0 is success. With any other result,
+ * or a loss or gradient that is not finite, the optimizer step of the minibatch is skipped and
+ * counted in training/skipped_steps. */
 typedef int32_t (*rl_loss_fn)(void* user_data, const rl_algo_tokens* tokens, const double* weights,
                               double* loss, double* gradient);
 
@@ -1571,13 +1576,13 @@ RL_API rl_status rl_profiler_write_trace(const rl_profiler* profiler, const char
 RL_API rl_status rl_profiler_count(const rl_profiler* profiler, uint64_t* num_records,
                                    uint64_t* num_dropped, rl_error** err);
 
-/* Writes what a pipeline did as one HTML file that loads nothing and runs no script: curves of its steps
- * from metrics.jsonl, evaluations from metrics.eval_jsonl, answers from metrics.samples, memory as
- * planned and as held, settings, and where the time went. Those files are read as they are on disk;
- * the page names what it lacks and what it could not read. profiler may be NULL: the time is then
- * that of profiler.timeline.enable, if set. Paths in options are cut to their last part. A report of
- * a running pipeline shows the steps so far; it makes nothing wait. The file appears by one rename.
- * Thread: any. */
+/* Writes what a pipeline did as one HTML file that loads nothing and runs no script: curves of its
+ * steps from metrics.jsonl, evaluations from metrics.eval_jsonl, answers from metrics.samples,
+ * memory as planned and as held, settings, and where the time went. Those files are read as they
+ * are on disk; the page names what it lacks and what it could not read. profiler may be NULL: the
+ * time is then that of profiler.timeline.enable, if set. Paths in options are cut to their last
+ * part. A report of a running pipeline shows the steps so far; it makes nothing wait. The file
+ * appears by one rename. Thread: any. */
 RL_API rl_status rl_profiler_write_report(const rl_pipeline* pipeline, const rl_profiler* profiler,
                                           const char* path, size_t path_len, rl_error** err);
 

@@ -42,8 +42,8 @@ Advantage parse_advantage(std::string_view text);  // key algo.advantage
 
 // What a group of one sample gets. raw: 0 stands in for its mean and 1 for its std, so the reward
 // passes through, over (1 + eps) where the std of groups is applied (verl); with std_scope batch it
-// is over the batch's std like every other sample's, as that is known. zero: advantage 0, the sample
-// teaches nothing (verl's vectorised rloo). grpo_passk has no raw form: a group of one is
+// is over the batch's std like every other sample's, as that is known. zero: advantage 0, the
+// sample teaches nothing (verl's vectorised rloo). grpo_passk has no raw form: a group of one is
 // Error(kInvalidArgument) there.
 enum class AdvSingleton : uint8_t { kRaw, kZero };
 std::string_view adv_singleton_name(AdvSingleton v);
@@ -66,7 +66,8 @@ void validate(const AdvantageParams& params);
 // advantages[i] from rewards[i] and group[i], a group index in [0, rewards.size()); groups may
 // interleave. Sums run in sample order, in double. A reward that is not finite is Error(kNonFinite)
 // with its index. lengths: loss tokens of each sample, read by opo only; a group without tokens has
-// the plain mean as its baseline. A kind of algo/advantages/returns.h, or gdpo, is Error(kInvalidArgument).
+// the plain mean as its baseline. A kind of algo/advantages/returns.h, or gdpo, is
+// Error(kInvalidArgument).
 void group_advantages(const AdvantageParams& params, std::span<const double> rewards,
                       std::span<const int32_t> group, std::span<double> advantages,
                       std::span<const int32_t> lengths = {});

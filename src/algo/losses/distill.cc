@@ -58,9 +58,12 @@ RowSums row_sums(const DistillParams& params, size_t n, const P& log_p, const Q&
     if (q != 0) from_q -= q * m.over_q;
   }
   switch (params.kind) {
-    case DistillKl::kForward: return {from_q, 0};
-    case DistillKl::kReverse: return {from_p, from_p};
-    case DistillKl::kMixed: break;
+    case DistillKl::kForward:
+      return {from_q, 0};
+    case DistillKl::kReverse:
+      return {from_p, from_p};
+    case DistillKl::kMixed:
+      break;
   }
   return {params.beta * from_q + (1 - params.beta) * from_p, from_p};
 }

@@ -29,8 +29,8 @@ struct DistillParams {
 // Throws Error(kOutOfRange) naming the option.
 void validate(const DistillParams& params);
 
-// Log-probs of every id, as row_reference of algo/losses/entropy.h gives them; -inf is probability 0. An
-// id that p has and q has not makes reverse infinite, and the other way round for forward:
+// Log-probs of every id, as row_reference of algo/losses/entropy.h gives them; -inf is probability
+// 0. An id that p has and q has not makes reverse infinite, and the other way round for forward:
 // Error(kNonFinite). Adds scale * d to gradient.
 double distill_row(const DistillParams& params, std::span<const double> student_log_probs,
                    std::span<const double> teacher_log_probs, double scale,

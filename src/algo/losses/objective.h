@@ -21,7 +21,9 @@ Objective parse_objective(std::string_view text);  // key algo.objective
 constexpr bool is_rl(Objective v) { return v == Objective::kRl || v == Objective::kDistill; }
 
 // The given answers of a prompt are two: a chosen and a rejected one.
-constexpr bool is_pairs(Objective v) { return v == Objective::kDpo || v == Objective::kRewardModel; }
+constexpr bool is_pairs(Objective v) {
+  return v == Objective::kDpo || v == Objective::kRewardModel;
+}
 
 // Samples of one prompt that nothing may part: the two answers of a pair.
 constexpr int64_t samples_together(Objective v) { return is_pairs(v) ? 2 : 1; }

@@ -1,6 +1,6 @@
 // Policy losses, with their gradient in the log-prob of the sampled token. A loss sees packed
-// tokens and a weight per token (algo/losses/loss_agg.h), so no denominator is ever taken from the batch
-// at hand.
+// tokens and a weight per token (algo/losses/loss_agg.h), so no denominator is ever taken from the
+// batch at hand.
 //
 //   A = advantage,  r = exp(x),  x = clamp(log_prob - old_log_prob, -c, c), c = ratio_log_clamp,
 //   clip(r) = clamp(r, 1 - clip_low, 1 + clip_high),  sg = no gradient through it

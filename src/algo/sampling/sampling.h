@@ -37,14 +37,14 @@ struct LogitBias {
 };
 
 struct SamplingParams {
-  float temperature = 1.0f;         // 0 (greedy) or >= 1e-6
-  float top_p = 1.0f;               // (0, 1]; 1 = off
-  float min_p = 0.0f;               // [0, 1]; 0 = off
-  float repetition_penalty = 1.0f;  // > 0; 1 = off
-  int32_t top_k = 0;                // >= 0; 0 = off
-  float presence_penalty = 0.0f;    // -2..2; 0 = off
-  float frequency_penalty = 0.0f;   // -2..2; 0 = off
-  int32_t top_logprobs = 0;         // 0..kMaxTopLogprobs; changes no draw
+  float temperature = 1.0f;                  // 0 (greedy) or >= 1e-6
+  float top_p = 1.0f;                        // (0, 1]; 1 = off
+  float min_p = 0.0f;                        // [0, 1]; 0 = off
+  float repetition_penalty = 1.0f;           // > 0; 1 = off
+  int32_t top_k = 0;                         // >= 0; 0 = off
+  float presence_penalty = 0.0f;             // -2..2; 0 = off
+  float frequency_penalty = 0.0f;            // -2..2; 0 = off
+  int32_t top_logprobs = 0;                  // 0..kMaxTopLogprobs; changes no draw
   std::vector<LogitBias> logit_bias{};       // each id once
   std::vector<int32_t> allowed_token_ids{};  // in any order
 };
@@ -75,14 +75,14 @@ struct TokenDraw {
   float log_prob;  // under the filtered distribution
 };
 
-// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once it
-// is made. Others may write to the scratch between the last sample() of a row, or look at what it
-// kept, and the next assign(). Not thread-safe; use one per thread.
+// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once
+// it is made. Others may write to the scratch between the last sample() of a row, or look at what
+// it kept, and the next assign(). Not thread-safe; use one per thread.
 class TokenDistribution {
  public:
   // Takes scratch_bytes(max_vocab) from `scratch`, which outlives it.
-  explicit TokenDistribution(size_t max_vocab, std::pmr::memory_resource* scratch =
-                                                   std::pmr::new_delete_resource());
+  explicit TokenDistribution(size_t max_vocab,
+                             std::pmr::memory_resource* scratch = std::pmr::new_delete_resource());
   static uint64_t scratch_bytes(size_t max_vocab);
   // params has passed validate, row.logits.size() is 1..max_vocab; an id outside the row is
   // Error(kOutOfRange).

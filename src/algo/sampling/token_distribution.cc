@@ -30,8 +30,7 @@ struct Range {
 void require_in_row(const char* what, std::span<const int32_t> ids, size_t size) {
   for (const int32_t id : ids) {
     if (id >= 0 && static_cast<size_t>(id) < size) continue;
-    throw Error(Code::kOutOfRange,
-                str(what, " ", id, " is outside the row of ", size, " logits"))
+    throw Error(Code::kOutOfRange, str(what, " ", id, " is outside the row of ", size, " logits"))
         .with_key(what);
   }
 }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "core/encoding/unicode.h"
+#include "core/error.h"
 
 namespace rl {
 namespace {

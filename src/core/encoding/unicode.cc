@@ -62,10 +62,14 @@ char32_t decode_utf8(std::string_view text, size_t at, size_t length) {
     return static_cast<char32_t>(static_cast<unsigned char>(text[at + i]) & mask);
   };
   switch (length) {
-    case 1: return bits(0, 0x7f);
-    case 2: return bits(0, 0x1f) << 6 | bits(1, 0x3f);
-    case 3: return bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f);
-    default: return bits(0, 7) << 18 | bits(1, 0x3f) << 12 | bits(2, 0x3f) << 6 | bits(3, 0x3f);
+    case 1:
+      return bits(0, 0x7f);
+    case 2:
+      return bits(0, 0x1f) << 6 | bits(1, 0x3f);
+    case 3:
+      return bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f);
+    default:
+      return bits(0, 7) << 18 | bits(1, 0x3f) << 12 | bits(2, 0x3f) << 6 | bits(3, 0x3f);
   }
 }
 
@@ -132,8 +136,10 @@ bool is_word_character(char32_t c) {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: return c == 0x200c || c == 0x200d || is_alphabetic_symbol(c);
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return c == 0x200c || c == 0x200d || is_alphabetic_symbol(c);
   }
 }
 

@@ -1,5 +1,6 @@
-// Core count and the TBB executor. A step is many short runs, and TBB takes most of a microsecond to
-// hand one over; so a helper that TBB gives lingers at the gate for the next run before it goes back.
+// Core count and the TBB executor. A step is many short runs, and TBB takes most of a microsecond
+// to hand one over; so a helper that TBB gives lingers at the gate for the next run before it goes
+// back.
 #include "device/cpu/executors.h"
 
 #include <sched.h>
@@ -47,7 +48,8 @@ class MaskSignals final : public tbb::task_scheduler_observer {
 
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(int threads) : threads_(threads), ranges_(threads), arena_(threads, 1), observer_(arena_) {
+  explicit TbbExecutor(int threads)
+      : threads_(threads), ranges_(threads), arena_(threads, 1), observer_(arena_) {
     // Workers are started while every signal is blocked here, so they inherit the mask from their
     // first instruction.
     const ScopedSignalMask mask;

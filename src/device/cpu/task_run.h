@@ -1,7 +1,7 @@
-// What both executors share: one run over tasks, the guard against a second caller, and signal masks. Each worker has its
-// share of the tasks on a line of its own, so that taking one asks no other core; who has none left takes the last of
-// another's.
-// Invariant: after an exception the remaining tasks are skipped, never half run.
+// What both executors share: one run over tasks, the guard against a second caller, and signal
+// masks. Each worker has its share of the tasks on a line of its own, so that taking one asks no
+// other core; who has none left takes the last of another's. Invariant: after an exception the
+// remaining tasks are skipped, never half run.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -21,21 +21,28 @@ class alignas(128) TaskRange {
 
   void set(const TaskShare& share) { range_.store(pack(share), std::memory_order_relaxed); }
   int64_t take_first() {
-    const TaskShare taken = take([](TaskShare left) { return TaskShare{left.begin + 1, left.end}; });
+    const TaskShare taken = take([](TaskShare left) {
+      return TaskShare{left.begin + 1, left.end};
+    });
     return taken.begin < taken.end ? taken.begin : kNone;
   }
   int64_t take_last() {
-    const TaskShare taken = take([](TaskShare left) { return TaskShare{left.begin, left.end - 1}; });
+    const TaskShare taken = take([](TaskShare left) {
+      return TaskShare{left.begin, left.end - 1};
+    });
     return taken.begin < taken.end ? taken.end - 1 : kNone;
   }
 
  private:
-  static uint64_t pack(const TaskShare& s) { return static_cast<uint64_t>(s.end) << 32 | static_cast<uint64_t>(s.begin); }
+  static uint64_t pack(const TaskShare& s) {
+    return static_cast<uint64_t>(s.end) << 32 | static_cast<uint64_t>(s.begin);
+  }
   static TaskShare unpack(uint64_t word) {
     return {static_cast<int64_t>(word & 0xffffffff), static_cast<int64_t>(word >> 32)};
   }
 
-  // Makes what is left smaller; returns what it was. Ranges only shrink during a run, so a word never comes back.
+  // Makes what is left smaller; returns what it was. Ranges only shrink during a run, so a word
+  // never comes back.
   template <typename Shrink>
   TaskShare take(const Shrink& shrink) {
     uint64_t word = range_.load(std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // Where a caller and its helpers meet. All coordination is one atomic word: (epoch, open, active).
-// A helper joins the current epoch only while the gate is open; the caller closes it once no task is
-// left and waits for the helpers that joined. A helper that comes late or never therefore does not
-// delay a run that others finished.
-// Invariant: when close() returns, no helper holds a pointer to the run.
+// A helper joins the current epoch only while the gate is open; the caller closes it once no task
+// is left and waits for the helpers that joined. A helper that comes late or never therefore does
+// not delay a run that others finished. Invariant: when close() returns, no helper holds a pointer
+// to the run.
 #pragma once
 #include <atomic>
 #include <condition_variable>

@@ -9,8 +9,8 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "formats/stored/gguf_formats.h"
 #include "formats/gguf/gguf_reader.h"
+#include "formats/stored/gguf_formats.h"
 
 namespace rl {
 namespace {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/encoding/strict_json.h"
 #include "core/error.h"
 #include "formats/config_reader.h"
 #include "formats/families/family.h"
-#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/encoding/strict_json.h"
 #include "core/error.h"
 #include "formats/hf/hf_config.h"
 #include "formats/safetensors/safetensors_set.h"
 #include "formats/tensor_table.h"
-#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

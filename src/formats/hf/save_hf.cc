@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "formats/hf/hf_config.h"
 #include "formats/hf/save_tokenizer.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {
@@ -108,8 +108,8 @@ void write_weights(FileSystem& fs, const std::string& path, const ModelConfig& c
 
 bool is_file_name(std::string_view name) {
   const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
   };
   return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), fits);
 }

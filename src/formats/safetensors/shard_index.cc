@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/error.h"
 #include "core/encoding/strict_json.h"
+#include "core/error.h"
 
 namespace rl {
 namespace {

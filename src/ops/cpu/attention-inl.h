@@ -1,6 +1,6 @@
-// What attention and its backward have in common: one small product with a fixed order, multiply_accumulate, to which
-// both reduce; rows gathered as pairs of row and head; and which keys of a block they attend. Included once per target
-// inside HWY_NAMESPACE blocks of *_simd.cc files.
+// What attention and its backward have in common: one small product with a fixed order,
+// multiply_accumulate, to which both reduce; rows gathered as pairs of row and head; and which keys
+// of a block they attend. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
 #if defined(RL_OPS_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_ATTENTION_INL_H_
 #undef RL_OPS_CPU_ATTENTION_INL_H_
@@ -19,16 +19,17 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// Lines to ask for ahead of use, spread over the steps of a product: blocks are scattered, so the hardware cannot guess
-// the next, and asking for all of it at once would stall. Asking never faults.
+// Lines to ask for ahead of use, spread over the steps of a product: blocks are scattered, so the
+// hardware cannot guess the next, and asking for all of it at once would stall. Asking never
+// faults.
 struct Ahead {
   static constexpr uint64_t kLine = 64;
   const std::byte* at = nullptr;  // null: nothing
   uint64_t lines = 0;
 };
 
-// c[i, 0..n) += sum over t in [0, k), in order, of a(i, t) * b[t, 0..n). a(i, t) = a[i * row_step + t * step].
-// b is fp32 or bf16 widened on the fly: the same bits either way.
+// c[i, 0..n) += sum over t in [0, k), in order, of a(i, t) * b[t, 0..n). a(i, t) = a[i * row_step +
+// t * step]. b is fp32 or bf16 widened on the fly: the same bits either way.
 template <typename B>
 struct Product {
   const float* a;
@@ -46,7 +47,8 @@ struct Product {
 class Asking {
  public:
   Asking(const Ahead& ahead, int64_t steps)
-      : at_(ahead.at), rate_(ahead.lines * kWhole / static_cast<uint64_t>(std::max<int64_t>(1, steps))) {}
+      : at_(ahead.at),
+        rate_(ahead.lines * kWhole / static_cast<uint64_t>(std::max<int64_t>(1, steps))) {}
   HWY_INLINE void step() {
     for (due_ += rate_; due_ >= kWhole; due_ -= kWhole, at_ += Ahead::kLine)
       hwy::Prefetch(reinterpret_cast<const uint8_t*>(at_));
@@ -69,7 +71,8 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask)
   hn::Vec<decltype(d)> acc[MR][NV];
   float* c = p.c + i * p.ldc + j;
   for (int r = 0; r < MR; ++r)
-    for (int v = 0; v < NV; ++v) acc[r][v] = p.fresh ? hn::Zero(d) : hn::LoadU(d, c + r * p.ldc + v * lanes);
+    for (int v = 0; v < NV; ++v)
+      acc[r][v] = p.fresh ? hn::Zero(d) : hn::LoadU(d, c + r * p.ldc + v * lanes);
   const float* a = p.a + i * p.row_step;
   const B* b = p.b + j;
   const int64_t row_step = p.row_step, step = p.step, ldb = p.ldb;  // kept in registers
@@ -89,17 +92,20 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask)
 // The first tile of a product asks for what comes ahead.
 template <int MR, int NV, typename B>
 HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
-  if (p.ahead.at != nullptr && i == 0 && j == 0) product_tile<MR, NV>(p, i, j, Asking(p.ahead, p.k));
-  else product_tile<MR, NV>(p, i, j, NotAsking());
+  if (p.ahead.at != nullptr && i == 0 && j == 0)
+    product_tile<MR, NV>(p, i, j, Asking(p.ahead, p.k));
+  else
+    product_tile<MR, NV>(p, i, j, NotAsking());
 }
 
-// Rows of a tile: so many that its sums, b and one value of a fit the registers, of which AVX2 has 16 and AVX-512 32.
+// Rows of a tile: so many that its sums, b and one value of a fit the registers, of which AVX2 has
+// 16 and AVX-512 32.
 template <int NV>
 constexpr int64_t kTileRows = NV == 4 && HWY_TARGET > HWY_AVX3 ? 3 : 6;
 
 template <int NV, typename B>
 HWY_INLINE void product_rows(const Product<B>& p, int64_t rows, int64_t i, int64_t j) {
-  if constexpr (kTileRows<NV> > 3) {
+  if constexpr (kTileRows < NV >> 3) {
     if (rows == 6) return product_tile<6, NV>(p, i, j);
     if (rows == 5) return product_tile<5, NV>(p, i, j);
     if (rows == 4) return product_tile<4, NV>(p, i, j);
@@ -125,7 +131,8 @@ void multiply_accumulate(const Product<B>& p) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
-  if (kTileRows<4> == kTileRows<2> || p.m <= kTileRows<4>) {  // few rows take wide tiles: their sums are as many
+  if (kTileRows<4> == kTileRows<2> ||
+      p.m <= kTileRows<4>) {  // few rows take wide tiles: their sums are as many
     for (; j + 4 * lanes <= p.n; j += 4 * lanes) product_columns<4>(p, j);
   }
   for (; j + 2 * lanes <= p.n; j += 2 * lanes) product_columns<2>(p, j);
@@ -135,13 +142,15 @@ void multiply_accumulate(const Product<B>& p) {
 template <typename T>
 HWY_INLINE void widen(const T* from, float* to, int64_t n) {
   const hn::ScalableTag<float> d;
-  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) hn::StoreU(load(d, from + i), d, to + i);
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::StoreU(load(d, from + i), d, to + i);
 }
 
-// `count` query rows from first_row on of one kv head as fp32 pairs: pair i = row * group + head, scaled.
+// `count` query rows from first_row on of one kv head as fp32 pairs: pair i = row * group + head,
+// scaled.
 template <typename T>
-void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_t count, int64_t kv_head,
-                  float scale, float* pairs) {
+void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_t count,
+                  int64_t kv_head, float scale, float* pairs) {
   const hn::ScalableTag<float> d;
   const int64_t W = s.padded_dim(), group = s.group();
   for (int64_t r = 0; r < count; ++r) {
@@ -156,8 +165,10 @@ void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_
 struct KeyRange {
   int64_t first, end;
 };
-HWY_INLINE KeyRange keys_of_row(const AttentionRule& rule, int64_t position, int64_t start, int64_t block) {
-  return {std::max<int64_t>(0, rule.first_key(position) - start), std::min(block, position + 1 - start)};
+HWY_INLINE KeyRange keys_of_row(const AttentionRule& rule, int64_t position, int64_t start,
+                                int64_t block) {
+  return {std::max<int64_t>(0, rule.first_key(position) - start),
+          std::min(block, position + 1 - start)};
 }
 // Lanes of a vector at j that lie in the range.
 template <class D>
@@ -173,8 +184,8 @@ HWY_INLINE hn::Mask<D> in_range(D d, const KeyRange& keys, int64_t j) {
 struct PairRange {
   int64_t first, end;
 };
-HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionShape& s, const AttentionRows& rows,
-                                    int64_t start) {
+HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionShape& s,
+                                    const AttentionRows& rows, int64_t start) {
   const int64_t first = std::max<int64_t>(0, start - rows.first_position);
   if (rule.window == 0) return {first * s.group(), rows.rows * s.group()};
   // The last row that attends the block's last key stands window - 1 positions behind it.

@@ -1,5 +1,5 @@
-// The products of the backward of attention over one block of keys and values, in fp32 or of bf16 pairs. Included once
-// per target inside HWY_NAMESPACE blocks of *_simd.cc files.
+// The products of the backward of attention over one block of keys and values, in fp32 or of bf16
+// pairs. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
 #if defined(RL_OPS_CPU_ATTENTION_BACKWARD_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_ATTENTION_BACKWARD_PRODUCTS_INL_H_
 #undef RL_OPS_CPU_ATTENTION_BACKWARD_PRODUCTS_INL_H_
@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "ops/cpu/attention-inl.h"
 #include "ops/attention_scratch.h"
+#include "ops/cpu/attention-inl.h"
 #include "ops/cpu/pair_product.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,22 +44,24 @@ void transpose(const T* from, int64_t rows, int64_t cols, T* to) {
       hn::Vec<decltype(d)> x[kSide], y[kSide];
       const Lane* corner = reinterpret_cast<const Lane*>(from + r * cols + c);
       for (int64_t i = 0; i < kSide; ++i) x[i] = hn::LoadU(d, corner + i * cols);
-      for (int64_t stage = 1; stage < kSide; stage *= 2) {  // each interleaves row i with row i + kSide / 2
+      for (int64_t stage = 1; stage < kSide;
+           stage *= 2) {  // each interleaves row i with row i + kSide / 2
         for (int64_t i = 0; i < kSide / 2; ++i) {
           y[2 * i] = hn::InterleaveLower(d, x[i], x[i + kSide / 2]);
           y[2 * i + 1] = hn::InterleaveUpper(d, x[i], x[i + kSide / 2]);
         }
         std::copy_n(y, kSide, x);
       }
-      for (int64_t i = 0; i < kSide; ++i) hn::StoreU(x[i], d, reinterpret_cast<Lane*>(to + (c + i) * rows + r));
+      for (int64_t i = 0; i < kSide; ++i)
+        hn::StoreU(x[i], d, reinterpret_cast<Lane*>(to + (c + i) * rows + r));
     }
   }
 }
 #endif
 
 // Gradients of the output as pairs, as gather_pairs() has queries.
-HWY_INLINE void gather_gradients(const AttentionShape& s, const float* d_out, int64_t first_row, int64_t count,
-                                 int64_t kv_head, float* pairs) {
+HWY_INLINE void gather_gradients(const AttentionShape& s, const float* d_out, int64_t first_row,
+                                 int64_t count, int64_t kv_head, float* pairs) {
   const int64_t D = s.head_dim, W = s.padded_dim();
   for (int64_t i = 0; i < count * s.group(); ++i) {
     const float* from = d_out + s.place_of_pair(first_row, kv_head, i) * D;
@@ -71,14 +73,17 @@ HWY_INLINE void gather_gradients(const AttentionShape& s, const float* d_out, in
 template <typename T, typename K>
 class WideBackward {
  public:
-  WideBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head, FloatScratch scratch)
+  WideBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
+               FloatScratch scratch)
       : shape_(a.shape) {
-    const int64_t W = shape_.padded_dim(), run = rows.rows * shape_.group() * W, block = W * shape_.block_size;
+    const int64_t W = shape_.padded_dim(), run = rows.rows * shape_.group() * W,
+                  block = W * shape_.block_size;
     q_ = scratch.take<float>(run);
     d_out_ = scratch.take<float>(run);
     dq = scratch.take<float>(run);
     for (float** to : {&widened_, &k_, &v_t_, &dk, &dv}) *to = scratch.take<float>(block);
-    gather_pairs(shape_, static_cast<const T*>(a.q), rows.first_row, rows.rows, kv_head, a.rule.scale, q_);
+    gather_pairs(shape_, static_cast<const T*>(a.q), rows.first_row, rows.rows, kv_head,
+                 a.rule.scale, q_);
     gather_gradients(shape_, a.d_out, rows.first_row, rows.rows, kv_head, d_out_);
     std::fill_n(dq, run, 0.0f);
   }
@@ -97,7 +102,8 @@ class WideBackward {
   void scores(const BackwardTile& t, float* s, float* dp) const {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size, at = t.first * W;
     multiply_accumulate<float>({q_ + at, W, 1, k_t_, P, s, P, t.count, W, t.columns(), {}, true});
-    multiply_accumulate<float>({d_out_ + at, W, 1, v_t_, P, dp, P, t.count, W, t.columns(), {}, true});
+    multiply_accumulate<float>(
+        {d_out_ + at, W, 1, v_t_, P, dp, P, t.count, W, t.columns(), {}, true});
   }
 
   void add(const BackwardTile& t, const float* p, const float* ds) {
@@ -123,7 +129,8 @@ class WideBackward {
 };
 
 // Two rows (2t, 2t + 1) of n floats as n pairs, rounded to bf16; a missing last row is zeros.
-HWY_INLINE void interleave_rounded(const float* from, int64_t rows, int64_t stride, int64_t n, bf16* to) {
+HWY_INLINE void interleave_rounded(const float* from, int64_t rows, int64_t stride, int64_t n,
+                                   bf16* to) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<uint32_t> d32;
   const bf16* type = nullptr;
@@ -131,20 +138,24 @@ HWY_INLINE void interleave_rounded(const float* from, int64_t rows, int64_t stri
     const float* row = from + r * stride;
     for (int64_t j = 0; j < n; j += static_cast<int64_t>(hn::Lanes(d))) {
       const auto even = hn::BitCast(d32, round_as(d, hn::LoadU(d, row + j), type));
-      const auto odd =
-          r + 1 < rows ? hn::BitCast(d32, round_as(d, hn::LoadU(d, row + stride + j), type)) : hn::Zero(d32);
-      hn::StoreU(hn::Or(hn::ShiftRight<16>(even), odd), d32, reinterpret_cast<uint32_t*>(to + r * stride + 2 * j));
+      const auto odd = r + 1 < rows
+                           ? hn::BitCast(d32, round_as(d, hn::LoadU(d, row + stride + j), type))
+                           : hn::Zero(d32);
+      hn::StoreU(hn::Or(hn::ShiftRight<16>(even), odd), d32,
+                 reinterpret_cast<uint32_t*>(to + r * stride + 2 * j));
     }
   }
 }
 
-// Products of bf16 pairs (pair_product.h). Scores have the forward's bits. Weights and score gradients are rounded to
-// bf16; d_out, which is fp32, is the sum of two bf16.
+// Products of bf16 pairs (pair_product.h). Scores have the forward's bits. Weights and score
+// gradients are rounded to bf16; d_out, which is fp32, is the sum of two bf16.
 class PairBackward {
  public:
-  PairBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head, FloatScratch scratch)
+  PairBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
+               FloatScratch scratch)
       : shape_(a.shape), scale_(a.rule.scale) {
-    const int64_t W = shape_.padded_dim(), P = shape_.block_size, group = shape_.group(), run = rows.rows * group * W;
+    const int64_t W = shape_.padded_dim(), P = shape_.block_size, group = shape_.group(),
+                  run = rows.rows * group * W;
     for (bf16** to : {&q_, &d_out_, &d_out_rest_}) *to = scratch.take<bf16>(run);
     dq = scratch.take<float>(run);
     for (bf16** to : {&k_, &v_t_}) *to = scratch.take<bf16>(W * P);
@@ -204,8 +215,8 @@ class PairBackward {
   }
   // to (keys, W) += the transposed weights of a tile times rows (pairs, W).
   void add_keys(const BackwardTile& t, const bf16* weights, const bf16* rows, float* to) const {
-    pair_product({weights, 2, rows, to, t.keys, t.count, shape_.padded_dim(), 1.0f, ones_, nullptr, 0,
-                  2 * shape_.block_size});
+    pair_product({weights, 2, rows, to, t.keys, t.count, shape_.padded_dim(), 1.0f, ones_, nullptr,
+                  0, 2 * shape_.block_size});
   }
 
   const AttentionShape& shape_;

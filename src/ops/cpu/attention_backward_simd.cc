@@ -1,5 +1,5 @@
-// Backward of attention on the CPU: probabilities again from q, k and lse, then the products of a tile of pairs
-// (attention_backward_products-inl.h).
+// Backward of attention on the CPU: probabilities again from q, k and lse, then the products of a
+// tile of pairs (attention_backward_products-inl.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/attention_backward_simd.cc"
 #include <hwy/foreach_target.h>
@@ -16,7 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// to = scale * from, or to += that: D columns of padded rows to rows that stand `stride` floats apart.
+// to = scale * from, or to += that: D columns of padded rows to rows that stand `stride` floats
+// apart.
 struct PutRows {
   float scale;
   bool overwrite;
@@ -36,26 +37,33 @@ void put_rows(const AttentionShape& s, const float* from, int64_t rows, PutRows 
 template <typename T, typename Products>
 class AttendingBackward {
  public:
-  AttendingBackward(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece, int64_t kv_head,
-                    FloatScratch scratch)
-      : args_(args), shape_(args.shape), piece_(piece), rows_(piece.rows), kv_head_(kv_head),
+  AttendingBackward(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece,
+                    int64_t kv_head, FloatScratch scratch)
+      : args_(args),
+        shape_(args.shape),
+        piece_(piece),
+        rows_(piece.rows),
+        kv_head_(kv_head),
         lse_(scratch.take<float>(rows_.rows * shape_.group())),
         delta_(scratch.take<float>(rows_.rows * shape_.group())),
         p_(scratch.take<float>(kTilePairs * shape_.block_size)),
-        dp_(scratch.take<float>(kTilePairs * shape_.block_size)), products_(args, rows_, kv_head, scratch) {
+        dp_(scratch.take<float>(kTilePairs * shape_.block_size)),
+        products_(args, rows_, kv_head, scratch) {
     const int64_t D = shape_.head_dim;
     for (int64_t i = 0; i < rows_.rows * shape_.group(); ++i) {
       const int64_t place = shape_.place_of_pair(rows_.first_row, kv_head, i);
       const T* out = static_cast<const T*>(args.out) + place * D;
       const float* d_out = args.d_out + place * D;
       lse_[i] = args.lse[place];
-      delta_[i] = sum_lanes(D, [&](auto d, int64_t c) { return hn::Mul(load(d, d_out + c), load(d, out + c)); });
+      delta_[i] = sum_lanes(
+          D, [&](auto d, int64_t c) { return hn::Mul(load(d, d_out + c), load(d, out + c)); });
     }
   }
 
   void run() {
     const int64_t D = shape_.head_dim, P = shape_.block_size, group = shape_.group();
-    for (int64_t start = piece_.first_key / P * P; start < piece_.end_key; start += P) run_block(start);
+    for (int64_t start = piece_.first_key / P * P; start < piece_.end_key; start += P)
+      run_block(start);
     for (int64_t r = 0; r < rows_.rows; ++r) {
       float* to = args_.dqkv + (rows_.first_row + r) * row_width() + kv_head_ * group * D;
       put_rows(shape_, products_.dq + r * group * shape_.padded_dim(), group,
@@ -72,7 +80,8 @@ class AttendingBackward {
     if (seen.first >= seen.end && !piece_.overwrite) return;
     const int64_t id = rows_.blocks[start / P];
     products_.load(args_.pool + (id * shape_.kv_heads + kv_head_) * shape_.kv_head_bytes());
-    const KeyRange keys{std::max<int64_t>(0, piece_.first_key - start), std::min(P, piece_.end_key - start)};
+    const KeyRange keys{std::max<int64_t>(0, piece_.first_key - start),
+                        std::min(P, piece_.end_key - start)};
     for (int64_t i = seen.first; i < seen.end; i += kTilePairs) {
       const int64_t count = std::min(kTilePairs, seen.end - i);
       const BackwardTile tile{i, count, std::min(keys.end, position(i + count - 1) + 1 - start)};
@@ -121,7 +130,8 @@ class AttendingBackward {
     const float scale = Products::kScaledQueries ? 1.0f : args_.rule.scale;
     const int64_t skipped = keys.first * shape_.padded_dim();
     put_rows(shape_, products_.dk + skipped, count, {scale, piece_.overwrite, to, stride});
-    put_rows(shape_, products_.dv + skipped, count, {1.0f, piece_.overwrite, to + shape_.kv_heads * D, stride});
+    put_rows(shape_, products_.dv + skipped, count,
+             {1.0f, piece_.overwrite, to + shape_.kv_heads * D, stride});
   }
 
   const AttentionBackwardArgs& args_;
@@ -133,8 +143,8 @@ class AttendingBackward {
   Products products_;
 };
 
-void attention_backward_target(const AttentionBackwardArgs& a, const AttentionBackwardPiece& piece, int64_t kv_head,
-                               float* scratch) {
+void attention_backward_target(const AttentionBackwardArgs& a, const AttentionBackwardPiece& piece,
+                               int64_t kv_head, float* scratch) {
   with_products<WideBackward, PairBackward>(a.shape, a.products, [&]<typename T, typename P>() {
     AttendingBackward<T, P>(a, piece, kv_head, FloatScratch(scratch)).run();
   });
@@ -151,13 +161,15 @@ HWY_EXPORT(attention_backward_target);
 int64_t attention_backward_scratch_floats(const AttentionShape& s) {
   return backward_scratch_floats(s);
 }
-void attention_backward(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece, int64_t kv_head,
-                        float* scratch) {
+void attention_backward(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece,
+                        int64_t kv_head, float* scratch) {
   const AttentionRows& rows = piece.rows;
   const int64_t last = rows.first_position + rows.rows - 1;
-  RL_CHECK(rows.rows >= 1 && rows.rows <= kAttentionBackwardChunk && rows.first_position >= piece.prefix);
+  RL_CHECK(rows.rows >= 1 && rows.rows <= kAttentionBackwardChunk &&
+           rows.first_position >= piece.prefix);
   RL_CHECK(piece.first_key >= 0 && piece.first_key < piece.end_key && piece.end_key <= last + 1);
-  RL_CHECK(piece.first_key >= piece.prefix || (piece.end_key <= piece.prefix && piece.d_prefix != nullptr));
+  RL_CHECK(piece.first_key >= piece.prefix ||
+           (piece.end_key <= piece.prefix && piece.d_prefix != nullptr));
   HWY_DYNAMIC_DISPATCH(attention_backward_target)(args, piece, kv_head, scratch);
 }
 }  // namespace rl

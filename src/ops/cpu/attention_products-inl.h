@@ -1,5 +1,6 @@
-// The two products of attention over one block of keys and values: scores of queries and keys, and values summed by
-// weights. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
+// The two products of attention over one block of keys and values: scores of queries and keys, and
+// values summed by weights. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc
+// files.
 #if defined(RL_OPS_CPU_ATTENTION_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_ATTENTION_PRODUCTS_INL_H_
 #undef RL_OPS_CPU_ATTENTION_PRODUCTS_INL_H_
@@ -21,23 +22,29 @@ namespace HWY_NAMESPACE {
 HWY_INLINE bool takes_pairs(const AttentionShape& s, AttentionProducts products) {
   const bool rounded = s.dtype == Dtype::kBf16 && s.kv_dtype == Dtype::kBf16;
   RL_CHECK(rounded || products != AttentionProducts::kPairs);
-  return products == AttentionProducts::kBest ? rounded && has_pair_products() : products == AttentionProducts::kPairs;
+  return products == AttentionProducts::kBest ? rounded && has_pair_products()
+                                              : products == AttentionProducts::kPairs;
 }
 
-// Calls use<type of q and out, products> for the types of a call: the products in fp32 are Wide<type of q, type of k
-// and v>, those of bf16 pairs Pairs.
+// Calls use<type of q and out, products> for the types of a call: the products in fp32 are
+// Wide<type of q, type of k and v>, those of bf16 pairs Pairs.
 template <template <typename, typename> class Wide, typename Pairs, typename Use>
 void with_products(const AttentionShape& s, AttentionProducts products, const Use& use) {
   const bool wide_kv = s.kv_dtype == Dtype::kF32;
-  if (takes_pairs(s, products)) use.template operator()<bf16, Pairs>();
-  else if (s.dtype == Dtype::kF32 && wide_kv) use.template operator()<float, Wide<float, float>>();
-  else if (s.dtype == Dtype::kF32) use.template operator()<float, Wide<float, bf16>>();
-  else if (wide_kv) use.template operator()<bf16, Wide<bf16, float>>();
-  else use.template operator()<bf16, Wide<bf16, bf16>>();
+  if (takes_pairs(s, products))
+    use.template operator()<bf16, Pairs>();
+  else if (s.dtype == Dtype::kF32 && wide_kv)
+    use.template operator()<float, Wide<float, float>>();
+  else if (s.dtype == Dtype::kF32)
+    use.template operator()<float, Wide<float, bf16>>();
+  else if (wide_kv)
+    use.template operator()<bf16, Wide<bf16, float>>();
+  else
+    use.template operator()<bf16, Wide<bf16, bf16>>();
 }
 
-// A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, W), keep has one factor a
-// pair; all begin with the range's first pair.
+// A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, W), keep
+// has one factor a pair; all begin with the range's first pair.
 struct BlockProduct {
   const std::byte* block;  // keys, then values
   int64_t written;         // keys that are there
@@ -46,13 +53,17 @@ struct BlockProduct {
   int64_t count() const { return pairs.end - pairs.first; }
 };
 
-// Products in fp32, whatever the types of queries (T) and of keys and values (K): scores are one fused multiply-add
-// chain over d, values one over keys in order from what is kept of the sum before.
+// Products in fp32, whatever the types of queries (T) and of keys and values (K): scores are one
+// fused multiply-add chain over d, values one over keys in order from what is kept of the sum
+// before.
 template <typename T, typename K>
 class WideProducts {
  public:
-  WideProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
-      : shape_(a.shape), q_(scratch), k_t_(q_ + rows * a.shape.group() * a.shape.padded_dim()),
+  WideProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head,
+               float* scratch)
+      : shape_(a.shape),
+        q_(scratch),
+        k_t_(q_ + rows * a.shape.group() * a.shape.padded_dim()),
         v_(k_t_ + a.shape.padded_dim() * a.shape.block_size) {
     gather_pairs(a.shape, static_cast<const T*>(a.q), first_row, rows, kv_head, a.rule.scale, q_);
   }
@@ -87,7 +98,8 @@ class WideProducts {
   template <typename B>
   void add_scores(const BlockProduct& p, const B* k_t, float* scores) const {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size;
-    multiply_accumulate<B>({q_ + p.pairs.first * W, W, 1, k_t, P, scores, P, p.count(), W, P, p.ahead_keys, true});
+    multiply_accumulate<B>(
+        {q_ + p.pairs.first * W, W, 1, k_t, P, scores, P, p.count(), W, P, p.ahead_keys, true});
   }
   template <typename B>
   void add_values(const BlockProduct& p, const B* v, const float* weights, float* out) const {
@@ -99,12 +111,15 @@ class WideProducts {
   float *q_, *k_t_, *v_;
 };
 
-// Products of bf16 pairs (pair_product.h), where queries, keys and values are bf16: twice as many a cycle. Scores are
-// scaled after their sum; weights are rounded to bf16, their own sum is not.
+// Products of bf16 pairs (pair_product.h), where queries, keys and values are bf16: twice as many a
+// cycle. Scores are scaled after their sum; weights are rounded to bf16, their own sum is not.
 class PairProducts {
  public:
-  PairProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
-      : shape_(a.shape), scale_(a.rule.scale), q_(reinterpret_cast<bf16*>(scratch)),
+  PairProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head,
+               float* scratch)
+      : shape_(a.shape),
+        scale_(a.rule.scale),
+        q_(reinterpret_cast<bf16*>(scratch)),
         weights_(q_ + rows * a.shape.group() * a.shape.padded_dim()) {
     const int64_t W = shape_.padded_dim(), run = shape_.group() * W;
     const bf16* q = static_cast<const bf16*>(a.q) + first_row * shape_.heads * W + kv_head * run;
@@ -113,15 +128,17 @@ class PairProducts {
 
   void scores(const BlockProduct& p, float* scores) const {
     const int64_t W = shape_.padded_dim();
-    pair_product({q_ + p.pairs.first * W, W, reinterpret_cast<const bf16*>(p.block), scores, p.count(), W,
-                  shape_.block_size, scale_, nullptr, p.ahead_keys.at, static_cast<int64_t>(p.ahead_keys.lines)});
+    pair_product({q_ + p.pairs.first * W, W, reinterpret_cast<const bf16*>(p.block), scores,
+                  p.count(), W, shape_.block_size, scale_, nullptr, p.ahead_keys.at,
+                  static_cast<int64_t>(p.ahead_keys.lines)});
   }
 
   void values(const BlockProduct& p, const float* weights, const float* keep, float* out) const {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size;
     round_for_pairs(weights, p.count() * P, weights_);
-    pair_product({weights_, P, reinterpret_cast<const bf16*>(p.block) + W * P, out, p.count(), p.written, W, 1.0f,
-                  keep, p.ahead_values.at, static_cast<int64_t>(p.ahead_values.lines)});
+    pair_product({weights_, P, reinterpret_cast<const bf16*>(p.block) + W * P, out, p.count(),
+                  p.written, W, 1.0f, keep, p.ahead_values.at,
+                  static_cast<int64_t>(p.ahead_values.lines)});
   }
 
  private:

@@ -1,5 +1,5 @@
-// Attention on the CPU: the running softmax over KV blocks. Its products are in attention_products-inl.h, the backward
-// is attention_backward_simd.cc.
+// Attention on the CPU: the running softmax over KV blocks. Its products are in
+// attention_products-inl.h, the backward is attention_backward_simd.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/attention_simd.cc"
 #include <hwy/foreach_target.h>
@@ -36,8 +36,9 @@ HWY_INLINE float mask_and_max(float* s, const KeyRange& keys, int64_t block) {
   return hn::GetLane(hn::MaxOfLanes(d, top));
 }
 
-// One online-softmax update of a pair whose maximum, this block's masked scores included, is new_max; turns scores into
-// weights, zero where they are masked. Returns the share of what was summed before that is kept.
+// One online-softmax update of a pair whose maximum, this block's masked scores included, is
+// new_max; turns scores into weights, zero where they are masked. Returns the share of what was
+// summed before that is kept.
 HWY_INLINE float softmax_block(float* s, int64_t block, float new_max, float& max, float& sum) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -65,11 +66,20 @@ HWY_INLINE float softmax_block(float* s, int64_t block, float new_max, float& ma
 template <typename T, typename Products>
 class Attending {
  public:
-  Attending(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head, float* scratch)
-      : args_(args), shape_(args.shape), first_row_(first_row), kv_head_(kv_head),
-        pairs_(rows * args.shape.group()), out_(scratch), scores_(out_ + pairs_ * shape_.padded_dim()),
-        max_(scores_ + pairs_ * shape_.block_size), new_max_(max_ + pairs_), sum_(new_max_ + pairs_),
-        keep_(sum_ + pairs_), products_(args, first_row, rows, kv_head, keep_ + pairs_) {
+  Attending(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head,
+            float* scratch)
+      : args_(args),
+        shape_(args.shape),
+        first_row_(first_row),
+        kv_head_(kv_head),
+        pairs_(rows * args.shape.group()),
+        out_(scratch),
+        scores_(out_ + pairs_ * shape_.padded_dim()),
+        max_(scores_ + pairs_ * shape_.block_size),
+        new_max_(max_ + pairs_),
+        sum_(new_max_ + pairs_),
+        keep_(sum_ + pairs_),
+        products_(args, first_row, rows, kv_head, keep_ + pairs_) {
     std::fill_n(out_, pairs_ * shape_.padded_dim(), 0.0f);
     std::fill_n(max_, pairs_, -std::numeric_limits<float>::infinity());
     std::fill_n(sum_, pairs_, 0.0f);
@@ -81,13 +91,17 @@ class Attending {
   // The next call of visit() goes over the block at `next`, or null.
   void ask_for(const std::byte* next) { next_ = next; }
 
-  // The block `id` of the keys from `start` on, `written` of which are there, against some pairs; position_of(row) is
-  // the position of a row of the call.
+  // The block `id` of the keys from `start` on, `written` of which are there, against some pairs;
+  // position_of(row) is the position of a row of the call.
   template <typename Positions>
-  void visit(int32_t id, int64_t start, int64_t written, const PairRange& pairs, const Positions& position_of) {
+  void visit(int32_t id, int64_t start, int64_t written, const PairRange& pairs,
+             const Positions& position_of) {
     const int64_t P = shape_.block_size, first = pairs.first;
     const uint64_t half = shape_.kv_head_bytes() / 2;
-    const BlockProduct product{block(id), written, pairs, {next_, half / Ahead::kLine},
+    const BlockProduct product{block(id),
+                               written,
+                               pairs,
+                               {next_, half / Ahead::kLine},
                                {next_ ? next_ + half : nullptr, half / Ahead::kLine}};
     products_.scores(product, scores_ + first * P);
     // In two passes, so that the reductions of one pair overlap with those of the next.
@@ -97,7 +111,8 @@ class Attending {
     }
     for (int64_t i = first; i < pairs.end; ++i)
       keep_[i] = softmax_block(scores_ + i * P, P, new_max_[i], max_[i], sum_[i]);
-    products_.values(product, scores_ + first * P, keep_ + first, out_ + first * shape_.padded_dim());
+    products_.values(product, scores_ + first * P, keep_ + first,
+                     out_ + first * shape_.padded_dim());
   }
 
   void finish() const {
@@ -121,10 +136,13 @@ class Attending {
   Products products_;
 };
 
-// The heads of a range take turns block by block: they stand side by side in a block, so memory is read in runs.
+// The heads of a range take turns block by block: they stand side by side in a block, so memory is
+// read in runs.
 template <typename T, typename Products>
-void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
-  const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1, count = heads.end - heads.first;
+void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads,
+            float* scratch) {
+  const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1,
+                count = heads.end - heads.first;
   RL_CHECK(count >= 1 && count <= most_kv_heads_together(rows.rows));
   const int64_t stride = attention_scratch_floats(a.shape, rows.rows);
   std::optional<Attending<T, Products>> passes[kAttentionMaxRows];
@@ -132,7 +150,8 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& he
     passes[i].emplace(a, rows.first_row, rows.rows, heads.first + i, scratch + i * stride);
   const auto position_of = [&](int64_t row) { return rows.first_position + row; };
   for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
-    const std::byte* next = start + P <= last ? passes[0]->block(rows.blocks[start / P + 1]) : a.next;
+    const std::byte* next =
+        start + P <= last ? passes[0]->block(rows.blocks[start / P + 1]) : a.next;
     for (int64_t i = 0; i < count; ++i) {
       passes[i]->ask_for(i + 1 < count ? passes[i + 1]->block(rows.blocks[start / P]) : next);
       passes[i]->visit(rows.blocks[start / P], start, std::min(P, last + 1 - start),
@@ -144,8 +163,10 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& he
 
 // First the shared blocks with all rows, then each row's own.
 template <typename T, typename Products>
-void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
-  const int64_t P = a.shape.block_size, group = a.shape.group(), count = static_cast<int64_t>(rows.rows.size());
+void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head,
+                   float* scratch) {
+  const int64_t P = a.shape.block_size, group = a.shape.group(),
+                count = static_cast<int64_t>(rows.rows.size());
   Attending<T, Products> pass(a, rows.first_row, count, kv_head, scratch);
   const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
@@ -167,15 +188,18 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
   pass.finish();
 }
 
-void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head,
-                             float* scratch) {
-  with_products<WideProducts, PairProducts>(
-      a.shape, a.products, [&]<typename T, typename P>() { attend_shared<T, P>(a, rows, kv_head, scratch); });
+void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& rows,
+                             int64_t kv_head, float* scratch) {
+  with_products<WideProducts, PairProducts>(a.shape, a.products, [&]<typename T, typename P>() {
+    attend_shared<T, P>(a, rows, kv_head, scratch);
+  });
 }
 
-void attention_target(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
-  with_products<WideProducts, PairProducts>(
-      a.shape, a.products, [&]<typename T, typename P>() { attend<T, P>(a, rows, heads, scratch); });
+void attention_target(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads,
+                      float* scratch) {
+  with_products<WideProducts, PairProducts>(a.shape, a.products, [&]<typename T, typename P>() {
+    attend<T, P>(a, rows, heads, scratch);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -189,20 +213,23 @@ HWY_EXPORT(attention_shared_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s, int64_t rows) {
   const int64_t W = s.padded_dim(), pairs = rows * s.group();
-  const int64_t wide = pairs * W + 2 * W * s.block_size;      // WideProducts
-  const int64_t rounded = pairs * (W + s.block_size) / 2;     // PairProducts
+  const int64_t wide = pairs * W + 2 * W * s.block_size;   // WideProducts
+  const int64_t rounded = pairs * (W + s.block_size) / 2;  // PairProducts
   return (pairs * (W + s.block_size + 4) + std::max(wide, rounded) + 15) / 16 * 16;
 }
 int64_t attention_scratch_floats(const AttentionShape& s) {
   int64_t most = 0;
   for (int64_t rows = 1; rows <= kAttentionMaxRows; ++rows)
-    most = std::max(most, std::min(s.kv_heads, most_kv_heads_together(rows)) * attention_scratch_floats(s, rows));
+    most = std::max(most, std::min(s.kv_heads, most_kv_heads_together(rows)) *
+                              attention_scratch_floats(s, rows));
   return most;
 }
-void attention(const AttentionArgs& args, const AttentionRows& rows, const KvHeads& heads, float* scratch) {
+void attention(const AttentionArgs& args, const AttentionRows& rows, const KvHeads& heads,
+               float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_target)(args, rows, heads, scratch);
 }
-void attention_shared(const AttentionArgs& args, const SharedAttentionRows& rows, int64_t kv_head, float* scratch) {
+void attention_shared(const AttentionArgs& args, const SharedAttentionRows& rows, int64_t kv_head,
+                      float* scratch) {
   HWY_DYNAMIC_DISPATCH(attention_shared_target)(args, rows, kv_head, scratch);
 }
 }  // namespace rl

@@ -7,7 +7,8 @@ void embed(const EmbedArgs& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* from = a.table + a.ids[r] * a.hidden;
     float* to = a.x + r * a.hidden;
-    for (int64_t c = 0; c < a.hidden; ++c) to[c] = round_to(a.dtype, round_to(a.dtype, from[c]) * a.scale);
+    for (int64_t c = 0; c < a.hidden; ++c)
+      to[c] = round_to(a.dtype, round_to(a.dtype, from[c]) * a.scale);
   }
 }
 

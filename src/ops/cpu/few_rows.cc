@@ -1,8 +1,9 @@
-// A register tile is up to 6 rows by 4 vectors of 16 columns. Weights go through the first-level cache in pieces of
-// kPiecePairs depth pairs: every row group passes over the piece, and each asks for its share of the next one. The
-// same share of what lies kFarBytes behind it is asked for into the second-level cache: the first level cannot keep as
-// many lines under way as memory needs. No line goes around the second level (NTA): nothing there would see that lines
-// follow each other, and on some processors they come at half the rate then.
+// A register tile is up to 6 rows by 4 vectors of 16 columns. Weights go through the first-level
+// cache in pieces of kPiecePairs depth pairs: every row group passes over the piece, and each asks
+// for its share of the next one. The same share of what lies kFarBytes behind it is asked for into
+// the second-level cache: the first level cannot keep as many lines under way as memory needs. No
+// line goes around the second level (NTA): nothing there would see that lines follow each other,
+// and on some processors they come at half the rate then.
 #include "ops/few_rows.h"
 
 #include <algorithm>
@@ -29,15 +30,15 @@ constexpr int64_t kFarBytes = 64 << 10;
 
 // Some rows against one piece of a column block.
 struct Pass {
-  const std::byte* x;       // the first row at the first pair
+  const std::byte* x;  // the first row at the first pair
   int64_t row_bytes;
   const std::byte* weights;
   int64_t pairs;
-  float* partial;           // sums of the chunk so far, kFewRowsColumnBlock a row
-  bool fresh;               // the chunk begins here
-  float* y;                 // where the chunk's sums go when it ends here, else null
+  float* partial;  // sums of the chunk so far, kFewRowsColumnBlock a row
+  bool fresh;      // the chunk begins here
+  float* y;        // where the chunk's sums go when it ends here, else null
   int64_t y_stride;
-  bool add;                 // to what y holds
+  bool add;                      // to what y holds
   const std::byte *ahead, *far;  // pairs to ask for, so many in each step of kUnroll pairs
   int64_t pairs_per_step;
 };
@@ -46,8 +47,8 @@ template <int R, int V>
 using Sums = __m512[R][V];
 
 template <int R, int V>
-inline __attribute__((always_inline)) void add_pair(Sums<R, V>& sums, const std::byte* x, int64_t row_bytes,
-                                                    const std::byte* weights) {
+inline __attribute__((always_inline)) void add_pair(Sums<R, V>& sums, const std::byte* x,
+                                                    int64_t row_bytes, const std::byte* weights) {
   __m512bh w[V];
   for (int v = 0; v < V; ++v) w[v] = (__m512bh)_mm512_loadu_si512(weights + v * kLine);
   for (int r = 0; r < R; ++r) {
@@ -89,7 +90,8 @@ void run_pass(const Pass& p) {
       for (int v = 0; v < V; ++v) _mm_prefetch(far + v * kLine, _MM_HINT_T1);
     }
 #pragma GCC unroll 4
-    for (int64_t u = 0; u < kUnroll; ++u) add_pair<R, V>(sums, x + 4 * u, p.row_bytes, weights + u * kPairBytes);
+    for (int64_t u = 0; u < kUnroll; ++u)
+      add_pair<R, V>(sums, x + 4 * u, p.row_bytes, weights + u * kPairBytes);
     x += 4 * kUnroll;
     weights += kUnroll * kPairBytes;
   }
@@ -101,16 +103,23 @@ void run_pass(const Pass& p) {
 template <int V>
 void run_pass(int64_t rows, const Pass& p) {
   switch (rows) {
-    case 1: return run_pass<1, V>(p);
-    case 2: return run_pass<2, V>(p);
-    case 3: return run_pass<3, V>(p);
-    case 4: return run_pass<4, V>(p);
-    case 5: return run_pass<5, V>(p);
-    default: return run_pass<6, V>(p);
+    case 1:
+      return run_pass<1, V>(p);
+    case 2:
+      return run_pass<2, V>(p);
+    case 3:
+      return run_pass<3, V>(p);
+    case 4:
+      return run_pass<4, V>(p);
+    case 5:
+      return run_pass<5, V>(p);
+    default:
+      return run_pass<6, V>(p);
   }
 }
 
-// One column block against all rows. Its product's weights end at `end`; those of the next one follow.
+// One column block against all rows. Its product's weights end at `end`; those of the next one
+// follow.
 struct ColumnBlock {
   const FewRowsProduct& product;
   int64_t col0;
@@ -133,11 +142,13 @@ struct ColumnBlock {
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
       const int64_t share = kUnroll * (g + 1) / groups - asked;
-      const auto* x = reinterpret_cast<const std::byte*>(static_cast<const bf16*>(p.x) + row * p.depth + 2 * first);
-      run_pass<V>(rows, {x, p.depth * 2, weights + first * kPairBytes, pairs,
-                         p.scratch + row * kFewRowsColumnBlock, first == chunk_pair,
-                         chunk_ends ? p.y + row * p.y_stride + col0 : nullptr, p.y_stride, chunk_pair > 0,
-                         ahead + asked * steps * kPairBytes, far + asked * steps * kPairBytes, share});
+      const auto* x = reinterpret_cast<const std::byte*>(static_cast<const bf16*>(p.x) +
+                                                         row * p.depth + 2 * first);
+      run_pass<V>(rows,
+                  {x, p.depth * 2, weights + first * kPairBytes, pairs,
+                   p.scratch + row * kFewRowsColumnBlock, first == chunk_pair,
+                   chunk_ends ? p.y + row * p.y_stride + col0 : nullptr, p.y_stride, chunk_pair > 0,
+                   ahead + asked * steps * kPairBytes, far + asked * steps * kPairBytes, share});
       row += rows;
       asked += share;
     }
@@ -159,17 +170,26 @@ struct ColumnBlock {
 }  // namespace
 
 void few_rows_product_bf16(const FewRowsProduct& p) {
-  RL_CHECK(p.rows >= 1 && p.rows <= kFewRows && p.depth % 2 == 0 && p.chunk % 2 == 0 && p.cols % kLanes == 0);
+  RL_CHECK(p.rows >= 1 && p.rows <= kFewRows && p.depth % 2 == 0 && p.chunk % 2 == 0 &&
+           p.cols % kLanes == 0);
   const int64_t bytes = p.weights.form.block_bytes;
   const std::byte* weights = p.weights.first;
   const std::byte* end = weights + (p.cols + kFewRowsColumnBlock - 1) / kFewRowsColumnBlock * bytes;
   for (int64_t col0 = 0; col0 < p.cols; col0 += kFewRowsColumnBlock, weights += bytes) {
     const ColumnBlock block{p, col0, weights, end};
     switch (std::min(p.cols - col0, kFewRowsColumnBlock) / kLanes) {
-      case 1: block.run<1>(); break;
-      case 2: block.run<2>(); break;
-      case 3: block.run<3>(); break;
-      default: block.run<4>(); break;
+      case 1:
+        block.run<1>();
+        break;
+      case 2:
+        block.run<2>();
+        break;
+      case 3:
+        block.run<3>();
+        break;
+      default:
+        block.run<4>();
+        break;
     }
   }
 }

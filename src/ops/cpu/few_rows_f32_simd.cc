@@ -1,7 +1,8 @@
-// Few rows of fp32. A register tile is up to 6 rows by as many vectors as the registers hold sums; each pass takes a
-// whole chunk of the depth, so that no sum is stored in between. While a chunk of a column block is computed, the next
-// one is prefetched into the second-level cache, at an even rate: its lines are far apart, so the hardware does not
-// prefetch them, and all at once would stall. From that cache a core reads them many steps ahead without waiting.
+// Few rows of fp32. A register tile is up to 6 rows by as many vectors as the registers hold sums;
+// each pass takes a whole chunk of the depth, so that no sum is stored in between. While a chunk of
+// a column block is computed, the next one is prefetched into the second-level cache, at an even
+// rate: its lines are far apart, so the hardware does not prefetch them, and all at once would
+// stall. From that cache a core reads them many steps ahead without waiting.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/few_rows_f32_simd.cc"
 #include <hwy/foreach_target.h>
@@ -9,8 +10,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "ops/few_rows.h"
 #include "ops/cpu/simd-inl.h"
+#include "ops/few_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -29,7 +30,9 @@ constexpr int64_t kMostSums = HWY_TARGET > HWY_AVX3 ? 12 : 24;
 class Prefetcher {
  public:
   Prefetcher(const std::byte* first, int64_t step_bytes, int64_t lines_of_step)
-      : at_(first), left_(lines_of_step), lines_of_step_(lines_of_step),
+      : at_(first),
+        left_(lines_of_step),
+        lines_of_step_(lines_of_step),
         skip_(step_bytes - lines_of_step * kLineBytes) {}
   // From here on so many lines in so many calls.
   void set_rate(int64_t lines, int64_t times) { rate_ = lines * kWhole / times; }
@@ -83,9 +86,11 @@ HWY_NOINLINE void run_pass(const Pass& p, Prefetcher& prefetcher_of_block) {
   const int64_t x_stride = p.x_stride, step = p.step_floats;
   for (int64_t i = 0; i < p.steps / kUnroll; ++i) {
     prefetcher.prefetch();
-    for (int64_t u = 0; u < kUnroll; ++u, ++x, weights += step) add_step<R, V>(sums, x, x_stride, weights);
+    for (int64_t u = 0; u < kUnroll; ++u, ++x, weights += step)
+      add_step<R, V>(sums, x, x_stride, weights);
   }
-  for (int64_t u = 0; u < p.steps % kUnroll; ++u, ++x, weights += step) add_step<R, V>(sums, x, x_stride, weights);
+  for (int64_t u = 0; u < p.steps % kUnroll; ++u, ++x, weights += step)
+    add_step<R, V>(sums, x, x_stride, weights);
   prefetcher_of_block = prefetcher;
   for (int r = 0; r < R; ++r) {
     for (int v = 0; v < V; ++v) {
@@ -128,7 +133,9 @@ struct Chunk {
     if (next_cols > 0) return Chunk{p, behind, next_cols, 0, p.depth}.prefetcher();
     return {p.next.first, p.next.form.step_bytes, kFewRowsColumnBlock / kLineFloats};
   }
-  Prefetcher prefetcher() const { return {weights(), product.weights.form.step_bytes, cols / kLineFloats}; }
+  Prefetcher prefetcher() const {
+    return {weights(), product.weights.form.step_bytes, cols / kLineFloats};
+  }
 };
 
 // All rows against a chunk, in tiles of V vectors; what is left of its columns in tiles of a line.
@@ -141,14 +148,21 @@ void run_chunk(const Chunk& c) {
   const int64_t step = p.weights.form.step_bytes / kFewRowsColumnBytes;
   const int64_t passes = groups * (c.cols / kWide + c.cols % kWide / (kNarrow * kLanes));
   Prefetcher prefetcher = c.prefetcher_ahead();
-  prefetcher.set_rate(c.steps() * c.cols / kLineFloats / passes, std::max<int64_t>(1, c.steps() / kUnroll));
+  prefetcher.set_rate(c.steps() * c.cols / kLineFloats / passes,
+                      std::max<int64_t>(1, c.steps() / kUnroll));
   for (int64_t col = 0; col < c.cols;) {
     const bool wide = c.cols - col >= kWide;
     const auto* weights = reinterpret_cast<const float*>(c.weights()) + col;
     for (int64_t g = 0, row = 0; g < groups; ++g) {
       const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
-      const Pass pass{static_cast<const float*>(p.x) + row * p.depth + c.first, p.depth, weights, step, c.steps(),
-                      p.y + row * p.y_stride + c.col0 + col, p.y_stride, c.first > 0};
+      const Pass pass{static_cast<const float*>(p.x) + row * p.depth + c.first,
+                      p.depth,
+                      weights,
+                      step,
+                      c.steps(),
+                      p.y + row * p.y_stride + c.col0 + col,
+                      p.y_stride,
+                      c.first > 0};
       wide ? run_pass<V>(rows, pass, prefetcher) : run_pass<kNarrow>(rows, pass, prefetcher);
       row += rows;
     }
@@ -159,7 +173,8 @@ void run_chunk(const Chunk& c) {
 // Vectors of a tile: a power of two, so that tiles fit column blocks, with as many sums as fit.
 void run_chunk_of_rows(int64_t rows, const Chunk& c) {
   constexpr int64_t kWidest = kFewRowsColumnBlock / kLanes;
-  const int64_t groups = (rows + kRowsOfTile - 1) / kRowsOfTile, most = (rows + groups - 1) / groups;
+  const int64_t groups = (rows + kRowsOfTile - 1) / kRowsOfTile,
+                most = (rows + groups - 1) / groups;
   if constexpr (kWidest >= 8)
     if (8 * most <= kMostSums) return run_chunk<8>(c);
   if (4 * most <= kMostSums) return run_chunk<4>(c);

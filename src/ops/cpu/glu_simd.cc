@@ -49,7 +49,8 @@ struct GeluTanh {
     const auto rest = hn::Mul(exp_minus(d, z), s);  // 1 - s without its cancellation
     // Beyond 16 either s or rest is 0 in effect; the bound keeps the polynomial finite.
     const auto near = hn::Min(hn::Max(z, hn::Set(d, -16.0f)), hn::Set(d, 16.0f));
-    const auto inner_slope = hn::MulAdd(hn::Set(d, 3 * kCube), hn::Mul(near, near), hn::Set(d, 1.0f));
+    const auto inner_slope =
+        hn::MulAdd(hn::Set(d, 3 * kCube), hn::Mul(near, near), hn::Set(d, 1.0f));
     const auto step = hn::Mul(hn::Mul(near, rest), hn::Mul(inner_slope, hn::Set(d, kScale)));
     return hn::Mul(s, hn::Add(hn::Set(d, 1.0f), step));
   }
@@ -105,31 +106,43 @@ void backward(const GluBackwardArgs& a) {
 
 template <class Act>
 void forward_of_type(const GluArgs& a) {
-  if (a.dtype == Dtype::kF32) forward<Act, float>(a);
-  else forward<Act, bf16>(a);
+  if (a.dtype == Dtype::kF32)
+    forward<Act, float>(a);
+  else
+    forward<Act, bf16>(a);
 }
 template <class Act>
 void recompute_of_type(const GluRecomputeArgs& a) {
-  if (a.dtype == Dtype::kF32) recompute<Act, float>(a);
-  else recompute<Act, bf16>(a);
+  if (a.dtype == Dtype::kF32)
+    recompute<Act, float>(a);
+  else
+    recompute<Act, bf16>(a);
 }
 template <class Act>
 void backward_of_type(const GluBackwardArgs& a) {
-  if (a.dtype == Dtype::kF32) backward<Act, float>(a);
-  else backward<Act, bf16>(a);
+  if (a.dtype == Dtype::kF32)
+    backward<Act, float>(a);
+  else
+    backward<Act, bf16>(a);
 }
 
 void glu_target(const GluArgs& a) {
-  if (a.activation == Activation::kSilu) forward_of_type<Silu>(a);
-  else forward_of_type<GeluTanh>(a);
+  if (a.activation == Activation::kSilu)
+    forward_of_type<Silu>(a);
+  else
+    forward_of_type<GeluTanh>(a);
 }
 void glu_recompute_target(const GluRecomputeArgs& a) {
-  if (a.activation == Activation::kSilu) recompute_of_type<Silu>(a);
-  else recompute_of_type<GeluTanh>(a);
+  if (a.activation == Activation::kSilu)
+    recompute_of_type<Silu>(a);
+  else
+    recompute_of_type<GeluTanh>(a);
 }
 void glu_backward_target(const GluBackwardArgs& a) {
-  if (a.activation == Activation::kSilu) backward_of_type<Silu>(a);
-  else backward_of_type<GeluTanh>(a);
+  if (a.activation == Activation::kSilu)
+    backward_of_type<Silu>(a);
+  else
+    backward_of_type<GeluTanh>(a);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -145,8 +158,6 @@ void glu(const GluArgs& args) { HWY_DYNAMIC_DISPATCH(glu_target)(args); }
 void glu_recompute(const GluRecomputeArgs& args) {
   HWY_DYNAMIC_DISPATCH(glu_recompute_target)(args);
 }
-void glu_backward(const GluBackwardArgs& args) {
-  HWY_DYNAMIC_DISPATCH(glu_backward_target)(args);
-}
+void glu_backward(const GluBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(glu_backward_target)(args); }
 }  // namespace rl
 #endif

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/logprob.h"
 #include "ops/cpu/simd-inl.h"
+#include "ops/logprob.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -62,7 +62,8 @@ TileStats scale_and_measure_target(float* z, int64_t n, float inv) {
 }
 
 int64_t draw_in_tile_target(const float* z, int64_t n, float max, float sum, double target) {
-  // exp of the tile again with the same routine, 64 at a time; the running sum is double, in id order.
+  // exp of the tile again with the same routine, 64 at a time; the running sum is double, in id
+  // order.
   HWY_ALIGN float e[64];
   double running = 0.0;
   int64_t last_positive = 0;
@@ -86,7 +87,8 @@ void backward_row(const LogitsBackwardArgs& a) {
   const float down = -a.d_logprob * a.inv_temperature;
   const float pull = -a.d_entropy * a.inv_temperature;
   for_each_lane(a.n, [&](auto d, int64_t i) {
-    const auto log_p = hn::Sub(hn::Sub(load(d, a.z + i), hn::Set(d, a.stats.max)), hn::Set(d, a.stats.log_sum));
+    const auto log_p =
+        hn::Sub(hn::Sub(load(d, a.z + i), hn::Set(d, a.stats.max)), hn::Set(d, a.stats.log_sum));
     const auto p = hn::Exp(d, log_p);
     const auto h = hn::Mul(hn::Set(d, pull), hn::Add(log_p, hn::Set(d, a.stats.entropy)));
     const auto own = hn::Mul(p, hn::Add(hn::Set(d, down), h));
@@ -100,14 +102,18 @@ void backward_row(const LogitsBackwardArgs& a) {
   const float p = std::exp(log_p);
   float g = a.inv_temperature * a.d_logprob * (1.0f - p) + p * pull * (log_p + a.stats.entropy);
   if constexpr (kMore) g += a.inv_temperature * a.more[a.id];
-  if constexpr (sizeof(T) == 4) out[a.id] = g;
-  else out[a.id] = to_bf16(g);
+  if constexpr (sizeof(T) == 4)
+    out[a.id] = g;
+  else
+    out[a.id] = to_bf16(g);
 }
 
 void logits_backward_target(const LogitsBackwardArgs& a) {
   const bool more = a.more != nullptr;
-  if (a.dtype == Dtype::kF32) more ? backward_row<float, true>(a) : backward_row<float, false>(a);
-  else more ? backward_row<bf16, true>(a) : backward_row<bf16, false>(a);
+  if (a.dtype == Dtype::kF32)
+    more ? backward_row<float, true>(a) : backward_row<float, false>(a);
+  else
+    more ? backward_row<bf16, true>(a) : backward_row<bf16, false>(a);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -131,12 +137,15 @@ RowStats combine_tiles(const TileStats* tiles, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const double scale = std::exp(static_cast<double>(tiles[i].max) - max);
     sum += scale * tiles[i].sum;
-    weighted += scale * (tiles[i].weighted + (static_cast<double>(tiles[i].max) - max) * tiles[i].sum);
+    weighted +=
+        scale * (tiles[i].weighted + (static_cast<double>(tiles[i].max) - max) * tiles[i].sum);
   }
   // entropy = log S - E[z - M]
-  // The vector exp of a NaN is 0; the weighted sum keeps the NaN, and with it the row must not look finite.
+  // The vector exp of a NaN is 0; the weighted sum keeps the NaN, and with it the row must not look
+  // finite.
   const double log_sum = std::isnan(weighted) ? weighted : std::log(sum);
-  return {max, static_cast<float>(log_sum), static_cast<float>(sum), static_cast<float>(log_sum - weighted / sum)};
+  return {max, static_cast<float>(log_sum), static_cast<float>(sum),
+          static_cast<float>(log_sum - weighted / sum)};
 }
 
 int64_t argmax(const float* z, int64_t n) { return std::max_element(z, z + n) - z; }
@@ -161,15 +170,18 @@ int64_t draw_token(const DrawArgs& a) {
     before += mass;
   }
   double rest = 1.0;
-  if (tile == count) tile = last_with_mass;
-  else rest = (target - before) / (scale * a.tiles[tile].sum);
+  if (tile == count)
+    tile = last_with_mass;
+  else
+    rest = (target - before) / (scale * a.tiles[tile].sum);
   const int64_t first = tile * a.width;
   const int64_t n = std::min(a.width, a.vocab - first);
   return first + HWY_DYNAMIC_DISPATCH(draw_in_tile_target)(a.z + first, n, a.tiles[tile].max,
-                                                          a.tiles[tile].sum, rest);
+                                                           a.tiles[tile].sum, rest);
 }
 
-// Ids come in order, so one that ties with the last kept stays behind it. Most tiles have no logit above that one.
+// Ids come in order, so one that ties with the last kept stays behind it. Most tiles have no logit
+// above that one.
 void top_ids(const TopArgs& a, std::span<int32_t> ids) {
   const auto room = static_cast<int64_t>(ids.size());
   int64_t kept = 0;
@@ -186,6 +198,8 @@ void top_ids(const TopArgs& a, std::span<int32_t> ids) {
   }
 }
 
-void logits_backward(const LogitsBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(logits_backward_target)(args); }
+void logits_backward(const LogitsBackwardArgs& args) {
+  HWY_DYNAMIC_DISPATCH(logits_backward_target)(args);
+}
 }  // namespace rl
 #endif

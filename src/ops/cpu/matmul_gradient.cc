@@ -1,4 +1,5 @@
-// Weight gradients: tiles of grad, each by one task, summed over depth pieces in order (ops/matmul_slices.h).
+// Weight gradients: tiles of grad, each by one task, summed over depth pieces in order
+// (ops/matmul_slices.h).
 #include <cstring>
 
 #include "ops/cpu/matmul_impl.h"
@@ -8,26 +9,32 @@ namespace {
 
 void stage(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to) {
   const int64_t stride = staged_stride(columns);
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * stride, from + r * from_stride, sizeof(float) * columns);
+  for (int64_t r = 0; r < rows; ++r)
+    std::memcpy(to + r * stride, from + r * from_stride, sizeof(float) * columns);
 }
 
 }  // namespace
 
 int64_t Matmul::padded_depth(int64_t m) { return (m + kDepthUnit - 1) / kDepthUnit * kDepthUnit; }
 
-// Products in fp32 read their operands where they are, row by row: these are brought together before. Those in bf16 are
-// packed by oneDNN.
+// Products in fp32 read their operands where they are, row by row: these are brought together
+// before. Those in bf16 are packed by oneDNN.
 bool Matmul::Impl::stages_gradients() const { return compute == Dtype::kF32; }
 
-KernelKey Matmul::Impl::gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride, int64_t k) const {
+KernelKey Matmul::Impl::gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride,
+                                     int64_t k) const {
   const bool staged = stages_gradients();
-  return {t.n, depth, t.k, staged ? staged_stride(t.n) : dy_stride, true, staged ? staged_stride(t.k) : k, k};
+  return {t.n,  depth,
+          t.k,  staged ? staged_stride(t.n) : dy_stride,
+          true, staged ? staged_stride(t.k) : k,
+          k};
 }
 
-Matmul::Impl::DepthPiece Matmul::Impl::depth_piece_at(const WeightGrad& a, const GradientTile& t, int64_t row,
-                                                      int64_t depth, int worker) {
+Matmul::Impl::DepthPiece Matmul::Impl::depth_piece_at(const WeightGrad& a, const GradientTile& t,
+                                                      int64_t row, int64_t depth, int worker) {
   const auto at = [row](const void* rows, int64_t stride, int64_t column, size_t item) {
-    return static_cast<const std::byte*>(rows) + (row * stride + column) * static_cast<int64_t>(item);
+    return static_cast<const std::byte*>(rows) +
+           (row * stride + column) * static_cast<int64_t>(item);
   };
   const size_t item = dtype_bytes(compute);
   const std::byte *dy = at(a.dy, a.dy_stride, t.n0, item), *x = at(a.x, a.k, t.k0, item);
@@ -55,8 +62,9 @@ void Matmul::Impl::accumulate_tile(const WeightGrad& a, const GradientTile& t, i
 
 void Matmul::accumulate_weight_grad(const WeightGrad& a) {
   const GradientCut cut = cut_gradient(a.n, a.k);
-  impl_->executor.parallel_for(cut.count(),
-                               [&](int64_t task, int worker) { impl_->accumulate_tile(a, cut.at(task), worker); });
+  impl_->executor.parallel_for(cut.count(), [&](int64_t task, int worker) {
+    impl_->accumulate_tile(a, cut.at(task), worker);
+  });
 }
 
 void Matmul::prepare_weight_grad(int64_t n, int64_t k, int64_t dy_stride) {

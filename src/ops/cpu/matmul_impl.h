@@ -1,4 +1,5 @@
-// Inside of the matmul files: the cached oneDNN kernels of one Matmul and the self-checks that make it exact.
+// Inside of the matmul files: the cached oneDNN kernels of one Matmul and the self-checks that make
+// it exact.
 #pragma once
 #include <map>
 #include <memory>
@@ -7,8 +8,8 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "ops/matmul.h"
 #include "ops/cpu/onednn_handles.h"
+#include "ops/matmul.h"
 
 namespace rl {
 
@@ -44,8 +45,8 @@ struct Matmul::Impl {
   std::unique_ptr<Kernel> make_kernel(const KernelKey& key);
   void require_packed_form(const KernelKey& key, const Kernel& made);
   void execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst);
-  void pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice, const dnnl_memory_desc_t& from,
-                  const float* data, PackedMatrix& out);
+  void pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,
+                  const dnnl_memory_desc_t& from, const float* data, PackedMatrix& out);
   bool check_exactness();
   bool check_exactness(int64_t k);
   int64_t few_rows_chunk(const PackedShape& shape);
@@ -62,24 +63,25 @@ struct Matmul::Impl {
   struct DepthPiece {
     const void *dy, *x;
   };
-  DepthPiece depth_piece_at(const WeightGrad& a, const GradientTile& t, int64_t row, int64_t depth, int worker);
+  DepthPiece depth_piece_at(const WeightGrad& a, const GradientTile& t, int64_t row, int64_t depth,
+                            int worker);
   void accumulate_tile(const WeightGrad& a, const GradientTile& t, int worker);
   struct Product {
     const PackedMatrix& w;
     const void* x;
     int64_t m;
     const PackedMatrix* next;
-    MatmulOutput out;  // without y: the worker's scratch
+    MatmulOutput out;          // without y: the worker's scratch
     bool any_columns = false;  // the epilogue does not ask for units
   };
   void run(const Product& product, MatmulEpilogue epilogue);
   void run_pieces(const Product& product, MatmulEpilogue epilogue);
   // One piece of p.w. `ahead` are the weights to ask for meanwhile.
-  void run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p, const MatmulOutput& out,
-                 int worker);
+  void run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p,
+                 const MatmulOutput& out, int worker);
   // Some rows of x against a column slice.
-  void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows, const MatmulOutput& out,
-                 int worker);
+  void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows,
+                 const MatmulOutput& out, int worker);
   int64_t bucket(int64_t m) const;  // rows of the kernel that computes m
   int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
 
@@ -102,7 +104,9 @@ struct Matmul::Impl {
   static_assert(kPadBytes + kStageBytes == kMaxJoinedFloats * sizeof(float));
   static constexpr uint64_t per_worker() { return kTileBytes + kPadBytes + kStageBytes; }
   float* tile(int w) { return scratch.at<float>(per_worker() * w); }
-  float* stage_floats(int w) { return scratch.at<float>(per_worker() * w + kTileBytes + kPadBytes); }
+  float* stage_floats(int w) {
+    return scratch.at<float>(per_worker() * w + kTileBytes + kPadBytes);
+  }
   std::byte* pad(int w) { return scratch.at<std::byte>(per_worker() * w + kTileBytes); }
 };
 

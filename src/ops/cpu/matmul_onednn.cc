@@ -1,5 +1,5 @@
-// Packing and products: kernels are made by oneDNN on first use and cached by shape (ops/cpu/onednn_handles.h has the
-// traps).
+// Packing and products: kernels are made by oneDNN on first use and cached by shape
+// (ops/cpu/onednn_handles.h has the traps).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -61,8 +61,8 @@ void require_scratchpad(const KernelKey& key, const Described& d) {
   const uint64_t bytes = dnnl_memory_desc_get_size(&d.pad);
   if (bytes <= kScratchpadBytes) return;
   throw Error(Code::kResourceExhausted,
-              str("oneDNN asks for ", bytes, " bytes of scratchpad for a [", key.m, ", ", key.k, "] x [", key.k, ", ",
-                  key.n, "] product; the limit is ", kScratchpadBytes));
+              str("oneDNN asks for ", bytes, " bytes of scratchpad for a [", key.m, ", ", key.k,
+                  "] x [", key.k, ", ", key.n, "] product; the limit is ", kScratchpadBytes));
 }
 
 int64_t largest_tile() {
@@ -104,21 +104,29 @@ bool cpu_has_bf16_dot() { return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_av
 int64_t Matmul::Impl::bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
 
 Matmul::Impl::Impl(Executor& executor, Dtype compute, ArenaLedger* ledger)
-    : executor(executor), compute(compute), ledger(ledger),
-      scratch("matmul workspace", Matmul::workspace_bytes(executor.num_threads()), Touch::kNow, ledger) {
+    : executor(executor),
+      compute(compute),
+      ledger(ledger),
+      scratch("matmul workspace", Matmul::workspace_bytes(executor.num_threads()), Touch::kNow,
+              ledger) {
   RL_DNNL(dnnl_engine_create(&engine.value, dnnl_cpu, 0));
   streams.resize(executor.num_threads());
-  for (auto& s : streams) RL_DNNL(dnnl_stream_create(&s.value, engine.value, dnnl_stream_default_flags));
+  for (auto& s : streams)
+    RL_DNNL(dnnl_stream_create(&s.value, engine.value, dnnl_stream_default_flags));
   if (largest_tile() == kFallbackRows) fixed_rows = kFallbackRows;
 }
 
-// Weights are packed for full tiles. Another implementation or layout at this row count would give other bits.
+// Weights are packed for full tiles. Another implementation or layout at this row count would give
+// other bits.
 void Matmul::Impl::require_packed_form(const KernelKey& key, const Kernel& made) {
   const Kernel& full = kernel({max_tile(), key.k, key.n, key.lda, false});
-  if (made.implementation == full.implementation && dnnl_memory_desc_equal(&made.weights, &full.weights)) return;
+  if (made.implementation == full.implementation &&
+      dnnl_memory_desc_equal(&made.weights, &full.weights))
+    return;
   throw Error(Code::kUnsupported,
-              str("oneDNN takes ", made.implementation, " for ", key.m, " rows but ", full.implementation, " for ",
-                  max_tile(), " of a [", key.k, ", ", key.n, "] product, in different forms: exactness is lost"));
+              str("oneDNN takes ", made.implementation, " for ", key.m, " rows but ",
+                  full.implementation, " for ", max_tile(), " of a [", key.k, ", ", key.n,
+                  "] product, in different forms: exactness is lost"));
 }
 
 std::unique_ptr<Kernel> Matmul::Impl::make_kernel(const KernelKey& key) {
@@ -153,7 +161,8 @@ Kernel& Matmul::Impl::kernel(const KernelKey& key) {
   return *kernels.try_emplace(key, std::move(made)).first->second;
 }
 
-void Matmul::Impl::execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst) {
+void Matmul::Impl::execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights,
+                           void* dst) {
   auto& args = kernel.workers[worker];
   RL_DNNL(dnnl_memory_set_data_handle(args.src.value, const_cast<void*>(src)));
   RL_DNNL(dnnl_memory_set_data_handle(args.dst.value, dst));
@@ -187,7 +196,8 @@ uint64_t Matmul::workspace_bytes(int num_threads) { return Impl::per_worker() * 
 int64_t Matmul::padded_rows(int64_t m) { return m + kFallbackRows; }
 
 void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,
-                              const dnnl_memory_desc_t& from, const float* data, PackedMatrix& out) {
+                              const dnnl_memory_desc_t& from, const float* data,
+                              PackedMatrix& out) {
   OneOmpThread one;
   OwnedMemory source;
   RL_DNNL(dnnl_memory_create(&source.value, &from, engine.value, const_cast<float*>(data)));
@@ -197,20 +207,24 @@ void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_
     const bool last = slice + 1 == shape.slices.count();
     const uint64_t end = last ? shape.bytes : shape.slice_offset[slice + 1];
     RL_CHECK(dnnl_memory_desc_get_size(&k.weights) <= end - shape.slice_offset[slice]);
-    RL_DNNL(dnnl_memory_create(&target.value, &k.weights, engine.value, bytes + shape.slice_offset[slice]));
+    RL_DNNL(dnnl_memory_create(&target.value, &k.weights, engine.value,
+                               bytes + shape.slice_offset[slice]));
   }
   OwnedDesc desc;
   const dnnl_memory_desc_t* to = nullptr;
   RL_DNNL(dnnl_memory_get_memory_desc(target.value, &to));
-  RL_DNNL(dnnl_reorder_primitive_desc_create(&desc.value, &from, engine.value, to, engine.value, nullptr));
+  RL_DNNL(dnnl_reorder_primitive_desc_create(&desc.value, &from, engine.value, to, engine.value,
+                                             nullptr));
   OwnedPrimitive reorder;
   RL_DNNL(dnnl_primitive_create(&reorder.value, desc.value));
-  const std::array<dnnl_exec_arg_t, 2> list = {{{DNNL_ARG_FROM, source.value}, {DNNL_ARG_TO, target.value}}};
+  const std::array<dnnl_exec_arg_t, 2> list = {
+      {{DNNL_ARG_FROM, source.value}, {DNNL_ARG_TO, target.value}}};
   RL_DNNL(dnnl_primitive_execute(reorder.value, streams[0].value, 2, list.data()));
 }
 
 namespace {
-void bind(const PackedShape& shape, std::byte* bytes, PackedShape& out_shape, std::byte*& out_data) {
+void bind(const PackedShape& shape, std::byte* bytes, PackedShape& out_shape,
+          std::byte*& out_data) {
   RL_CHECK(out_data == nullptr || out_data == bytes);
   out_shape = shape;
   out_data = bytes;
@@ -218,7 +232,8 @@ void bind(const PackedShape& shape, std::byte* bytes, PackedShape& out_shape, st
 }  // namespace
 
 void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
-                       FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges, PackedMatrix& out) {
+                       FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges,
+                       PackedMatrix& out) {
   bind(shape, bytes, out.shape_, out.data_);
   if (!out.slices_) {
     out.slices_ = std::make_unique<PackedMatrix::Slices>();
@@ -238,12 +253,14 @@ void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
       }
       data = stage;
     }
-    impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, 1, shape.k, dnnl_f32), data, out);
+    impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, 1, shape.k, dnnl_f32), data,
+                      out);
   });
   out.few_rows_chunk_ = impl_->few_rows_chunk(shape);
 }
 
-void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out) {
+void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const float* w,
+                          PackedMatrix& out) {
   bind(shape, bytes, out.shape_, out.data_);
   if (!out.slices_) {
     out.slices_ = std::make_unique<PackedMatrix::Slices>();
@@ -279,7 +296,8 @@ void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
   executor.parallel_for(tiles * slices, [&](int64_t task, int worker) {
     // Neighbouring tasks share the row tile, so that x stays in the second-level cache.
     const int64_t row0 = task / slices * row_tile, rows = std::min(row_tile, p.m - row0);
-    const int64_t slice = task % slices, col0 = shape.slices.first(slice), cols = shape.slices.size(slice);
+    const int64_t slice = task % slices, col0 = shape.slices.first(slice),
+                  cols = shape.slices.size(slice);
     MatmulOutput out{tile(worker), cols};
     if (p.out.y) out = {p.out.y + row0 * p.out.stride + col0, p.out.stride};
     run_slice(p.w, slice, static_cast<const std::byte*>(p.x) + row0 * row_bytes, rows, out, worker);
@@ -292,7 +310,8 @@ void Matmul::Impl::run_slice(const PackedMatrix& w, int64_t slice, const std::by
   const int64_t k = w.shape_.k, cols = w.shape_.slices.size(slice);
   // oneDNN writes whole tiles, padding rows included.
   const float* dense = tile(worker);
-  execute(kernel({bucket(rows), k, cols, k, false}), worker, x, w.slices_->memory[slice].value, tile(worker));
+  execute(kernel({bucket(rows), k, cols, k, false}), worker, x, w.slices_->memory[slice].value,
+          tile(worker));
   if (out.y == dense) return;
   for (int64_t r = 0; r < rows; ++r) std::copy_n(dense + r * cols, cols, out.y + r * out.stride);
 }

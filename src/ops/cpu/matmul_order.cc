@@ -1,11 +1,11 @@
-// What makes a Matmul exact is measured, not assumed: that a row has the same bits in every batch, and in which order
-// oneDNN sums, so that few rows may go through a kernel of librl's own.
+// What makes a Matmul exact is measured, not assumed: that a row has the same bits in every batch,
+// and in which order oneDNN sums, so that few rows may go through a kernel of librl's own.
 #include <array>
 #include <cstring>
 #include <span>
 
-#include "ops/few_rows.h"
 #include "ops/cpu/matmul_impl.h"
+#include "ops/few_rows.h"
 
 namespace rl {
 namespace {
@@ -16,8 +16,10 @@ float probe_value(int64_t i) {  // a fixed spread of magnitudes and signs
 }  // namespace
 
 void Matmul::Impl::set_element(void* x, int64_t i, float value) const {
-  if (compute == Dtype::kF32) static_cast<float*>(x)[i] = value;
-  else static_cast<bf16*>(x)[i] = to_bf16(value);
+  if (compute == Dtype::kF32)
+    static_cast<float*>(x)[i] = value;
+  else
+    static_cast<bf16*>(x)[i] = to_bf16(value);
 }
 
 // Depths below and above the kernels' cut along K.
@@ -30,7 +32,8 @@ bool Matmul::Impl::check_exactness() {
   }
 }
 
-// Places one row at several positions of batches of several sizes and compares its outputs bit for bit.
+// Places one row at several positions of batches of several sizes and compares its outputs bit for
+// bit.
 bool Matmul::Impl::check_exactness(int64_t k) {
   constexpr int64_t n = 80;
   std::vector<float> weights(n * k);
@@ -71,7 +74,8 @@ int64_t Matmul::Impl::few_rows_chunk(const PackedShape& shape) {
 }
 
 int64_t Matmul::Impl::few_rows_chunk(int64_t k, int64_t n) {
-  if (!exact || n % 16 != 0 || (compute == Dtype::kBf16 && (fixed_rows != 0 || k % 2 != 0))) return 0;
+  if (!exact || n % 16 != 0 || (compute == Dtype::kBf16 && (fixed_rows != 0 || k % 2 != 0)))
+    return 0;
   if (const auto known = chunks.find({k, n}); known != chunks.end()) return known->second;
   return chunks[{k, n}] = measure_few_rows_chunk(k, n);
 }
@@ -92,8 +96,10 @@ bool in_column_blocks(const dnnl_memory_desc_t& desc) {
 // The same of fp32.
 bool in_rows(const dnnl_memory_desc_t& desc) {
   const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
-  return desc.data_type == dnnl_f32 && b.inner_nblks == 0 && desc.offset0 == 0 && b.strides[1] == 1 &&
-         b.strides[0] * kFewRowsColumnBytes == few_rows_form(Dtype::kF32, desc.dims[0], desc.dims[1]).step_bytes;
+  return desc.data_type == dnnl_f32 && b.inner_nblks == 0 && desc.offset0 == 0 &&
+         b.strides[1] == 1 &&
+         b.strides[0] * kFewRowsColumnBytes ==
+             few_rows_form(Dtype::kF32, desc.dims[0], desc.dims[1]).step_bytes;
 }
 bool in_form(const dnnl_memory_desc_t& desc, Dtype compute) {
   if (desc.format_kind != dnnl_blocked) return false;
@@ -109,7 +115,8 @@ std::span<const int64_t> known_chunks(Dtype compute) {
 }
 }  // namespace
 
-// Computes rows by oneDNN and with every chunk it is known to use; the one that gives the same bits is its own.
+// Computes rows by oneDNN and with every chunk it is known to use; the one that gives the same bits
+// is its own.
 int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
   constexpr int64_t kRows = 2;
   const Kernel& reference = kernel({max_tile(), k, n, k, false});
@@ -122,12 +129,14 @@ int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
   PackedMatrix w;
   w.slices_ = std::make_unique<PackedMatrix::Slices>();
   w.slices_->memory.resize(1);
-  pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
-  execute(kernel({bucket(kRows), k, n, k, false}), 0, x.data(), w.slices_->memory[0].value, tile(0));
+  pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32),
+             weights.data(), w);
+  execute(kernel({bucket(kRows), k, n, k, false}), 0, x.data(), w.slices_->memory[0].value,
+          tile(0));
   const FewRowsWeights read = {packed.data(), few_rows_form(compute, k, n)};
   for (const int64_t chunk : known_chunks(compute)) {
-    few_rows_product(compute, {x.data(), kRows, k, chunk, read, n, direct.data(), n, reinterpret_cast<float*>(pad(0)),
-                               read});
+    few_rows_product(compute, {x.data(), kRows, k, chunk, read, n, direct.data(), n,
+                               reinterpret_cast<float*>(pad(0)), read});
     if (std::memcmp(direct.data(), tile(0), direct.size() * sizeof(float)) == 0) return chunk;
   }
   return 0;

@@ -1,20 +1,26 @@
-// Products of few rows, piece by piece: ops/matmul_slices.h cuts, ops/few_rows.h computes, oneDNN's bits stay.
+// Products of few rows, piece by piece: ops/matmul_slices.h cuts, ops/few_rows.h computes, oneDNN's
+// bits stay.
 #include "ops/cpu/matmul_impl.h"
 
 namespace rl {
 
-FewRowsWeights Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p, int64_t part) const {
+FewRowsWeights Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p,
+                                           int64_t part) const {
   const PackedShape& shape = w.shape_;
-  const int64_t slice_cols = shape.slices.size(p.slice), column = part * (slice_cols / p.parts) + p.first;
+  const int64_t slice_cols = shape.slices.size(p.slice),
+                column = part * (slice_cols / p.parts) + p.first;
   const int64_t block = column / kFewRowsColumnBlock, within = column % kFewRowsColumnBlock;
   const FewRowsForm form = few_rows_form(compute, shape.k, slice_cols);
-  return {w.data_ + shape.slice_offset[p.slice] + block * form.block_bytes + within * kFewRowsColumnBytes, form};
+  return {w.data_ + shape.slice_offset[p.slice] + block * form.block_bytes +
+              within * kFewRowsColumnBytes,
+          form};
 }
 
 // Pieces without units: those of q/k/v are when decoding. A wrong guess costs a prefetch.
 FewRowsWeights Matmul::Impl::first_weights(const PackedMatrix& next, int worker) const {
   const PackedShape& shape = next.shape_;
-  if (next.few_rows_chunk_ == 0) return {next.data_, few_rows_form(compute, shape.k, shape.slices.width)};
+  if (next.few_rows_chunk_ == 0)
+    return {next.data_, few_rows_form(compute, shape.k, shape.slices.width)};
   const int workers = executor.num_threads();
   const Pieces pieces(shape.slices, shape.cut, workers, shape.cut.parts == 1);
   const TaskShare share = task_share(pieces.count(), worker, workers);
@@ -43,10 +49,12 @@ void Matmul::Impl::run_pieces(const Product& p, MatmulEpilogue epilogue) {
 void Matmul::Impl::run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p,
                              const MatmulOutput& out, int worker) {
   for (int64_t part = 0; part < piece.parts; ++part) {
-    const FewRowsWeights next = part + 1 < piece.parts ? piece_weights(p.w, piece, part + 1) : ahead;
-    few_rows_product(compute, {p.x, p.m, p.w.shape_.k, p.w.few_rows_chunk_, piece_weights(p.w, piece, part),
-                               piece.width, out.y + part * piece.width, out.stride,
-                               reinterpret_cast<float*>(pad(worker)), next});
+    const FewRowsWeights next =
+        part + 1 < piece.parts ? piece_weights(p.w, piece, part + 1) : ahead;
+    few_rows_product(
+        compute,
+        {p.x, p.m, p.w.shape_.k, p.w.few_rows_chunk_, piece_weights(p.w, piece, part), piece.width,
+         out.y + part * piece.width, out.stride, reinterpret_cast<float*>(pad(worker)), next});
   }
 }
 

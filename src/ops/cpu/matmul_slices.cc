@@ -45,11 +45,12 @@ ColumnSlices cut_slices(const SliceRule& r) {
   const int64_t unit = slice_unit(r), most = widest(r) / unit * unit;
   if (most == 0) {
     throw Error(Code::kUnsupported,
-                str("a [", r.k, ", ", r.n, "] product needs slices of ", unit, " columns, but ", widest(r),
-                    " fit the scratch of a worker"));
+                str("a [", r.k, ", ", r.n, "] product needs slices of ", unit, " columns, but ",
+                    widest(r), " fit the scratch of a worker"));
   }
   const int64_t wanted = wanted_width(r);
-  const int64_t whole = r.width != 0 ? std::max(unit, wanted / unit * unit) : ceil_div(wanted, unit) * unit;
+  const int64_t whole =
+      r.width != 0 ? std::max(unit, wanted / unit * unit) : ceil_div(wanted, unit) * unit;
   const ColumnSlices slices = slices_of_width(r.n, std::min(whole, most));
   check(r, slices, unit);
   return slices;
@@ -67,8 +68,8 @@ Pieces::Pieces(const ColumnSlices& slices, const SliceCut& cut, int64_t threads,
   if (cut.parts == 1 && step_ == kFewRowsColumnBlock && kHalf % unit == 0 && whole_blocks) halve();
 }
 
-// Weights of a range that begins inside of a column block cannot reach beyond it, so halves of a slice that are no
-// whole blocks stay together.
+// Weights of a range that begins inside of a column block cannot reach beyond it, so halves of a
+// slice that are no whole blocks stay together.
 int64_t Pieces::in_slice(int64_t slice) const {
   const int64_t width = slices_.size(slice) / parts_;
   if (step_ == 0 || (parts_ > 1 && width % kFewRowsColumnBlock != 0)) return 1;
@@ -85,7 +86,8 @@ void Pieces::halve() {
 
 Piece Pieces::whole(int64_t block) const {
   const int64_t slice = block / in_slice_, cols = slices_.size(slice);
-  if (in_slice_ == 1 || in_slice(slice) == 1) return {slice, slices_.first(slice), cols, 0, cols, 1};
+  if (in_slice_ == 1 || in_slice(slice) == 1)
+    return {slice, slices_.first(slice), cols, 0, cols, 1};
   const int64_t first = block % in_slice_ * step_;
   const int64_t width = std::min(step_, cols / parts_ - first);
   return {slice, slices_.first(slice) + parts_ * first, parts_ * width, first, width, parts_};
@@ -99,10 +101,12 @@ Piece Pieces::half(int64_t block, int64_t which) const {
 Piece Pieces::at(int64_t index) const {
   if (halved_ == 0) return whole(index);
   if (each_ == 0)
-    return index < 2 * halved_ ? half(first_halved_ + index / 2, index % 2) : whole(index - halved_);
+    return index < 2 * halved_ ? half(first_halved_ + index / 2, index % 2)
+                               : whole(index - halved_);
   // A thread's share is what every thread has, and a half where it is longer than that.
   const int64_t thread = ((index + 1) * threads_ - 1) / count();
-  const int64_t begin = share_begin(thread), within = index - begin, longer_before = begin - each_ * thread;
+  const int64_t begin = share_begin(thread), within = index - begin,
+                longer_before = begin - each_ * thread;
   if (within == each_) return half(first_halved_ + longer_before / 2, longer_before % 2);
   const int64_t block = each_ * thread + within;
   return whole(block < first_halved_ ? block : block + halved_);

@@ -1,12 +1,18 @@
-// oneDNN's objects (v2 API) as owned values, and its statuses as errors. Traps the matmul files are written around:
+// oneDNN's objects (v2 API) as owned values, and its statuses as errors. Traps the matmul files are
+// written around:
 // - concurrent primitives need user scratchpads, one per thread;
-// - a strided destination selects another kernel whose single-row bits differ: those of products are dense tiles. Those
-//   of gradients are strided, in place: their kernels follow from shapes alone, whatever rows a batch has;
+// - a strided destination selects another kernel whose single-row bits differ: those of products
+// are dense tiles. Those
+//   of gradients are strided, in place: their kernels follow from shapes alone, whatever rows a
+//   batch has;
 // - primitives are specialised by row count: rows are padded up to a bucket and primitives cached;
-// - without AVX-512 fp32 bits depend on the row count: every tile then has exactly kFallbackRows rows;
-// - creating or re-pointing a memory object of a padded blocked layout writes its padding: weights get one object per
+// - without AVX-512 fp32 bits depend on the row count: every tile then has exactly kFallbackRows
+// rows;
+// - creating or re-pointing a memory object of a padded blocked layout writes its padding: weights
+// get one object per
 //   slice, made before any concurrent use;
-// - the library links libgomp and would start a team per call: one OpenMP thread is set around every call.
+// - the library links libgomp and would start a team per call: one OpenMP thread is set around
+// every call.
 #pragma once
 #include <dnnl.h>
 #include <omp.h>
@@ -50,8 +56,12 @@ using OwnedPostOps = Owned<dnnl_post_ops_t, dnnl_post_ops_destroy>;
 // Sets one OpenMP thread for the calling thread and restores the host's value.
 class OneOmpThread {
  public:
-  OneOmpThread() : saved_(omp_get_max_threads()) { if (saved_ != 1) omp_set_num_threads(1); }
-  ~OneOmpThread() { if (saved_ != 1) omp_set_num_threads(saved_); }
+  OneOmpThread() : saved_(omp_get_max_threads()) {
+    if (saved_ != 1) omp_set_num_threads(1);
+  }
+  ~OneOmpThread() {
+    if (saved_ != 1) omp_set_num_threads(saved_);
+  }
 
  private:
   int saved_;
@@ -59,8 +69,8 @@ class OneOmpThread {
 
 inline dnnl_data_type_t to_dnnl(Dtype t) { return t == Dtype::kF32 ? dnnl_f32 : dnnl_bf16; }
 
-inline dnnl_memory_desc_t plain_desc(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
-                              dnnl_data_type_t type) {
+inline dnnl_memory_desc_t plain_desc(int64_t rows, int64_t cols, int64_t row_stride,
+                                     int64_t col_stride, dnnl_data_type_t type) {
   const dnnl_dims_t dims = {rows, cols};
   const dnnl_dims_t strides = {row_stride, col_stride};
   dnnl_memory_desc_t desc;

@@ -1,5 +1,6 @@
-// A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved as they are read, within
-// 128-bit lanes, which is one instruction a vector: columns stand in another order until the tile is stored.
+// A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved as they
+// are read, within 128-bit lanes, which is one instruction a vector: columns stand in another order
+// until the tile is stored.
 #include "ops/cpu/pair_product.h"
 
 #include <algorithm>
@@ -41,9 +42,12 @@ struct Tile {
   const std::byte* ahead;  // null: nothing to ask for
 };
 
-// Two steps of 32 columns as two vectors of pairs: of every eight columns the first holds the first four.
-inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16* next, __m512bh (&pairs)[2]) {
-  const __m512i even = _mm512_loadu_si512(b), odd = next ? _mm512_loadu_si512(next) : _mm512_setzero_si512();
+// Two steps of 32 columns as two vectors of pairs: of every eight columns the first holds the first
+// four.
+inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16* next,
+                                                      __m512bh (&pairs)[2]) {
+  const __m512i even = _mm512_loadu_si512(b),
+                odd = next ? _mm512_loadu_si512(next) : _mm512_setzero_si512();
   pairs[0] = (__m512bh)_mm512_unpacklo_epi16(even, odd);
   pairs[1] = (__m512bh)_mm512_unpackhi_epi16(even, odd);
 }
@@ -51,7 +55,8 @@ inline __attribute__((always_inline)) __m512i widened(const bf16* from) {
   return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 // Two steps of 16 columns as a vector of pairs, columns in order.
-inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16* next, __m512bh (&pairs)[1]) {
+inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16* next,
+                                                      __m512bh (&pairs)[1]) {
   const __m512i odd = next ? _mm512_slli_epi32(widened(next), 16) : _mm512_setzero_si512();
   pairs[0] = (__m512bh)_mm512_or_si512(widened(b), odd);
 }
@@ -67,16 +72,18 @@ inline __attribute__((always_inline)) void in_order(__m512 (&)[1]) {}
 
 // R rows by G groups of V vectors.
 template <int R, int G, int V>
-inline __attribute__((always_inline)) void add_step(__m512 (&sums)[R][G][V], const bf16* a, int64_t lda, const bf16* b,
-                                                    const bf16* next) {
+inline __attribute__((always_inline)) void add_step(__m512 (&sums)[R][G][V], const bf16* a,
+                                                    int64_t lda, const bf16* b, const bf16* next) {
   __m512bh pairs[G][V];
-  for (int g = 0; g < G; ++g) load_pairs(b + g * V * kLanes, next ? next + g * V * kLanes : nullptr, pairs[g]);
+  for (int g = 0; g < G; ++g)
+    load_pairs(b + g * V * kLanes, next ? next + g * V * kLanes : nullptr, pairs[g]);
   for (int r = 0; r < R; ++r) {
     int32_t pair;
     std::memcpy(&pair, a + r * lda, sizeof(pair));
     const __m512bh both = (__m512bh)_mm512_set1_epi32(pair);
     for (int g = 0; g < G; ++g)
-      for (int v = 0; v < V; ++v) sums[r][g][v] = _mm512_dpbf16_ps(sums[r][g][v], both, pairs[g][v]);
+      for (int v = 0; v < V; ++v)
+        sums[r][g][v] = _mm512_dpbf16_ps(sums[r][g][v], both, pairs[g][v]);
   }
 }
 
@@ -88,8 +95,11 @@ inline __attribute__((always_inline)) void end_tile(const Tile& t, __m512 (&sums
       for (int v = 0; v < V; ++v) {
         float* at = t.c + r * t.product.cols + (g * V + v) * kLanes;
         const __m512 sum = sums[r][g][v];
-        if (t.keep) _mm512_storeu_ps(at, _mm512_fmadd_ps(_mm512_loadu_ps(at), _mm512_set1_ps(t.keep[r]), sum));
-        else _mm512_storeu_ps(at, _mm512_mul_ps(sum, _mm512_set1_ps(t.product.scale)));
+        if (t.keep)
+          _mm512_storeu_ps(at,
+                           _mm512_fmadd_ps(_mm512_loadu_ps(at), _mm512_set1_ps(t.keep[r]), sum));
+        else
+          _mm512_storeu_ps(at, _mm512_mul_ps(sum, _mm512_set1_ps(t.product.scale)));
       }
     }
   }
@@ -101,10 +111,12 @@ void run_tile(const Tile& t) {
   for (auto& row : sums)
     for (auto& group : row)
       for (__m512& s : group) s = _mm512_setzero_ps();
-  const int64_t lda = t.product.lda, step = t.product.step, cols = t.product.cols, pairs = t.product.depth / 2;
+  const int64_t lda = t.product.lda, step = t.product.step, cols = t.product.cols,
+                pairs = t.product.depth / 2;
   const bf16 *a = t.a, *b = t.b;
   const std::byte* ahead = t.ahead;
-  const int64_t lines = ahead ? (t.product.ahead_lines + pairs - 1) / std::max<int64_t>(1, pairs) : 0;
+  const int64_t lines =
+      ahead ? (t.product.ahead_lines + pairs - 1) / std::max<int64_t>(1, pairs) : 0;
   for (int64_t left = pairs; left > 0; --left, a += step, b += 2 * cols) {
     for (int64_t i = 0; i < lines; ++i, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T0);
     add_step<R, G, V>(sums, a, lda, b, b + cols);
@@ -119,21 +131,29 @@ void run_tile(int64_t rows, const Tile& t) {
     if (rows == kTallTileRows) return run_tile<kTallTileRows, G, V>(t);
   }
   switch (rows) {
-    case 1: return run_tile<1, G, V>(t);
-    case 2: return run_tile<2, G, V>(t);
-    case 3: return run_tile<3, G, V>(t);
-    case 4: return run_tile<4, G, V>(t);
-    case 5: return run_tile<5, G, V>(t);
-    default: return run_tile<6, G, V>(t);
+    case 1:
+      return run_tile<1, G, V>(t);
+    case 2:
+      return run_tile<2, G, V>(t);
+    case 3:
+      return run_tile<3, G, V>(t);
+    case 4:
+      return run_tile<4, G, V>(t);
+    case 5:
+      return run_tile<5, G, V>(t);
+    default:
+      return run_tile<6, G, V>(t);
   }
 }
 
-// All rows against the G groups of V vectors from col0 on; the first tile of a product asks for what lies ahead.
+// All rows against the G groups of V vectors from col0 on; the first tile of a product asks for
+// what lies ahead.
 template <int G, int V>
 void run_columns(const PairProduct& p, int64_t col0) {
   for (int64_t row = 0; row < p.rows;) {
     const int64_t left = p.rows - row;
-    const int64_t rows = G * V <= 2 && left >= kTallTileRows ? kTallTileRows : std::min(kTileRows, left);
+    const int64_t rows =
+        G * V <= 2 && left >= kTallTileRows ? kTallTileRows : std::min(kTileRows, left);
     const std::byte* ahead = row == 0 && col0 == 0 ? p.ahead : nullptr;
     run_tile<G, V>(rows, {p, p.a + row * p.lda, p.b + col0, p.c + row * p.cols + col0,
                           p.keep ? p.keep + row : nullptr, ahead});
@@ -170,7 +190,9 @@ void native_round(const float*, int64_t, bf16*) { RL_CHECK(false); }
 #endif
 
 namespace rl {
-void pair_product(const PairProduct& p) { has_pair_products() ? native_product(p) : pair_product_portable(p); }
+void pair_product(const PairProduct& p) {
+  has_pair_products() ? native_product(p) : pair_product_portable(p);
+}
 void round_for_pairs(const float* from, int64_t n, bf16* to) {
   has_pair_products() ? native_round(from, n, to) : round_for_pairs_portable(from, n, to);
 }

@@ -1,5 +1,5 @@
-// Pair products one number at a time, with the bits of VDPBF16PS and VCVTNEPS2BF16: what tests run where the processor
-// has neither.
+// Pair products one number at a time, with the bits of VDPBF16PS and VCVTNEPS2BF16: what tests run
+// where the processor has neither.
 #include <cmath>
 #include <limits>
 
@@ -13,11 +13,13 @@ constexpr float kSmallest = std::numeric_limits<float>::min();  // normal number
 
 float flushed(float v) { return std::fabs(v) < kSmallest ? std::copysign(0.0f, v) : v; }
 
-// a * b + c, rounded once. It is zero where 24 bits without a bound on the exponent would not reach kSmallest.
+// a * b + c, rounded once. It is zero where 24 bits without a bound on the exponent would not reach
+// kSmallest.
 float add_product(float a, float b, float c) {
   const float sum = std::fma(a, b, c);
   if (std::fabs(sum) > kSmallest || sum == 0.0f || std::isnan(sum)) return sum;
-  const double exact = std::fma(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c));
+  const double exact =
+      std::fma(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c));
   const double rounds_up = kSmallest - 0x1p-151;
   return std::fabs(exact) < rounds_up ? std::copysign(0.0f, sum) : std::copysign(kSmallest, sum);
 }

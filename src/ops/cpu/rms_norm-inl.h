@@ -1,5 +1,5 @@
-// The rows of RMSNorm and its backward, shared by all kernels that norm, so that a norm has one arithmetic; included
-// once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
+// The rows of RMSNorm and its backward, shared by all kernels that norm, so that a norm has one
+// arithmetic; included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
 #if defined(RL_OPS_CPU_RMS_NORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_RMS_NORM_INL_H_
 #undef RL_OPS_CPU_RMS_NORM_INL_H_
@@ -9,8 +9,8 @@
 
 #include <cmath>
 
-#include "ops/rms_norm.h"
 #include "ops/cpu/simd-inl.h"
+#include "ops/rms_norm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -26,8 +26,10 @@ HWY_INLINE float inverse_rms(const float* x, int64_t n, float eps) {
 
 template <NormWeight kWeight, class D>
 HWY_INLINE hn::Vec<D> norm_weight(D d, const float* w) {
-  if constexpr (kWeight == NormWeight::kPlain) return load(d, w);
-  else return hn::Add(load(d, w), hn::Set(d, 1.0f));
+  if constexpr (kWeight == NormWeight::kPlain)
+    return load(d, w);
+  else
+    return hn::Add(load(d, w), hn::Set(d, 1.0f));
 }
 
 // The first row of a.

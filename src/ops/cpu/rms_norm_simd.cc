@@ -3,8 +3,8 @@
 #define HWY_TARGET_INCLUDE "ops/cpu/rms_norm_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target first
-#include "ops/rms_norm.h"
 #include "ops/cpu/rms_norm-inl.h"
+#include "ops/rms_norm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -17,7 +17,8 @@ void norm_rows(const RmsNormArgs& a) {
     T* y = static_cast<T*>(a.y) + r * a.hidden;
     const float inv = inverse_rms(x, a.hidden, a.eps);
     for_each_lane(a.hidden, [&](auto d, int64_t i) {
-      const auto v = hn::Mul(hn::Mul(load(d, x + i), hn::Set(d, inv)), norm_weight<kWeight>(d, a.w + i));
+      const auto v =
+          hn::Mul(hn::Mul(load(d, x + i), hn::Set(d, inv)), norm_weight<kWeight>(d, a.w + i));
       store(v, d, y + i);
     });
   }
@@ -31,7 +32,8 @@ void norm_add_rows(const RmsNormAddArgs& a) {
     float* y = a.y + r * a.hidden;
     const float inv = inverse_rms(x, a.hidden, a.eps);
     for_each_lane(a.hidden, [&](auto d, int64_t i) {
-      const auto v = hn::Mul(hn::Mul(load(d, x + i), hn::Set(d, inv)), norm_weight<kWeight>(d, a.w + i));
+      const auto v =
+          hn::Mul(hn::Mul(load(d, x + i), hn::Set(d, inv)), norm_weight<kWeight>(d, a.w + i));
       store(hn::Add(load(d, residual + i), v), d, y + i);
     });
   }
@@ -41,26 +43,35 @@ template <NormWeight kWeight>
 void norm_backward_rows(const RmsNormBackwardArgs& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const int64_t at = r * a.hidden;
-    norm_backward_row<kWeight>({a.x + at, a.w, a.dy + at, a.dx + at, a.dw, 1, a.hidden, a.eps, kWeight});
+    norm_backward_row<kWeight>(
+        {a.x + at, a.w, a.dy + at, a.dx + at, a.dw, 1, a.hidden, a.eps, kWeight});
   }
 }
 
 template <NormWeight kWeight>
 void norm_rows_of_type(const RmsNormArgs& a) {
-  if (a.dtype == Dtype::kF32) norm_rows<kWeight, float>(a);
-  else norm_rows<kWeight, bf16>(a);
+  if (a.dtype == Dtype::kF32)
+    norm_rows<kWeight, float>(a);
+  else
+    norm_rows<kWeight, bf16>(a);
 }
 void rms_norm_target(const RmsNormArgs& a) {
-  if (a.weight == NormWeight::kPlain) norm_rows_of_type<NormWeight::kPlain>(a);
-  else norm_rows_of_type<NormWeight::kMinusOne>(a);
+  if (a.weight == NormWeight::kPlain)
+    norm_rows_of_type<NormWeight::kPlain>(a);
+  else
+    norm_rows_of_type<NormWeight::kMinusOne>(a);
 }
 void rms_norm_add_target(const RmsNormAddArgs& a) {
-  if (a.weight == NormWeight::kPlain) norm_add_rows<NormWeight::kPlain>(a);
-  else norm_add_rows<NormWeight::kMinusOne>(a);
+  if (a.weight == NormWeight::kPlain)
+    norm_add_rows<NormWeight::kPlain>(a);
+  else
+    norm_add_rows<NormWeight::kMinusOne>(a);
 }
 void rms_norm_backward_target(const RmsNormBackwardArgs& a) {
-  if (a.weight == NormWeight::kPlain) norm_backward_rows<NormWeight::kPlain>(a);
-  else norm_backward_rows<NormWeight::kMinusOne>(a);
+  if (a.weight == NormWeight::kPlain)
+    norm_backward_rows<NormWeight::kPlain>(a);
+  else
+    norm_backward_rows<NormWeight::kMinusOne>(a);
 }
 
 }  // namespace HWY_NAMESPACE

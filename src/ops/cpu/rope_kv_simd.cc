@@ -14,8 +14,8 @@ namespace rl {
 namespace HWY_NAMESPACE {
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin); direction -1 turns back. out may be x.
-HWY_INLINE void rotate(const float* x, const float* cos, const float* sin, float direction, int64_t half,
-                       float* out) {
+HWY_INLINE void rotate(const float* x, const float* cos, const float* sin, float direction,
+                       int64_t half, float* out) {
   for_each_lane(half, [&](auto d, int64_t i) {
     const auto a = load(d, x + i), b = load(d, x + half + i);
     const auto c = load(d, cos + i), s = hn::Mul(load(d, sin + i), hn::Set(d, direction));
@@ -51,14 +51,18 @@ struct HeadWeight {
 
 // Replaces the gradient of a normed head by that of its input.
 void norm_head_backward(const RopeBackwardArgs& a, int64_t row, int64_t head) {
-  const int64_t D = a.shape.head_dim, at = (row * (a.shape.heads + 2 * a.shape.kv_heads) + head) * D;
+  const int64_t D = a.shape.head_dim,
+                at = (row * (a.shape.heads + 2 * a.shape.kv_heads) + head) * D;
   const HeadWeight weight(*a.norm, a.shape, head);
   HWY_ALIGN float dx[kMaxHeadDim];
   std::fill_n(dx, D, 0.0f);
-  const RmsNormBackwardArgs args{a.qkv + at, weight.w, a.dqkv + at,  dx, a.d_norm + weight.index * D,
-                                 1,          D,        a.norm->eps, a.norm->weight};
-  if (a.norm->weight == NormWeight::kPlain) norm_backward_row<NormWeight::kPlain>(args);
-  else norm_backward_row<NormWeight::kMinusOne>(args);
+  const RmsNormBackwardArgs args{
+      a.qkv + at, weight.w,    a.dqkv + at,   dx, a.d_norm + weight.index * D, 1,
+      D,          a.norm->eps, a.norm->weight};
+  if (a.norm->weight == NormWeight::kPlain)
+    norm_backward_row<NormWeight::kPlain>(args);
+  else
+    norm_backward_row<NormWeight::kMinusOne>(args);
   std::copy_n(dx, D, a.dqkv + at);
 }
 
@@ -77,8 +81,10 @@ void prepare_head(const RopeKvArgs& a, int64_t r, int64_t h, float* head) {
   if (h >= s.heads + s.kv_heads) return;
   if (a.norm) {
     const HeadWeight weight(*a.norm, s, h);
-    if (a.norm->weight == NormWeight::kPlain) norm_head<NormWeight::kPlain>(weight.w, a.norm->eps, D, head);
-    else norm_head<NormWeight::kMinusOne>(weight.w, a.norm->eps, D, head);
+    if (a.norm->weight == NormWeight::kPlain)
+      norm_head<NormWeight::kPlain>(weight.w, a.norm->eps, D, head);
+    else
+      norm_head<NormWeight::kMinusOne>(weight.w, a.norm->eps, D, head);
   }
   const int64_t turn = a.places[r].position * a.table->half;
   rotate(head, a.table->cos.data() + turn, a.table->sin.data() + turn, 1.0f, D / 2, head);
@@ -94,7 +100,8 @@ void rope_kv_head(const RopeKvArgs& a, int64_t r, int64_t h) {
   std::fill_n(head + s.head_dim, W - s.head_dim, 0.0f);
   if (h < s.heads) return round_to_row(head, W, static_cast<T*>(a.q) + (r * s.heads + h) * W);
   const int64_t g = (h - s.heads) % s.kv_heads;
-  K* block = reinterpret_cast<K*>(a.pool + (a.places[r].block * s.kv_heads + g) * s.kv_head_bytes());
+  K* block =
+      reinterpret_cast<K*>(a.pool + (a.places[r].block * s.kv_heads + g) * s.kv_head_bytes());
   if (h >= s.heads + s.kv_heads) return round_to_row(head, W, block + W * P + j * W);
   for (int64_t i = 0; i < W; ++i) write_element(head[i], block + i * P + j);
 }
@@ -108,10 +115,14 @@ void rope_rows(const RopeKvArgs& a) {
 
 void rope_and_write_kv_target(const RopeKvArgs& a) {
   const bool wide_kv = a.shape.kv_dtype == Dtype::kF32;
-  if (a.shape.dtype == Dtype::kF32 && wide_kv) rope_rows<float, float>(a);
-  else if (a.shape.dtype == Dtype::kF32) rope_rows<float, bf16>(a);
-  else if (wide_kv) rope_rows<bf16, float>(a);
-  else rope_rows<bf16, bf16>(a);
+  if (a.shape.dtype == Dtype::kF32 && wide_kv)
+    rope_rows<float, float>(a);
+  else if (a.shape.dtype == Dtype::kF32)
+    rope_rows<float, bf16>(a);
+  else if (wide_kv)
+    rope_rows<bf16, float>(a);
+  else
+    rope_rows<bf16, bf16>(a);
 }
 
 void rope_backward_target(const RopeBackwardArgs& a) {
@@ -125,8 +136,10 @@ void rope_backward_target(const RopeBackwardArgs& a) {
       rotate(x + h * D, cos, sin, -1.0f, D / 2, x + h * D);
       if (a.norm) norm_head_backward(a, r, h);
     }
-    if (s.dtype == Dtype::kF32) round_to_row(x, width, static_cast<float*>(a.dqkv_rounded) + r * width);
-    else round_to_row(x, width, static_cast<bf16*>(a.dqkv_rounded) + r * width);
+    if (s.dtype == Dtype::kF32)
+      round_to_row(x, width, static_cast<float*>(a.dqkv_rounded) + r * width);
+    else
+      round_to_row(x, width, static_cast<bf16*>(a.dqkv_rounded) + r * width);
   }
 }
 
@@ -139,7 +152,9 @@ namespace rl {
 HWY_EXPORT(rope_and_write_kv_target);
 HWY_EXPORT(rope_backward_target);
 
-void rope_and_write_kv(const RopeKvArgs& args) { HWY_DYNAMIC_DISPATCH(rope_and_write_kv_target)(args); }
+void rope_and_write_kv(const RopeKvArgs& args) {
+  HWY_DYNAMIC_DISPATCH(rope_and_write_kv_target)(args);
+}
 void rope_and_write_kv(const RopeKvArgs& args, int64_t kv_head) {
   const AttentionShape& s = args.shape;
   const int64_t key = s.heads + kv_head, value = key + s.kv_heads;
@@ -154,7 +169,9 @@ void rope_and_write_kv(const RopeKvArgs& args, int64_t kv_head) {
   heads(key, key + 1);
   heads(value, value + 1);
 }
-void rope_backward(const RopeBackwardArgs& args) { HWY_DYNAMIC_DISPATCH(rope_backward_target)(args); }
+void rope_backward(const RopeBackwardArgs& args) {
+  HWY_DYNAMIC_DISPATCH(rope_backward_target)(args);
+}
 
 void copy_kv(const CopyKvArgs& a) {
   const AttentionShape& s = a.shape;

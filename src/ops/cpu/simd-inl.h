@@ -1,5 +1,6 @@
-// Vector helpers shared by the Highway kernels; included once per target inside HWY_NAMESPACE blocks of *_simd.cc
-// files. Loads widen bf16 to fp32, stores round to nearest even; every horizontal sum has one written order.
+// Vector helpers shared by the Highway kernels; included once per target inside HWY_NAMESPACE
+// blocks of *_simd.cc files. Loads widen bf16 to fp32, stores round to nearest even; every
+// horizontal sum has one written order.
 #if defined(RL_OPS_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_SIMD_INL_H_
 #undef RL_OPS_CPU_SIMD_INL_H_
@@ -61,7 +62,8 @@ HWY_INLINE hn::Vec<D> round_as(D d, hn::Vec<D> v, const bf16*) {
   return hn::BitCast(d, hn::And(kept, hn::Set(d32, 0xffff0000u)));
 }
 
-// Calls f(d, i) over [0, n): whole vectors first, then single elements with the same per-element arithmetic.
+// Calls f(d, i) over [0, n): whole vectors first, then single elements with the same per-element
+// arithmetic.
 template <class F>
 HWY_INLINE void for_each_lane(int64_t n, F&& f) {
   const hn::ScalableTag<float> d;
@@ -72,8 +74,8 @@ HWY_INLINE void for_each_lane(int64_t n, F&& f) {
   for (; i < n; ++i) f(one, i);
 }
 
-// Sum over i in [0, n) of f(d, i): lane l of four accumulators takes every (4 * lanes)-th element, the accumulators are
-// added pairwise, lanes by the target's fixed tree, then the tail one by one.
+// Sum over i in [0, n) of f(d, i): lane l of four accumulators takes every (4 * lanes)-th element,
+// the accumulators are added pairwise, lanes by the target's fixed tree, then the tail one by one.
 template <class F>
 HWY_INLINE float sum_lanes(int64_t n, F&& f) {
   const hn::ScalableTag<float> d;

@@ -28,7 +28,7 @@ enum class Whitening : uint8_t { kNone, kEps, kFloor };
 struct AdvantageOptions {
   AdvantageParams estimator;
   std::vector<double> gdpo_weights;  // of the kinds of reward
-  ReturnsParams returns;  // gamma; lambda and masked are read by gae
+  ReturnsParams returns;             // gamma; lambda and masked are read by gae
   Whitening whitening = Whitening::kNone;
   RewardShaping shaping;
   bool kl_in_reward = false;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "core/error.h"
 #include "core/encoding/unicode.h"
+#include "core/error.h"
 
 namespace rl {
 namespace {
@@ -141,8 +141,7 @@ ModelHead trained_head(const OptionSet& options) {
 }
 
 bool uses_reference(const OptionSet& options) {
-  return options.get_string("algo.kl.where") != "none" ||
-         objective_of(options) == Objective::kDpo;
+  return options.get_string("algo.kl.where") != "none" || objective_of(options) == Objective::kDpo;
 }
 
 void fill_algorithm(const OptionSet& options, TrainerOptions& t) {

@@ -1,8 +1,8 @@
 // The keys of algo.* as the records that algorithms take. Pure functions; the option set is valid,
 // and what its rules cannot say is checked here: errors name the key.
 #pragma once
-#include "options/options.h"
 #include "formats/open/open_weight_source.h"
+#include "options/options.h"
 #include "pipeline/config/advantage_options.h"
 #include "train/options/trainer_options.h"
 

@@ -7,11 +7,11 @@
 
 #include "algo/optimizers/schedule.h"
 #include "core/checked.h"
+#include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/runtime_options.h"
-#include "core/encoding/unicode.h"
 
 namespace rl {
 namespace {
@@ -229,8 +229,8 @@ bool has_reward_model(const OptionSet& options) {
 }
 
 // The last token of a sample is a row as well.
-StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens,
-                                int64_t max_sequence, int64_t step_samples) {
+StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence,
+                                int64_t step_samples) {
   StepOptions s;
   s.keys.forward_max_tokens = "reward.forward_max_tokens_per_device";
   fill_step(options, s);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "options/options.h"
 #include "model/kv_cache.h"
+#include "options/options.h"
 #include "rollout/engine.h"
 #include "train/critic.h"
 #include "train/options/trainer_options.h"
@@ -24,7 +24,8 @@ std::vector<int32_t> ids_from(const OptionSet& options, const char* key);
 Request request_from(const OptionSet& options);
 // The same for an evaluation, with eval.samples_per_prompt samples.
 Request eval_request_from(const OptionSet& options);
-// The ids that end a turn of the model's chat are ends of its own: sampling.ignore_eos goes past them.
+// The ids that end a turn of the model's chat are ends of its own: sampling.ignore_eos goes past
+// them.
 void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends);
 // Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);

@@ -13,7 +13,8 @@ Dtype compute_dtype_of(const OptionSet& options) {
   if (name == "fp32") return Dtype::kF32;
   if (cpu_has_bf16_dot()) return Dtype::kBf16;
   if (name == "auto") return Dtype::kF32;
-  throw Error(Code::kUnsupported, "model.dtype is bf16, but this processor has no bf16 dot product; fp32 and auto work")
+  throw Error(Code::kUnsupported,
+              "model.dtype is bf16, but this processor has no bf16 dot product; fp32 and auto work")
       .with_key("model.dtype");
 }
 

@@ -1,4 +1,5 @@
-// What the runtime.* keys and model.dtype mean on this machine. Pure functions; the option set is valid.
+// What the runtime.* keys and model.dtype mean on this machine. Pure functions; the option set is
+// valid.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -140,8 +140,9 @@ void Pipeline::score_many(std::span<const Score> scores) {
     }
   }
   if (refused.empty()) return;
-  Error all(refused.front().code, str(refused.size(), " of ", scores.size(),
-                                      " scores were refused; the first: ", refused.front().message));
+  Error all(refused.front().code,
+            str(refused.size(), " of ", scores.size(),
+                " scores were refused; the first: ", refused.front().message));
   all.key = refused.front().key;
   all.cause = std::make_shared<Error>(refused.front());
   all.parts = std::move(refused);

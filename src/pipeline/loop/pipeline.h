@@ -110,16 +110,18 @@ class Pipeline {
   // path. kTimeout when it was not written in time (it still will be), kFailedPrecondition without
   // checkpoint.dir.
   std::string checkpoint(int64_t timeout_ns);
-  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without one.
+  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without
+  // one.
   void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
   // An evaluation at the next step boundary.
   void request_eval();
   // Values of options that may change between steps; they act from the next step on.
   void set_options(const OptionSet& options);
 
-  // A report of the run so far as one HTML file, which appears by one rename. trace is taken instead
-  // of the timeline of the pipeline itself; it may be null. facts stand beside what the pipeline
-  // knows of itself. A report does not wait for a step: what training keeps busy is left out.
+  // A report of the run so far as one HTML file, which appears by one rename. trace is taken
+  // instead of the timeline of the pipeline itself; it may be null. facts stand beside what the
+  // pipeline knows of itself. A report does not wait for a step: what training keeps busy is left
+  // out.
   using Facts = std::vector<std::pair<std::string, std::string>>;
   void write_report(const std::string& path, const TraceRecorder* trace, const Facts& facts) const;
 

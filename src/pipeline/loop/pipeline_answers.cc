@@ -1,7 +1,7 @@
 // Steps on given answers (sft, dpo, reward_model): nothing is drawn from the policy and nobody
-// scores. Their groups go over the score board and the ledger like any other, so the books of a run,
-// what is recorded and what a resume goes on from are the same. Held-out pairs of a reward model are
-// told apart and counted, no more.
+// scores. Their groups go over the score board and the ledger like any other, so the books of a
+// run, what is recorded and what a resume goes on from are the same. Held-out pairs of a reward
+// model are told apart and counted, no more.
 #include <cmath>
 
 #include "pipeline/config/algo_options.h"

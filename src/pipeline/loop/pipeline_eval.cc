@@ -1,6 +1,6 @@
 // Evaluations: answers to the rows of eval.path, scored by the host like any sample and never
-// trained on. They have a score board of their own, in groups of eval.samples_per_prompt. Those of a
-// reward model are in pipeline_answers.cc.
+// trained on. They have a score board of their own, in groups of eval.samples_per_prompt. Those of
+// a reward model are in pipeline_answers.cc.
 #include <algorithm>
 
 #include "core/error.h"

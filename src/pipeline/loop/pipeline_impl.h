@@ -2,7 +2,8 @@
 // - `shared` fields: any thread, under mutex.
 // - `loop` fields: the library thread while it runs, else the caller that owns the pipeline.
 // A step goes drawing -> generating -> scoring -> training -> publishing, on given answers drawing
-// -> training -> publishing; evaluations and checkpoints stand between steps. advance() does the work of one state and names the next.
+// -> training -> publishing; evaluations and checkpoints stand between steps. advance() does the
+// work of one state and names the next.
 #pragma once
 #include <condition_variable>
 #include <map>
@@ -12,16 +13,16 @@
 
 #include "core/arena.h"
 #include "core/prefault.h"
-#include "pipeline/update/batch_preparation.h"
-#include "pipeline/update/critic_role.h"
+#include "pipeline/config/run_options.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_source.h"
-#include "pipeline/update/reward_role.h"
-#include "pipeline/config/run_options.h"
 #include "pipeline/loop/run_records.h"
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/score_board.h"
 #include "pipeline/loop/step_recorder.h"
+#include "pipeline/update/batch_preparation.h"
+#include "pipeline/update/critic_role.h"
+#include "pipeline/update/reward_role.h"
 #include "pipeline/update/teacher_role.h"
 #include "profile/trace_recorder.h"
 
@@ -110,8 +111,8 @@ struct Pipeline::Impl {
   Arena phase;
   std::unique_ptr<EngineSet> engine;  // null: nothing is ever drawn
   std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CriticRole> critic;  // null but with gae
-  std::unique_ptr<RewardRole> reward;  // null: the host scores
+  std::unique_ptr<CriticRole> critic;    // null but with gae
+  std::unique_ptr<RewardRole> reward;    // null: the host scores
   std::unique_ptr<TeacherRole> teacher;  // null but with distill
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
@@ -159,7 +160,7 @@ struct Pipeline::Impl {
     int64_t score = 0, zero_advantage = 0;  // groups dropped
     int64_t missing = 0;                    // dropped by score and not replaced yet
     int64_t rounds = 0;
-  } filter_counts;  // of this step
+  } filter_counts;                     // of this step
   std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
   MetricList trained;                  // what this step measured
   std::vector<double> eval_rewards;

@@ -78,8 +78,7 @@ void Pipeline::Impl::make_workers() {
   trainer = std::make_unique<Trainer>(
       model->model(), reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
-      phase.data(),
-      TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
+      phase.data(), TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
   critic = CriticRole::make(*model, options, plan, phase.data());
   reward = RewardRole::make(*model, options, plan, phase.data());
   teacher = TeacherRole::make(*model, options, plan, phase.data());
@@ -228,9 +227,8 @@ std::string Pipeline::Impl::write_checkpoint() {
   // One of the same step can only be of a run before this one.
   const CheckpointRules rules{.keep_last = settings.get_i64("checkpoint.keep_last"),
                               .replace_existing = true};
-  const std::string path =
-      trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"), meta, rules,
-                    trained_critic());
+  const std::string path = trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"),
+                                         meta, rules, trained_critic());
   {
     const std::lock_guard lock(mutex);
     last_checkpoint = path;

@@ -2,8 +2,8 @@
 #include "core/error.h"
 #include "pipeline/loop/engine_metrics.h"
 #include "pipeline/loop/pipeline_impl.h"
-#include "pipeline/update/step_metrics.h"
 #include "pipeline/session/step_watch.h"
+#include "pipeline/update/step_metrics.h"
 
 namespace rl {
 namespace {
@@ -26,7 +26,7 @@ PipelineState Pipeline::Impl::train() {
   const ScoredLists lists(batch);
   TrainMetrics measured;
   PreparedBatch prepared;
-  const BatchPreparation::Workers workers{*trainer, reference.get(), runtime.clock(),
+  const BatchPreparation::Workers workers{*trainer,          reference.get(),  runtime.clock(),
                                           &custom_advantage, trained_critic(), teacher.get()};
   batch_applied = false;
   if (!batch.empty()) {
@@ -51,8 +51,8 @@ PipelineState Pipeline::Impl::train() {
   return PipelineState::kPublishing;
 }
 
-// The policy first: it is what refuses a batch, and then the critic has not learned from it either. While the critic
-// warms up the policy stays as it is.
+// The policy first: it is what refuses a batch, and then the critic has not learned from it either.
+// While the critic warms up the policy stays as it is.
 TrainMetrics Pipeline::Impl::update(PreparedBatch& prepared) {
   TrainMetrics measured;
   if (critic == nullptr || !critic->policy_waits(step)) {

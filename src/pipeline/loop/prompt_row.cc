@@ -5,10 +5,10 @@
 #include <iterator>
 #include <span>
 
-#include "core/error.h"
-#include "pipeline/session/answer_text.h"
-#include "pipeline/loop/jsonl_index.h"
 #include "core/encoding/strict_json.h"
+#include "core/error.h"
+#include "pipeline/loop/jsonl_index.h"
+#include "pipeline/session/answer_text.h"
 
 namespace rl {
 namespace {

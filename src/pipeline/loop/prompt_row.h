@@ -1,8 +1,8 @@
 // One row of prompts: {"messages": [...]} with what else belongs to a chat (text/chat_request.h),
 // {"prompt": text} or {"ids": [...]}, and an optional "tag" that is handed back unread. For sft a
-// row has an answer beside them, "response", for pairs two, "chosen" and "rejected": a text or a list
-// of ids. Read strictly: any other key, a missing or second kind of prompt, a missing or surplus
-// answer, or a wrong type is an error naming file:line and what is wrong.
+// row has an answer beside them, "response", for pairs two, "chosen" and "rejected": a text or a
+// list of ids. Read strictly: any other key, a missing or second kind of prompt, a missing or
+// surplus answer, or a wrong type is an error naming file:line and what is wrong.
 #pragma once
 #include <cstdint>
 #include <string>

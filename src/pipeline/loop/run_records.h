@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/session/loaded_model.h"
 #include "pipeline/loop/score_board.h"
+#include "pipeline/session/loaded_model.h"
 #include "profile/kept_answer.h"
 #include "profile/metrics_writer.h"
 #include "profile/tensorboard_writer.h"
@@ -35,7 +35,8 @@ class RunRecords {
   // An evaluation after `step` steps, with its scored answers.
   void write_eval(uint64_t step, const MetricList& metrics,
                   std::span<const ScoreBoard::Scored> answers);
-  // Makes what was written durable and ends writing. Every file is closed; the first failure is thrown.
+  // Makes what was written durable and ends writing. Every file is closed; the first failure is
+  // thrown.
   void close();
 
  private:

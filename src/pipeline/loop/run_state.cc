@@ -1,8 +1,8 @@
 // Every field is listed once, in fields(), for both directions.
 #include "pipeline/loop/run_state.h"
 
-#include "core/error.h"
 #include "core/encoding/strict_json.h"
+#include "core/error.h"
 
 namespace rl {
 namespace {

@@ -112,7 +112,8 @@ class ScoreBoard {
   std::map<uint64_t, Group> groups_;
   uint64_t next_ordinal_ = 0;
   int64_t unscored_ = 0;
-  int64_t earliest_ns_ = kNever;  // no deadline lies before it: the board is asked after every forward
+  int64_t earliest_ns_ =
+      kNever;                  // no deadline lies before it: the board is asked after every forward
   std::deque<uint64_t> lost_;  // ordinals of the last lost groups
   std::vector<Dropped> dropped_;
 };

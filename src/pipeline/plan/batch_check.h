@@ -3,8 +3,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "options/options.h"
 #include "core/violations.h"
+#include "options/options.h"
 
 namespace rl {
 

@@ -10,15 +10,16 @@
 #include "core/violations.h"
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/plan/planner.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/plan/planner.h"
 
 namespace rl {
 namespace {
 
-// The micro-batch decides bits of a run, so it is chosen as if at least this many threads had their scratch: runs with
-// up to as many take the same one. So are the KV blocks that it is chosen beside.
+// The micro-batch decides bits of a run, so it is chosen as if at least this many threads had their
+// scratch: runs with up to as many take the same one. So are the KV blocks that it is chosen
+// beside.
 constexpr int kPlanThreads = 4;
 constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is set
 
@@ -31,7 +32,9 @@ struct Asked {
 
   Planner planner() const { return {options, models, use, threads}; }
   // Of sizes that do not follow the number of threads up to kPlanThreads.
-  Planner size_planner() const { return {options, models, use, std::max(kPlanThreads, planner().threads())}; }
+  Planner size_planner() const {
+    return {options, models, use, std::max(kPlanThreads, planner().threads())};
+  }
   Asked with(const OptionSet& others) const { return {others, models, use, threads}; }
 };
 
@@ -89,10 +92,10 @@ std::vector<PlanKnob> find_knobs(const Asked& asked) {
   const char* phase = std::max(train, rollout) == 0 ? "start-up"
                       : train >= rollout            ? "train"
                                                     : "rollout";
-  std::string text = str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(),
-                         " held all the time, ", p.phase_bytes(p.min_tokens(), p.min_blocks()),
-                         " of workspace, ",
-                         p.baseline_bytes(), " outside arenas) but ", budget_text(options));
+  std::string text =
+      str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(), " held all the time, ",
+          p.phase_bytes(p.min_tokens(), p.min_blocks()), " of workspace, ", p.baseline_bytes(),
+          " outside arenas) but ", budget_text(options));
   std::string turn;
   for (const PlanKnob& k : find_knobs(asked)) {
     turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
@@ -145,8 +148,8 @@ void check_budget(const Asked& asked, uint64_t budget) {
   throw Error(Code::kResourceExhausted,
               str("engine.memory_fraction ", options.get_text("engine.memory_fraction"), " leaves ",
                   most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
-                  " and the blocks of one longest sequence ", p.min_shared() - p.weight_bytes(), "; ",
-                  budget_text(options)))
+                  " and the blocks of one longest sequence ", p.min_shared() - p.weight_bytes(),
+                  "; ", budget_text(options)))
       .with_key("engine.memory_fraction")
       .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
 }
@@ -176,7 +179,8 @@ int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budge
   const uint64_t block = engines * p.kv_bytes(1);
   uint64_t room = std::max(kFreeKvBytes, shared);
   if (budget != 0) {
-    const uint64_t taken = p.always_bytes() + p.baseline_bytes() + beside + engines * p.engine_workspace();
+    const uint64_t taken =
+        p.always_bytes() + p.baseline_bytes() + beside + engines * p.engine_workspace();
     room = budget - std::min(budget, taken);
     room = std::min(room, share_of(options, budget) - p.weight_bytes());
   }

@@ -2,10 +2,10 @@
 // anything is allocated. Invariant: the ledger of a run's runtime holds exactly the arenas of its
 // plan.
 //
-// In a pipeline, phases that exclude each other share one arena, "phase workspace": rollout (KV pool
-// and engine) and training (activations, backward, head). The chosen micro-batch size decides bits of
-// a run. It follows from options that are part of a run's identity; where a budget binds, threads
-// beyond the first four take their scratch from it.
+// In a pipeline, phases that exclude each other share one arena, "phase workspace": rollout (KV
+// pool and engine) and training (activations, backward, head). The chosen micro-batch size decides
+// bits of a run. It follows from options that are part of a run's identity; where a budget binds,
+// threads beyond the first four take their scratch from it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "options/options.h"
 #include "formats/model_config.h"
+#include "options/options.h"
 #include "rollout/engine_set.h"
 #include "train/trainer.h"
 
@@ -55,21 +55,22 @@ struct PlanKnob {
 };
 
 struct MemoryPlan {
-  std::vector<PlanEntry> arenas;  // as the ledger will list them
-  std::vector<PlanEntry> parts;   // of the workspaces, by phase
+  std::vector<PlanEntry> arenas;   // as the ledger will list them
+  std::vector<PlanEntry> parts;    // of the workspaces, by phase
   std::vector<PlanEntry> outside;  // of arenas: what baseline_bytes is made of
-  uint64_t arena_bytes = 0;       // sum of arenas
-  uint64_t baseline_bytes = 0;    // estimate of what is held outside arenas
-  uint64_t total_bytes = 0;       // arenas and baseline: what a budget is compared with
-  uint64_t budget_bytes = 0;      // 0: no limit
+  uint64_t arena_bytes = 0;        // sum of arenas
+  uint64_t baseline_bytes = 0;     // estimate of what is held outside arenas
+  uint64_t total_bytes = 0;        // arenas and baseline: what a budget is compared with
+  uint64_t budget_bytes = 0;       // 0: no limit
   std::vector<PlanKnob> knobs;
 
   Dtype compute = Dtype::kF32;
   int threads = 0;
   int64_t max_model_len = 0;
   int64_t max_tokens = 0;  // rows of a training micro-batch; 0 without a trainer
-  int64_t step_samples = 0;  // trained in a step; 0 where the host brings them, or without a trainer
-  EngineOptions engine;    // of each engine, num_blocks chosen; all 0 without one
+  int64_t step_samples =
+      0;                 // trained in a step; 0 where the host brings them, or without a trainer
+  EngineOptions engine;  // of each engine, num_blocks chosen; all 0 without one
   int64_t num_engines = 0;
   uint64_t kv_bytes = 0;  // of all engines, as the workspace
   uint64_t engine_workspace_bytes = 0;

@@ -2,11 +2,11 @@
 #include "core/error.h"
 #include "core/violations.h"
 #include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/plan/batch_check.h"
 #include "pipeline/plan/plan.h"
 #include "pipeline/plan/planner.h"
-#include "pipeline/config/run_options.h"
-#include "pipeline/config/runtime_options.h"
 
 namespace rl {
 namespace {
@@ -55,10 +55,12 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
   const bool by_hand = use == PlanUse::kGenerate || use == PlanUse::kParts;
   Violations v;
   if (by_hand && config.scalar_head) {
-    v.add(Error(Code::kConflict,
-                "algo.objective = reward_model opens the model with a scalar head, which draws nothing")
-              .with_key("algo.objective")
-              .with_expected("another objective"));
+    v.add(
+        Error(
+            Code::kConflict,
+            "algo.objective = reward_model opens the model with a scalar head, which draws nothing")
+            .with_key("algo.objective")
+            .with_expected("another objective"));
   }
   if (use == PlanUse::kPipeline && options.get_string("engine.scheduling_policy") != "fcfs") {
     v.add(conflict("engine.scheduling_policy", "pipeline.mode",
@@ -83,7 +85,8 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
     const int64_t longest = effective_model_len(options, config.max_position);
     if (engine) check_engine(options, config, longest, v);
     if (engine) check_answer(options, "sampling.max_new_tokens", longest, v);
-    if (engine && use == PlanUse::kPipeline) check_answer(options, "eval.max_new_tokens", longest, v);
+    if (engine && use == PlanUse::kPipeline)
+      check_answer(options, "eval.max_new_tokens", longest, v);
     if (trainer) check_batches(options, longest, use == PlanUse::kPipeline, v);
   });
   return v.errors();

@@ -8,8 +8,8 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
-#include "train/roles/reward_model.h"
 #include "train/passes/row_teacher.h"
+#include "train/roles/reward_model.h"
 #include "train/roles/teacher.h"
 
 namespace rl {
@@ -43,7 +43,8 @@ int64_t samples_at_once(const OptionSet& options, PlanUse use) {
   return std::min(most, options.get_i64("engine.max_num_seqs"));
 }
 
-// The token budget of training that options set, or 0. Where sequences are counted it is the longest.
+// The token budget of training that options set, or 0. Where sequences are counted it is the
+// longest.
 int64_t fixed_tokens_of(const OptionSet& options, int64_t max_model_len) {
   const BatchRules batch = batch_rules_from(options);
   if (batch.micro_batch_size > 0)
@@ -122,9 +123,7 @@ void Planner::add_critic() {
 
 bool Planner::has_critic() const { return has_trainer() && rl::has_critic(options_); }
 
-bool Planner::has_reference() const {
-  return has_trainer() && uses_reference(options_);
-}
+bool Planner::has_reference() const { return has_trainer() && uses_reference(options_); }
 
 bool draws_samples(const OptionSet& options, PlanUse use) {
   if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate || use == PlanUse::kParts;
@@ -177,10 +176,10 @@ std::vector<PlanEntry> Planner::outside() const {
   if (!has_trainer()) return out;
   const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
                         (has_critic() ? kCriticTokenBytes : 0);
-  const CheckedU64 trained = number(options_.get_i64("pipeline.prompts_per_step")) *
-                             number(attempts_per_prompt(options_));
-  out.push_back({"arrays of a training step", "train",
-                 (trained * number(answer) * CheckedU64(each)).get()});
+  const CheckedU64 trained =
+      number(options_.get_i64("pipeline.prompts_per_step")) * number(attempts_per_prompt(options_));
+  out.push_back(
+      {"arrays of a training step", "train", (trained * number(answer) * CheckedU64(each)).get()});
   return out;
 }
 
@@ -217,9 +216,9 @@ uint64_t Planner::rollout_bytes(int64_t blocks) const {
 }
 
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
-  return Trainer::plan(
-      config_, kv_, trainer_options_from(options_, max_tokens, max_model_len_, step_samples()),
-      threads_);
+  return Trainer::plan(config_, kv_,
+                       trainer_options_from(options_, max_tokens, max_model_len_, step_samples()),
+                       threads_);
 }
 
 TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
@@ -305,9 +304,7 @@ int64_t Planner::group_blocks() const {
 }
 
 // With preemption the sequence whose turn is first goes on alone; the others wait.
-int64_t Planner::min_blocks() const {
-  return ceil_div(max_model_len_, kv_.attention.block_size);
-}
+int64_t Planner::min_blocks() const { return ceil_div(max_model_len_, kv_.attention.block_size); }
 
 int64_t Planner::max_blocks() const {
   const CheckedI64 groups(ceil_div(engine_.max_num_seqs, samples_));

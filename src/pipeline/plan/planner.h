@@ -78,7 +78,8 @@ class Planner {
   int threads() const { return threads_; }
   Dtype compute() const { return compute_; }
   const EngineOptions& engine() const { return engine_; }
-  // The token budget that options set, or 0. Micro-batches of a number of sequences have that of one.
+  // The token budget that options set, or 0. Micro-batches of a number of sequences have that of
+  // one.
   int64_t fixed_tokens() const { return fixed_tokens_; }
 
  private:

@@ -200,9 +200,8 @@ AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
   Gathered g = gather(o, in);
   AlgoLoss out;
   out.num_tokens = g.num_tokens;
-  out.num_rejected =
-      static_cast<int64_t>(g.report.rejections.num_rejected + g.report.veto.num_rejected +
-                           g.report.opsm.num_rejected);
+  out.num_rejected = static_cast<int64_t>(g.report.rejections.num_rejected +
+                                          g.report.veto.num_rejected + g.report.opsm.num_rejected);
   gradient.assign(tokens, 0.0);
   if (g.num_tokens == 0) return out;
   const PolicyLossSums s = g.tokens.compute(o, 0);
@@ -214,10 +213,10 @@ AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
   out.dual_clip_fraction = mean(static_cast<double>(s.num_dual_clipped), s.num_tokens);
   out.ratio_max = s.ratio_max;
   if (o.kl_in_loss) {
-    const KlLossSums kl = kl_loss(o.kl_estimator,
-                                  {in.logprobs, in.ref_logprobs, g.tokens.weights(), o.kl_coef,
-                                   old_of(in), o.kl_bounds},
-                                  gradient);
+    const KlLossSums kl = kl_loss(
+        o.kl_estimator,
+        {in.logprobs, in.ref_logprobs, g.tokens.weights(), o.kl_coef, old_of(in), o.kl_bounds},
+        gradient);
     out.kl_loss = kl.loss;
     out.kl = mean(kl.value, g.num_tokens);
   }
@@ -257,9 +256,9 @@ AlgoKl algo_kl(const OptionSet& options, const AlgoArrays& in) {
   AlgoKl out;
   for (size_t t = 0; t < tokens; ++t) {
     const bool counts = in.mask.empty() || in.mask[t] != 0;
-    const KlTerm term = counts ? kl_term(estimator, bounds, in.logprobs[t], in.ref_logprobs[t],
-                                         old_of(in)[t])
-                               : KlTerm{0, 0};
+    const KlTerm term =
+        counts ? kl_term(estimator, bounds, in.logprobs[t], in.ref_logprobs[t], old_of(in)[t])
+               : KlTerm{0, 0};
     out.values.push_back(term.value);
     out.gradient.push_back(term.gradient);
   }

@@ -1,6 +1,6 @@
 // The experience buffer as the host drives it: samples drawn here or elsewhere gather to groups of
-// pipeline.samples_per_prompt, with remax of one more, given answers alone or in pairs, and go to files and back.
-// Thread-safe.
+// pipeline.samples_per_prompt, with remax of one more, given answers alone or in pairs, and go to
+// files and back. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@
 #include "buffer/experience_buffer.h"
 #include "options/options.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/session/loaded_model.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/loaded_model.h"
 
 namespace rl {
 

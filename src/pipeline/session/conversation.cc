@@ -26,9 +26,8 @@ void check_added(const EnginePart& engine, int64_t before, std::span<const int32
   check_ids("ids", ids, engine.vocab());
   const int64_t room = engine.max_model_len() - before;
   if (static_cast<int64_t>(ids.size()) <= room) return;
-  throw Error(Code::kOutOfRange,
-              str(ids.size(), " tokens behind ", before, " exceed engine.max_model_len ",
-                  engine.max_model_len()))
+  throw Error(Code::kOutOfRange, str(ids.size(), " tokens behind ", before,
+                                     " exceed engine.max_model_len ", engine.max_model_len()))
       .with_key("ids")
       .with_expected(str("at most ", room, " tokens"));
 }
@@ -94,9 +93,8 @@ void Conversation::settle() const {
 void Conversation::require_ready() const {
   settle();
   if (!generating_) return;
-  throw Error(Code::kFailedPrecondition,
-              str("the conversation of sample ", sample_->id,
-                  " is generating; it waits for steps of its engine"))
+  throw Error(Code::kFailedPrecondition, str("the conversation of sample ", sample_->id,
+                                             " is generating; it waits for steps of its engine"))
       .with_key("conversation");
 }
 

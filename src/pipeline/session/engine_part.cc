@@ -141,7 +141,8 @@ std::vector<SamplePtr> EnginePart::take_finished() {
   return std::exchange(finished_, {});
 }
 
-// Turns go to those who wait for them, all others to take_finished(). Nothing is lost when memory ends.
+// Turns go to those who wait for them, all others to take_finished(). Nothing is lost when memory
+// ends.
 void EnginePart::collect() {
   for (const Error& e : engine_->take_errors()) {
     model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "pipeline/session/loaded_model.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/loaded_model.h"
 #include "rollout/engine_set.h"
 
 namespace rl {
@@ -81,8 +81,8 @@ class EnginePart {
   // Gives memory back to the system until wake(): at level 1 KV pool and workspace, at level 2 the
   // packed weights of the model too. Unfinished samples wait and are computed anew; requests are
   // queued; whatever would compute is kFailedPrecondition. A level not above the present one is
-  // without effect. Errors, after which it is as before: kOutOfRange for another level, and at level
-  // 2 what LoadedModel::drop_packed says.
+  // without effect. Errors, after which it is as before: kOutOfRange for another level, and at
+  // level 2 what LoadedModel::drop_packed says.
   void sleep(int level);
   // Restores the packed weights, then KV pool and workspace.
   void wake();

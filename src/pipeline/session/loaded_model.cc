@@ -16,10 +16,9 @@ namespace rl {
 namespace {
 
 // Options that decide what a loaded model looks like.
-constexpr const char* kModelKeys[] = {"engine.block_size", "engine.kv_dtype",
-                                      "engine.max_model_len",
-                                      "model.chat_template_path", "model.compute_copies",
-                                      "model.path"};
+constexpr const char* kModelKeys[] = {"engine.block_size",    "engine.kv_dtype",
+                                      "engine.max_model_len", "model.chat_template_path",
+                                      "model.compute_copies", "model.path"};
 
 ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
   ModelOptions m;
@@ -244,11 +243,10 @@ void LoadedModel::require_whole(Weights which) const {
 
 void LoadedModel::require_whole_locked(Weights which) const {
   if (!half_trained_locked() || (which == Weights::kPublished && published_apart())) return;
-  const std::string what =
-      failed_step_->planned == 0
-          ? std::string("setting its weights failed half-way")
-          : str("a training step failed after ", failed_step_->applied, " of ",
-                failed_step_->planned, " optimizer steps");
+  const std::string what = failed_step_->planned == 0
+                               ? std::string("setting its weights failed half-way")
+                               : str("a training step failed after ", failed_step_->applied, " of ",
+                                     failed_step_->planned, " optimizer steps");
   throw Error(Code::kFailedPrecondition,
               str("the model is half-trained: ", what,
                   ", and no version names the weights that it left; publish them, or load a "

@@ -38,8 +38,8 @@ class LoadedModel {
   const ModelConfig& config() const { return model_->config(); }
   const std::string& path() const { return path_; }
   const MemoryPlan& plan() const { return plan_; }  // of the use it was opened for
-  // The plan of an engine (kGenerate) or a trainer (kTrain) on this model, that of both where it was
-  // opened for both. Everything that is wrong with the options is one error.
+  // The plan of an engine (kGenerate) or a trainer (kTrain) on this model, that of both where it
+  // was opened for both. Everything that is wrong with the options is one error.
   MemoryPlan plan_part(const OptionSet& options, PlanUse part) const;
 
   bool has_tokenizer() const { return tokenizer_.has_value(); }
@@ -150,7 +150,7 @@ class LoadedModel {
   mutable int64_t readers_ = 0;  // saves and digests under way
   bool writing_ = false;
   std::optional<FailedStep> failed_step_;  // in force while what it began with is still published
-  const char* run_ = nullptr;  // what has the model to itself
+  const char* run_ = nullptr;              // what has the model to itself
 };
 
 // kConflict, naming each key, when options that shaped the loaded model differ.

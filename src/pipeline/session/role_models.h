@@ -1,7 +1,7 @@
 // The models of a run beside the policy: the frozen reference of a KL term or of preferences, the
 // critic, the model that scores, and the teacher. Invariant: reference and critic have the policy's
-// shape, so that the plan follows from its header; a reward model and a teacher have its vocabulary.
-// All but the critic are frozen: they hold no fp32 masters.
+// shape, so that the plan follows from its header; a reward model and a teacher have its
+// vocabulary. All but the critic are frozen: they hold no fp32 masters.
 #pragma once
 #include <memory>
 

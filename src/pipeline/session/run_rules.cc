@@ -9,9 +9,9 @@
 #include "core/violations.h"
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/session/loaded_model.h"
-#include "pipeline/plan/planner.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/plan/planner.h"
+#include "pipeline/session/loaded_model.h"
 #include "rollout/request_check.h"
 
 namespace rl {
@@ -56,14 +56,14 @@ std::string default_text(const std::string& key) {
 }
 
 // Adds an error for each option that was set and that nothing reads; why: the end of its message.
-void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)> is_read, const std::string& why,
-                   Violations& violations) {
+void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)> is_read,
+                   const std::string& why, Violations& violations) {
   for (size_t i = 0; i < option_count(); ++i) {
     const std::string key = option_at(i).key;
     if (!is_for_engine(key) || is_read(key) || options.is_default(key)) continue;
-    violations.add(Error(Code::kConflict,
-                         str(key, " = ", options.get_text(key), " has no effect: a run with algo.objective = ",
-                             options.get_text("algo.objective"), why))
+    violations.add(Error(Code::kConflict, str(key, " = ", options.get_text(key),
+                                              " has no effect: a run with algo.objective = ",
+                                              options.get_text("algo.objective"), why))
                        .with_key(key)
                        .with_other_key("algo.objective")
                        .with_expected(default_text(key)));
@@ -71,35 +71,39 @@ void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)>
 }
 
 // What evaluations of a run on given answers read of sampling.*; how they sample is eval.*.
-constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.max_new_tokens", "sampling.seed",
-                                              "sampling.stop", "sampling.stop_token_ids"};
+constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.max_new_tokens",
+                                              "sampling.seed", "sampling.stop",
+                                              "sampling.stop_token_ids"};
 
-// Options of engine and sampling have no effect in a run that never generates, and most of sampling.* none in one that
-// generates for evaluations alone.
+// Options of engine and sampling have no effect in a run that never generates, and most of
+// sampling.* none in one that generates for evaluations alone.
 void refuse_idle_engine(const OptionSet& options, Violations& violations) {
   if (!draws_samples(options, PlanUse::kPipeline)) {
     const bool never = trained_head(options) == ModelHead::kScalar;
     const auto nothing = [](std::string_view) { return false; };
-    refuse_unread(options, nothing, never ? " draws nothing" : " and without eval.path draws nothing", violations);
+    refuse_unread(options, nothing,
+                  never ? " draws nothing" : " and without eval.path draws nothing", violations);
   } else if (!is_rl(objective_of(options))) {
     const auto by_evaluations = [](std::string_view key) {
       return !key.starts_with("sampling.") ||
              std::ranges::find(kReadByEvaluations, key) != std::end(kReadByEvaluations);
     };
-    refuse_unread(options, by_evaluations, " samples for evaluations only, and these follow eval.*", violations);
+    refuse_unread(options, by_evaluations, " samples for evaluations only, and these follow eval.*",
+                  violations);
   }
 }
 
 void refuse_interrupts(const OptionSet& options, Violations& violations) {
   const std::string key = "pipeline.partial_rollout_max_aborts";
   if (options.is_default(key)) return;
-  violations.add(Error(Code::kConflict,
-                       str(key, " is ", options.get_text(key),
-                           ", but a run with pipeline.mode sync never interrupts its engines: it acts "
-                           "on rl_engine_interrupt"))
-                     .with_key(key)
-                     .with_other_key("pipeline.mode")
-                     .with_expected(default_text(key)));
+  violations.add(
+      Error(Code::kConflict,
+            str(key, " is ", options.get_text(key),
+                ", but a run with pipeline.mode sync never interrupts its engines: it acts "
+                "on rl_engine_interrupt"))
+          .with_key(key)
+          .with_other_key("pipeline.mode")
+          .with_expected(default_text(key)));
 }
 
 }  // namespace

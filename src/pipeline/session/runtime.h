@@ -1,6 +1,6 @@
 // What every object of a run shares: threads, matrix products, log, trace, files, clock, the memory
-// budget and the ledger of what is held of it. Invariant: the executor has one caller at a time, and
-// whoever computes holds the ComputeLease; a second one is an error, never a wait.
+// budget and the ledger of what is held of it. Invariant: the executor has one caller at a time,
+// and whoever computes holds the ComputeLease; a second one is an error, never a wait.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,9 +12,9 @@
 #include "core/executor.h"
 #include "core/fs.h"
 #include "core/log.h"
-#include "options/options.h"
 #include "core/trace.h"
 #include "ops/matmul.h"
+#include "options/options.h"
 
 namespace rl {
 

@@ -1,5 +1,6 @@
 // Watches a change of a model's weights: one that ends without done() after it moved masters, and
-// before it published them, leaves the model half-trained (loaded_model.h). Made under the WriteLease.
+// before it published them, leaves the model half-trained (loaded_model.h). Made under the
+// WriteLease.
 #pragma once
 #include <cstdint>
 

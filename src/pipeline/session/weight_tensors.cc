@@ -97,17 +97,18 @@ std::vector<const Parameter*> targets_of(const LoadedModel& model,
 TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view name) {
   const Parameter& p = find_weight(*model, name, "name");
   const float* const data = model->model().master() + p.offset;
-  return std::make_shared<const Tensor>(Tensor::Description{
-      .data = data, .type = ElementType::kF32, .shape = p.shape, .read_only = true,
-      .owner = std::move(model)});
+  return std::make_shared<const Tensor>(Tensor::Description{.data = data,
+                                                            .type = ElementType::kF32,
+                                                            .shape = p.shape,
+                                                            .read_only = true,
+                                                            .owner = std::move(model)});
 }
 
 TensorPtr copy_weight(const LoadedModel& model, std::string_view name) {
   const Parameter& p = find_weight(model, name, "name");
   const OwnedTensor copy = make_tensor(ElementType::kF32, p.shape);
-  model.with_steady_weights([&] {
-    std::memcpy(copy.data, model.model().master() + p.offset, copy.tensor->num_bytes());
-  });
+  model.with_steady_weights(
+      [&] { std::memcpy(copy.data, model.model().master() + p.offset, copy.tensor->num_bytes()); });
   return copy.tensor;
 }
 
@@ -124,9 +125,8 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
                 "a training step's weights are not published yet; call rl_trainer_publish first");
   }
   const auto count = static_cast<int64_t>(weights.size());
-  runtime.executor().parallel_for(count, [&](int64_t i, int) {
-    check_finite(weights[static_cast<size_t>(i)]);
-  });
+  runtime.executor().parallel_for(
+      count, [&](int64_t i, int) { check_finite(weights[static_cast<size_t>(i)]); });
   StepWatch watch(model, nullptr);
   m.move_masters();
   runtime.executor().parallel_for(count, [&](int64_t i, int) {

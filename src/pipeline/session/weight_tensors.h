@@ -24,8 +24,8 @@ struct NamedTensor {
 };
 // Publishes the weights and returns their version. Errors name the weight: kNotFound, kDuplicate,
 // kWrongType, kIncompatible for a shape, kNonFinite, kConflict for values that lie among
-// the weights themselves. kBusy while anything uses the weights, kFailedPrecondition while trained ones are not
-// published.
+// the weights themselves. kBusy while anything uses the weights, kFailedPrecondition while trained
+// ones are not published.
 uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights);
 
 }  // namespace rl

@@ -95,10 +95,10 @@ std::vector<double> token_kl(const AdvantageOptions& o, const ScoredBatch& batch
     for (size_t g = 0; g < s.loss_mask.size(); ++g) {
       const bool counts = s.loss_mask[g] != 0;
       const float logprob = s.logprobs[g];
-      kl.push_back(counts ? kl_term(o.kl_estimator, o.kl_bounds, logprob, batch.ref_logprobs[i][g],
-                                    logprob)
-                                .value
-                          : 0);
+      kl.push_back(
+          counts ? kl_term(o.kl_estimator, o.kl_bounds, logprob, batch.ref_logprobs[i][g], logprob)
+                       .value
+                 : 0);
       sum += kl.back();
       tokens += counts;
     }
@@ -166,8 +166,8 @@ std::vector<double> flat_values(const ScoredBatch& batch, const BatchAdvantages&
   for (size_t i = 0; i < batch.samples.size(); ++i) {
     for (const float value : batch.values[i]) {
       if (out.mask[flat.size()] != 0 && !std::isfinite(value)) {
-        throw Error(Code::kNonFinite, str("the critic gives ", sample_name(*batch.samples[i]),
-                                          " a value of ", value))
+        throw Error(Code::kNonFinite,
+                    str("the critic gives ", sample_name(*batch.samples[i]), " a value of ", value))
             .with_key("critic.optimizer.lr");
       }
       flat.push_back(value);
@@ -211,8 +211,8 @@ std::vector<float> stored_logprobs(const ScoredBatch& batch) {
   return out;
 }
 
-// Of all samples, one after another: as many of each as algo.gdpo_weights has, where that is empty as
-// the first one has.
+// Of all samples, one after another: as many of each as algo.gdpo_weights has, where that is empty
+// as the first one has.
 std::vector<double> flat_parts(size_t num_weights, const ScoredBatch& batch) {
   std::vector<double> out;
   if (batch.parts.empty()) return out;
@@ -240,8 +240,8 @@ void require_finite(std::span<const double> advantages, const ScoredBatch& batch
   for (size_t i = 0; i < made.lengths.size(); ++i) {
     for (int32_t g = 0; g < made.lengths[i]; ++g, ++t) {
       if (made.mask[t] == 0 || std::isfinite(advantages[t])) continue;
-      throw Error(Code::kNonFinite, str("the advantage function gave ", advantages[t], " for token ",
-                                        g, " of ", sample_name(*batch.samples[i])))
+      throw Error(Code::kNonFinite, str("the advantage function gave ", advantages[t],
+                                        " for token ", g, " of ", sample_name(*batch.samples[i])))
           .with_key("algo.advantage");
     }
   }

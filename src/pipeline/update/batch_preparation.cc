@@ -15,12 +15,13 @@ namespace {
 
 // What was set to make advantages out of rewards, "key = value" each by its key.
 std::map<std::string, std::string> options_of_rewards(const OptionSet& options) {
-  constexpr std::string_view kKeys[] = {"algo.adv", "algo.gamma", "algo.gdpo_weights", "algo.reward.",
-                                        "algo.whiten"};
+  constexpr std::string_view kKeys[] = {"algo.adv", "algo.gamma", "algo.gdpo_weights",
+                                        "algo.reward.", "algo.whiten"};
   std::map<std::string, std::string> set;
   for (size_t i = 0; i < option_count(); ++i) {
     const std::string key = option_at(i).key;
-    const bool read = std::ranges::any_of(kKeys, [&](auto begin) { return key.starts_with(begin); });
+    const bool read =
+        std::ranges::any_of(kKeys, [&](auto begin) { return key.starts_with(begin); });
     if (read && !options.is_default(key)) set[key] = str(key, " = ", options.get_text(key));
   }
   const std::string where = "algo.kl.where";
@@ -260,8 +261,8 @@ PreparedBatch BatchPreparation::prepare_answers(std::span<const SamplePtr> sampl
 void BatchPreparation::refuse_beside_given() const {
   Violations violations;
   for (const auto& [key, setting] : beside_given_) {
-    violations.add(Error(Code::kConflict, str("advantages are given, but ", setting,
-                                              " makes them out of rewards"))
+    violations.add(Error(Code::kConflict,
+                         str("advantages are given, but ", setting, " makes them out of rewards"))
                        .with_key("advantages")
                        .with_other_key(key));
   }

@@ -2,8 +2,8 @@
 #include "pipeline/update/critic_role.h"
 
 #include "core/error.h"
-#include "pipeline/session/role_models.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/role_models.h"
 
 namespace rl {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/update/batch_preparation.h"
 #include "pipeline/session/loaded_model.h"
+#include "pipeline/update/batch_preparation.h"
 #include "train/critic.h"
 
 namespace rl {

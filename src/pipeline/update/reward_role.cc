@@ -1,8 +1,8 @@
 // A model of its own beside the policy, and its forward pass.
 #include "pipeline/update/reward_role.h"
 
-#include "pipeline/session/role_models.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/role_models.h"
 
 namespace rl {
 
@@ -15,7 +15,8 @@ std::unique_ptr<RewardRole> RewardRole::make(const LoadedModel& policy, const Op
 RewardRole::RewardRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
                        std::byte* workspace)
     : model_(load_reward_model(policy, options)),
-      scorer_(*model_, reward_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
+      scorer_(*model_,
+              reward_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
               workspace) {}
 
 std::vector<float> RewardRole::score(std::span<const SamplePtr> samples) {

@@ -27,8 +27,8 @@ struct BatchFigures {
 };
 // critic/score as the host gave it and critic/rewards after shaping, of samples; critic/advantages
 // and critic/returns of loss tokens; prompt_length, response_length, global_seqlen;
-// response/aborted_ratio, samples without any generated token; num_turns, the prompt and every run of
-// tokens that all carry loss or all do not; samples without loss.
+// response/aborted_ratio, samples without any generated token; num_turns, the prompt and every run
+// of tokens that all carry loss or all do not; samples without loss.
 MetricList batch_metrics(const BatchFigures& batch);
 // critic/values and critic/vf_explained_var of loss tokens: 1 - var(R - V) / (var(R) + 1e-5).
 MetricList value_metrics(const BatchAdvantages& advantages,

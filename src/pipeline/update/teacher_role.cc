@@ -4,8 +4,8 @@
 #include "algo/losses/distill.h"
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/session/role_models.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/role_models.h"
 
 namespace rl {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "options/options.h"
-#include "pipeline/update/batch_advantages.h"
 #include "pipeline/session/loaded_model.h"
+#include "pipeline/update/batch_advantages.h"
 #include "train/passes/row_teacher.h"
 #include "train/roles/teacher.h"
 

@@ -7,12 +7,12 @@
 
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/session/role_models.h"
+#include "pipeline/session/step_watch.h"
 #include "pipeline/update/batch_preparation.h"
 #include "pipeline/update/critic_role.h"
-#include "pipeline/session/role_models.h"
-#include "pipeline/config/run_options.h"
 #include "pipeline/update/step_metrics.h"
-#include "pipeline/session/step_watch.h"
 #include "pipeline/update/teacher_role.h"
 
 namespace rl {
@@ -45,8 +45,8 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& op
   require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
   impl_->reference = load_reference(*model_, options);
-  impl_->workspace = Arena("training workspace", plan.train_workspace_bytes, Touch::kNow,
-                           &runtime.ledger());
+  impl_->workspace =
+      Arena("training workspace", plan.train_workspace_bytes, Touch::kNow, &runtime.ledger());
   impl_->trainer = std::make_unique<Trainer>(
       model_->model(), impl_->reference.get(),
       trainer_options_from(options, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),
@@ -114,10 +114,9 @@ TrainedStep TrainerPart::step(std::span<const SamplePtr> samples,
     parts.push_back(rewards[i].parts);
   }
   return train_prepared([&] {
-    return impl_->preparation.prepare({batch, scores, parts},
-                                      {*impl_->trainer, impl_->reference.get(),
-                                       model_->runtime().clock(), &impl_->advantage,
-                                       impl_->trained_critic(), impl_->teacher.get()});
+    return impl_->preparation.prepare(
+        {batch, scores, parts}, {*impl_->trainer, impl_->reference.get(), model_->runtime().clock(),
+                                 &impl_->advantage, impl_->trained_critic(), impl_->teacher.get()});
   });
 }
 
@@ -194,9 +193,8 @@ TrainMetrics TrainerPart::train_locked(std::span<const TrainSample> samples) {
 
 void TrainerPart::require_scores(bool wanted, const char* what) const {
   if ((impl_->objective == Objective::kRewardModel) == wanted) return;
-  throw Error(Code::kFailedPrecondition,
-              str("algo.objective is ", objective_name(impl_->objective), ": the trained model has no ",
-                  what))
+  throw Error(Code::kFailedPrecondition, str("algo.objective is ", objective_name(impl_->objective),
+                                             ": the trained model has no ", what))
       .with_key("algo.objective");
 }
 

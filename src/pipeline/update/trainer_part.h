@@ -11,8 +11,8 @@
 #include "core/arena.h"
 #include "core/executor.h"
 #include "core/tensor.h"
-#include "pipeline/update/batch_preparation.h"
 #include "pipeline/session/loaded_model.h"
+#include "pipeline/update/batch_preparation.h"
 #include "profile/metrics.h"
 #include "train/trainer.h"
 
@@ -58,16 +58,19 @@ class TrainerPart {
   // Log-probs of ids[prompt_tokens..] under the trained weights, at a temperature > 0.
   std::vector<float> logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                               float temperature);
-  // The value at the last token of each sample under the trained weights. Error(kFailedPrecondition)
-  // unless algo.objective is reward_model.
+  // The value at the last token of each sample under the trained weights.
+  // Error(kFailedPrecondition) unless algo.objective is reward_model.
   std::vector<float> scores(std::span<const SamplePtr> samples);
-  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without one.
+  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without
+  // one.
   void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
-  // Final hidden states of all ids under the trained weights: (tokens, hidden) of the compute dtype.
+  // Final hidden states of all ids under the trained weights: (tokens, hidden) of the compute
+  // dtype.
   TensorPtr hidden(std::span<const int32_t> ids);
   // The trained weights become those that engines read from their next step on, whatever runs;
-  // returns their version. With one compute copy a step has done it already. Those of a half-trained
-  // model are packed first: kBusy while anything computes or engines have requests on the copy.
+  // returns their version. With one compute copy a step has done it already. Those of a
+  // half-trained model are packed first: kBusy while anything computes or engines have requests on
+  // the copy.
   uint64_t publish();
   // The version that the weights of the last step have or will be published as.
   uint64_t trained_version() const;

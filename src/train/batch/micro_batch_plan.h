@@ -68,8 +68,9 @@ class RunSize {
 
 // Items without rows are left out; in a micro-batch they keep their order. In order, a new
 // micro-batch begins when the next run, or an item of a run that fits none, does not fit. Balanced,
-// runs and the pieces of those that fit none are shared out by cut_micro_batches (algo/batching/balance.h);
-// that needs packed and a budget of tokens. It never makes more micro-batches than the order does.
+// runs and the pieces of those that fit none are shared out by cut_micro_batches
+// (algo/batching/balance.h); that needs packed and a budget of tokens. It never makes more
+// micro-batches than the order does.
 using MicroBatchPlan = std::vector<std::vector<PackItem>>;
 MicroBatchPlan plan_micro_batches(std::span<const PackItem> items, const PackRules& rules);
 

@@ -12,9 +12,9 @@ namespace rl {
 struct SampleLimits {
   int64_t vocab;
   int64_t max_positions;
-  int64_t max_rows;    // of one micro-batch
+  int64_t max_rows;      // of one micro-batch
   const char* rows_key;  // the option that max_rows follows from
-  int64_t max_sample;  // tokens
+  int64_t max_sample;    // tokens
 };
 
 // Ids, prompt length and temperature: what a forward needs.

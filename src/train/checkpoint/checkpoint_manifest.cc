@@ -4,9 +4,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "core/encoding/strict_json.h"
 #include "core/error.h"
 #include "core/hash.h"
-#include "core/encoding/strict_json.h"
 
 namespace rl {
 namespace {

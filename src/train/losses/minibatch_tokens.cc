@@ -18,8 +18,7 @@ bool is_minibatch_loss(const TrainerOptions& o) {
 bool needs_current_logprobs(const TrainerOptions& o) {
   if (is_minibatch_loss(o)) return true;
   if (!is_rl(o.objective)) return false;
-  return o.correction.opsm_delta > 0 ||
-         (o.correction.reads_mismatch() && !o.correction.decoupled);
+  return o.correction.opsm_delta > 0 || (o.correction.reads_mismatch() && !o.correction.decoupled);
 }
 
 void MinibatchTokens::begin(int32_t first_item) {
@@ -255,7 +254,8 @@ void MinibatchTokens::find_non_finite_gradients(std::vector<int32_t>& items) con
     if (!finite) items.push_back(first_item_ + static_cast<int32_t>(i));
   }
   if (items.size() != before) return;
-  for (size_t i = 0; i < lengths_.size(); ++i) items.push_back(first_item_ + static_cast<int32_t>(i));
+  for (size_t i = 0; i < lengths_.size(); ++i)
+    items.push_back(first_item_ + static_cast<int32_t>(i));
 }
 
 }  // namespace rl

@@ -26,10 +26,10 @@ class MinibatchTokens {
  public:
   struct Source {
     const Sample* sample;
-    double advantage;                         // of every token
-    std::span<const float> token_advantages;  // or one per token
-    std::span<const float> old_logprobs;      // what the ratio refers to; empty: nothing does
-    bool carries_loss;                        // false: all of it is masked
+    double advantage;                          // of every token
+    std::span<const float> token_advantages;   // or one per token
+    std::span<const float> old_logprobs;       // what the ratio refers to; empty: nothing does
+    bool carries_loss;                         // false: all of it is masked
     std::span<const float> ref_logprobs = {};  // read by dpo
   };
 
@@ -50,8 +50,8 @@ class MinibatchTokens {
   PolicyLossSums compute(const CustomLoss& loss);
   // Of the last compute() with dpo.
   const PreferenceSums& preference() const { return preference_; }
-  // Items whose own part of that loss is not finite; of a host's loss those whose gradients are not,
-  // or all.
+  // Items whose own part of that loss is not finite; of a host's loss those whose gradients are
+  // not, or all.
   void find_non_finite(const TrainerOptions& options, std::vector<int32_t>& items) const;
 
   // One token of the minibatch.

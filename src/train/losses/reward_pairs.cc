@@ -36,8 +36,7 @@ PairLoss RewardPairs::loss(size_t chosen) const {
 double RewardPairs::gradient(int32_t item) const {
   const size_t at = index(item), chosen = at - at % 2;
   const PairLoss pair = loss(chosen);
-  return (at == chosen ? pair.d_chosen : pair.d_rejected) /
-         static_cast<double>(values_.size() / 2);
+  return (at == chosen ? pair.d_chosen : pair.d_rejected) / static_cast<double>(values_.size() / 2);
 }
 
 PreferenceSums RewardPairs::sums() const {

@@ -1,7 +1,7 @@
 // The loss of a reward model over a minibatch: answers in order, each two neighbours a pair, the
 // chosen one first, each with one value, its score. The loss is the mean of reward_pair_loss over
-// the pairs (algo/losses/preference.h), summed in their order from all values at once, so neither it nor a
-// gradient in a value depends on the cut into micro-batches.
+// the pairs (algo/losses/preference.h), summed in their order from all values at once, so neither
+// it nor a gradient in a value depends on the cut into micro-batches.
 #pragma once
 #include <cstdint>
 #include <span>

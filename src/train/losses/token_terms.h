@@ -1,7 +1,7 @@
 // The loss of a chunk of tokens: policy term, KL to the reference, entropy bonus, and their
 // gradients in log-prob and entropy. The divergence from a teacher is added to the sums; its
-// gradient is in whole rows (train/passes/row_teacher.h). Tokens are taken in order; sums of several
-// chunks add up in the order of the chunks. The policy term of a minibatch loss
+// gradient is in whole rows (train/passes/row_teacher.h). Tokens are taken in order; sums of
+// several chunks add up in the order of the chunks. The policy term of a minibatch loss
 // (train/losses/minibatch_tokens.h) is no part of these sums; its gradients come with the tokens.
 #pragma once
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace rl {
 
 struct TokenSums {
-  double loss = 0;     // all terms, weighted
-  double pg_loss = 0;  // policy term, weighted
-  double kl_loss = 0;  // with its coefficient, weighted
+  double loss = 0;          // all terms, weighted
+  double pg_loss = 0;       // policy term, weighted
+  double kl_loss = 0;       // with its coefficient, weighted
   double distill_loss = 0;  // the same of the divergence from a teacher
   // Plain sums over tokens.
   double entropy = 0, neg_log_ratio = 0, k3 = 0, kl = 0, distill = 0;

@@ -48,9 +48,9 @@ struct TrainMetrics {
   double dual_clip_fraction = 0;
   double ppo_kl = 0;  // of old and new policy, estimator k1
   double ppo_kl_k3 = 0;
-  double ratio_max = 0;  // largest importance ratio
-  double kl = 0;         // to the reference, algo.kl.estimator; 0 without kl_in_loss
-  double kl_loss = 0;    // kl times its coefficient
+  double ratio_max = 0;     // largest importance ratio
+  double kl = 0;            // to the reference, algo.kl.estimator; 0 without kl_in_loss
+  double kl_loss = 0;       // kl times its coefficient
   double distill_kl = 0;    // divergence of whole rows from a teacher's, algo.distill.kl
   double distill_loss = 0;  // the same with weights and coefficient, mean over minibatches
   bool has_row_teacher = false;
@@ -65,11 +65,11 @@ struct TrainMetrics {
   CorrectionReport corrections;
   bool has_corrections = false;  // algo.correction.* is in use
 
-  int64_t samples = 0;      // given to the step
+  int64_t samples = 0;        // given to the step
   int64_t tokens = 0;         // of the sequences trained on, every epoch counted
   int64_t loss_tokens = 0;    // of them, those that carry loss
   int64_t computed_rows = 0;  // forwarded and backwarded: a shared prompt counts once
-  int64_t minibatches = 0;  // with at least one loss token
+  int64_t minibatches = 0;    // with at least one loss token
   int64_t micro_batches = 0;
   int64_t optimizer_steps = 0;               // applied
   int64_t skipped_steps = 0;                 // loss or gradient norm was not finite

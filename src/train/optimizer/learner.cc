@@ -14,7 +14,9 @@ constexpr double kLargestUpdateNorm = 1e18;
 // So that no step makes kernels for the number of rows it happens to have.
 void prepare_gradients(const Model& model) {
   const ProductRules rules = forward_rules(model.config());
-  const auto prepare = [&](const SliceRule& r) { model.matmul().prepare_weight_grad(r.n, r.k, r.n); };
+  const auto prepare = [&](const SliceRule& r) {
+    model.matmul().prepare_weight_grad(r.n, r.k, r.n);
+  };
   for (const SliceRule& r : {rules.qkv, rules.o, rules.gate_up, rules.down}) prepare(r);
   if (!model.config().scalar_head) prepare(rules.head);
 }

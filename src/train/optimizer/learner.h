@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "model/model.h"
-#include "train/optimizer/adamw_state.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/optimizer/adamw_state.h"
 #include "train/options/step_options.h"
-#include "train/passes/train_workspace.h"
 #include "train/options/trainer_options.h"
+#include "train/passes/train_workspace.h"
 
 namespace rl {
 
@@ -46,7 +46,8 @@ class Learner {
   // Makes trained masters the model's version + 1; without an update since the last one it does
   // nothing. Returns the version.
   uint64_t publish();
-  // The same for masters that something else moved: another learner of the model, which may be gone.
+  // The same for masters that something else moved: another learner of the model, which may be
+  // gone.
   uint64_t publish_masters();
   // Whether the trained weights are in no published version, whichever learner moved them.
   bool unpublished() const {
@@ -56,9 +57,9 @@ class Learner {
 
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
   int64_t optimizer_steps() const { return optimizer_steps_; }
-  // For a checkpoint. A load reads into the gradients first, then into the arrays and calls masters_read().
-  // After loaded(), which may fail while it packs them, the model is published as the counters say and the
-  // gradients are zero.
+  // For a checkpoint. A load reads into the gradients first, then into the arrays and calls
+  // masters_read(). After loaded(), which may fail while it packs them, the model is published as
+  // the counters say and the gradients are zero.
   CheckpointArrays arrays();
   void masters_read() { model_.move_masters(); }
   void loaded(const TrainerCounters& counters);
@@ -74,7 +75,7 @@ class Learner {
   PackedWeights packed_backward_;
   std::string lost_;  // not empty: the checkpoint whose reading left the moments in pieces
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
-  uint64_t backward_of_ = 0;    // Model::num_packings() of packed_backward_; 0: never packed
+  uint64_t backward_of_ = 0;          // Model::num_packings() of packed_backward_; 0: never packed
   std::optional<uint64_t> moved_on_;  // ComputeCopy::release() published at the last update
 };
 

@@ -1,5 +1,5 @@
-// The trained models of a run as one checkpoint (train/checkpoint/checkpoint.h): the policy, and its critic
-// where it has one.
+// The trained models of a run as one checkpoint (train/checkpoint/checkpoint.h): the policy, and
+// its critic where it has one.
 #pragma once
 #include <span>
 #include <string>

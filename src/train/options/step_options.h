@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "algo/optimizers/adamw.h"
 #include "algo/losses/loss_agg.h"
+#include "algo/optimizers/adamw.h"
 #include "algo/optimizers/schedule.h"
 #include "train/options/batch_rules.h"
 

@@ -24,10 +24,10 @@ struct CorrectionOptions {
   CorrectionParams weights;
   bool batch_normalize = false;
   std::vector<Rejection> rejections;
-  double veto = 0;         // 0: off
-  double opsm_delta = 0;   // 0: off
+  double veto = 0;               // 0: off
+  double opsm_delta = 0;         // 0: off
   bool counts_rejected = false;  // rejected tokens stay in the denominators
-  bool decoupled = false;  // ratios are against the policy as it was when the step began
+  bool decoupled = false;        // ratios are against the policy as it was when the step began
 
   bool reads_mismatch() const {
     return weights.level != CorrectionLevel::kNone || !rejections.empty() || veto > 0;

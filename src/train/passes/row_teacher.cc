@@ -91,9 +91,9 @@ const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& o
       return;
     }
     const RowStats &mine = chunk.head->stats[r], &its = head_.stats[r];
-    value[i] = distill_logits(options.params,
-                              {own, {mine.max, mine.log_sum}, row, {its.max, its.log_sum}},
-                              options.coef * weight[i]);
+    value[i] =
+        distill_logits(options.params, {own, {mine.max, mine.log_sum}, row, {its.max, its.log_sum}},
+                       options.coef * weight[i]);
   });
   return head_.z;
 }

@@ -8,8 +8,8 @@
 #pragma once
 #include <span>
 
-#include "train/passes/micro_batch_pass.h"
 #include "train/options/trainer_options.h"
+#include "train/passes/micro_batch_pass.h"
 
 namespace rl {
 
@@ -31,9 +31,9 @@ class RowTeacher {
   const Model& model() const { return model_; }
   // Hidden states of every row of the micro-batch, until the next call.
   void forward(const MicroBatch& micro, int64_t& ns);
-  // For each row of a chunk of that micro-batch: its value (algo/losses/distill.h), and coefficient and
-  // weight times the derivative in the policy's tempered logits, (rows, V), which stays until the
-  // next call. A row of weight 0 has value 0 and no derivative.
+  // For each row of a chunk of that micro-batch: its value (algo/losses/distill.h), and coefficient
+  // and weight times the derivative in the policy's tempered logits, (rows, V), which stays until
+  // the next call. A row of weight 0 has value 0 and no derivative.
   const float* compare(const HeadChunk& chunk, const DistillOptions& options,
                        std::span<const double> weight, std::span<double> value);
 

@@ -127,8 +127,7 @@ TrainWorkspace::TrainWorkspace(const TrainShape& s, const StepOptions& o, const 
                                std::byte* data)
     : saved(s.config, s.compute(), o.train_rows(), piece(plan, data, kSaved)),
       forward(s.config, s.kv, o.train_rows(), s.num_threads, piece(plan, data, kForward)),
-      backward(s.config, s.kv, o.train_rows(), s.num_threads,
-               piece(plan, data, kBackward)),
+      backward(s.config, s.kv, o.train_rows(), s.num_threads, piece(plan, data, kBackward)),
       head(s.config, s.compute(), o.chunk_rows(), true, piece(plan, data, kHead)),
       d_hidden(reinterpret_cast<float*>(piece(plan, data, kDHidden))),
       kv{s.kv, piece(plan, data, kKv), all_kv_blocks(s, o)},

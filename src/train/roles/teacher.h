@@ -7,8 +7,8 @@
 
 #include "core/clock.h"
 #include "train/batch/micro_batch.h"
-#include "train/passes/phase_timer.h"
 #include "train/options/step_options.h"
+#include "train/passes/phase_timer.h"
 #include "train/passes/train_workspace.h"
 
 namespace rl {
