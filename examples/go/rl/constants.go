@@ -9,10 +9,10 @@ const (
 	// OK is RL_OK: done.
 	OK Code = 0
 
-	// ErrTimeout is RL_TIMEOUT: nothing came within the time given.
+	// ErrTimeout is RL_TIMEOUT: nothing came within the timeout.
 	ErrTimeout Code = 1
 
-	// ErrDone is RL_DONE: nothing will come any more; sticky.
+	// ErrDone is RL_DONE: nothing more will come; sticky.
 	ErrDone Code = 2
 
 	// ErrInterrupted is RL_INTERRUPTED: rl_pipeline_interrupt or rl_engine_pause ended the call.
@@ -24,34 +24,34 @@ const (
 	// ErrOutOfRange is RL_OUT_OF_RANGE: a value outside its range; nothing is ever clamped.
 	ErrOutOfRange Code = 17
 
-	// ErrNotFound is RL_NOT_FOUND: no such file, sample, name.
+	// ErrNotFound is RL_NOT_FOUND: no such file, sample or name.
 	ErrNotFound Code = 18
 
-	// ErrAlreadyExists is RL_ALREADY_EXISTS: a file or directory is there and replacing it was not asked for.
+	// ErrAlreadyExists is RL_ALREADY_EXISTS: a file or directory exists and replacing it was not requested.
 	ErrAlreadyExists Code = 19
 
-	// ErrFailedPrecondition is RL_FAILED_PRECONDITION: the object is in a state in which this cannot be done.
+	// ErrFailedPrecondition is RL_FAILED_PRECONDITION: the state of the object does not allow this.
 	ErrFailedPrecondition Code = 20
 
-	// ErrResourceExhausted is RL_RESOURCE_EXHAUSTED: a budget or a limit of librl is too small.
+	// ErrResourceExhausted is RL_RESOURCE_EXHAUSTED: a budget or a limit of librl is exceeded.
 	ErrResourceExhausted Code = 21
 
-	// ErrOutOfMemory is RL_OUT_OF_MEMORY: the system gave no memory.
+	// ErrOutOfMemory is RL_OUT_OF_MEMORY: the system had no memory left.
 	ErrOutOfMemory Code = 22
 
-	// ErrUnsupported is RL_UNSUPPORTED: known, but not something that librl does.
+	// ErrUnsupported is RL_UNSUPPORTED: known, but librl does not support it.
 	ErrUnsupported Code = 23
 
-	// ErrBusy is RL_BUSY: another call holds what this one needs; try again later.
+	// ErrBusy is RL_BUSY: another call is using what this one needs; try again later.
 	ErrBusy Code = 24
 
-	// ErrCancelled is RL_CANCELLED: ended by the host's own request.
+	// ErrCancelled is RL_CANCELLED: ended at the host's request.
 	ErrCancelled Code = 25
 
-	// ErrInternal is RL_INTERNAL: a defect of librl; the handle can only be destroyed from now on.
+	// ErrInternal is RL_INTERNAL: a bug in librl; the handle can only be destroyed from now on.
 	ErrInternal Code = 26
 
-	// ErrDataLoss is RL_DATA_LOSS: a file is damaged, truncated or not what its header says.
+	// ErrDataLoss is RL_DATA_LOSS: a file is damaged, truncated or does not match its header.
 	ErrDataLoss Code = 27
 
 	// ErrIO is RL_IO: the system failed to read or write; see rl_error_system_code.
@@ -66,7 +66,7 @@ const (
 	// ErrWrongThread is RL_WRONG_THREAD: not allowed on this thread or inside a callback.
 	ErrWrongThread Code = 31
 
-	// ErrIncompatible is RL_INCOMPATIBLE: header and library, or checkpoint and configuration, do not fit.
+	// ErrIncompatible is RL_INCOMPATIBLE: header and library, or checkpoint and configuration, do not match.
 	ErrIncompatible Code = 32
 
 	// ErrForked is RL_FORKED: the handle belongs to the parent process.
@@ -78,19 +78,19 @@ const (
 	// ErrWrongType is RL_WRONG_TYPE: the option has another type; nothing is converted.
 	ErrWrongType Code = 41
 
-	// ErrNotInBuild is RL_NOT_IN_BUILD: this build of the library lacks it.
+	// ErrNotInBuild is RL_NOT_IN_BUILD: not in this build of the library.
 	ErrNotInBuild Code = 42
 
-	// ErrNotChangeable is RL_NOT_CHANGEABLE: the option cannot change at this moment.
+	// ErrNotChangeable is RL_NOT_CHANGEABLE: the option cannot be changed now.
 	ErrNotChangeable Code = 43
 
 	// ErrConflict is RL_CONFLICT: options contradict one another.
 	ErrConflict Code = 44
 
-	// ErrLate is RL_LATE: the sample's group was dropped before its score came.
+	// ErrLate is RL_LATE: the sample's group was dropped before its reward came.
 	ErrLate Code = 50
 
-	// ErrDuplicate is RL_DUPLICATE: scored or put before.
+	// ErrDuplicate is RL_DUPLICATE: the sample was scored or put before.
 	ErrDuplicate Code = 51
 
 	// ErrNonFinite is RL_NON_FINITE: NaN or an infinity where a number is needed.
@@ -116,7 +116,7 @@ const (
 	// OptionString is RL_OPTION_STRING.
 	OptionString OptionType = 5
 
-	// OptionEnum is RL_OPTION_ENUM: a string out of choices.
+	// OptionEnum is RL_OPTION_ENUM: a string, one of the option's choices.
 	OptionEnum OptionType = 6
 
 	// OptionDurationNS is RL_OPTION_DURATION_NS: an i64.
@@ -132,14 +132,14 @@ const (
 	OptionI64List OptionType = 10
 )
 
-// When: When the value may change.
+// When: When the value of an option may change.
 type When int32
 
 const (
-	// WhenCreate is RL_WHEN_CREATE: fixed when the object is made.
+	// WhenCreate is RL_WHEN_CREATE: fixed when the object is created.
 	WhenCreate When = 1
 
-	// WhenBetweenSteps is RL_WHEN_BETWEEN_STEPS: rl_pipeline_set_options.
+	// WhenBetweenSteps is RL_WHEN_BETWEEN_STEPS: between steps: rl_pipeline_set_options.
 	WhenBetweenSteps When = 2
 
 	// WhenAnyTime is RL_WHEN_ANY_TIME.
@@ -166,23 +166,23 @@ const (
 	LogDebug LogLevel = 4
 )
 
-// Use: What the memory is for.
+// Use: What the planned memory is used for.
 type Use int32
 
 const (
-	// UseModel is RL_USE_MODEL: a model: its text functions.
+	// UseModel is RL_USE_MODEL: a model, for its text functions.
 	UseModel Use = 1
 
-	// UseGenerate is RL_USE_GENERATE: and an engine.
+	// UseGenerate is RL_USE_GENERATE: a model and an engine.
 	UseGenerate Use = 2
 
-	// UseTrain is RL_USE_TRAIN: and a trainer.
+	// UseTrain is RL_USE_TRAIN: a model and a trainer.
 	UseTrain Use = 3
 
-	// UsePipeline is RL_USE_PIPELINE: engine and trainer that share their working memory.
+	// UsePipeline is RL_USE_PIPELINE: a pipeline: engine and trainer share their working memory.
 	UsePipeline Use = 4
 
-	// UseParts is RL_USE_PARTS: engine and trainer, each with working memory of its own.
+	// UseParts is RL_USE_PARTS: an engine and a trainer with working memory of their own.
 	UseParts Use = 5
 )
 
@@ -204,7 +204,7 @@ const (
 type PlanKind int32
 
 const (
-	// PlanArena is RL_PLAN_ARENA: arenas add up to arena_bytes.
+	// PlanArena is RL_PLAN_ARENA: an arena; all of them add up to arena_bytes.
 	PlanArena PlanKind = 1
 
 	// PlanPart is RL_PLAN_PART: a part of the working memory of rollout or training.
@@ -214,7 +214,7 @@ const (
 	PlanOutside PlanKind = 3
 )
 
-// Purpose: What a sample is for.
+// Purpose: What a sample is used for.
 type Purpose int32
 
 const (
@@ -225,7 +225,7 @@ const (
 	PurposeEval Purpose = 1
 )
 
-// Finish: Why generation ended.
+// Finish: Why generation of a sample ended.
 type Finish int32
 
 const (
@@ -238,18 +238,18 @@ const (
 	// FinishStopString is RL_FINISH_STOP_STRING.
 	FinishStopString Finish = 2
 
-	// FinishLength is RL_FINISH_LENGTH: max_new_tokens.
+	// FinishLength is RL_FINISH_LENGTH: sampling.max_new_tokens was reached.
 	FinishLength Finish = 3
 
 	// FinishAborted is RL_FINISH_ABORTED.
 	FinishAborted Finish = 4
 )
 
-// EventKind: Kinds of events, and what rl_event_view and the other getters say of each.
+// EventKind: Kinds of events, and the fields of rl_event_view and other getters that each kind uses.
 type EventKind int32
 
 const (
-	// EventScore is RL_EVENT_SCORE: a sample waits for rl_pipeline_score or rl_pipeline_fail: rl_event_sample.
+	// EventScore is RL_EVENT_SCORE: a sample (rl_event_sample) waits for its reward: rl_pipeline_score.
 	EventScore EventKind = 1
 
 	// EventStep is RL_EVENT_STEP: a training step ended: step, version, metrics.
@@ -261,10 +261,10 @@ const (
 	// EventCheckpoint is RL_EVENT_CHECKPOINT: a checkpoint is on disk: step, text = its path.
 	EventCheckpoint EventKind = 5
 
-	// EventGroupDropped is RL_EVENT_GROUP_DROPPED: a group ended untrained: ordinal, purpose, reason, text = why.
+	// EventGroupDropped is RL_EVENT_GROUP_DROPPED: a group was dropped: ordinal, purpose, reason, text = why.
 	EventGroupDropped EventKind = 6
 
-	// EventEngineStats is RL_EVENT_ENGINE_STATS: engine.stats_interval_ns of an engine has passed: step, version, count = number of the engine, metrics.
+	// EventEngineStats is RL_EVENT_ENGINE_STATS: an engine's interval of engine.stats_interval_ns ended: step, version, count = number of the engine, metrics.
 	EventEngineStats EventKind = 7
 )
 
@@ -275,22 +275,22 @@ const (
 	// DropNone is RL_DROP_NONE.
 	DropNone DropReason = 0
 
-	// DropStale is RL_DROP_STALE: reserved: nothing gives it yet.
+	// DropStale is RL_DROP_STALE: reserved: not used yet.
 	DropStale DropReason = 1
 
 	// DropAborted is RL_DROP_ABORTED: the run failed.
 	DropAborted DropReason = 2
 
-	// DropRewardError is RL_DROP_REWARD_ERROR: rl_pipeline_fail.
+	// DropRewardError is RL_DROP_REWARD_ERROR: the host called rl_pipeline_fail.
 	DropRewardError DropReason = 3
 
-	// DropRewardTimeout is RL_DROP_REWARD_TIMEOUT: pipeline.reward_timeout_ns.
+	// DropRewardTimeout is RL_DROP_REWARD_TIMEOUT: a reward did not come within pipeline.reward_timeout_ns.
 	DropRewardTimeout DropReason = 4
 
-	// DropNonFinite is RL_DROP_NON_FINITE: logits, or the update of the whole step.
+	// DropNonFinite is RL_DROP_NON_FINITE: logits, or the update of the whole step, were not finite.
 	DropNonFinite DropReason = 5
 
-	// DropFiltered is RL_DROP_FILTERED: pipeline.filter, pipeline.discard_zero_advantage.
+	// DropFiltered is RL_DROP_FILTERED: by pipeline.filter or pipeline.discard_zero_advantage.
 	DropFiltered DropReason = 6
 
 	// DropOverlong is RL_DROP_OVERLONG: reserved.
@@ -350,7 +350,7 @@ const (
 	StateFailed State = 11
 )
 
-// Device: What memory a tensor lies in.
+// Device: The kind of memory that a tensor is in.
 type Device int32
 
 const (
@@ -358,7 +358,7 @@ const (
 	DeviceCPU Device = 1
 )
 
-// SampleArray: Arrays of a sample; see rl_sample_view.
+// SampleArray: Arrays of a sample, for rl_batch_tensor and rl_event_tensor; see rl_sample_view.
 type SampleArray int32
 
 const (
@@ -382,10 +382,10 @@ const (
 type OptionFlags uint64
 
 const (
-	// OptionHasMin is RL_OPTION_HAS_MIN: min_* of the option's type holds.
+	// OptionHasMin is RL_OPTION_HAS_MIN: min_* of the option's type applies.
 	OptionHasMin OptionFlags = 1
 
-	// OptionMinOpen is RL_OPTION_MIN_OPEN: the bound itself is not valid.
+	// OptionMinOpen is RL_OPTION_MIN_OPEN: the bound itself is excluded.
 	OptionMinOpen OptionFlags = 2
 
 	// OptionHasMax is RL_OPTION_HAS_MAX.
@@ -397,7 +397,7 @@ const (
 	// OptionPowerOfTwo is RL_OPTION_POWER_OF_TWO: only powers of two are valid.
 	OptionPowerOfTwo OptionFlags = 16
 
-	// OptionDeterminism is RL_OPTION_DETERMINISM: the bits of a run depend on it.
+	// OptionDeterminism is RL_OPTION_DETERMINISM: the bits of a run depend on the option.
 	OptionDeterminism OptionFlags = 32
 
 	// OptionNeedsGPU is RL_OPTION_NEEDS_GPU.
