@@ -2144,13 +2144,13 @@ constexpr PresetSetting kSettings_low_memory[] = {
 
 constexpr OptionPreset kPresets[] = {
     {"long_context",
-     "Long answers. Fewer sequences run at once, so that the KV pool of each can be long; "
-     "prompts are read in larger chunks; the head of the training pass works on fewer tokens at "
-     "a time. The longest sequence remains that of the model, or engine.max_model_len.",
+     "Long responses. Fewer sequences run at once, so that the KV of each can be long; prompts "
+     "are prefilled in larger chunks; in training the head computes fewer tokens at a time. The "
+     "longest sequence remains that of the model, or engine.max_model_len.",
      kSettings_long_context, 6},
     {"low_memory",
-     "The least memory at the cost of speed. Small forwards and few sequences in the engine, the "
-     "head of the training pass in small chunks, and a micro-batch that the plan fits into "
+     "Least memory, at the cost of speed. Small forwards and few sequences in the engine, small "
+     "chunks of the head in training, and a micro-batch that the plan fits into "
      "runtime.memory_budget_bytes.",
      kSettings_low_memory, 4},
 };

@@ -6,16 +6,16 @@ namespace {
 
 constexpr OptionChoice kChoices_algo_adv_singleton[] = {
     {"raw",
-     "The reward itself (verl), with algo.adv_std_scope = batch over the standard deviation of "
-     "the batch; grpo_passk refuses the group."},
+     "The reward itself (verl), with algo.adv_std_scope = batch divided by the standard "
+     "deviation of the batch; grpo_passk refuses the group."},
     {"zero",
-     "0: the sample teaches nothing (verl rloo_vectorized)."},
+     "0: nothing is learned from the sample (verl rloo_vectorized)."},
 };
 constexpr OptionChoice kChoices_algo_adv_std_scope[] = {
     {"group",
-     "Of the samples of the prompt."},
+     "Over the samples of the prompt."},
     {"batch",
-     "Of all samples of the step."},
+     "Over all samples of the step."},
 };
 constexpr OptionChoice kChoices_algo_advantage[] = {
     {"grpo",
@@ -28,28 +28,27 @@ constexpr OptionChoice kChoices_algo_advantage[] = {
     {"opo",
      "R - mean of the group weighted by the lengths of its samples (arXiv 2505.23585)."},
     {"gpg",
-     "a (R - mean), a the number of samples over those with a reward other than 0 (arXiv "
-     "2504.02546)."},
+     "a (R - mean), where a is the number of samples divided by the number with a reward other "
+     "than 0 (arXiv 2504.02546)."},
     {"grpo_passk",
-     "The best sample of the group gets its lead over the second, divided as in grpo, the others "
-     "0 (arXiv 2503.19595)."},
+     "The best sample of the group gets its lead over the second best, normalised as in grpo, "
+     "the others 0 (arXiv 2503.19595)."},
     {"reinforce_pp",
-     "The discounted rewards to go of each token, whitened; no group is needed (arXiv "
-     "2501.03262)."},
+     "The discounted reward-to-go of each token, whitened; needs no group (arXiv 2501.03262)."},
     {"reinforce_pp_baseline",
      "R - mean of the group, whitened over the tokens of the batch (arXiv 2501.03262)."},
     {"remax",
-     "R less the reward of a greedy answer to the prompt, which is drawn and scored beside its "
-     "samples (arXiv 2310.10505)."},
+     "R less the reward of a greedy response to the prompt, which is generated and scored in "
+     "addition to its samples (arXiv 2310.10505)."},
     {"gae",
      "Generalised advantage estimation over the tokens of a sample, with the values of a critic "
-     "that is trained beside the policy; no group is needed (arXiv 1506.02438)."},
+     "that is trained alongside the policy; needs no group (arXiv 1506.02438)."},
     {"gdpo",
-     "The sum over kinds of reward of algo.gdpo_weights times grpo of that kind, whitened. Kinds "
-     "come by rl_pipeline_score_parts or rl_batch_set_reward_parts as they are; shaping acts on "
-     "the score beside them."},
+     "The sum over reward parts of algo.gdpo_weights times grpo of that part, whitened. Parts "
+     "come by rl_pipeline_score_parts or rl_batch_set_reward_parts and are used unchanged; "
+     "shaping acts on the reward itself."},
     {"custom",
-     "A function of the host, given by rl_pipeline_set_advantage or rl_trainer_set_advantage; it "
+     "A function of the host, set by rl_pipeline_set_advantage or rl_trainer_set_advantage; it "
      "sees rewards after shaping and the KL."},
 };
 constexpr OptionChoice kChoices_algo_correction_denominator[] = {
@@ -72,24 +71,24 @@ constexpr OptionChoice kChoices_algo_correction_mode[] = {
      "Weights are clamped to algo.correction.low .. algo.correction.high: truncated importance "
      "sampling."},
     {"icepop",
-     "Weights outside of algo.correction.low .. algo.correction.high become 0."},
+     "Weights outside algo.correction.low .. algo.correction.high become 0."},
 };
 constexpr OptionChoice kChoices_algo_distill_kl[] = {
     {"sampled",
      "A_t -= algo.distill.coef (log p_t - log q_t) at every trained token, after whitening: the "
-     "gradient of the reverse KL, estimated from the drawn tokens (slime)."},
+     "gradient of the reverse KL, estimated from the sampled tokens (slime)."},
     {"forward",
-     "The loss has algo.distill.coef KL(q | p) more, over the whole vocabulary at every trained "
+     "Adds algo.distill.coef KL(q | p) to the loss, over the whole vocabulary at every trained "
      "token."},
     {"reverse",
-     "The same with KL(p | q)."},
+     "Adds algo.distill.coef KL(p | q) in the same way."},
     {"mixed",
-     "The same with b KL(q | m) + (1 - b) KL(p | m), m = b q + (1 - b) p, b = algo.distill.beta "
-     "(arXiv 2306.13649)."},
+     "Adds algo.distill.coef (b KL(q | m) + (1 - b) KL(p | m)) in the same way, m = b q + (1 - "
+     "b) p, b = algo.distill.beta (arXiv 2306.13649)."},
 };
 constexpr OptionChoice kChoices_algo_gae_masked[] = {
     {"skip",
-     "They do not exist: the next token is the next one with loss (verl)."},
+     "They are skipped: the next token is the next one with loss (verl)."},
     {"zero",
      "Their reward and value are 0, but algo.gamma and algo.lambda are applied across them "
      "(OpenRLHF)."},
@@ -102,14 +101,14 @@ constexpr OptionChoice kChoices_algo_gspo_gradient[] = {
 };
 constexpr OptionChoice kChoices_algo_kl_controller[] = {
     {"fixed",
-     "algo.kl.coef."},
+     "The weight stays algo.kl.coef."},
     {"adaptive",
-     "After each step the coefficient grows by clamp(kl / target - 1, -0.2, 0.2) samples / "
-     "horizon of itself (arXiv 1909.08593); a checkpoint holds it."},
+     "After each step the coefficient is multiplied by 1 + clamp(kl / target - 1, -0.2, 0.2) "
+     "samples / horizon (arXiv 1909.08593); a checkpoint stores it."},
 };
 constexpr OptionChoice kChoices_algo_kl_estimator[] = {
     {"k1",
-     "d = policy log-prob less reference log-prob."},
+     "d = policy log-prob minus reference log-prob."},
     {"k2",
      "d^2 / 2."},
     {"k3",
@@ -134,25 +133,25 @@ constexpr OptionChoice kChoices_algo_kl_ratio[] = {
     {"none",
      "No correction."},
     {"gradient",
-     "The gradient times the smaller of r and algo.kl.ratio_cap, the value as it is (OpenRLHF, "
-     "with a cap of 10)."},
+     "The gradient is multiplied by the smaller of r and algo.kl.ratio_cap, the value is "
+     "unchanged (OpenRLHF, with a cap of 10)."},
     {"full",
      "r times the value, differentiated through r as well (TRL use_bias_correction_kl, slime "
      "use-unbiased-kl)."},
 };
 constexpr OptionChoice kChoices_algo_kl_spread[] = {
     {"sample",
-     "The sum over a sample's tokens is taken off its reward, before the baseline (verl)."},
+     "The sum over a sample's tokens is subtracted from its reward, before the baseline (verl)."},
     {"token",
-     "Each token's KL is taken off its own reward after the baseline; advantages are rewards to "
-     "go (OpenRLHF)."},
+     "Each token's KL is subtracted from its own reward after the baseline; advantages are "
+     "rewards-to-go (OpenRLHF)."},
 };
 constexpr OptionChoice kChoices_algo_kl_where[] = {
     {"none",
      "No KL term and no reference model."},
     {"reward",
-     "algo.kl.coef times the KL is taken off the rewards; the KL is of the stored log-probs and "
-     "has no gradient."},
+     "algo.kl.coef times the KL is subtracted from the rewards; the KL is computed from the "
+     "stored log-probs and has no gradient."},
     {"loss",
      "A term of the loss."},
 };
@@ -171,18 +170,18 @@ constexpr OptionChoice kChoices_algo_loss_agg[] = {
 };
 constexpr OptionChoice kChoices_algo_objective[] = {
     {"rl",
-     "A policy loss over advantages of the rewards of drawn answers: algo.advantage, "
-     "algo.policy_loss."},
+     "A policy loss over advantages made from the rewards of generated responses: "
+     "algo.advantage, algo.policy_loss."},
     {"sft",
-     "-log-prob of the tokens of given answers. A row of data.path has a response beside its "
-     "prompt."},
+     "-log-prob of the tokens of given responses. A row of data.path has a response in addition "
+     "to its prompt."},
     {"dpo",
-     "A preference of a chosen answer over a rejected one (arXiv 2305.18290): algo.dpo.*. A row "
-     "of data.path has both beside its prompt."},
+     "A preference of a chosen response over a rejected one (arXiv 2305.18290): algo.dpo.*. A "
+     "row of data.path has both in addition to its prompt."},
     {"reward_model",
-     "-log sigmoid of the score of a chosen answer less that of a rejected one (Bradley-Terry, "
+     "-log sigmoid of the score of a chosen response less that of a rejected one (Bradley-Terry, "
      "arXiv 2203.02155). model.path is trained with a scalar head; the score is the value at the "
-     "last token. Rows are those of dpo."},
+     "last token. Rows are the same as for dpo."},
     {"distill",
      "As rl, with a teacher, model.teacher_path (on-policy distillation): algo.distill.kl says "
      "how the policy learns from it."},
@@ -192,7 +191,7 @@ constexpr OptionChoice kChoices_algo_policy_loss[] = {
      "max(-A r, -A clip(r)) with the ratio r clipped to 1 - algo.clip_low .. 1 + algo.clip_high "
      "(arXiv 1707.06347, 2503.14476)."},
     {"none",
-     "-A log-prob, no ratio: REINFORCE."},
+     "-A log-prob without a ratio: REINFORCE."},
     {"gspo",
      "ppo_clip with the ratio of the whole sequence, exp of its mean log-ratio (arXiv "
      "2507.18071)."},
@@ -203,28 +202,28 @@ constexpr OptionChoice kChoices_algo_policy_loss[] = {
     {"gmpo",
      "-A times the geometric mean of the sequence's clipped ratios (arXiv 2507.20673)."},
     {"gpg",
-     "As none; the name that goes with algo.advantage = gpg (arXiv 2504.02546)."},
+     "The same as none, under the name used with algo.advantage = gpg (arXiv 2504.02546)."},
     {"dppo_tv",
      "-A r log-prob while the probability stays within the clips of its old value, else 0 (arXiv "
      "2602.04879)."},
     {"dppo_kl",
      "As dppo_tv with the two-way KL of the token as distance (arXiv 2602.04879)."},
     {"clip_cov",
-     "ppo_clip, 0 for a few tokens of high covariance of advantage and log-prob (arXiv "
-     "2505.22617)."},
+     "ppo_clip, with the loss of a few tokens of high covariance between advantage and log-prob "
+     "set to 0 (arXiv 2505.22617)."},
     {"kl_cov",
      "-A r, plus a KL term for the tokens of highest covariance (arXiv 2505.22617)."},
     {"dro",
-     "-(A log-prob - algo.dro_beta / 2 x^2) with the log-ratio x (arXiv 2405.19107)."},
+     "-(A log-prob - algo.dro_beta / 2 x^2), where x is the log-ratio (arXiv 2405.19107)."},
     {"custom",
-     "A function of the host over a minibatch, given by rl_pipeline_set_loss or "
+     "A function of the host over a minibatch, set by rl_pipeline_set_loss or "
      "rl_trainer_set_loss."},
 };
 constexpr OptionChoice kChoices_algo_reward_clip_at[] = {
     {"reward",
-     "Before the baseline of the group."},
+     "Before the baseline of the group is subtracted."},
     {"advantage",
-     "After it (OpenRLHF)."},
+     "After it is subtracted (OpenRLHF)."},
 };
 constexpr OptionChoice kChoices_algo_whiten[] = {
     {"auto",
@@ -238,31 +237,31 @@ constexpr OptionChoice kChoices_algo_whiten[] = {
 };
 constexpr OptionChoice kChoices_engine_kv_dtype[] = {
     {"auto",
-     "That of model.dtype."},
+     "The same as model.dtype."},
     {"bf16",
-     "2 bytes per element; under fp32 compute half the memory of the KV cache."},
+     "2 bytes per element; halves the memory of the KV cache under fp32 compute."},
     {"fp32",
      "4 bytes per element."},
 };
 constexpr OptionChoice kChoices_engine_preemption[] = {
     {"recompute",
-     "KV of a sample that gives its blocks up is computed anew when it runs again."},
+     "The KV of a preempted sample is recomputed when it runs again."},
     {"swap",
-     "It is copied to engine.swap_space_bytes and back; what does not fit there is computed anew."},
+     "It is copied to engine.swap_space_bytes and back; what does not fit there is recomputed."},
 };
 constexpr OptionChoice kChoices_engine_scheduling_policy[] = {
     {"fcfs",
      "In the order of submission."},
     {"priority",
-     "By the priority of the request, then continued samples before fresh prompts, those of more "
-     "turns first. Each step of priority or turn goes before at most 4096 earlier requests, so "
-     "that nothing waits for ever."},
+     "By the priority of the request, then continued samples before fresh prompts, those with "
+     "more turns first. Each step of priority and each turn overtakes at most 4096 earlier "
+     "requests, so that no request starves."},
 };
 constexpr OptionChoice kChoices_model_dtype[] = {
     {"auto",
-     "bf16 where the processor multiplies bf16, else fp32."},
+     "bf16 if the processor multiplies bf16, else fp32."},
     {"bf16",
-     "bf16 compute copy beside the fp32 master."},
+     "bf16 compute copy in addition to the fp32 masters."},
     {"fp32",
      "fp32 throughout."},
 };
@@ -274,21 +273,21 @@ constexpr OptionChoice kChoices_pipeline_filter[] = {
     {"none",
      "Every scored group is trained on."},
     {"mean",
-     "Groups stay whose mean score is above pipeline.filter_low and below pipeline.filter_high "
+     "Keeps groups whose mean reward is above pipeline.filter_low and below pipeline.filter_high "
      "(OpenRLHF dynamic filtering, arXiv 2503.14476)."},
     {"spread",
-     "Groups stay whose scores have a standard deviation above pipeline.filter_spread (verl "
+     "Keeps groups whose rewards have a standard deviation above pipeline.filter_spread (verl "
      "filter_groups)."},
 };
 constexpr OptionChoice kChoices_pipeline_mode[] = {
     {"sync",
-     "Every sample of a step is drawn from the weights that the step updates."},
+     "Every sample of a step is generated by the weights that the step updates."},
 };
 constexpr OptionChoice kChoices_runtime_device[] = {
     {"cpu",
-     "The cores of this machine."},
+     "The CPU cores of this machine."},
     {"cuda",
-     "A GPU of NVIDIA."},
+     "An NVIDIA GPU."},
 };
 constexpr OptionChoice kChoices_runtime_log_level[] = {
     {"off",
@@ -296,15 +295,15 @@ constexpr OptionChoice kChoices_runtime_log_level[] = {
     {"error",
      "Failures that end an operation."},
     {"warn",
-     "Also what was survived but should be looked at."},
+     "Also problems that the run survived but that deserve attention."},
     {"info",
-     "Also the course of a run."},
+     "Also the progress of a run."},
     {"debug",
-     "Also inner decisions."},
+     "Also internal decisions."},
 };
 constexpr OptionChoice kChoices_schedule_name[] = {
     {"constant",
-     "The learning rate stays."},
+     "The learning rate does not change."},
     {"linear",
      "Linear from the learning rate to schedule.min_lr at schedule.total_steps."},
     {"cosine",
@@ -314,18 +313,18 @@ constexpr OptionChoice kChoices_trainer_balance[] = {
     {"none",
      "Samples fill micro-batches in the order of the batch."},
     {"tokens",
-     "Micro-batches have rows as equal as can be: the differencing method of Karmarkar and Karp, "
-     "then repair, so that none exceeds the budget."},
+     "Micro-batches have row counts as equal as possible: Karmarkar-Karp differencing, then a "
+     "repair pass, so that none exceeds the budget."},
     {"flops",
-     "The same by work, 6 C L + L^2 for a sequence of L tokens and a model of hidden size C, "
-     "less the work of a prompt that is shared."},
+     "As tokens, but balancing work: 6 C L + L^2 for a sequence of L tokens and a model of "
+     "hidden size C, less the work of a shared prompt."},
 };
 constexpr OptionChoice kChoices_trainer_oversize[] = {
     {"error",
      "The memory plan refuses a budget that the longest sample may exceed, and a step refuses "
-     "such a sample, by name."},
+     "such a sample; both name it."},
     {"alone",
-     "A sample above a budget is a micro-batch of its own; the plan reserves memory for the "
+     "A sample above a budget forms a micro-batch of its own; the plan reserves memory for the "
      "longest one."},
 };
 
@@ -334,14 +333,14 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1},
      false, false, nullptr, 0, "degrees of freedom",
-     "The standard deviation of grpo and grpo_passk divides by the number of samples less this.",
+     "The standard deviation of grpo and grpo_passk divides by the number of samples minus this.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl, OpenRLHF, TRL"},
     {"algo.adv_eps", OptionType::kF64, "1e-06",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Added to the standard deviation before it divides.",
+     "Added to the standard deviation before the division.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl epsilon"},
     {"algo.adv_norm_std", OptionType::kBool, "true",
@@ -355,52 +354,52 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_algo_adv_singleton, 2, "",
-     "Advantage of a sample that is alone in its group, as a host's own training step may have "
-     "it.",
+     "Advantage of a sample that is alone in its group, which may occur in a host's own training "
+     "step.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl"},
     {"algo.adv_std_scope", OptionType::kEnum, "group",
      {},
      {},
      false, false, kChoices_algo_adv_std_scope, 2, "",
-     "What the standard deviation of grpo and grpo_passk is taken over.",
+     "Samples that the standard deviation of grpo and grpo_passk is computed over.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "TRL scale_rewards"},
     {"algo.advantage", OptionType::kEnum, "grpo",
      {},
      {},
      false, false, kChoices_algo_advantage, 12, "",
-     "Advantage estimator. Statistics are of all samples of a step, never of a micro-batch.",
+     "Advantage estimator. Statistics are over all samples of a step, never over a micro-batch.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl algorithm.adv_estimator"},
     {"algo.clip_cov_high", OptionType::kF64, "5.0",
      {.present = true, .inclusive = true, .f64 = -1000000.0},
      {.present = true, .inclusive = true, .f64 = 1000000.0},
      false, false, nullptr, 0, "",
-     "clip_cov takes tokens whose covariance is below this.",
+     "clip_cov selects only tokens whose covariance is below this.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl clip_cov_ub"},
     {"algo.clip_cov_low", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = -1000000.0},
      {.present = true, .inclusive = true, .f64 = 1000000.0},
      false, false, nullptr, 0, "",
-     "clip_cov takes tokens whose covariance is above this.",
+     "clip_cov selects only tokens whose covariance is above this.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl clip_cov_lb"},
     {"algo.clip_high", OptionType::kF64, "0.2",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "The ratio is clipped above at 1 plus this; gmpo clips the log-ratio at this; dppo_tv and "
-     "dppo_kl bound the gain of probability by it.",
+     "The ratio is clipped above at 1 plus this; gmpo clips the log-ratio at this; for dppo_tv "
+     "and dppo_kl it bounds how far the probability may rise.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl clip_ratio_high"},
     {"algo.clip_low", OptionType::kF64, "0.2",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "The ratio is clipped below at 1 less this; gmpo clips the log-ratio at minus this; dppo_tv "
-     "and dppo_kl bound the loss of probability by it.",
+     "The ratio is clipped below at 1 minus this; gmpo clips the log-ratio at minus this; for "
+     "dppo_tv and dppo_kl it bounds how far the probability may fall.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl clip_ratio_low"},
     {"algo.correction.batch_normalize", OptionType::kBool, "false",
@@ -415,18 +414,18 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "Ratios are taken against the policy as it was when the step began, and corrections compare "
-     "that one with the sampler (decoupled PPO, arXiv 2110.00641). Its log-probs are the stored "
-     "ones wherever the same weights drew the sample; only other samples are forwarded once "
-     "more. Without it ratios are taken against the sampler.",
+     "Ratios are taken against the policy at the start of the step, and corrections compare that "
+     "policy with the sampler (decoupled PPO, arXiv 2110.00641). Its log-probs are the stored "
+     "ones where the same weights generated the sample; only other samples are forwarded again. "
+     "Without it ratios are taken against the sampler.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl bypass_mode (false)"},
     {"algo.correction.denominator", OptionType::kEnum, "kept",
      {},
      {},
      false, false, kChoices_algo_correction_denominator, 2, "",
-     "What algo.loss_agg divides by where algo.correction.rs, veto or opsm_delta take tokens out "
-     "of the loss.",
+     "What algo.loss_agg divides by when algo.correction.rs, veto or opsm_delta remove tokens "
+     "from the loss.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl apply_rejection_mask"},
     {"algo.correction.high", OptionType::kF64, "2.0",
@@ -440,18 +439,18 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_algo_correction_is, 3, "",
-     "Weight of the token losses against a mismatch of the policy that drew a token and the one "
-     "it is trained under. l is the proximal less the sampler's log-prob with "
-     "algo.correction.decoupled, the current less the sampler's without. l is clamped to 20 on "
-     "both sides. No gradient goes through a weight.",
+     "Importance weights of token losses that correct for a mismatch between the policy that "
+     "generated a token and the one it is trained under. l is the proximal minus the sampler's "
+     "log-prob with algo.correction.decoupled, the current minus the sampler's without. l is "
+     "clamped to 20 on both sides. Weights carry no gradient.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl rollout_is, OpenRLHF is_correction"},
     {"algo.correction.log_clamp", OptionType::kF64, "20.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "The log of a correction weight is clamped to minus and plus this before the bounds act. 0 "
-     "is off (TRL, OpenRLHF).",
+     "The log of a correction weight is clamped to plus and minus this before the bounds are "
+     "applied. 0 is off (TRL, OpenRLHF).",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl SAFETY_BOUND"},
     {"algo.correction.low", OptionType::kF64, "0.0",
@@ -465,15 +464,15 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_algo_correction_mode, 2, "",
-     "What becomes of a weight outside its bounds.",
+     "What happens to a weight outside its bounds.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "OpenRLHF is_correction_type"},
     {"algo.correction.opsm_delta", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "Off-policy sequence masking: a sample of negative advantage whose mean of old less current "
-     "log-prob exceeds this carries no loss. 0 is off.",
+     "Off-policy sequence masking: a sample of negative advantage carries no loss if its mean of "
+     "old minus current log-prob exceeds this. 0 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "slime opsm_delta, TRL off_policy_mask_threshold"},
     {"algo.correction.rs", OptionType::kStringList, "",
@@ -481,75 +480,74 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, nullptr, 0, "",
      "Rejections: tokens, or whole samples, whose statistic of l is out of bounds carry no loss "
-     "and leave the denominators. Each is LEVEL_STATISTIC with a level of token, seq_sum, "
+     "and leave the denominators. Each entry is LEVEL_STATISTIC with a level of token, seq_sum, "
      "seq_mean, seq_max and a statistic of k1 (-l), k2 (l^2 / 2), k3 (exp(l) - 1 - l), "
-     "binary_kl, tv (not seq_max_k1). A token stays when all of them let it.",
+     "binary_kl, tv (not seq_max_k1). A token is kept if no entry rejects it.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl rollout_rs"},
     {"algo.correction.rs_bounds", OptionType::kStringList, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Bounds of algo.correction.rs, one entry for each. k1 takes LOW_HIGH, both above 0, bounds "
-     "on the sampler's over the trained probability, as in 0.5_2; one number H stands for 1/H_H. "
-     "The others take one upper bound.",
+     "Bounds of algo.correction.rs, one entry for each. k1 takes LOW_HIGH, both above 0, which "
+     "bound the sampler's probability divided by the trained one, as in 0.5_2; a single number H "
+     "means 1/H_H. The others take one upper bound.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl rollout_rs_threshold"},
     {"algo.correction.veto", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "A sample carries no loss when for any of its tokens the trained policy's probability is "
-     "less than this share of the sampler's. 0 is off.",
+     "A sample carries no loss if, for any of its tokens, the trained policy's probability is "
+     "below this share of the sampler's. 0 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl rollout_token_veto_threshold"},
     {"algo.cov_ratio", OptionType::kF64, "0.0002",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Share of the tokens of a minibatch that clip_cov and kl_cov treat apart, at least one "
-     "token.",
+     "Share of the tokens of a minibatch that clip_cov and kl_cov select, at least one token.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl clip_cov_ratio, kl_cov_ratio"},
     {"algo.critic_warmup_steps", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "steps",
-     "In so many first steps only the critic is trained. The policy, its weight version and its "
-     "optimizer stay.",
+     "Number of steps at the start in which only the critic is trained. The policy, its weight "
+     "version and its optimizer do not change.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl trainer.critic_warmup, OpenRLHF critic.freezing_steps"},
     {"algo.distill.beta", OptionType::kF64, "0.5",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Share of the teacher in the mixture of algo.distill.kl = mixed, and weight of its own "
-     "divergence from it.",
+     "Weight of the teacher in the mixture of algo.distill.kl = mixed, and weight of the "
+     "teacher's own divergence from the mixture.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "TRL GKDConfig beta"},
     {"algo.distill.coef", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "Weight of what algo.distill.kl asks for, in the advantages or in the loss.",
+     "Weight of the term that algo.distill.kl selects, in the advantages or in the loss.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "slime opd_kl_coef, verl distillation_loss_coef"},
     {"algo.distill.kl", OptionType::kEnum, "sampled",
      {},
      {},
      false, false, kChoices_algo_distill_kl, 4, "",
-     "How the policy p learns from the teacher q, both at the sample's temperature. Losses on "
-     "whole rows have the weights of algo.loss_agg and stand beside the policy loss; the head's "
-     "chunks compute both models' rows, so memory grows by one chunk of logits and the teacher's "
-     "hidden states of a micro-batch.",
+     "How the policy p learns from the teacher q, both at the sample's temperature. Losses over "
+     "the whole vocabulary have the weights of algo.loss_agg and are added to the policy loss; "
+     "the head computes rows of both models chunk by chunk, so memory grows by one chunk of "
+     "logits and the teacher's hidden states of a micro-batch.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl distillation loss_mode, TRL GKDConfig"},
     {"algo.distill.rewards", OptionType::kBool, "true",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Whether rewards teach beside the teacher. False counts their advantages as 0; answers are "
-     "scored all the same.",
+     "Whether the policy learns from rewards in addition to the teacher. False treats their "
+     "advantages as 0; responses are still scored.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl use_task_rewards"},
     {"algo.dpo.beta", OptionType::kF64, "0.1",
@@ -563,23 +561,23 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "(D - 1 / (2 algo.dpo.beta))^2 in place of the logistic loss, D the difference of the "
-     "log-ratios of the whole answers (arXiv 2310.12036).",
+     "(D - 1 / (2 algo.dpo.beta))^2 in place of the logistic loss, where D is the difference of "
+     "the log-ratios of the whole responses (arXiv 2310.12036).",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "OpenRLHF ipo; TRL loss_type ipo takes means over tokens"},
     {"algo.dpo.label_smoothing", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 0.5},
      false, false, nullptr, 0, "",
-     "Probability that a preference is the wrong way round (cDPO). At 0.5 nothing is learnt.",
+     "Probability that a preference is the wrong way round (cDPO). At 0.5 nothing is learned.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "OpenRLHF label_smoothing, TRL label_smoothing"},
     {"algo.dpo.nll_coef", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "Weight of -log-prob of the chosen answer, divided by its tokens, beside the preference "
-     "loss (arXiv 2404.19733).",
+     "Weight of the -log-prob of the chosen response, divided by its number of tokens, added to "
+     "the preference loss (arXiv 2404.19733).",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "OpenRLHF nll_loss_coef, TRL rpo_alpha"},
     {"algo.dro_beta", OptionType::kF64, "0.1",
@@ -593,8 +591,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "With a negative advantage the loss of a token is at most this times its size (arXiv "
-     "1912.09729). 0 is off; other values are above 1. Read by ppo_clip and clip_cov.",
+     "With a negative advantage the loss of a token is at most this times the advantage's "
+     "absolute value (arXiv 1912.09729). 0 is off; other values are above 1. Read by ppo_clip "
+     "and clip_cov.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl clip_ratio_c"},
     {"algo.entropy_coef", OptionType::kF64, "0.0",
@@ -608,45 +607,46 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_algo_gae_masked, 2, "",
-     "What tokens without loss in the middle of a sample do to gae.",
+     "How gae treats tokens without loss in the middle of a sample.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl, OpenRLHF"},
     {"algo.gamma", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Discount of gae, and of the rewards to go of reinforce_pp and of algo.kl.spread = token. "
-     "Tokens without loss are skipped, but see algo.gae_masked.",
+     "Discount of gae, and of the rewards-to-go of reinforce_pp and of algo.kl.spread = token. "
+     "Tokens without loss are skipped; for gae algo.gae_masked decides.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl algorithm.gamma"},
     {"algo.gdpo_weights", OptionType::kStringList, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Weights of the kinds of reward, finite numbers, one for each; every sample has as many "
-     "parts of its reward.",
+     "Weights of the reward parts, finite numbers, one for each; every sample has as many reward "
+     "parts.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl gdpo_reward_weights"},
     {"algo.gspo_gradient", OptionType::kEnum, "token",
      {},
      {},
      false, false, kChoices_algo_gspo_gradient, 2, "",
-     "How gspo is differentiated. Both are equal when a sequence has one advantage and one "
-     "correction.",
+     "How gspo is differentiated. Both choices are equal when all tokens of a sequence have one "
+     "advantage and one correction.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "OpenRLHF policy_loss_type gspo"},
     {"algo.kl.coef", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "Weight of the KL term, where algo.kl.controller = adaptive begins. 0 only measures the KL.",
+     "Weight of the KL term; with algo.kl.controller = adaptive the initial one. 0 only measures "
+     "the KL.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl kl_loss_coef"},
     {"algo.kl.controller", OptionType::kEnum, "fixed",
      {},
      {},
      false, false, kChoices_algo_kl_controller, 2, "",
-     "What moves the weight of the KL term.",
+     "How the weight of the KL term changes.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl kl_ctrl.type"},
     {"algo.kl.estimator", OptionType::kEnum, "k3",
@@ -660,15 +660,15 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000000000000.0},
      false, false, nullptr, 0, "samples",
-     "Samples after which the adaptive controller has had its full effect.",
+     "Number of samples over which the adaptive controller has its full effect.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl kl_ctrl.horizon"},
     {"algo.kl.ratio", OptionType::kEnum, "none",
      {},
      {},
      false, false, kChoices_algo_kl_ratio, 3, "",
-     "Importance correction of the KL in the loss for tokens that older weights drew, with r = "
-     "exp(log-prob - stored log-prob).",
+     "Importance correction of the KL in the loss for tokens that older weights generated, with "
+     "r = exp(log-prob - stored log-prob).",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "TRL use_bias_correction_kl"},
     {"algo.kl.ratio_cap", OptionType::kF64, "0.0",
@@ -682,16 +682,16 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_algo_kl_spread, 2, "",
-     "How a KL penalty in the reward enters the estimators that compare samples. reinforce_pp "
-     "and remax have token rewards in any case.",
+     "How a KL penalty in the reward is applied by the estimators that compare samples. "
+     "reinforce_pp and remax use token rewards in any case.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl apply_kl_penalty; OpenRLHF"},
     {"algo.kl.target", OptionType::kF64, "0.1",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
-     "KL that the adaptive controller steers to: a mean over samples of their mean over tokens "
-     "in the reward, a mean over tokens in the loss.",
+     "KL that the adaptive controller aims for: in the reward, a mean over samples of their mean "
+     "over tokens; in the loss, a mean over tokens.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl kl_ctrl.target_kl"},
     {"algo.kl.value_clamp", OptionType::kF64, "0.0",
@@ -699,14 +699,14 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 1000.0},
      false, false, nullptr, 0, "",
      "Bound of the KL of a token, in the reward and in the loss; beyond it the gradient is 0, "
-     "but for estimators ending in +. 0 is off.",
+     "except for estimators ending in +. 0 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "OpenRLHF compute_approx_kl, which has 10"},
     {"algo.kl.where", OptionType::kEnum, "none",
      {},
      {},
      false, false, kChoices_algo_kl_where, 3, "",
-     "Where the KL to the reference enters.",
+     "Where the KL to the reference is applied.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl use_kl_loss, use_kl_in_reward"},
     {"algo.kl_cov_coef", OptionType::kF64, "1.0",
@@ -720,35 +720,35 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "What gae multiplies the advantage of the next token by, beside algo.gamma. 0 trusts the "
-     "critic alone, 1 the rewards.",
+     "With algo.gamma, the factor by which gae multiplies the advantage of the next token. 0 "
+     "relies on the critic alone, 1 on the rewards.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl algorithm.lam, OpenRLHF lambd"},
     {"algo.loss_agg", OptionType::kEnum, "token_mean",
      {},
      {},
      false, false, kChoices_algo_loss_agg, 5, "",
-     "How token losses become one loss. Denominators count the whole minibatch, never a "
-     "micro-batch. A token or a sample that carries no loss is not counted.",
+     "How token losses are aggregated into one loss. Denominators count the whole minibatch, "
+     "never a micro-batch. A token or a sample that carries no loss is not counted.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl loss_agg_mode"},
     {"algo.loss_scale_factor", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 16777216.0},
      false, false, nullptr, 0, "tokens",
-     "Divisor of algo.loss_agg = seq_mean_token_sum_norm, which needs one: as a rule the longest "
-     "answer. verl takes the width of the padded batch when none is given.",
+     "Divisor of algo.loss_agg = seq_mean_token_sum_norm, which requires it: usually the maximum "
+     "response length. verl uses the width of the padded batch when none is given.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl loss_scale_factor"},
     {"algo.objective", OptionType::kEnum, "rl",
      {},
      {},
      false, false, kChoices_algo_objective, 5, "",
-     "What training minimises. With sft, dpo and reward_model nothing is drawn but for "
-     "evaluations, with reward_model not even there, and nothing is scored: a step trains on the "
-     "answers of pipeline.prompts_per_step rows. A trainer of the host's own takes samples "
-     "without log-probs then; for dpo and reward_model the two of an ordinal are a pair, slot 0 "
-     "chosen and slot 1 rejected, and trainer.global_batch_size counts pairs.",
+     "What training minimises. With sft, dpo and reward_model nothing is generated except for "
+     "evaluations (with reward_model not even there) and nothing is scored: a step trains on the "
+     "given responses of pipeline.prompts_per_step rows. A trainer of the host's own loop then "
+     "takes samples without log-probs; for dpo and reward_model the two samples of an ordinal "
+     "are a pair, slot 0 chosen and slot 1 rejected, and trainer.global_batch_size counts pairs.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "OpenRLHF train_sft, train_dpo, train_rm"},
     {"algo.policy_loss", OptionType::kEnum, "ppo_clip",
@@ -756,8 +756,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, kChoices_algo_policy_loss, 13, "",
      "Policy loss of a token. gspo, gmpo, clip_cov, kl_cov and custom read the log-probs of a "
-     "whole minibatch before its gradients; where the weights have moved since the samples were "
-     "drawn, a forward pass without gradients comes first.",
+     "whole minibatch before its gradients; if the weights have changed since the samples were "
+     "generated, a forward pass without gradients comes first.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl policy_loss.loss_mode"},
     {"algo.ratio_cap", OptionType::kF64, "0.0",
@@ -773,60 +773,61 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 700.0},
      false, false, nullptr, 0, "",
      "Log-ratios are clamped to plus and minus this before they are exponentiated, with no "
-     "gradient outside; gspo clamps from above only. 0 is off. gmpo has none.",
+     "gradient outside; gspo clamps only from above. 0 is off. gmpo does not clamp.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl; TRL has none"},
     {"algo.reward.clip_at", OptionType::kEnum, "reward",
      {},
      {},
      false, false, kChoices_algo_reward_clip_at, 2, "",
-     "Where algo.reward.clip_low and algo.reward.clip_high act.",
+     "Where algo.reward.clip_low and algo.reward.clip_high are applied.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "OpenRLHF reward.clip_range"},
     {"algo.reward.clip_high", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = -1000000000.0},
      {.present = true, .inclusive = true, .f64 = 1000000000.0},
      false, false, nullptr, 0, "",
-     "Rewards are clamped to this from above.",
+     "Upper bound that rewards are clamped to.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "OpenRLHF reward.clip_range"},
     {"algo.reward.clip_low", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = -1000000000.0},
      {.present = true, .inclusive = true, .f64 = 1000000000.0},
      false, false, nullptr, 0, "",
-     "Rewards are clamped to this from below, the last of all shaping. With "
-     "algo.reward.clip_high 0 as well nothing is clamped.",
+     "Lower bound that rewards are clamped to, as the last step of shaping. If "
+     "algo.reward.clip_high is 0 as well nothing is clamped.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "OpenRLHF reward.clip_range"},
     {"algo.reward.normalize", OptionType::kBool, "false",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Rewards less their mean over the step, divided by sqrt(var + 1e-8) with the unbiased "
-     "variance. It comes first of all shaping.",
+     "Subtract the mean over the step from rewards and divide by sqrt(var + 1e-8) with the "
+     "unbiased variance. This is the first step of reward shaping.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "OpenRLHF reward normalisation"},
     {"algo.reward.overlong_buffer", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "An answer longer than sampling.max_new_tokens less this loses algo.reward.overlong_penalty "
-     "times the share of the buffer that it fills (arXiv 2503.14476). 0 is off.",
+     "A response longer than sampling.max_new_tokens minus this loses "
+     "algo.reward.overlong_penalty times the share of the buffer that it fills (arXiv "
+     "2503.14476). 0 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl overlong_buffer.len, OpenRLHF overlong_buffer_len"},
     {"algo.reward.overlong_penalty", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000000.0},
      false, false, nullptr, 0, "",
-     "What an answer that fills algo.reward.overlong_buffer loses.",
+     "Reward that a response loses when it fills algo.reward.overlong_buffer.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl overlong_buffer.penalty_factor"},
     {"algo.reward.truncation_penalty", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = -1000000.0},
      {.present = true, .inclusive = true, .f64 = 1000000.0},
      false, false, nullptr, 0, "",
-     "The reward of an answer that the length limit cut is multiplied by this; below 0 it is "
-     "replaced by this.",
+     "The reward of a response that was cut by the length limit is multiplied by this; a "
+     "negative value replaces the reward.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "OpenRLHF stop_properly_penalty_coef"},
     {"algo.sapo_tau_neg", OptionType::kF64, "1.05",
@@ -847,8 +848,8 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000000000.0},
      false, false, nullptr, 0, "",
-     "A value that an optimizer step of the critic moves further than this from what it was when "
-     "the step began gets no gradient towards its return. 0 does not clip.",
+     "A value that an optimizer step of the critic has moved further than this from its value at "
+     "the start of the step gets no gradient towards its return. 0 does not clip.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl critic.cliprange_value, OpenRLHF value_clip"},
     {"algo.whiten", OptionType::kEnum, "auto",
@@ -862,53 +863,54 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 19},
      false, false, nullptr, 0, "",
-     "Level of zstd for buffer files. A higher one takes more time and gives smaller files.",
+     "zstd level of buffer files. A higher level takes more time and gives smaller files.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "librl"},
     {"buffer.record_dir", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "A pipeline writes the batch of every step to a buffer file here, before it trains on it. "
-     "Empty records nothing.",
+     "Directory where a pipeline writes the batch of every step to a buffer file before it "
+     "trains on it. Empty records nothing.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "librl"},
     {"checkpoint.dir", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Directory of checkpoints. Empty writes none.",
+     "Directory of checkpoints. Empty writes no checkpoints.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl default_local_dir"},
     {"checkpoint.every_steps", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "steps",
-     "A checkpoint after every so many steps. 0 writes them on request only.",
+     "Number of steps between checkpoints. 0 writes them on request only.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl save_freq"},
     {"checkpoint.keep_last", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "checkpoints",
-     "Checkpoints of checkpoint.dir that stay when a new one is whole, the new one counted; "
-     "older ones are removed. 0 keeps all.",
+     "Number of checkpoints kept in checkpoint.dir once a new one is complete, including the new "
+     "one; older ones are removed. 0 keeps all.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl max_actor_ckpt_to_keep"},
     {"checkpoint.resume", OptionType::kString, "never",
      {},
      {},
      false, true, nullptr, 0, "",
-     "never starts afresh; auto takes the newest checkpoint of checkpoint.dir, if there is one; "
-     "anything else is the path of one. A run that starts from a path renames later checkpoints "
-     "of checkpoint.dir to step_N.abandoned, so that auto never takes them.",
+     "never starts from scratch; auto resumes from the newest checkpoint of checkpoint.dir, if "
+     "there is one; anything else is the path of a checkpoint. A run that resumes from a path "
+     "renames later checkpoints of checkpoint.dir to step_N.abandoned, so that auto never uses "
+     "them.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl resume_mode"},
     {"critic.forward_max_tokens_per_device", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Token budget of a micro-batch that the critic only computes values of. 0 takes twice the "
+     "Token budget of a micro-batch in which the critic only computes values. 0 uses twice the "
      "rows of its training micro-batch.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl critic.forward_max_token_len_per_gpu"},
@@ -916,16 +918,16 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Token budget of a micro-batch of the critic, whose head is small. 0 takes twice that of "
-     "the policy. Its minibatches are those of the policy.",
+     "Token budget of a micro-batch of the critic, whose head is small. 0 uses twice that of the "
+     "policy. Its minibatches are the same as the policy's.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl critic.ppo_max_token_len_per_gpu"},
     {"critic.micro_batch_size", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "samples",
-     "Sequences of every micro-batch of the critic but the last of a minibatch, without "
-     "trainer.dynamic_batching. 0 takes twice trainer.micro_batch_size.",
+     "Sequences of every micro-batch of the critic except the last of a minibatch, without "
+     "trainer.dynamic_batching. 0 uses twice trainer.micro_batch_size.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl critic.ppo_micro_batch_size_per_gpu"},
     {"critic.optimizer.grad_clip", OptionType::kF64, "-1.0",
@@ -933,50 +935,50 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 1000000000.0},
      false, false, nullptr, 0, "",
      "Gradients of the critic are scaled so that their global norm is at most this. 0 does not "
-     "clip; a negative one takes optimizer.grad_clip.",
+     "clip; a negative value uses optimizer.grad_clip.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl critic.grad_clip"},
     {"critic.optimizer.lr", OptionType::kF64, "1e-05",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 10.0},
      false, false, nullptr, 0, "",
-     "Learning rate of the critic after warm-up. It follows schedule.* by its own optimizer "
-     "steps, and schedule.min_lr in the proportion of this rate to optimizer.lr.",
+     "Learning rate of the critic after warm-up. It follows schedule.* by the critic's own "
+     "optimizer steps; schedule.min_lr is scaled by the ratio of this rate to optimizer.lr.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl critic.optim.lr"},
     {"critic.optimizer.weight_decay", OptionType::kF64, "-1.0",
      {.present = true, .inclusive = true, .f64 = -1.0},
      {.present = true, .inclusive = true, .f64 = 10.0},
      false, false, nullptr, 0, "",
-     "Decoupled weight decay of the critic. A negative one takes optimizer.weight_decay.",
+     "Decoupled weight decay of the critic. A negative value uses optimizer.weight_decay.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl critic.optim.weight_decay"},
     {"data.path", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "JSONL file of training prompts. Empty means that the host feeds them.",
+     "JSONL file of training prompts. If empty, the host feeds them.",
      "0.1.0", OptionWhen::kCreate, true, false, true, "",
      "verl data.train_files"},
     {"data.shuffle", OptionType::kBool, "true",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Shuffle the rows anew in every epoch.",
+     "Use the rows in a new random order in every epoch.",
      "0.1.0", OptionWhen::kCreate, true, false, true, "",
      "verl data.shuffle"},
     {"data.shuffle_seed", OptionType::kU64, "0",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Seed of the row order, apart from runtime.seed.",
+     "Seed of the row order, independent of runtime.seed.",
      "0.1.0", OptionWhen::kCreate, true, false, true, "",
      "verl data.seed"},
     {"engine.block_size", OptionType::kI64, "32",
      {.present = true, .inclusive = true, .i64 = 16},
      {.present = true, .inclusive = true, .i64 = 128},
      true, false, nullptr, 0, "tokens",
-     "Tokens of one KV block.",
+     "Tokens in one KV block.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "engine default"},
     {"engine.chunked_prefill", OptionType::kBool, "true",
@@ -992,60 +994,61 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "sequences",
-     "Numbers of decoding sequences for which a step is captured as a graph. A CPU has none, so "
-     "that any size is refused there.",
+     "Numbers of decoding sequences for which a step is captured as a graph. The CPU has no "
+     "graphs, so any size is refused there.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl cudagraph_capture_sizes"},
     {"engine.keep_kv_on_publish", OptionType::kBool, "false",
      {},
      {},
      false, false, nullptr, 0, "",
-     "What a publication of weights does to samples that have begun. False, their keys and "
-     "values are computed anew under the new weights. True, they stay as they are, which costs "
-     "nothing: the next tokens are drawn by the new weights from keys and values of old ones. "
-     "Such tokens are marked in rl_sample_view.mixed_kv and counted in "
-     "rl_engine_stats.mixed_kv_tokens, and no forward gives their log-probs again. It needs "
-     "model.compute_copies = 2 and engine.preemption = swap. What swapping has no room for is "
-     "computed anew, as everything is after a sleep. Prefixes are never shared between versions.",
+     "What publishing weights does to samples that have started. False, their keys and values "
+     "are recomputed under the new weights. True, they are kept, at no cost: the next tokens are "
+     "generated by the new weights from keys and values of old ones. Such tokens are marked in "
+     "rl_sample_view.mixed_kv and counted in rl_engine_stats.mixed_kv_tokens, and no forward "
+     "reproduces their log-probs. It needs model.compute_copies = 2 and engine.preemption = "
+     "swap. KV that the swap space has no room for is recomputed, as all KV is after a sleep. "
+     "Prefixes are never shared between versions.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "OpenRLHF partial rollout (keep), verl partial rollout (recompute)"},
     {"engine.kv_dtype", OptionType::kEnum, "auto",
      {},
      {},
      false, false, kChoices_engine_kv_dtype, 3, "",
-     "Type that keys and values are rounded to where they are made, in rollout and training "
-     "alike, so that log-probs stay equal. Attention sums in fp32 from either; where the model "
-     "computes in bf16 too and the processor has bf16 dot products, it multiplies bf16 pairs.",
+     "Type that keys and values are rounded to where they are produced, in rollout and training "
+     "alike, so that log-probs stay equal. Attention accumulates in fp32 with either type; where "
+     "the model also computes in bf16 and the processor has bf16 dot products, it multiplies "
+     "bf16 pairs.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "vLLM kv_cache_dtype"},
     {"engine.kv_watermark", OptionType::kF64, "0.01",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Share of the KV blocks that stays free when a sample begins to run beside others, so that "
-     "those can grow. A larger one means fewer samples at once and fewer preemptions.",
+     "Share of the KV blocks that stays free when a sample is admitted while others run, so that "
+     "those can grow. A larger value means fewer samples at once and fewer preemptions.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "vLLM watermark"},
     {"engine.max_model_len", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Longest sequence admitted, prompt and answer together; a longer request is an error. 0 "
-     "takes the model's own limit.",
+     "Longest sequence admitted, prompt and response together; a longer request is an error. 0 "
+     "uses the model's own limit.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "Telescope max_model_len"},
     {"engine.max_num_batched_tokens", OptionType::kI64, "1024",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1048576},
      false, false, nullptr, 0, "tokens",
-     "Tokens of one forward, decode and prefill chunks together.",
+     "Most tokens in one forward, decode and prefill chunks together.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl max_num_batched_tokens"},
     {"engine.max_num_seqs", OptionType::kI64, "64",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "sequences",
-     "Sequences that run at once. Others wait.",
+     "Sequences that run at the same time. Others wait.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl max_num_seqs"},
     {"engine.memory_fraction", OptionType::kF64, "0.9",
@@ -1053,31 +1056,32 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
      "Share of runtime.memory_budget_bytes, less runtime.memory_margin_bytes, for weights and "
-     "KV. The number of KV blocks follows from it before the run.",
+     "KV. It determines the number of KV blocks before the run.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl gpu_memory_utilization"},
     {"engine.num_engines", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 64},
      false, false, nullptr, 0, "engines",
-     "Engines over the one copy of the weights, each with its own KV pool and prefix cache out "
-     "of the same memory and with engine.max_num_seqs sequences. A request goes to the engine "
-     "with the fewest samples, or to one that has more of its ids in the prefix cache and at "
-     "most a quarter of engine.max_num_seqs more samples. Samples do not depend on it.",
+     "Number of engines that read one copy of the weights. Each has its own KV pool and prefix "
+     "cache out of the same memory, and runs up to engine.max_num_seqs sequences. A request goes "
+     "to the engine with the fewest samples, or to one that has more of its ids in the prefix "
+     "cache and at most a quarter of engine.max_num_seqs more samples. Samples do not depend on "
+     "it.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl, OpenRLHF, Telescope number of inference engines"},
     {"engine.preemption", OptionType::kEnum, "recompute",
      {},
      {},
      false, false, kChoices_engine_preemption, 2, "",
-     "What becomes of the KV of a running sample when blocks run out.",
+     "What happens to the KV of a running sample that is preempted because blocks ran out.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "vLLM preemption_mode"},
     {"engine.prefill_chunk", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1048576},
      false, false, nullptr, 0, "tokens",
-     "Most tokens of one prompt in a forward. 0 takes as many as engine.max_num_batched_tokens "
+     "Most tokens of one prompt in a forward. 0 allows as many as engine.max_num_batched_tokens "
      "leaves room for.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "vLLM long_prefill_token_threshold"},
@@ -1086,68 +1090,69 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, nullptr, 0, "",
      "Find KV blocks by content, so that samples of a prompt share its KV and a later turn of a "
-     "conversation finds that of the earlier ones. A publication of weights empties the cache.",
+     "conversation reuses the KV of earlier turns. Publishing weights empties the cache.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "OpenRLHF vllm.enable_prefix_caching"},
     {"engine.scheduling_policy", OptionType::kEnum, "fcfs",
      {},
      {},
      false, false, kChoices_engine_scheduling_policy, 2, "",
-     "Which waiting request runs next. When KV blocks run out, the one whose turn is last gives "
-     "its own up.",
+     "Which waiting request runs next. When KV blocks run out, the running sequence that is last "
+     "in this order is preempted.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "Telescope vllm_scheduling_policy"},
     {"engine.stats_interval_ns", OptionType::kDurationNs, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {},
      false, false, nullptr, 0, "nanoseconds",
-     "Busy time after which the engine closes an interval of its statistics. A pipeline tells "
-     "each as an event of RL_EVENT_ENGINE_STATS and as a line of metrics.jsonl; "
-     "rl_engine_get_interval gives that of an engine. 0 keeps none.",
+     "Busy time after which the engine closes an interval of its statistics. A pipeline reports "
+     "each interval as an event of RL_EVENT_ENGINE_STATS and as a line of metrics.jsonl; "
+     "rl_engine_get_interval returns that of an engine. 0 keeps no intervals.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl disable_log_stats, Telescope engine metrics"},
     {"engine.swap_space_bytes", OptionType::kBytes, "0",
      {},
      {},
      false, false, nullptr, 0, "bytes",
-     "Memory beside the KV pool for engine.preemption = swap, in whole KV blocks. It is part of "
-     "the plan.",
+     "Memory in addition to the KV pool for engine.preemption = swap, in whole KV blocks. It is "
+     "part of the plan.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "vLLM swap_space"},
     {"engine.tensor_parallel_size", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 64},
      false, false, nullptr, 0, "devices",
-     "Devices over which the matrices of one engine are cut. The cores of a machine are one "
-     "device, so above 1 is refused on the CPU; engine.num_engines makes replicas there.",
+     "Devices over which the matrices of one engine are split. The cores of a machine are one "
+     "device, so values above 1 are refused on the CPU; use engine.num_engines for replicas "
+     "there.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl, OpenRLHF, Relax rollout tensor parallel size"},
     {"eval.every_steps", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "steps",
-     "An evaluation after every so many steps. 0 evaluates on request only.",
+     "Number of steps between evaluations. 0 evaluates on request only.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl test_freq"},
     {"eval.max_new_tokens", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Most tokens of an evaluation answer. 0 takes sampling.max_new_tokens.",
+     "Most tokens of an evaluation response. 0 uses sampling.max_new_tokens.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "librl"},
     {"eval.max_prompts", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "prompts",
-     "Prompts of one evaluation, from the start of the file. 0 takes all.",
+     "Prompts of one evaluation, from the start of the file. 0 uses all.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl val_batch_size"},
     {"eval.path", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "JSONL file of evaluation prompts. Their answers are never trained on. With algo.objective "
+     "JSONL file of evaluation prompts. The responses are never trained on. With algo.objective "
      "= reward_model its rows are pairs, which are scored and counted.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl data.val_files"},
@@ -1155,61 +1160,63 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "samples",
-     "Answers to each evaluation prompt. More than one needs eval.temperature, or all would be "
-     "equal.",
+     "Responses to each evaluation prompt. More than one requires eval.temperature, or all would "
+     "be equal.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl val_kwargs.n"},
     {"eval.temperature", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 100.0},
      false, false, nullptr, 0, "",
-     "Temperature of evaluation answers, drawn from the whole distribution. 0 is greedy "
-     "decoding; the least other value is 1e-6.",
+     "Temperature of evaluation responses, which are sampled from the whole distribution. 0 is "
+     "greedy decoding; the smallest other value is 1e-6.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl val_kwargs.temperature"},
     {"metrics.eval_jsonl", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "File that gets one JSON line of metrics an evaluation. Empty writes none.",
+     "File that receives one JSON line of metrics per evaluation. Empty writes none.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "librl"},
     {"metrics.interval_steps", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "steps",
-     "Metrics go to metrics.jsonl and TensorBoard after every so many steps. Step events come "
-     "after each.",
+     "Number of steps between the metrics written to metrics.jsonl and TensorBoard. Step events "
+     "come after every step.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "librl"},
     {"metrics.jsonl", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "File that gets one JSON line of metrics a step, and one for each interval of "
+     "File that receives one JSON line of metrics per step, and one for each interval of "
      "engine.stats_interval_ns. Empty writes none.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "librl"},
     {"metrics.max_samples", OptionType::kI64, "64",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1000000},
-     false, false, nullptr, 0, "answers",
-     "Answers of one evaluation that metrics.samples keeps, those of the first rows of eval.path.",
+     false, false, nullptr, 0, "responses",
+     "Responses of one evaluation that metrics.samples keeps: those to the first rows of "
+     "eval.path.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl log_val_generations"},
     {"metrics.samples", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "File that gets answers as JSON lines, those of each evaluation and the best and the worst "
-     "of each step, for rl_profiler_write_report. It grows to 256 MiB at most. Empty writes none.",
+     "File that receives responses as JSON lines, those of each evaluation and the best and the "
+     "worst of each step, for rl_profiler_write_report. It grows to 256 MiB at most. Empty "
+     "writes none.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl log_val_generations"},
     {"metrics.tensorboard", OptionType::kBool, "false",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Write the metrics of steps and evaluations also as a TensorBoard event file, beside "
+     "Also write the metrics of steps and evaluations as a TensorBoard event file, next to "
      "metrics.jsonl.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl trainer.logger"},
@@ -1217,35 +1224,35 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "File with a chat template that replaces those of the model, also in saved copies of it. "
-     "Empty takes the model's own.",
+     "File with a chat template that replaces the model's own templates, also in saved copies of "
+     "the model. Empty uses the model's own.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "transformers apply_chat_template(chat_template)"},
     {"model.compute_copies", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 2},
      false, false, nullptr, 0, "copies",
-     "Copies of the weights in the form that forwards read. With 1 a training step publishes, "
-     "and is refused while requests run. With 2 engines read one copy while the trainer writes "
-     "the other, so a training step and rl_trainer_publish are allowed at any time between two "
-     "engine steps; the plan counts the second copy.",
+     "Number of compute copies of the weights. With 1 a training step publishes, and is refused "
+     "while requests run. With 2 engines read one copy while the trainer writes the other, so a "
+     "training step and rl_trainer_publish are allowed at any time between two engine steps; the "
+     "plan counts the second copy.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "librl"},
     {"model.critic_path", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Model that the critic of gae begins with, of the policy's shape: one for sequence or token "
-     "classification with one label, whose head score.weight gives the value, or a language "
-     "model, whose own head is left out and whose values begin with 0. A model of another shape "
-     "is refused with both named. Empty takes model.path.",
+     "Model that the critic of gae starts from, with the policy's shape: either a model for "
+     "sequence or token classification with one label, whose head score.weight gives the value, "
+     "or a language model, whose own head is ignored and whose values start at 0. A model of "
+     "another shape is refused with both named. Empty uses model.path.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl critic.model.path"},
     {"model.dtype", OptionType::kEnum, "auto",
      {},
      {},
      false, false, kChoices_model_dtype, 3, "",
-     "Compute dtype of rollout and training alike.",
+     "Compute dtype of both rollout and training.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
     {"model.path", OptionType::kString, "",
@@ -1259,48 +1266,48 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "Model of the reference of a KL term and of algo.objective = dpo. Empty takes the policy as "
-     "it was when the run began.",
+     "Reference model of a KL term and of algo.objective = dpo. Empty uses the policy as it was "
+     "when the run began.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
     {"model.reward_path", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Model that scores the samples of a pipeline in the host's place: one for sequence or token "
-     "classification with one label, of the policy's vocabulary and with at least "
-     "engine.max_model_len positions; its family and sizes may be others. The score of a sample "
-     "is the value at its last token. No sample becomes a score event then, and a score of the "
-     "host is refused. Empty leaves scores to the host.",
+     "Model that scores the samples of a pipeline in the host's place: a model for sequence or "
+     "token classification with one label, the policy's vocabulary and at least "
+     "engine.max_model_len positions; its family and sizes may differ from the policy's. The "
+     "reward of a sample is the value at its last token. There are no score events then, and a "
+     "reward from the host is refused. Empty leaves scoring to the host.",
      "0.1.0", OptionWhen::kCreate, true, false, true, "",
      "verl reward.reward_model.model_path, OpenRLHF reward.model_name_or_path"},
     {"model.teacher_path", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Model of the teacher of algo.objective = distill. It has the policy's vocabulary; its "
-     "shape may be another.",
+     "Teacher of algo.objective = distill. It must have the policy's vocabulary; its shape may "
+     "differ.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
     {"optimizer.beta1", OptionType::kF64, "0.9",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Decay of the first moment.",
+     "Decay rate of the first moment.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "AdamW"},
     {"optimizer.beta2", OptionType::kF64, "0.999",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Decay of the second moment.",
+     "Decay rate of the second moment.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "AdamW"},
     {"optimizer.eps", OptionType::kF64, "1e-08",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Added to the root of the second moment.",
+     "Added to the square root of the second moment.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "AdamW"},
     {"optimizer.grad_clip", OptionType::kF64, "1.0",
@@ -1335,82 +1342,85 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "Groups whose advantages are all 0 before KL and whitening, because all their rewards are "
-     "equal, are dropped as filtered. The step goes on with the others.",
+     "Drop groups whose advantages are all 0 before KL and whitening because all their rewards "
+     "are equal. They count as filtered; the step continues with the others.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, true, "",
      "Telescope discard_group_zero_advantage"},
     {"pipeline.filter", OptionType::kEnum, "none",
      {},
      {},
      false, false, kChoices_pipeline_filter, 3, "",
-     "Which scored groups a step keeps. The others are dropped as filtered, and as many new "
-     "prompts are drawn, pipeline.filter_max_rounds times at most.",
+     "Which scored groups a step keeps, judged by their rewards before shaping. The others are "
+     "dropped as filtered and replaced by as many new prompts, in at most "
+     "pipeline.filter_max_rounds rounds.",
      "0.1.0", OptionWhen::kCreate, true, false, true, "",
      "OpenRLHF dynamic_filtering, verl filter_groups"},
     {"pipeline.filter_high", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = -1000000000.0},
      {.present = true, .inclusive = true, .f64 = 1000000000.0},
      false, false, nullptr, 0, "",
-     "Upper end of pipeline.filter = mean, itself outside.",
+     "Upper bound of pipeline.filter = mean, exclusive.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, true, "",
      "OpenRLHF dynamic_filtering_range"},
     {"pipeline.filter_low", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = -1000000000.0},
      {.present = true, .inclusive = true, .f64 = 1000000000.0},
      false, false, nullptr, 0, "",
-     "Lower end of pipeline.filter = mean, itself outside.",
+     "Lower bound of pipeline.filter = mean, exclusive.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, true, "",
      "OpenRLHF dynamic_filtering_range"},
     {"pipeline.filter_max_rounds", OptionType::kI64, "10",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000},
-     false, false, nullptr, 0, "draws",
-     "Times that a step draws new prompts for filtered ones; after them it trains on what it "
-     "has. 0 sets no limit.",
+     false, false, nullptr, 0, "rounds",
+     "How often a step draws new prompts to replace filtered groups; after that it trains on the "
+     "groups it has. 0 sets no limit.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, true, "",
      "verl max_num_gen_batches"},
     {"pipeline.filter_spread", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1000000000.0},
      false, false, nullptr, 0, "",
-     "Groups whose scores spread no more than this do not stay under pipeline.filter = spread.",
+     "pipeline.filter = spread drops groups whose rewards have a standard deviation of at most "
+     "this.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, true, "",
      "verl filter_groups 0, slime 1e-6"},
     {"pipeline.mode", OptionType::kEnum, "sync",
      {},
      {},
      false, false, kChoices_pipeline_mode, 1, "",
-     "How rollout and training follow one another.",
+     "How rollout and training are interleaved.",
      "0.1.0", OptionWhen::kCreate, true, false, true, "",
      "OpenRLHF async_enable"},
     {"pipeline.overlong_filter", OptionType::kBool, "false",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Answers that the length limit cut carry no loss. They still count in the baseline of their "
-     "group (arXiv 2503.14476).",
+     "Responses that were cut by the length limit carry no loss. They still count in the "
+     "baseline of their group (arXiv 2503.14476).",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "DAPO overlong filtering"},
     {"pipeline.partial_rollout_max_aborts", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000},
      false, false, nullptr, 0, "aborts",
-     "A sample that was aborted so many times is spared by rl_engine_interrupt, and its whole "
-     "request with it. 0 spares none. A pipeline never interrupts its engines and refuses it.",
+     "rl_engine_interrupt spares a sample that has been aborted this many times, together with "
+     "its whole request. 0 spares none. A pipeline never interrupts its engines and refuses this "
+     "option.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "Relax partial-rollout-max-aborted-count"},
     {"pipeline.prompts_per_step", OptionType::kI64, "8",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1048576},
      false, false, nullptr, 0, "prompts",
-     "Prompts, that is groups, of one step.",
+     "Prompts of one step; each forms a group.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl data.train_batch_size"},
     {"pipeline.repetition_filter", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Answers carry no loss when the share of their n-grams that occurred in them before is "
+     "A response carries no loss when the share of its n-grams that occurred in it before is "
      "above this. 1 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "librl"},
@@ -1425,23 +1435,23 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {},
      false, false, nullptr, 0, "nanoseconds",
-     "Longest wait for the rewards of a sample, from its score event on. A later one drops its "
-     "group by name. 0 waits for ever.",
+     "Longest wait for the reward of a sample, counted from its score event. When it passes, the "
+     "group is dropped with a reason. 0 waits without limit.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "librl"},
     {"pipeline.samples_per_prompt", OptionType::kI64, "8",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "samples",
-     "Samples drawn for each prompt, the size of a group.",
+     "Samples generated for each prompt: the size of a group.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl rollout.n"},
     {"pipeline.total_steps", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "steps",
-     "The loop ends after so many steps, those before a resume counted. 0 runs until the feed "
-     "ends or the host stops it.",
+     "Number of steps after which the loop ends, including those before a resume. 0 runs until "
+     "the feed ends or the host stops it.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl trainer.total_training_steps"},
     {"profiler.timeline.dir", OptionType::kString, "",
@@ -1455,14 +1465,14 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "",
-     "Record engine, reward, training and publication as a Chrome trace that Perfetto opens.",
+     "Record engine, reward, training and publication as a Chrome trace, which Perfetto opens.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "Telescope Timeline, Relax timeline-dump-dir"},
     {"reference.forward_max_tokens_per_device", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Token budget of a micro-batch of the reference, which only computes log-probs. 0 takes "
+     "Token budget of a micro-batch of the reference, which only computes log-probs. 0 uses "
      "trainer.logprob_max_tokens_per_device.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl ref.log_prob_max_token_len_per_gpu"},
@@ -1470,7 +1480,7 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Token budget of a micro-batch of the reward model. 0 takes twice the rows of a training "
+     "Token budget of a micro-batch of the reward model. 0 uses twice the rows of a training "
      "micro-batch of the policy.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl reward_model.forward_max_token_len_per_gpu"},
@@ -1478,57 +1488,57 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_runtime_device, 2, "",
-     "Device that holds weights and computes.",
+     "Device that holds the weights and computes.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "cuda: unavailable, because this build has no CUDA device code",
      "librl"},
     {"runtime.experiment", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Name of the run, one path component. Relative output paths go to the directory of this "
-     "name in runtime.output_dir.",
+     "Name of the run, a single path component. Relative output paths are placed in the "
+     "directory of this name in runtime.output_dir.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "Relax tb-experiment-name, verl trainer.experiment_name"},
     {"runtime.log_level", OptionType::kEnum, "info",
      {},
      {},
      false, false, kChoices_runtime_log_level, 5, "",
-     "Least important message that reaches the log sink, as the runtime and then its pipeline "
-     "say. Without a sink nothing is logged at any level. A changed value holds at once.",
+     "Least important level that reaches the log sink. A runtime sets it from its options, then "
+     "a pipeline of it from its own. Without a sink nothing is logged at any level. A change "
+     "takes effect at once.",
      "0.1.0", OptionWhen::kAnyTime, false, false, false, "",
      "librl"},
     {"runtime.memory_budget_bytes", OptionType::kBytes, "0",
      {},
      {},
      false, false, nullptr, 0, "bytes",
-     "Memory that the objects of a runtime may use, arenas and an estimate of the rest; other "
-     "runtimes of the process are not counted. A plan above it is refused before anything is "
-     "allocated. It also decides the micro-batch when trainer.max_tokens_per_device is 0. 0 sets "
-     "no limit.",
+     "Memory that the objects of a runtime may use: arenas and an estimate of the rest; other "
+     "runtimes of the process are not counted. A plan that exceeds it is refused before anything "
+     "is allocated. It also determines the micro-batch when trainer.max_tokens_per_device is 0. "
+     "0 sets no limit.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
     {"runtime.memory_margin_bytes", OptionType::kBytes, "0",
      {},
      {},
      false, false, nullptr, 0, "bytes",
-     "Part of runtime.memory_budget_bytes that the plan leaves free, for what the host itself "
-     "takes.",
+     "Part of runtime.memory_budget_bytes that the plan leaves free for the host itself.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "Relax train-memory-margin-bytes"},
     {"runtime.output_dir", OptionType::kString, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Directory from which relative paths of checkpoint.dir, buffer.record_dir, "
-     "profiler.timeline.dir and the files of metrics are taken; made when it is missing. Empty "
-     "is the process's own directory.",
+     "Base directory of relative paths in checkpoint.dir, buffer.record_dir, "
+     "profiler.timeline.dir and the metrics files; created if missing. Empty is the working "
+     "directory of the process.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "Relax output root"},
     {"runtime.seed", OptionType::kU64, "0",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Seed of every random draw of a run. Draws are keyed by seed, purpose, ordinal, slot and "
+     "Seed of all random numbers of a run. They are keyed by seed, purpose, ordinal, slot and "
      "position.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
@@ -1536,113 +1546,114 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1024},
      false, false, nullptr, 0, "threads",
-     "Compute threads. 0 takes all cores that the process may use; more than those is an error. "
-     "Results do not depend on it, but for the micro-batch that trainer.max_tokens_per_device = "
-     "0 fits into runtime.memory_budget_bytes, which leaves room for the scratch of threads "
-     "beyond the fourth.",
+     "Number of compute threads. 0 uses all cores available to the process; more than those is "
+     "an error. Results do not depend on it, with one exception: the micro-batch that "
+     "trainer.max_tokens_per_device = 0 fits into runtime.memory_budget_bytes, because the plan "
+     "leaves room for the scratch of threads beyond the fourth.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "librl"},
     {"sampling.allowed_token_ids", OptionType::kI64List, "",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 2147483647},
      false, false, nullptr, 0, "",
-     "The only token ids that are drawn. Empty allows all.",
+     "The only token ids that may be sampled. Empty allows all.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM allowed_token_ids"},
     {"sampling.frequency_penalty", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = -2.0},
      {.present = true, .inclusive = true, .f64 = 2.0},
      false, false, nullptr, 0, "",
-     "Is subtracted from the logit of a token as often as the answer has it. 0 is off.",
+     "Subtracted from a token's logit once per occurrence in the response. 0 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM frequency_penalty"},
     {"sampling.ignore_eos", OptionType::kBool, "false",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Go on past the model's own end tokens, the end of a turn in a chat row of a pipeline among "
-     "them. Listed stops still end an answer.",
+     "Continue past the model's own end tokens, including the end of a turn in a chat row of a "
+     "pipeline. Listed stops still end a response.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM ignore_eos"},
     {"sampling.logit_bias", OptionType::kStringList, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "What is added to logits, as \"id:bias\" with a bias of -100 to 100 and each id once.",
+     "Values added to logits, as \"id:bias\" with a bias of -100 to 100 and each id once.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM logit_bias"},
     {"sampling.logprobs", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 20},
      false, false, nullptr, 0, "tokens",
-     "Most probable ids kept with their log-probs for each drawn token. No draw depends on it.",
+     "Number of most probable ids kept with their log-probs for each generated token. It does "
+     "not affect sampling.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, false, "",
      "vLLM logprobs"},
     {"sampling.max_new_tokens", OptionType::kI64, "256",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Most tokens of one answer.",
+     "Most tokens of one response.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl data.max_response_length"},
     {"sampling.min_new_tokens", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "The first tokens of an answer, of which none is a stop id or ends it by a stop text. "
-     "Evaluations have none.",
+     "Number of tokens at the start of a response during which stop ids are not sampled and stop "
+     "texts do not end it. Evaluations ignore it.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM min_tokens"},
     {"sampling.min_p", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
      false, false, nullptr, 0, "",
-     "Drop tokens less likely than this share of the most likely one. 0 is off.",
+     "Drop tokens whose probability is below this share of the most likely token's. 0 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM min_p"},
     {"sampling.presence_penalty", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = -2.0},
      {.present = true, .inclusive = true, .f64 = 2.0},
      false, false, nullptr, 0, "",
-     "Is subtracted from the logit of each token that the answer has. 0 is off.",
+     "Subtracted from the logit of each token that occurs in the response. 0 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM presence_penalty"},
     {"sampling.repetition_penalty", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.01},
      {.present = true, .inclusive = true, .f64 = 100.0},
      false, false, nullptr, 0, "",
-     "Divides the logit of a token of the prompt or the answer when it is above 0, else "
-     "multiplies it. 1 is off.",
+     "For each token that occurs in the prompt or the response, a positive logit is divided by "
+     "this and any other logit is multiplied by it. 1 is off.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM repetition_penalty"},
     {"sampling.seed", OptionType::kI64, "-1",
      {.present = true, .inclusive = true, .i64 = -1},
      {.present = true, .inclusive = true, .i64 = 9007199254740991},
      false, false, nullptr, 0, "",
-     "Seed of the draws of an engine's request, which then depend on seed, slot and position "
-     "alone: the same request gives the same samples again. -1 keys them by runtime.seed and the "
-     "number of the request, as a pipeline does, which takes no other value.",
+     "Seed of an engine's request, whose samples then depend on seed, slot and position alone: "
+     "the same request gives the same samples again. -1 keys the random numbers by runtime.seed "
+     "and the number of the request. A pipeline does that and refuses any other value.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "vLLM seed"},
     {"sampling.stop", OptionType::kStringList, "",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Texts that end an answer once it holds one of them.",
+     "Texts that end a response as soon as it contains one of them.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM stop"},
     {"sampling.stop_token_ids", OptionType::kI64List, "",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 2147483647},
      false, false, nullptr, 0, "",
-     "Token ids that end an answer, beside the model's own.",
+     "Token ids that end a response, in addition to the model's own.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "vLLM stop_token_ids"},
     {"sampling.temperature", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 100.0},
      false, false, nullptr, 0, "",
-     "Divides the logits. 0 is greedy decoding; the least other value is 1e-6.",
+     "The logits are divided by this. 0 is greedy decoding; the smallest other value is 1e-6.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "verl rollout.temperature"},
     {"sampling.top_k", OptionType::kI64, "0",
@@ -1670,15 +1681,15 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_schedule_name, 3, "",
-     "Learning rate after warm-up. It moves once per optimizer step.",
+     "Schedule of the learning rate after warm-up. The rate changes once per optimizer step.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl lr_scheduler_type"},
     {"schedule.total_steps", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
      false, false, nullptr, 0, "optimizer steps",
-     "Optimizer step at which the schedule reaches schedule.min_lr, warm-up counted. Linear and "
-     "cosine need it.",
+     "Optimizer step at which the schedule reaches schedule.min_lr, including warm-up. Linear "
+     "and cosine require it.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl total_training_steps"},
     {"schedule.warmup_steps", OptionType::kI64, "0",
@@ -1692,29 +1703,29 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_trainer_balance, 3, "",
-     "How samples are shared out over the micro-batches of a minibatch. A group stays together "
-     "where it fits.",
+     "How the samples of a minibatch are distributed over its micro-batches. A group stays "
+     "together where it fits.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl balance_batch, Relax balance-data"},
     {"trainer.check_logprobs", OptionType::kBool, "true",
      {},
      {},
      false, false, nullptr, 0, "",
-     "A training step fails, and names the first token, where the log-prob that a sample brings "
-     "differs in any bit from that of the trainer's forward although the sample's version is "
-     "that of the weights. Compared are the trained tokens of a step's first optimizer step, but "
-     "those drawn with keys and values of older weights (engine.keep_kv_on_publish). false only "
-     "measures the difference, as training/logprob_max_abs_diff, for samples that another engine "
-     "drew with the same weights.",
+     "A training step fails, and names the first token, if the stored log-prob of a sample "
+     "differs in any bit from the trainer's although the sample's version is that of the "
+     "weights. It compares the trained tokens of a step's first optimizer step, except those "
+     "generated from keys and values of older weights (engine.keep_kv_on_publish). false only "
+     "measures the difference, as training/logprob_max_abs_diff; use it for samples that another "
+     "engine generated with the same weights.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "none"},
     {"trainer.dynamic_batching", OptionType::kBool, "true",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Micro-batches take as many sequences as their token budget admits. false gives every "
-     "micro-batch trainer.micro_batch_size sequences, and the plan reserves memory for so many "
-     "of the longest.",
+     "A micro-batch takes as many sequences as fit its token budget. false gives every "
+     "micro-batch trainer.micro_batch_size sequences, and the plan reserves memory for that many "
+     "sequences of maximum length.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl use_dynamic_bsz, OpenRLHF train.dynamic_batch_enable, Relax use-dynamic-batch-size"},
     {"trainer.epochs", OptionType::kI64, "1",
@@ -1728,18 +1739,18 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 4294967296},
      false, false, nullptr, 0, "samples",
-     "Samples of one optimizer step, over all devices. A batch is cut into as few minibatches as "
-     "hold at most so many, of equal size as nearly as can be. In a pipeline the samples of a "
-     "step, pipeline.prompts_per_step times pipeline.samples_per_prompt, must be a multiple of "
-     "it. With algo.objective dpo and reward_model pairs are counted. 0 leaves the cut to "
-     "trainer.num_minibatches.",
+     "Samples per optimizer step, over all devices. A batch is split into the fewest minibatches "
+     "of at most this many samples, with sizes as equal as possible. In a pipeline the number of "
+     "samples per step, pipeline.prompts_per_step times pipeline.samples_per_prompt, must be a "
+     "multiple of it. With algo.objective dpo and reward_model it counts pairs. 0 leaves the "
+     "split to trainer.num_minibatches.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "OpenRLHF train.batch_size, verl ppo_mini_batch_size (in prompts)"},
     {"trainer.logprob_chunk_tokens", OptionType::kI64, "256",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1048576},
      false, false, nullptr, 0, "tokens",
-     "Head, log-probs and entropy are computed over this many tokens at a time. 0 takes a "
+     "Head, log-probs and entropy are computed over this many tokens at a time. 0 computes a "
      "micro-batch as one chunk.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "Relax log-probs-chunk-size"},
@@ -1747,27 +1758,27 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Token budget of a micro-batch of forward-only passes, those of the reference and of the "
-     "proximal policy. They need no activations for a backward, so it may be larger than that of "
-     "training. They are always packed, in order and without padding. 0 takes twice the rows of "
-     "a training micro-batch.",
+     "Token budget of a micro-batch in forward-only passes: those of the reference and of the "
+     "proximal policy. They keep no activations for a backward, so it may be larger than the "
+     "budget of training. These micro-batches are always packed, in order and without padding. 0 "
+     "uses twice the rows of a training micro-batch.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "Relax log-probs-max-tokens-per-gpu, verl log_prob_max_token_len_per_gpu"},
     {"trainer.max_tokens_per_device", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Token budget of a micro-batch, with its padding. A shared prompt counts once. KV blocks "
-     "are planned for every sample of an optimizer step of a pipeline, but for no more than 64 "
-     "or one for each 16 tokens of the budget; where more sequences than that share a "
-     "micro-batch, it may end before its budget does. 0 lets the memory plan choose.",
+     "Token budget of a micro-batch, including its padding. A shared prompt counts once. KV "
+     "blocks are planned for all samples of a pipeline's optimizer step, but for at most 64 or "
+     "one per 16 tokens of the budget, whichever is more; where more sequences than that share a "
+     "micro-batch, it may end before its budget is used up. 0 lets the memory plan choose.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl ppo_max_token_len_per_gpu"},
     {"trainer.micro_batch_size", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "sequences",
-     "Sequences of every micro-batch but the last of a minibatch, without "
+     "Sequences of every micro-batch except the last of a minibatch, without "
      "trainer.dynamic_batching.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl ppo_micro_batch_size_per_gpu, OpenRLHF train.micro_batch_size"},
@@ -1775,15 +1786,15 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "optimizer steps",
-     "Minibatches of one batch; each is one optimizer step. trainer.global_batch_size says the "
-     "same in samples.",
+     "Minibatches per batch; each is one optimizer step. trainer.global_batch_size is the "
+     "alternative in samples.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl ppo_mini_batch_size, Telescope number_of_minibatches"},
     {"trainer.oversize", OptionType::kEnum, "error",
      {},
      {},
      false, false, kChoices_trainer_oversize, 2, "",
-     "What becomes of a sample above trainer.max_tokens_per_device, trainer.seq_len, "
+     "What happens to a sample that exceeds trainer.max_tokens_per_device, trainer.seq_len, "
      "trainer.logprob_max_tokens_per_device, or a budget of critic.*, reference.* or reward.*. "
      "Samples are never cut.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
@@ -1793,36 +1804,36 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 65536},
      false, false, nullptr, 0, "tokens",
      "A packed micro-batch, or without trainer.sequence_packing every sequence, is padded to a "
-     "multiple of so many rows. Padding carries no loss and adds nothing to a gradient. 1 pads "
-     "nothing.",
+     "multiple of this many rows. Padding carries no loss and adds nothing to a gradient. 1 adds "
+     "no padding.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "Telescope pad_to_multiple_of"},
     {"trainer.seq_len", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
      false, false, nullptr, 0, "tokens",
-     "Rows that every packed micro-batch is padded to, which are its token budget as well; "
-     "without trainer.sequence_packing rows that every sequence is padded to. A longer sample is "
-     "a matter of trainer.oversize. 0 pads to no fixed length.",
+     "Fixed length that every packed micro-batch is padded to; also its token budget. Without "
+     "trainer.sequence_packing, the length that every sequence is padded to. trainer.oversize "
+     "decides about longer samples. 0 pads to no fixed length.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "Telescope seq_len"},
     {"trainer.sequence_packing", OptionType::kBool, "true",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Sequences of a micro-batch stand one after another without padding between them. false "
-     "pads each to the longest of its micro-batch, or to trainer.seq_len, counts that against "
-     "the budget and shares no prompt in training. Log-probs have the same bits.",
+     "Sequences of a micro-batch are stored one after another without padding between them. "
+     "false pads each to the longest of its micro-batch, or to trainer.seq_len, counts the "
+     "padding against the budget and shares no prompt in training. Log-probs have the same bits.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl use_remove_padding, OpenRLHF ds.packing_samples"},
     {"trainer.shared_prefix", OptionType::kBool, "true",
      {},
      {},
      false, false, nullptr, 0, "",
-     "A prompt is computed once, forward and backward, for all its samples that are in one "
-     "micro-batch, and a group that fits a micro-batch is not cut. Log-probs keep their bits; "
-     "gradients sum over tokens in another order, and in bf16 those of the prompt are rounded "
-     "once for all samples instead of once for each. false computes the prompt of every sample.",
+     "A prompt is computed once, forward and backward, for all its samples in one micro-batch, "
+     "and a group that fits a micro-batch is not split. Log-probs keep their bits; gradients sum "
+     "over tokens in another order, and in bf16 those of the prompt are rounded once for all "
+     "samples instead of once for each. false computes the prompt of every sample.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl use_prefix_grouper"},
 };
