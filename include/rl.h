@@ -305,8 +305,8 @@ typedef struct rl_option_info {
   size_t num_choices;        /* number of choices of an ENUM; rl_option_choice names them */
 } rl_option_info;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_option_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_option_info_init(rl_option_info* info, size_t size);
 
 /* Number of options in the option table. Thread: any; callback-safe. */
@@ -541,8 +541,8 @@ typedef struct rl_plan_info {
   int32_t reserved;
 } rl_plan_info;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_plan_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_plan_info_init(rl_plan_info* info, size_t size);
 
 /* Kinds of plan items. */
@@ -562,8 +562,8 @@ typedef struct rl_plan_item {
   int32_t reserved;
 } rl_plan_item;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_plan_item: zeroes the `size` bytes of *item and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_plan_item_init(rl_plan_item* item, size_t size);
 
 /* Plans the memory for a use of model.path, as the options say. Training is planned for steps of
@@ -614,8 +614,8 @@ typedef struct rl_model_info {
   uint32_t reserved;
 } rl_model_info;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_model_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_model_info_init(rl_model_info* info, size_t size);
 
 /* Flags of the text functions. ADD_SPECIAL: encode adds what the tokenizer puts around a text, such
@@ -702,7 +702,7 @@ RL_API rl_status rl_model_encode_chat_json(const rl_model* model, const char* ch
 RL_API rl_status rl_model_render_chat(const rl_model* model, const char* chat, size_t chat_len,
                                       uint64_t flags, rl_bytes** text, rl_error** err);
 
-/* The model's shape, dtype, special ids and what it comes with. Thread: any. */
+/* The model's family, shape, compute dtype and special ids. Thread: any. */
 RL_API rl_status rl_model_get_info(const rl_model* model, rl_model_info* info, rl_error** err);
 
 /* Token ids that end a response, int32_t each: the model's own, then those that end an assistant
@@ -782,8 +782,8 @@ typedef struct rl_sample_view {
   const double* reward_parts; /* [num_reward_parts], finite; always NULL in a score event */
 } rl_sample_view;
 
-/* Zeroes `size` bytes, sets struct_size, data_row -1 and temperature 1. NULL or a size too small
- * has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_sample_view: zeroes the `size` bytes of *view and sets struct_size, data_row -1
+ * and temperature 1. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_sample_view_init(rl_sample_view* view, size_t size);
 
 /* ---- events ---- */
@@ -835,8 +835,8 @@ typedef struct rl_event_view {
   int32_t reserved;
 } rl_event_view;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_event_view: zeroes the `size` bytes of *view and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_event_view_init(rl_event_view* view, size_t size);
 
 /* The event's kind; 0 for a handle that is not live. Thread: any; callback-safe. */
@@ -952,8 +952,8 @@ typedef struct rl_pipeline_stats {
   uint64_t late_scores, duplicate_scores, unknown_scores, nonfinite_scores; /* refused rewards */
 } rl_pipeline_stats;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_pipeline_stats: zeroes the `size` bytes of *stats and sets struct_size. NULL or
+ * a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_pipeline_stats_init(rl_pipeline_stats* stats, size_t size);
 
 /* Creates a pipeline: checks the options against model and budget, reserves all memory, opens the
@@ -1150,8 +1150,8 @@ typedef struct rl_request {
   const rl_sample_view* resume; /* NULL, or the sample to continue, copied; see rl_engine_submit */
 } rl_request;
 
-/* Zeroes `size` bytes, sets struct_size and num_samples 1. NULL or a size too small has no effect.
- * Thread: any; callback-safe. */
+/* Initialises an rl_request: zeroes the `size` bytes of *request and sets struct_size and
+ * num_samples 1. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_request_init(rl_request* request, size_t size);
 
 /* State of an engine at the end of a period, and counts over that period. */
@@ -1179,8 +1179,8 @@ typedef struct rl_engine_stats {
                                older weights */
 } rl_engine_stats;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_engine_stats: zeroes the `size` bytes of *stats and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_engine_stats_init(rl_engine_stats* stats, size_t size);
 
 /* Creates an engine and reserves its KV pool and workspace. If the host also creates a trainer, the
@@ -1312,8 +1312,8 @@ typedef struct rl_conversation_info {
   int32_t reserved;
 } rl_conversation_info;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_conversation_info: zeroes the `size` bytes of *info and sets struct_size. NULL
+ * or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_conversation_info_init(rl_conversation_info* info, size_t size);
 
 /* Starts a conversation with a prompt of token ids, at least 1, copied. It takes the number of a
@@ -1435,8 +1435,8 @@ typedef struct rl_buffer_file_info {
   uint32_t reserved;
 } rl_buffer_file_info;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_buffer_file_info: zeroes the `size` bytes of *info and sets struct_size. NULL
+ * or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_buffer_file_info_init(rl_buffer_file_info* info, size_t size);
 
 /* Reads the description at the beginning of a buffer file; RL_DATA_LOSS when that part is damaged
@@ -1582,8 +1582,8 @@ typedef struct rl_algo_tokens {
                                  needed for gdpo */
 } rl_algo_tokens;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_algo_tokens: zeroes the `size` bytes of *tokens and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_algo_tokens_init(rl_algo_tokens* tokens, size_t size);
 
 /* The loss of a minibatch, from rl_algo_policy_loss. Means are over the tokens that carry loss. */
@@ -1602,8 +1602,8 @@ typedef struct rl_algo_loss {
   uint64_t num_rejected;     /* tokens that algo.correction.* rejected */
 } rl_algo_loss;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_algo_loss: zeroes the `size` bytes of *loss and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_algo_loss_init(rl_algo_loss* loss, size_t size);
 
 /* The advantage of every token from tokens->rewards, by algo.advantage with shaping, KL in the
@@ -1728,8 +1728,8 @@ typedef struct rl_tensor_info {
   uint32_t reserved;
 } rl_tensor_info;
 
-/* Zeroes `size` bytes and sets struct_size. NULL or a size too small has no effect. Thread: any;
- * callback-safe. */
+/* Initialises an rl_tensor_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_tensor_info_init(rl_tensor_info* info, size_t size);
 
 /* Shape, type and address of a tensor. Thread: any; callback-safe. */
