@@ -1164,10 +1164,10 @@ typedef struct rl_engine_stats {
   uint64_t nonfinite;            /* samples that ended because logits were not finite */
   int64_t prefill_ns, decode_ns; /* time of forwards with prefill, and of pure decoding */
   uint64_t begun; /* samples now that run, or ran before a preemption; a drain waits for these */
-  uint64_t blocks_peak; /* most KV blocks in use at once; over replicas, the sum of their peaks */
-  int64_t busy_ns;      /* time with work to do, up to the last forward */
-  uint64_t drawn_tokens;
-  uint64_t admitted;                  /* samples that started to run for the first time */
+  uint64_t blocks_peak;  /* most KV blocks in use at once; over replicas, the sum of their peaks */
+  int64_t busy_ns;       /* time with work to do, up to the last forward */
+  uint64_t drawn_tokens; /* tokens generated */
+  uint64_t admitted;     /* samples that started to run for the first time */
   uint64_t finished, aborted;         /* samples that ended; those of them that were aborted */
   int64_t queue_ns, longest_queue_ns; /* submission to first run: sum and maximum over `admitted` */
   uint64_t first_tokens;              /* samples that got their first token */
