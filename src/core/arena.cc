@@ -1,5 +1,5 @@
-// Arenas over anonymous mappings. The memory source is the only process-wide state, because a test
-// must be able to fail any reservation.
+// Arenas over anonymous mappings. The memory source is the only process-wide state; it exists
+// because a test must be able to fail any reservation.
 #include "core/arena.h"
 
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ class SystemMemory final : public MemorySource {
     if (raw == MAP_FAILED) return nullptr;
     if (!huge) return raw;
     std::byte* start = trim(static_cast<std::byte*>(raw), bytes);
-    // Advice only: a kernel without transparent huge pages refuses it and small pages serve.
+    // Only advice: a kernel without transparent huge pages refuses it, and small pages work too.
     madvise(start, bytes, MADV_HUGEPAGE);
     return start;
   }
@@ -55,7 +55,7 @@ class SystemMemory final : public MemorySource {
     return nullptr;
   }
 
-  // Gives back what lies before the first huge-page boundary and behind the arena.
+  // Unmaps what lies before the first huge-page boundary and after the arena.
   static std::byte* trim(std::byte* raw, uint64_t bytes) {
     const uint64_t address = reinterpret_cast<uintptr_t>(raw);
     const uint64_t head = (kHugePage - address % kHugePage) % kHugePage;
@@ -81,8 +81,8 @@ void touch_range(std::byte* data, uint64_t bytes) {
   }
 }
 
-// A first touch may cost a fault in the kernel and another in a hypervisor, seconds per GiB; both
-// scale with cores.
+// A first touch may fault in the kernel and again in a hypervisor, which takes seconds per GiB;
+// both scale with cores.
 void touch_pages(std::byte* data, uint64_t bytes) {
   const uint64_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxTouchThreads);
   const uint64_t parts = std::min(cores, bytes / kTouchPart + 1);
@@ -96,7 +96,7 @@ void touch_pages(std::byte* data, uint64_t bytes) {
     try {
       helpers.emplace_back(touch_range, data + start, done_from - start);
     } catch (const std::exception&) {
-      break;  // no thread to be had: this one touches the rest
+      break;  // could not start another thread; touch the rest here
     }
     done_from = start;
   }
@@ -167,7 +167,7 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
     if (touch == Touch::kNow) touch_pages(data_, mapped_bytes_);
     if (ledger != nullptr) ledger->add(data_, {name_, bytes_});
   } catch (...) {
-    source_->release(data_, mapped_bytes_);  // no destructor runs for what was not made
+    source_->release(data_, mapped_bytes_);  // the destructor does not run for an unfinished object
     throw;
   }
 }

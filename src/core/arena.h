@@ -1,6 +1,7 @@
 // Arenas: sizes first, then one reservation, then pointers. An ArenaPlan books named pieces and
 // yields their total; an Arena reserves that many bytes once (page-aligned, huge pages advised,
-// touched once) and hands out the pieces. An ArenaLedger knows the live arenas of a runtime.
+// touched once) and returns pointers to the pieces. An ArenaLedger tracks the live arenas of a
+// runtime.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace rl {
 class ArenaPlan {
  public:
   static constexpr uint64_t kAlignment = 64;
-  // Books bytes under a name and returns the piece's offset. Pieces never overlap; order of calls
-  // is order in memory.
+  // Books bytes under a name and returns the piece's offset. Pieces never overlap and lie in memory
+  // in call order.
   uint64_t book(std::string name, uint64_t bytes);
   uint64_t total_bytes() const { return total_; }
   struct Piece {
@@ -40,14 +41,14 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual void* reserve(uint64_t bytes) = 0;
   virtual void release(void* data, uint64_t bytes) noexcept = 0;
-  // Gives the pages back to the system but keeps the range, which reads as zeros from now on.
+  // Returns the pages to the system but keeps the range, which reads as zeros from now on.
   virtual void decommit(void* data, uint64_t bytes) noexcept = 0;
 };
 
-// Anonymous mappings, huge pages advised. Lives for ever.
+// Anonymous mappings, huge pages advised. Never destroyed.
 MemorySource& system_memory();
 
-// For tests: arenas made while it lives take their bytes from source, which must outlive them.
+// For tests: while it lives, new arenas take their bytes from source, which must outlive them.
 class ScopedMemorySource {
  public:
   explicit ScopedMemorySource(MemorySource& source);
@@ -59,8 +60,8 @@ class ScopedMemorySource {
   MemorySource* previous_;
 };
 
-// The live arenas of one owner, such as a runtime, by name. Any thread may ask. It outlives the
-// arenas that were made with it.
+// The live arenas of one owner, such as a runtime, by name. Thread-safe. It must outlive the arenas
+// made with it.
 class ArenaLedger {
  public:
   struct Entry {
@@ -79,16 +80,16 @@ class ArenaLedger {
   std::vector<std::pair<const void*, Entry>> entries_;
 };
 
-// When the first touch of an arena's pages is paid: while it is made, by all cores, or later, by
-// whoever writes them first or by a Prefault (core/prefault.h).
+// When the first touch of an arena's pages happens: at construction, on all cores, or later, by the
+// first writer or by a Prefault (core/prefault.h).
 enum class Touch : uint8_t { kNow, kLater };
 
 class Arena {
  public:
   Arena() = default;
-  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes asked for and
-  // the cause. Zero bytes reserve nothing and stay out of the ledger. Without a ledger nobody
-  // counts it. The content starts as zeros.
+  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes requested and
+  // the cause. Zero bytes reserve nothing and stay out of the ledger. A null ledger counts nothing.
+  // The content is initially zero.
   Arena(std::string name, uint64_t bytes, Touch touch = Touch::kNow, ArenaLedger* ledger = nullptr);
   ~Arena();
   Arena(Arena&& other) noexcept;
@@ -102,10 +103,10 @@ class Arena {
   T* at(uint64_t offset) const {
     return reinterpret_cast<T*>(data_ + offset);
   }
-  // Gives the pages back to the system and keeps the addresses: the content is zeros again. The
-  // arena stays in the ledger, for it takes the same bytes when it is written next.
+  // Returns the pages to the system and keeps the addresses: the content is zeros again. The arena
+  // stays in the ledger, because it takes the same bytes when it is written next.
   void decommit();
-  // Pays for the first touch after decommit(), as a new arena does with Touch::kNow.
+  // Touches the pages again after decommit(), as a new arena does with Touch::kNow.
   void commit();
 
  private:

@@ -25,7 +25,7 @@ class RealClock final : public Clock {
   }
 };
 
-// Lives for ever.
+// Never destroyed.
 inline Clock& real_clock() {
   static RealClock* const clock = new RealClock;
   return *clock;

@@ -1,5 +1,5 @@
-// Waiting on a condition variable with a timeout in nanoseconds, as the calls of the library take
-// it: 0 polls, a negative one waits for ever, and very long ones do not overflow.
+// Waits on a condition variable with the library's timeouts in nanoseconds: 0 polls, a negative
+// value waits indefinitely, and very long ones do not overflow.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -8,7 +8,7 @@
 
 namespace rl {
 
-// True when ready() held before the time was up. ready is called with the lock held.
+// True if ready() held before the timeout. ready is called with the lock held.
 template <typename Ready>
 bool wait_until_ready(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
                       int64_t timeout_ns, Ready ready) {

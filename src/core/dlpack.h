@@ -1,14 +1,14 @@
-// The memory layout of DLPack 1.x, in which libraries hand one another tensors without a copy. Only
-// what librl reads or writes has a name here. Layout, not code, is what is shared: the assertions
-// below are the contract, and rl.h declares the outermost struct by its tag alone.
-// core/tensor_exchange.h converts.
+// The memory layout of DLPack 1.x, which lets libraries exchange tensors without a copy. Declares
+// only what librl reads or writes. What is shared is layout, not code: the assertions below are the
+// contract, and rl.h declares the outermost struct by its tag alone. core/tensor_exchange.h
+// converts.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 namespace rl::dlpack {
 
-// Producers of the same major version differ at most by flags and codes.
+// Producers of the same major version differ at most in flags and codes.
 constexpr uint32_t kMajor = 1;
 constexpr uint32_t kMinor = 0;  // what librl writes needs nothing newer
 
@@ -17,7 +17,7 @@ constexpr int32_t kCpu = 1;  // DLDevice::device_type
 enum Code : uint8_t { kInt = 0, kFloat = 2, kBfloat = 4 };
 
 constexpr uint64_t kReadOnly = 1;
-constexpr uint64_t kIsCopied = 2;  // the producer made the memory for this tensor alone
+constexpr uint64_t kIsCopied = 2;  // the producer allocated the memory for this tensor alone
 
 struct Version {
   uint32_t major, minor;
@@ -44,7 +44,7 @@ struct View {
 
 }  // namespace rl::dlpack
 
-// A tensor with its owner. What comes before flags is the same in every major version.
+// A tensor with its owner. The fields before flags are the same in every major version.
 struct DLManagedTensorVersioned {
   rl::dlpack::Version version;
   void* manager_ctx;

@@ -94,7 +94,7 @@ class Error : public std::exception {
   std::string location;              // file and byte offset, line and column, or JSON pointer
   int32_t system_code = 0;           // errno or a backend's code; 0 when none
   std::shared_ptr<const Error> cause;
-  std::vector<Error> parts;  // of an error that reports several at once: each of them
+  std::vector<Error> parts;  // of an error that reports several at once
 };
 
 // Joins its arguments as text: str("block ", 3, " of ", n). Numbers print in full precision.
@@ -126,7 +126,7 @@ std::string str(const Ts&... parts) {
 
 }  // namespace rl
 
-// An internal invariant. A failure is a bug of librl: it throws Code::kInternal and the ABI poisons
+// An internal invariant. A failure is a bug in librl: it throws Code::kInternal and the ABI poisons
 // the handle.
 #define RL_CHECK(cond)                             \
   do {                                             \

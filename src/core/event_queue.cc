@@ -16,7 +16,7 @@
 
 namespace rl {
 namespace {
-constexpr int64_t kBurstNs = 100'000;  // between two events of a burst, at most
+constexpr int64_t kBurstNs = 100'000;  // longest gap between two events of a burst
 }
 
 EventQueue::EventQueue() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -31,13 +31,13 @@ EventQueue::~EventQueue() { ::close(fd_); }
 void EventQueue::signal() {
   changes_.fetch_add(1, std::memory_order_release);
   const uint64_t one = 1;
-  // The write fails only when the counter is full, and then the descriptor is readable anyway.
+  // The write fails only if the counter is full, and then the descriptor is readable anyway.
   [[maybe_unused]] const ssize_t written = ::write(fd_, &one, sizeof one);
 }
 
 void EventQueue::drain() {
   uint64_t count;
-  // Fails when there is nothing to drain.
+  // Fails if there is nothing to drain.
   [[maybe_unused]] const ssize_t taken = ::read(fd_, &count, sizeof count);
 }
 
@@ -55,7 +55,7 @@ bool EventQueue::push(std::shared_ptr<Event> event) {
   return true;
 }
 
-// Waits for a change as long as a burst may last. Returns what is left of the timeout.
+// Spins for a change as long as a burst may last. Returns the rest of the timeout.
 int64_t EventQueue::spin(std::unique_lock<std::mutex>& lock, int64_t timeout_ns) {
   const uint64_t seen = changes_.load(std::memory_order_relaxed);
   const int64_t end_ns = pushed_ns_ + kBurstNs, start_ns = real_clock().now_ns();

@@ -1,8 +1,7 @@
 // The queue of events that a host pulls. Unbounded, any number of producers and consumers. Its
 // eventfd is written at every enqueue, interrupt and close, so edge-triggered waiting is safe, and
-// drained whenever pop finds nothing; after close it stays readable. While events follow one
-// another closely, a pop spins for the next one before it sleeps: a thread asleep takes longer to
-// wake.
+// drained whenever pop finds nothing; after close it stays readable. During a burst of events, pop
+// spins for the next one before it sleeps, because waking a sleeping thread takes longer.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -27,28 +26,28 @@ class Event {
 
 class EventQueue {
  public:
-  EventQueue();  // kResourceExhausted when the system has no descriptor left
+  EventQueue();  // kResourceExhausted if no file descriptor is left
   ~EventQueue();
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
-  // False, and the event is dropped, when the queue is closed.
+  // Returns false, and drops the event, if the queue is closed.
   bool push(std::shared_ptr<Event> event);
 
   struct Popped {
-    Code status;  // kOk, kTimeout, kInterrupted, or kDone: closed and empty, for ever
+    Code status;  // kOk, kTimeout, kInterrupted, or kDone: closed and empty, permanently
     std::shared_ptr<Event> event;
   };
-  // timeout_ns 0 polls, a negative one waits for ever.
+  // timeout_ns 0 polls, a negative value waits indefinitely.
   Popped pop(int64_t timeout_ns);
 
-  // Makes one pop, running or next, return kInterrupted, even when events are waiting.
+  // Makes one pop, running or next, return kInterrupted, even if events are waiting.
   void interrupt();
-  // No event is accepted any more; those in the queue can still be popped.
+  // No further event is accepted; queued ones can still be popped.
   void close();
 
   size_t size() const;
-  // For poll and epoll by the host, which never reads or closes it.
+  // For the host's poll or epoll; the host must not read or close it.
   int fd() const { return fd_; }
 
  private:
@@ -62,8 +61,8 @@ class EventQueue {
   std::deque<std::shared_ptr<Event>> events_;
   bool interrupted_ = false;
   bool closed_ = false;
-  int64_t pushed_ns_ = 0;  // when the newest event came
-  bool burst_ = false;     // and soon after the one before it
+  int64_t pushed_ns_ = 0;  // when the newest event was pushed
+  bool burst_ = false;     // whether that was soon after the one before it
   std::atomic<uint64_t> changes_{0};
   int fd_;
 };

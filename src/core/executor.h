@@ -29,13 +29,12 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
-// Tasks begin to end.
+// A range of tasks, [begin, end).
 struct TaskShare {
   int64_t begin, end;
 };
-// The tasks that a worker begins with: neighbours, the same ones in every run of so many tasks, so
-// that what they read and write stays near its core. Who ends early takes the last ones of others.
-// More workers than tasks have no share.
+// A worker's initial contiguous range, the same in every run of `count` tasks, for locality. Idle
+// workers steal from the tail of other ranges. With more workers than tasks, the surplus gets none.
 constexpr TaskShare task_share(int64_t count, int64_t worker, int64_t workers) {
   const int64_t sharing = workers < count ? workers : count;
   if (worker >= sharing) return {count, count};
@@ -47,9 +46,9 @@ class Executor {
   virtual ~Executor() = default;
   virtual int num_threads() const = 0;
   // Runs task(i, worker) for every i in [0, count) and returns when all are done. worker is in [0,
-  // num_threads()) and no two tasks running at once share it: use it to pick per-thread scratch.
-  // The first exception thrown by a task is rethrown after all tasks ended. Not re-entrant; one
-  // caller at a time.
+  // num_threads()) and no two concurrent tasks share it: use it to pick per-thread scratch. The
+  // first exception thrown by a task is rethrown after all tasks ended. Not re-entrant; one caller
+  // at a time.
   virtual void parallel_for(int64_t count, FunctionRef<void(int64_t task, int worker)> task) = 0;
 };
 

@@ -1,6 +1,6 @@
-// The floating-point mode in which everything here computes: rounding to nearest, subnormal numbers
-// kept, exceptions masked. A host may have set another one for its thread, and threads inherit that
-// of whoever starts them; bits must not depend on which thread computes what.
+// The floating-point mode of all computation here: round to nearest, subnormals kept, exceptions
+// masked. A host thread may use another mode, and a new thread inherits its creator's; bits must
+// not depend on which thread computes what.
 #pragma once
 #include <cfenv>
 #if defined(__SSE2__)
@@ -9,7 +9,7 @@
 
 namespace rl {
 
-// Whether this thread computes in that mode.
+// Whether this thread is in that mode.
 inline bool has_default_float_mode() {
 #if defined(__SSE2__)
   constexpr unsigned kExceptionFlags = 0x3f;
@@ -23,12 +23,12 @@ inline bool has_default_float_mode() {
 inline void set_default_float_mode() {
   std::fesetenv(FE_DFL_ENV);
 #if defined(__SSE2__)
-  _mm_setcsr(0x1f80);  // FE_DFL_ENV leaves FTZ and DAZ where the C library does not know them
+  _mm_setcsr(0x1f80);  // FE_DFL_ENV does not reset FTZ and DAZ if the C library does not know them
 #endif
 }
 
-// That mode while it lives; then the thread's own one again. Where the thread has it anyway,
-// nothing is touched.
+// Sets that mode for its lifetime, then restores the thread's own. Does nothing if the thread is in
+// that mode already.
 class ScopedFloatMode {
  public:
   ScopedFloatMode() : changes_(!has_default_float_mode()) {

@@ -49,8 +49,8 @@ class Descriptor {
   int fd_;
 };
 
-// O_NONBLOCK keeps a FIFO from blocking the open; it has no effect on the regular files that are
-// let through.
+// O_NONBLOCK keeps open from blocking on a FIFO; it has no effect on regular files, the only ones
+// accepted.
 Descriptor open_regular(const std::string& path, int flags, const char* operation) {
   Descriptor fd(retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666); }));
   if (fd.get() < 0) fail(operation, path, errno);
@@ -120,7 +120,7 @@ class RealOutput final : public OutputFile {
   }
   void close() override {
     require_open("close");
-    // On Linux the descriptor is gone even when close fails, so it is never retried.
+    // On Linux the descriptor is closed even if close fails, so it is never retried.
     if (::close(fd_.release()) != 0 && errno != EINTR) fail("close", path_, errno);
   }
 

@@ -13,8 +13,8 @@
 namespace rl {
 
 // A readable file of fixed length. read_at is thread-safe and either fills the whole span or
-// throws: kDataLoss when the range lies beyond the end (names path, offset, length), kIo when the
-// system fails.
+// throws: kDataLoss if the range lies beyond the end (names path, offset, length), kIo if the
+// system call fails.
 class InputFile {
  public:
   virtual ~InputFile() = default;
@@ -48,16 +48,16 @@ class FileSystem {
   virtual void sync_directory(const std::string& path) = 0;
 };
 
-// The real file system (pread, write, fsync). Never null, lives for ever.
+// The real file system (pread, write, fsync). Never destroyed.
 FileSystem& real_fs();
 
 // The directory that holds path: "." for a bare name.
 std::string parent_directory(const std::string& path);
 
-// Whole file into a string; kResourceExhausted when larger than max_bytes.
+// Reads a whole file; kResourceExhausted if it is larger than max_bytes.
 std::string read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes);
-// Writes a temporary sibling, syncs and renames, so that path is either the old or the whole new
-// content.
+// Writes a temporary sibling, syncs and renames it, so that path has either the old or the complete
+// new content.
 void write_file_atomically(FileSystem& fs, const std::string& path, std::string_view data);
 
 }  // namespace rl

@@ -55,7 +55,7 @@ void Future::remove(Waiter* waiter) {
   std::erase(waiters_, waiter);
 }
 
-// Enters a waiter into futures and takes it out again on every path.
+// Registers a waiter with futures and removes it again on every path.
 class Future::Watch {
  public:
   Watch(std::span<const std::shared_ptr<Future>> futures, Waiter& waiter)

@@ -1,5 +1,5 @@
-// A result that comes later. It is completed exactly once, with a value or an error; the first
-// completion wins. Cancelling is a request: it sets a flag that the producer looks at, and the
+// A result that arrives later. It is completed exactly once, with a value or an error; the first
+// completion wins. Cancelling is a request: it sets a flag that the producer checks, and the
 // producer still completes the future. Thread-safe; shared by std::shared_ptr.
 #pragma once
 #include <atomic>
@@ -21,7 +21,7 @@ class Future {
   Future(const Future&) = delete;
   Future& operator=(const Future&) = delete;
 
-  // Producer's side. False when it was complete already; then nothing changes.
+  // Producer's side. Returns false, without effect, if it was already complete.
   bool complete(std::shared_ptr<void> value);
   bool fail(Error error);
   bool is_cancelled() const { return cancelled_.load(std::memory_order_acquire); }
@@ -29,16 +29,16 @@ class Future {
   // Consumer's side.
   void cancel() { cancelled_.store(true, std::memory_order_release); }
   bool is_complete() const;
-  // True when it completed in time. timeout_ns 0 polls, a negative one waits for ever.
+  // True if it completed in time. timeout_ns 0 polls, a negative value waits indefinitely.
   bool wait(int64_t timeout_ns) const;
-  // The value, or the error thrown. kFailedPrecondition while it is not complete.
+  // Returns the value or throws the error. kFailedPrecondition while it is not complete.
   std::shared_ptr<void> value() const;
   template <typename T>
   std::shared_ptr<T> value_as() const {
     return std::static_pointer_cast<T>(value());
   }
 
-  // Index of a complete future, the lowest one if several are; nothing when the time was up.
+  // Index of a complete future, the lowest if several are; nullopt on timeout.
   static std::optional<size_t> wait_any(std::span<const std::shared_ptr<Future>> futures,
                                         int64_t timeout_ns);
 

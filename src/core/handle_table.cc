@@ -1,5 +1,5 @@
 // Token layout from the low bits: slot 24, generation 32, kind 8. Kinds start at 1, so no token is
-// 0. The fork check comes before any lock, which another thread of the parent may have held.
+// 0. The fork check comes before any lock: another thread of the parent may have held it.
 #include "core/handle_table.h"
 
 #include <sys/mman.h>
@@ -65,7 +65,7 @@ uint64_t HandleTable::reserve(uint8_t kind) {
     if (slots_.size() == kMaxSlots) {
       throw Error(Code::kResourceExhausted, str("all ", kMaxSlots, " handles are in use"));
     }
-    // Room for every slot's return is made now, so that remove never allocates.
+    // Reserve room for returning every slot, so that remove never allocates.
     free_.reserve(slots_.size() + 1);
     slots_.emplace_back();
     free_.push_back(static_cast<uint32_t>(slots_.size() - 1));
@@ -85,7 +85,7 @@ void HandleTable::fill(uint64_t token, std::shared_ptr<void> payload) noexcept {
 
 void HandleTable::cancel(uint64_t token) noexcept {
   const std::lock_guard lock(mutex_);
-  free_.push_back(slot_of(token));  // into room that reserve() made
+  free_.push_back(slot_of(token));  // room was made by reserve()
 }
 
 const HandleTable::Slot& HandleTable::find(uint64_t token, uint8_t kind) const {

@@ -1,7 +1,7 @@
 // Handles as the host sees them: 64-bit tokens of kind (8 bits), generation (32) and slot (24). A
 // token is never dereferenced; every use looks it up, so NULL, stale, foreign and forked handles
-// are errors. A slot's generation grows at each release, and a slot that used them all is retired:
-// a token never comes to mean another object. Thread-safe.
+// are errors. A slot's generation grows with each release, and a slot that has used all of them is
+// retired: a token never refers to another object later. Thread-safe.
 #pragma once
 #include <sys/types.h>
 
@@ -15,12 +15,12 @@
 
 namespace rl {
 
-// True in a child process that fork made from the one that owns this object. The flag lies in a
-// page that the kernel wipes on fork (MADV_WIPEONFORK, Linux 4.14), so the test is one load. Where
-// the kernel refuses that, it compares process ids, which costs a system call each time.
+// Detects a child process forked from the one that created this object. The flag lies in a page
+// that the kernel wipes on fork (MADV_WIPEONFORK, Linux 4.14), so the test is one load. If the
+// kernel does not support that, it compares process ids, at one system call per test.
 class ForkGuard {
  public:
-  // wipe_on_fork false: as on a kernel without it.
+  // wipe_on_fork false: behave as on a kernel without it.
   explicit ForkGuard(bool wipe_on_fork = true);
   ~ForkGuard();
   ForkGuard(const ForkGuard&) = delete;
@@ -28,17 +28,17 @@ class ForkGuard {
   bool forked() const;
 
  private:
-  volatile uint32_t* page_ = nullptr;  // null: by pid_
+  volatile uint32_t* page_ = nullptr;  // null: compare pid_
   pid_t pid_;
 };
 
 class HandleTable {
  public:
-  // kind is 1..255. kResourceExhausted when every slot is taken.
+  // kind is 1..255. kResourceExhausted if every slot is taken.
   uint64_t insert(uint8_t kind, std::shared_ptr<void> payload);
 
-  // insert() in two halves, so that what can fail comes before the payload is taken from anywhere:
-  // a token that is not live yet. It ends by fill() or cancel(), which cannot fail.
+  // insert() in two halves, so that everything that can fail happens before the payload is moved
+  // from anywhere. The token is not live yet; fill() or cancel(), which cannot fail, must follow.
   uint64_t reserve(uint8_t kind);
   void fill(uint64_t token, std::shared_ptr<void> payload) noexcept;
   void cancel(uint64_t token) noexcept;
@@ -52,10 +52,10 @@ class HandleTable {
     return std::static_pointer_cast<T>(get(token, kind));
   }
 
-  // Ends the token; the payload ends with the last user. Also takes poisoned handles.
+  // Ends the token; the payload lives until its last user is done. Accepts poisoned handles too.
   std::shared_ptr<void> remove(uint64_t token, uint8_t kind);
 
-  // After a broken invariant: from now on get fails with this message. A stale token is ignored.
+  // After a broken invariant: from now on get() fails with this message. A stale token is ignored.
   void poison(uint64_t token, std::string message);
 
   size_t num_live() const;

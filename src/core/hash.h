@@ -1,7 +1,7 @@
 // A fast 64-bit digest of byte streams: XXH64 (Yann Collet's public algorithm, seed 0), which
-// `xxhsum -H64` recomputes. It names weights, checkpoint parts and option sets. It finds accidents,
-// not attackers. The cut into update calls does not matter; integers are hashed as little-endian
-// bytes.
+// `xxhsum -H64` reproduces. It identifies weights, checkpoint parts and option sets. It detects
+// accidents, not attackers. How the data is split into update calls does not matter; integers are
+// hashed as little-endian bytes.
 #pragma once
 #include <array>
 #include <bit>

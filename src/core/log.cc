@@ -1,4 +1,4 @@
-// Delivery of log messages to the sink of a runtime.
+// Delivers log messages to a runtime's sink.
 #include "core/log.h"
 
 namespace rl {
@@ -27,7 +27,7 @@ void Logger::set_sink(std::shared_ptr<LogSink> sink) {
     has_sink_.store(sink != nullptr, std::memory_order_relaxed);
     sink_.swap(sink);
   }
-  // The old sink ends here, outside the lock: its destructor may log.
+  // The old sink is destroyed here, outside the lock: its destructor may log.
 }
 
 void Logger::set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }

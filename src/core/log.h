@@ -28,7 +28,7 @@ class LogSink {
 
 class Logger {
  public:
-  // Null silences the log. When this returns, the previous sink is not called any more.
+  // Null silences the log. On return, the previous sink is no longer called.
   void set_sink(std::shared_ptr<LogSink> sink);
   void set_level(LogLevel level);
   LogLevel level() const { return level_.load(std::memory_order_relaxed); }

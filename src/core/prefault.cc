@@ -41,7 +41,7 @@ Prefault::Prefault(std::vector<std::span<std::byte>> memory, int num_threads) {
   try {
     for (int i = 0; i < num_threads; ++i) threads_.emplace_back(&Prefault::run, this);
   } catch (const std::exception&) {
-    return;  // no more threads to be had: those that run, or first use, pay
+    return;  // could not start more threads; those running, or first use, do the rest
   }
 }
 

@@ -1,7 +1,7 @@
-// Backs memory with pages in the background, so that the work that writes it first does not pay for
-// the faults. In a virtual machine a first touch may cost the host seconds per GiB. It writes
-// nothing: others may use the memory meanwhile. A hint: where the system cannot do it, the faults
-// are paid at first use.
+// Backs memory with pages in the background, so that the first writer does not pay for the page
+// faults. In a virtual machine a first touch may cost the host seconds per GiB. It writes nothing:
+// others may use the memory meanwhile. A hint: if the system does not support it, the faults happen
+// at first use.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -15,11 +15,11 @@ class Prefault {
  public:
   // The memory must stay mapped while this object lives.
   Prefault(std::vector<std::span<std::byte>> memory, int num_threads);
-  // Stops within one chunk a thread.
+  // Stops within one chunk per thread.
   ~Prefault();
   Prefault(const Prefault&) = delete;
   Prefault& operator=(const Prefault&) = delete;
-  // Waits until everything was tried.
+  // Waits until all memory was tried.
   void wait();
 
  private:

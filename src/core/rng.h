@@ -22,8 +22,8 @@ constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, std::array<uint32_t, 2>
   return counter;
 }
 
-// What a stream of draws is for. Two purposes under one seed are independent streams. Numbers never
-// change: they are part of what a checkpoint resumes.
+// What a random stream is for. Two purposes under one seed are independent streams. Numbers never
+// change: a resumed checkpoint depends on them.
 struct RngPurpose {
   static constexpr uint32_t kSampling = 1;
   static constexpr uint32_t kRequest =
@@ -38,7 +38,7 @@ struct PhiloxKey {
   uint64_t seed;
   uint32_t purpose;
 
-  // The seed fills Philox's whole key, so the purpose enters by deriving a key of its own.
+  // The seed fills Philox's whole key, so the purpose enters by deriving a new key.
   constexpr std::array<uint32_t, 2> derive() const {
     const std::array<uint32_t, 2> words = {static_cast<uint32_t>(seed),
                                            static_cast<uint32_t>(seed >> 32)};

@@ -12,8 +12,8 @@ inline void mask_all_signals() {
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
-// Blocks every signal in this thread while it lives, so that threads started meanwhile inherit the
-// mask.
+// Blocks every signal in this thread for its lifetime, so that threads started meanwhile inherit
+// the mask.
 class ScopedSignalMask {
  public:
   ScopedSignalMask() {

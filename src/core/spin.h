@@ -1,4 +1,4 @@
-// One turn of a loop that waits for another thread without going to sleep.
+// One iteration of a busy-wait loop.
 #pragma once
 #if !defined(__x86_64__)
 #include <thread>

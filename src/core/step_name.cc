@@ -1,4 +1,4 @@
-// Six digits sort as numbers; larger steps have more.
+// Six digits, so that names sort as numbers; larger steps have more.
 #include "core/step_name.h"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// Names of what a run writes per step: "step_000123" and a suffix. Other names are nobody's.
+// Names of what a run writes per step: "step_000123" plus a suffix.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 namespace rl {
 
 std::string step_name(int64_t step, std::string_view suffix = "");
-// The step of a name that step_name gives with this suffix; nullopt for any other name.
+// The step of a name that step_name returns for this suffix; nullopt for any other name.
 std::optional<int64_t> step_of(std::string_view name, std::string_view suffix = "");
 
 }  // namespace rl

@@ -1,4 +1,4 @@
-// Sizes are computed once, when a tensor is made; whoever reads elements relies on them.
+// Sizes are computed once, at construction; readers of the elements rely on them.
 #include "core/tensor.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::align_val_t kAlignment{64};
   throw Error(code, str(field, " ", what)).with_key(field);
 }
 
-// Extents of 0 count as 1 in the limit, so that strides of an empty tensor do not overflow either.
+// An extent of 0 counts as 1 here, so that strides of an empty tensor cannot overflow either.
 int64_t count_elements(ElementType type, const std::vector<int64_t>& shape) {
   if (shape.size() > kMostDimensions) {
     fail(Code::kOutOfRange, "shape",
@@ -36,7 +36,7 @@ int64_t count_elements(ElementType type, const std::vector<int64_t>& shape) {
   return count;
 }
 
-// An extent of 0 counts as 1 here as well.
+// An extent of 0 counts as 1 here too.
 std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size());
   int64_t step = 1;
@@ -47,7 +47,7 @@ std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-// Strides of dimensions of one element say nothing.
+// The stride of a dimension of extent 1 is irrelevant.
 bool same_places(const std::vector<int64_t>& shape, const std::vector<int64_t>& a,
                  const std::vector<int64_t>& b) {
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -67,7 +67,7 @@ Tensor::Tensor(Description description)
   set_range();
 }
 
-// The lowest and the highest place, in bytes from the first element, dimension by dimension.
+// Computes the lowest and highest byte offset from the first element, dimension by dimension.
 void Tensor::set_range() {
   const auto base = reinterpret_cast<uintptr_t>(d_.data);
   lowest_ = end_ = base;
@@ -96,7 +96,7 @@ void Tensor::set_range() {
 OwnedTensor make_tensor(ElementType type, std::vector<int64_t> shape) {
   const size_t bytes = static_cast<size_t>(count_elements(type, shape)) * element_bytes(type);
   const auto release = [](void* data) { ::operator delete(data, kAlignment); };
-  // An empty tensor has memory too: some consumers take no null pointer.
+  // An empty tensor has memory too: some consumers reject a null pointer.
   std::shared_ptr<void> memory(::operator new(std::max<size_t>(bytes, 1), kAlignment), release);
   auto* const data = static_cast<std::byte*>(memory.get());
   return {std::make_shared<const Tensor>(Tensor::Description{
@@ -111,7 +111,7 @@ void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)>
   if (tensor.is_row_major()) return visit({data, tensor.num_elements(), size});
   const std::vector<int64_t>&shape = tensor.shape(), &strides = tensor.strides();
   const size_t last = shape.size() - 1;
-  // The stride of a single element is never taken: it may be any number.
+  // The stride of a single element is not used: it may be any number.
   const int64_t step = shape[last] > 1 ? strides[last] * size : size;
   std::array<int64_t, kMostDimensions> index{};
   for (;;) {

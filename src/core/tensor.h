@@ -1,7 +1,7 @@
-// Arrays with a shape that cross the boundary: weights, log-probs and hidden states on their way
-// out, a host's arrays on their way in. A Tensor describes memory and keeps its owner alive; it
-// never changes, though its values may. Invariants: the number of elements fits int64_t, every
-// element lies between lowest() and end(), and nothing is assumed of alignment.
+// Arrays with a shape that cross the ABI: weights, log-probs and hidden states on their way out, a
+// host's arrays on their way in. A Tensor describes memory and keeps its owner alive; it never
+// changes, though its values may. Invariants: the number of elements fits int64_t, every element
+// lies between lowest() and end(). Alignment is not assumed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -54,14 +54,14 @@ class Tensor {
 };
 using TensorPtr = std::shared_ptr<const Tensor>;
 
-// Row-major memory of its own, 64-byte aligned, with any content until it is written.
+// Newly allocated row-major memory, 64-byte aligned and uninitialised.
 struct OwnedTensor {
   TensorPtr tensor;
   std::byte* data;
 };
 OwnedTensor make_tensor(ElementType type, std::vector<int64_t> shape);
 
-// The elements in row-major order, in runs that are `stride` bytes apart from one to the next.
+// Visits the elements in row-major order, in runs whose elements are `stride` bytes apart.
 struct ElementRun {
   const std::byte* data;
   int64_t count;
@@ -69,7 +69,7 @@ struct ElementRun {
 };
 void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)> visit);
 
-// The same values in memory of its own.
+// A copy that owns its memory.
 TensorPtr copy_of(const Tensor& tensor);
 
 }  // namespace rl

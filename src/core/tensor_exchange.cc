@@ -1,5 +1,5 @@
-// Every field of a producer is checked before what it stands for is read, in the order in which one
-// makes the next readable.
+// Every field of a producer is checked before it is used, in an order in which each check makes the
+// next field readable.
 #include "core/tensor_exchange.h"
 
 #include "core/dlpack.h"
@@ -85,7 +85,7 @@ Tensor::Description describe(const dlpack::View& view) {
 struct Exported {
   DLManagedTensorVersioned managed{};
   TensorPtr tensor;
-  std::vector<int64_t> shape, strides;  // of its own: a consumer may write to them
+  std::vector<int64_t> shape, strides;  // own copies: a consumer may write to them
   bool (*abandoned)() noexcept;
 };
 
@@ -106,7 +106,7 @@ TensorPtr import_tensor(ForeignTensor foreign, std::shared_ptr<const void> keeps
   check_kind(m);
   Tensor::Description description = describe(m.dl_tensor);
   description.read_only = (m.flags & dlpack::kReadOnly) != 0;
-  // Members end in reverse: the producer's memory before what it was made for.
+  // Members are destroyed in reverse order: the producer's memory first, then what it depended on.
   using Owner = std::pair<std::shared_ptr<const void>, ForeignTensor>;
   description.owner = std::make_shared<Owner>(std::move(keeps), std::move(foreign));
   try {

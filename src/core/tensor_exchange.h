@@ -1,6 +1,5 @@
-// Tensors of other libraries in and tensors of this one out, laid out by core/dlpack.h. Invariant:
-// a producer's deleter is called exactly once, whatever happens, and never before the last reader
-// of its memory is gone.
+// Imports and exports tensors in the layout of core/dlpack.h. Invariant: a producer's deleter is
+// called exactly once, whatever happens, and never before the last reader of its memory is gone.
 #pragma once
 #include <memory>
 #include <utility>
@@ -11,7 +10,7 @@ struct DLManagedTensorVersioned;
 
 namespace rl {
 
-// A producer's tensor, given back by its deleter when this ends.
+// A producer's tensor, released through its deleter on destruction.
 class ForeignTensor {
  public:
   explicit ForeignTensor(DLManagedTensorVersioned* managed) noexcept : managed_(managed) {}
@@ -24,13 +23,13 @@ class ForeignTensor {
   DLManagedTensorVersioned* managed_;
 };
 
-// The tensor, which ends `foreign` with itself; `keeps` lives as long. Of another major version
-// nothing else is read: kIncompatible. kUnsupported for what DLPack knows but librl does not:
-// devices, element types, lanes, flags. Errors have the key "managed".
+// A tensor that owns `foreign` and keeps `keeps` alive. If the major version differs, nothing else
+// is read: kIncompatible. kUnsupported for what DLPack has but librl lacks: devices, element types,
+// lanes, flags. Errors have the key "managed".
 TensorPtr import_tensor(ForeignTensor foreign, std::shared_ptr<const void> keeps);
 
-// The tensor for another library, which ends it by its deleter, on any thread. Where abandoned() is
-// true then, as in a forked child, nothing is freed.
+// The tensor for another library, which releases it through its deleter, on any thread. If
+// abandoned() is true at that time, as in a forked child, nothing is freed.
 DLManagedTensorVersioned* export_tensor(TensorPtr tensor, bool (*abandoned)() noexcept);
 
 }  // namespace rl

@@ -1,6 +1,6 @@
 // Trace emit points. Code marks spans, counters and lanes through a Tracer; without a sink each
-// emit point costs one branch. Only profile/ collects. Names are string literals: they are kept by
-// pointer. Thread-safe.
+// emit point costs one branch. Only profile/ collects them. Names must be string literals: only the
+// pointer is kept. Thread-safe.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -14,17 +14,17 @@
 
 namespace rl {
 
-// Lanes from here on show one sample after another. What stands on them overlaps with the work of
-// other lanes and of each other, so it counts in no sum of times.
+// Lanes from here on show one sample each. Their spans overlap with other lanes and with each
+// other, so they are excluded from time totals.
 inline constexpr uint32_t kFirstSampleLane = uint32_t{1} << 16;
 
-// One finished piece of work. A lane is one row of the picture: a thread, an engine, the trainer.
+// One finished piece of work. A lane is one row of the timeline: a thread, an engine, the trainer.
 struct TraceSpan {
   const char* name;
   uint32_t lane;
   int64_t start_ns;
   int64_t end_ns;
-  const char* arg_name;  // null when there is none
+  const char* arg_name;  // or null
   int64_t arg_value;
 };
 
@@ -43,9 +43,9 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  // The newest sink takes everything until it ends; then the one before it takes over again. Null
-  // ends them all. Spans that are open go to the sink they began with, so every sink that was ever
-  // set lives as long as the tracer: one that ends should free what it collected.
+  // The newest sink receives everything until it ends; then the one before it takes over again.
+  // Null ends all. Open spans go to the sink they began with, so every sink ever set lives as long
+  // as the tracer: a sink that ends should free what it collected.
   void set_sink(std::shared_ptr<TraceSink> sink) {
     const std::lock_guard lock(mutex_);
     if (sink == nullptr) {
@@ -75,7 +75,7 @@ class Tracer {
   void lane_name(uint32_t lane, std::string_view name) const {
     if (TraceSink* const s = sink()) s->lane_name(lane, name);
   }
-  // A span whose times were taken elsewhere.
+  // A span timed elsewhere.
   void span(const TraceSpan& span) const {
     if (TraceSink* const s = sink()) s->span(span);
   }

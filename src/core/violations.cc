@@ -1,4 +1,4 @@
-// The message of several errors is their number and then each message in the order of the checks.
+// The message of several errors is their count, then each message in the order of the checks.
 #include "core/violations.h"
 
 #include <algorithm>

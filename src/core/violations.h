@@ -1,4 +1,5 @@
-// All that is wrong, not only the first: checks add their errors here and the owner throws once.
+// Reports every violation, not only the first: checks add their errors here and the owner throws
+// once.
 #pragma once
 #include <utility>
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace rl {
 
-// One error as it is; several as one that names all in its message and holds them as parts. Its
-// code is theirs when they agree, else kInvalidArgument.
+// A single error unchanged; several as one error that quotes all in its message and holds them as
+// parts. Its code is theirs if they agree, else kInvalidArgument.
 Error joined_error(std::vector<Error> errors);
 
 class Violations {
@@ -17,7 +18,7 @@ class Violations {
   void add(std::vector<Error> errors) {
     for (Error& error : errors) add(std::move(error));
   }
-  // Runs check and keeps what it throws; the parts of a joined error one by one.
+  // Runs check and keeps what it throws; a joined error is split into its parts.
   template <typename Check>
   void collect(Check&& check) {
     try {

@@ -7,7 +7,7 @@
 namespace rl {
 namespace {
 
-// Whole blocks at the start of both tables, before the last position of either.
+// Number of equal whole blocks at the start of both tables, before the last position of either.
 int64_t common_blocks(const SequenceRows& a, const SequenceRows& b, int64_t block_size) {
   const int64_t most = std::min(a.first_position, b.first_position) / block_size;
   return std::mismatch(a.blocks, a.blocks + most, b.blocks).first - a.blocks;
@@ -45,8 +45,8 @@ void AttentionWork::add_chunks(const SequenceRows& s) {
   }
 }
 
-// Takes the first sequences together while they share as many blocks as the first two; 0: they do
-// not.
+// Groups the first sequences as long as they share as many blocks as the first two. Returns their
+// number, 0 if the first two share none.
 size_t AttentionWork::add_together(std::span<const SequenceRows> sequences, int64_t block_size) {
   const SequenceRows& first = sequences.front();
   if (sequences.size() < 2 || first.rows != 1 || sequences[1].rows != 1) return 0;

@@ -1,6 +1,6 @@
-// How the rows of a batch are cut into attention calls. Single rows that stand side by side and
-// whose sequences begin with the same blocks are taken together, so that each shared block is read
-// once for all of them; other rows go by sequence, kAttentionMaxRows at a time. The cut cannot
+// How the rows of a batch are split into attention calls. Adjacent single rows whose sequences
+// share a prefix of blocks form one call, so that each shared block is read once for all of them
+// (cascade attention); other rows go by sequence, kAttentionMaxRows at a time. The split cannot
 // change bits (contract of ops/attention.h). Nothing is allocated after construction.
 #pragma once
 #include <cstdint>
@@ -16,12 +16,12 @@ struct SequenceRows;
 class AttentionWork {
  public:
   explicit AttentionWork(int64_t max_rows);
-  // Valid until the next call; block tables are those of the sequences.
+  // The results are valid until the next call; block tables point into `sequences`.
   void cut(std::span<const SequenceRows> sequences, int64_t block_size);
 
   // Every row once, by sequence: for layers with a window, whose rows attend different keys.
   std::span<const AttentionRows> by_sequence() const { return by_sequence_; }
-  // Every row once: those of together(), and those of alone().
+  // Every row once, either in together() (shared prefixes) or in alone().
   std::span<const SharedAttentionRows> together() const { return together_; }
   std::span<const AttentionRows> alone() const { return alone_; }
 

@@ -1,6 +1,6 @@
-// The backward of the transformer, layer by layer from the last. Cheap values (norm outputs, gated
-// units) are recomputed; they have the forward's bits because the same kernels make them from the
-// same saved inputs.
+// The backward of the transformer, from the last layer to the first. Cheap values (norm outputs,
+// gated units) are recomputed; they have the forward's bits because the same kernels compute them
+// from the same saved inputs.
 #include <algorithm>
 #include <cstring>
 
@@ -86,7 +86,7 @@ class BackwardPass {
     });
   }
 
-  // Rows past the batch take part in weight-gradient products: they must be zero.
+  // Weight-gradient GEMMs read rows past the batch, which must be zero.
   void zero_tail(void* data, int64_t width) {
     std::memset(static_cast<std::byte*>(data) + n_ * width * item_, 0,
                 (Matmul::padded_depth(n_) - n_) * width * item_);
@@ -99,13 +99,13 @@ class BackwardPass {
     model_.matmul().accumulate_weight_grad({dy, n, x, n_, n, k, args_.grads + offset});
   }
 
-  // Adds partial rows of every chunk, in order, to a gradient vector.
+  // Adds the partial sums of every chunk, in order, to a gradient vector.
   void reduce_partials(int64_t width, float* grad) {
     for (int64_t chunk = 0; chunk < num_chunks(n_); ++chunk)
       add_elements(b_.partial + chunk * width, width, grad);
   }
 
-  // Adds to dx (N, C) and to the gradient of the weight.
+  // Adds to dx (N, C) and to the weight's gradient.
   struct Norm {
     const float *x, *dy;
     int64_t weight;
@@ -122,7 +122,7 @@ class BackwardPass {
     reduce_partials(hidden_, args_.grads + n.weight);
   }
 
-  // Norm output again, into the forward's buffer.
+  // Recomputes a norm's output into the forward's buffer.
   void renorm(const float* x, int64_t weight) {
     for_rows([&](int64_t row0, int64_t rows, int64_t) {
       rms_norm({x + row0 * hidden_, model_.master() + weight, f_.normed + row0 * hidden_ * item_,
@@ -130,8 +130,8 @@ class BackwardPass {
     });
   }
 
-  // The gradient of a half's output product, rounded: that of the residual, or through the norm
-  // between them.
+  // Rounds the gradient of the output projection of attention or MLP: the residual's gradient,
+  // passed back through the sandwich norm if there is one.
   void round_output_gradient(const float* added, int64_t norm) {
     const float* d = b_.dx;
     if (norm >= 0) {
@@ -218,7 +218,8 @@ class BackwardPass {
     });
   }
 
-  // Gradients of q and k back through rope and their norms, to those of the product.
+  // Takes gradients of q and k back through RoPE and their norms, to gradients of the QKV
+  // projection.
   void unrotate(int64_t l) {
     const float* qkv = saved_.layers[l].qkv;
     const HeadNorm norms = head_norm(config_, model_.trained().layer(l));

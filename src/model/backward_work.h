@@ -1,20 +1,21 @@
-// How the rows of a training batch are cut into calls of the attention backward, in which order,
-// and how the gradients of shared prompts come together.
+// How the rows of a training batch are split into calls of the attention backward, in which order,
+// and how the gradients of shared prefixes are summed.
 //
-// Rows and keys are cut at multiples of kAttentionBackwardChunk positions of their sequence; a
-// piece is a chunk of rows against a chunk of keys that they attend. Pieces go in steps: those of a
-// step have neither rows nor keys in common, so they may run at once, and what a row or key gets is
-// added in the order of the steps. Step s takes the row chunk i of a sequence against its own key
-// chunk i - s; step 0 overwrites what the gradients held, all others add. A long sequence is thus
-// as many tasks as it has chunks, and no thread needs memory for more than one chunk.
+// Rows and keys are split at multiples of kAttentionBackwardChunk positions of their sequence; a
+// piece is a chunk of rows against a chunk of keys that they attend. Pieces run in steps. Pieces of
+// one step share neither rows nor keys, so they may run concurrently; what a row or key receives is
+// added in step order. Step s takes row chunk i of a sequence against its own key chunk i - s; step
+// 0 overwrites the gradients, all others add. So a long sequence has as many tasks as chunks, and
+// no thread needs memory for more than one chunk.
 //
-// A trunk is the sequence of a prompt; sequences that follow it read its keys and values. They are
-// taken in parts, in order, until a part has as many rows as the trunk: each part sums the
-// gradients of the prompt's keys and values on its own, and the trunk adds the sums of its parts in
-// order. After its own keys, row chunk r of a part takes the prompt's chunks in turns: r, r - 1,
-// ..., around the end. Then all sums together have at most as many rows as the batch.
+// A trunk is a shared prefix, the sequence of a prompt; the sequences that follow it read its keys
+// and values. They are grouped into parts, in order; a part is closed once it has as many rows as
+// the trunk. Each part sums the gradients of the prompt's keys and values separately, and the trunk
+// adds the sums of its parts in order. After its own keys, row chunk r of a part takes the prompt's
+// chunks in turn: r, r - 1, ..., wrapping around. Closing parts this way bounds all sums together
+// by the number of rows of the batch.
 //
-// The cut follows from the rows alone, never from threads. Nothing is allocated after construction.
+// The split depends on the rows alone, never on threads. Nothing is allocated after construction.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -30,18 +31,18 @@ struct SequenceRows;
 class BackwardWork {
  public:
   BackwardWork(int64_t max_rows, int64_t sum_width);
-  // Valid until the next call; block tables are those of the sequences. sums: (max_rows,
-  // sum_width), of the caller.
+  // The results are valid until the next call; block tables point into `sequences`. sums:
+  // (max_rows, sum_width), owned by the caller.
   void cut(std::span<const SequenceRows> sequences, float* sums);
 
-  // The sums of all parts: to be set to zero before the first step.
+  // The sums of all parts; the caller zeroes them before the first step.
   std::span<float> sums() const { return {sums_, static_cast<size_t>(used_rows_ * sum_width_)}; }
   int64_t steps() const { return steps_; }
-  // The pieces of a step that hold keys in reach of a window; valid until the next call.
+  // The pieces of a step that hold keys within reach of a window; valid until the next call.
   std::span<const AttentionBackwardPiece> pieces(int64_t step, const AttentionRule& rule);
 
-  // Adds the sums of all parts to rows [first_row, first_row + count) of the trunks among them;
-  // row_of(row) is where a row's gradients of keys and values are. Rows are independent.
+  // Adds the sums of all parts to rows [first_row, first_row + count), where these are trunk rows;
+  // row_of(row) returns a row's key and value gradients. Rows are independent.
   template <typename RowOf>
   void add_sums(int64_t first_row, int64_t count, const RowOf& row_of) const {
     for (const Trunk& t : trunks_) {
@@ -61,9 +62,9 @@ class BackwardWork {
     size_t first_part, end_part;
   };
   struct Part {
-    int64_t prefix;      // positions of the trunk; 0: the part is a sequence of its own
+    int64_t prefix;      // positions of the trunk; 0: the part is the trunk itself
     float* sums;         // (prefix, sum width), or null
-    int64_t chunks = 0;  // of rows
+    int64_t chunks = 0;  // row chunks
     int64_t own_steps = 0;
     int64_t prefix_chunks() const {
       return (prefix + kAttentionBackwardChunk - 1) / kAttentionBackwardChunk;
@@ -72,7 +73,7 @@ class BackwardWork {
   };
   struct Chunk {
     AttentionRows rows;
-    int64_t of_part, of_sequence;  // its place among the row chunks
+    int64_t of_part, of_sequence;  // its index among the row chunks of its part and sequence
     size_t part;
   };
   void add_part(std::span<const SequenceRows> sequences, int64_t prefix);

@@ -1,4 +1,5 @@
-// Own vectors stand in the order in which place_vectors() visits them, each on a 64-byte boundary.
+// Own vectors are stored in the order in which place_vectors() visits them, each on a 64-byte
+// boundary.
 #include "model/compute_copy.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // All that a forward reads of one version of the weights: the packed matrices, and the parameters
-// that are read as they are (embedding, norms, biases). These are the masters' own, or a copy when
-// the masters change while the version is still read, or when there are none.
-// Invariant: between update() calls a copy does not change, so whoever reads it sees one version.
+// that are not packed (embedding, norms, biases). The latter point into the masters, or are a copy
+// if the masters change while the version is still read, or if there are none. Invariant: between
+// update() calls a copy does not change, so a reader sees one version.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -19,38 +19,39 @@ struct LayerVectors {
 
 struct WeightVectors {
   const float *embedding = nullptr, *final_norm = nullptr;
-  const float* score = nullptr;  // of a scalar head
+  const float* score = nullptr;  // scalar heads only
   std::vector<LayerVectors> layers;
 };
 
 class ComputeCopy {
  public:
-  // master outlives the copy. shapes: of the forward. own_vectors: what is not packed is copied
-  // too, as it must be where master is null.
+  // master must outlive the copy. shapes: forward shapes. own_vectors: also copies what is not
+  // packed; required if master is null.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
               const float* master, bool own_vectors, ArenaLedger* ledger);
   ComputeCopy(const ComputeCopy&) = delete;
 
-  // Takes the weights over, the masters or those of a file. Nobody reads the copy meanwhile.
+  // Copies the weights, from the masters or from a file. The caller ensures that nobody reads the
+  // copy meanwhile.
   void update(Matmul& matmul, const WeightFloats& weights);
-  // Before the copy is published. number: that of the model's releases so far.
+  // Called before the copy is published. number: the model's releases so far.
   void set_release(uint64_t version, uint64_t number) {
     version_.store(version, std::memory_order_release);
     release_.store(number, std::memory_order_release);
   }
 
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
-  // Tells contents apart also where a checkpoint that was loaded has the version of other weights.
+  // Distinguishes contents even if a loaded checkpoint carries the version of other weights.
   uint64_t release() const { return release_.load(std::memory_order_acquire); }
   const PackedWeights& packed() const { return packed_; }
-  // Gives the memory of the packed matrices back to the system until the next update().
+  // Returns the memory of the packed matrices to the system until the next update().
   void drop_packed() { packed_.drop(); }
   const float* embedding() const { return vectors_.embedding; }
   const float* final_norm() const { return vectors_.final_norm; }
   const float* score() const { return vectors_.score; }
   const LayerVectors& layer(int64_t l) const { return vectors_.layers[static_cast<size_t>(l)]; }
 
-  // Of the arena with own vectors.
+  // Bytes of the arena if own_vectors is set.
   static uint64_t vector_bytes(const ModelConfig& config);
   uint64_t arena_bytes() const { return packed_.memory().size() + own_.span().size(); }
 

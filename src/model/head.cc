@@ -1,5 +1,5 @@
-// The head over one chunk: product with tile statistics in the epilogue, then combination; and its
-// backward.
+// The head over one chunk: a GEMM with tile statistics in its epilogue, then their combination; and
+// the backward.
 #include "model/head.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The language-model head: logits, temperature, row statistics, log-prob and entropy for a chunk of
 // rows, and backward. No [tokens, vocab] tensor is held beyond one chunk. Sampling and training
-// call head_forward; equal rows give equal bits whatever chunk they stand in.
+// both call head_forward; equal rows give equal bits in any chunk.
 #pragma once
 #include <span>
 
@@ -9,8 +9,7 @@
 
 namespace rl {
 
-// The factor that logits of a sample at this temperature (> 0) are scaled by, in sampling and in
-// training alike.
+// The factor that scales logits at this temperature (> 0), in sampling and in training alike.
 inline float inverse_temperature(float temperature) { return 1.0f / temperature; }
 
 // Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows. Empty
@@ -23,11 +22,10 @@ class HeadBuffers {
               std::byte* data);
 
   int64_t max_rows, vocab = 0, tile_width = 0, num_tiles = 0;
-  float* z = nullptr;          // (rows, V) tempered logits
-  TileStats* tiles = nullptr;  // (rows, num_tiles)
-  RowStats* stats = nullptr;   // (rows)
-  std::byte* hidden =
-      nullptr;  // (padded rows, C) compute dtype: gathered input rows; filled by gather_rows
+  float* z = nullptr;           // (rows, V) tempered logits
+  TileStats* tiles = nullptr;   // (rows, num_tiles)
+  RowStats* stats = nullptr;    // (rows)
+  std::byte* hidden = nullptr;  // (padded rows, C) compute dtype: input rows, filled by gather_rows
   std::byte* d_logits = nullptr;  // (padded rows, V) compute dtype, or null
   float* d_hidden = nullptr;      // (rows, C), or null
 };
@@ -39,7 +37,7 @@ void gather_rows(const Model& model, const std::byte* hidden, std::span<const in
 // Fills z, tiles and stats for the first inv_temperature.size() gathered rows.
 void head_forward(const Model& model, const ComputeCopy& weights,
                   std::span<const float> inv_temperature, HeadBuffers& buffers);
-// With the weights that were packed last.
+// Uses the weights that were packed last.
 inline void head_forward(const Model& model, std::span<const float> inv_temperature,
                          HeadBuffers& buffers) {
   head_forward(model, model.trained(), inv_temperature, buffers);
@@ -56,7 +54,7 @@ struct HeadBackwardArgs {
   std::span<const float> d_logprob;        // (rows)
   std::span<const float> d_entropy;        // (rows)
   float* grads;                            // flat; the head's gradient is accumulated
-  const float* d_tempered = nullptr;  // (rows, V) more gradient of the tempered logits; null: none
+  const float* d_tempered = nullptr;  // (rows, V) extra gradient of the tempered logits; null: none
 };
 // After head_forward on the same rows: writes buffers.d_hidden, accumulates the head's weight
 // gradient.

@@ -20,7 +20,7 @@ struct KvShape {
 // Part of the numerics: engine and trainer share it.
 struct KvFormat {
   int64_t block_size;  // tokens
-  Dtype dtype;         // that keys and values are rounded to
+  Dtype dtype;         // of stored keys and values
 };
 KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& format);
 
@@ -38,7 +38,7 @@ struct KvPool {
   }
   uint64_t bytes() const { return num_blocks * shape.block_bytes(); }
 };
-// The whole content of a block, in every layer, goes to a block of the same or another pool of that
+// Copies a whole block, in every layer, to a block of the same pool or another pool of the same
 // shape.
 void copy_block(const KvPool& source, int32_t from, const KvPool& target, int32_t to);
 

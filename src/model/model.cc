@@ -130,7 +130,7 @@ void Model::repack() {
   ++num_packings_;
 }
 
-// A published copy behind the masters cannot be made again, so it stays.
+// A published copy older than the masters cannot be recreated, so it stays.
 void Model::drop_packed() {
   RL_CHECK(!frozen());
   const bool remade = trained_ == &published() && !masters_moved_;

@@ -1,12 +1,12 @@
-// A loaded model: configuration, fp32 master weights, the compute copies that forwards read, and
-// the rope tables. Shared by reference between engine and trainer; one forward reads it for both
-// (contract N2). A frozen one, which nobody trains or saves, has no masters.
+// A loaded model: configuration, fp32 masters, the compute copies that forwards read, and the RoPE
+// tables. Shared by reference between engine and trainer; both use the same forward (contract N2).
+// A frozen model, which is never trained or saved, has no masters.
 //
 // Versions. With one compute copy the trainer updates the masters in place and publish() repacks
-// and adds one to version(); nobody may be reading meanwhile. With two the published copy is apart
-// from the masters: repack() writes the other one, and release() makes it the published one by one
-// store, at any time. Whoever computes takes published() once and keeps to it; repack() waits, by
-// its caller's doing, until nobody computes with an older copy.
+// and increments version(); nobody may be reading meanwhile. With two, the published copy is
+// separate from the masters: repack() writes the other copy, and release() publishes it with a
+// single store, at any time. A reader takes published() once and keeps using it; the caller must
+// ensure no reader still uses the older copy before repack().
 #pragma once
 #include <atomic>
 #include <memory>
@@ -26,11 +26,11 @@ namespace rl {
 
 struct ModelOptions {
   int64_t max_positions = 0;           // rope table length; 0: the model's own maximum
-  int64_t block_size = 32;             // tokens per KV block
+  int64_t block_size = 32;             // RoPE table length; 0: the model's own maximum
   std::optional<Dtype> kv_dtype = {};  // of keys and values; none: the compute dtype
   int64_t compute_copies = 1;          // 1 or 2
   int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests
-  bool frozen = false;                 // no masters: it is never trained, saved or packed again
+  bool frozen = false;                 // no masters: never trained, saved or packed again
 };
 
 class Model {
@@ -55,37 +55,37 @@ class Model {
     return ropes_[config_.local_rope && config_.is_windowed(layer) ? 1 : 0];
   }
   bool frozen() const { return master_.data() == nullptr; }
-  // What engines read. Any thread, at any time.
+  // What engines read. Callable from any thread at any time.
   const ComputeCopy& published() const { return *published_.load(std::memory_order_acquire); }
-  // What was packed last. The same one, but for a repack() that is not released yet.
+  // What was packed last. Differs from published() only between repack() and release().
   const ComputeCopy& trained() const { return *trained_; }
   int64_t num_compute_copies() const { return static_cast<int64_t>(copies_.size()); }
-  // Null of a frozen one.
+  // Null if frozen.
   float* master() const { return master_.data() ? master_.at<float>(0) : nullptr; }
 
-  // Any thread, at any time.
+  // Callable from any thread at any time.
   uint64_t version() const { return published().version(); }
-  // The version that the weights packed last have, or would have once released.
+  // The version of the weights packed last, or the one they get at release().
   uint64_t trained_version() const { return version() + (trained_ == &published() ? 0 : 1); }
   // repack() and release().
   void publish();
-  // Packs the masters; version() stays. Not while anything computes: with one copy nothing may read
-  // the model, with two nothing may hold a copy that was published before.
+  // Packs the masters; version() stays the same. No conflicting reader may run: with one copy
+  // nothing may read the model, with two nothing may still use a copy that was published earlier.
   void repack();
-  // Makes what was packed last version() + 1, or the given version.
+  // Publishes what was packed last, as version() + 1 or as the given version.
   void release() { release_as(version() + 1); }
   void release_as(uint64_t version);
   // For resume: packs the masters as the given version.
   void publish_as(uint64_t version);
-  // Packings of the masters so far: what was made of them before is stale when it has grown.
+  // How often the masters were packed: anything derived from an earlier packing is stale.
   uint64_t num_packings() const { return num_packings_; }
-  // The masters were changed and not packed since; whoever changes them says so.
+  // Marks the masters as changed since the last packing; called by whoever changes them.
   void move_masters() { masters_moved_ = true; }
   bool masters_moved() const { return masters_moved_; }
-  // Gives the memory of the packed matrices back to the system; whoever computes next restores them
-  // first. Not while anything computes.
+  // Returns the memory of the packed matrices to the system; restore_packed() must run before the
+  // next computation. Nothing may compute meanwhile.
   void drop_packed();
-  // Packs the masters again, to the same bits; without effect when nothing was dropped.
+  // Packs the masters again, to the same bits; no effect if nothing was dropped.
   void restore_packed();
   // 64-bit digest of all master parameters (name order of the layout, padding excluded).
   uint64_t weight_digest() const;
@@ -93,11 +93,11 @@ class Model {
   // Saves a Hugging Face directory (atomically, see save_hf.h).
   void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
-  // Bytes of the arenas a Model will hold, from the configuration alone. A frozen one has the
-  // vectors of ComputeCopy::vector_bytes in place of masters.
+  // Bytes of the arenas a Model will hold, from the configuration alone. A frozen model has
+  // ComputeCopy::vector_bytes instead of masters.
   static uint64_t master_bytes(const ModelConfig& config);
   static uint64_t packed_forward_bytes(const ModelConfig& config, Dtype compute);
-  // Those of this one.
+  // Bytes of this model's arenas.
   uint64_t arena_bytes() const;
 
  private:

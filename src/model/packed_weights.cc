@@ -1,5 +1,5 @@
-// Packed compute forms of all matrices. How each is cut follows from its shape and from what its
-// epilogue can take (ops/matmul_slices.h).
+// Packed forms of all matrices. How each is split follows from its shape and its epilogue
+// (ops/matmul_slices.h).
 #include "model/packed_weights.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ PackedShapes plan_shapes(const ModelConfig& c, const ProductRules& r, Dtype t) {
 
 ProductRules forward_rules(const ModelConfig& c, int64_t slice_width) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  const SliceCut whole_heads{1, c.head_dim};  // the epilogue rotates whole heads
+  const SliceCut whole_heads{1, c.head_dim};  // the epilogue applies RoPE to whole heads
   return {.qkv = {c.hidden, qkv, whole_heads, slice_width},
           .o = {q, c.hidden, kAnyColumns, slice_width},
           .gate_up = {c.hidden, 2 * c.ffn, kJoinedHalves, slice_width},

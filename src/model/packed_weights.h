@@ -1,6 +1,5 @@
-// Packed compute forms of all matrices, in one arena: forward y = x W^T, backward dx = dy W.
-// Invariant: between pack() calls they do not change; pack() reads the fp32 weights and nothing
-// else.
+// Packed matrices in one arena: forward y = x W^T, backward dx = dy W. Invariant: they change only
+// in pack(), which reads nothing but the fp32 weights.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,13 +11,13 @@
 
 namespace rl {
 
-// Columns of a vocabulary tile: the head is packed in these slices and log-probs are summed over
-// them, in order.
+// Width of a vocabulary tile: the head is packed in these slices, and log-probs are summed over
+// them in order.
 constexpr int64_t kVocabularyTile = 512;
 
-// How the products of a model are cut: a pure function of its sizes. forward: y = x W^T; backward:
-// dx = dy W. slice_width: columns of a slice of every product but the head's logits; 0: what each
-// shape asks for. Tests give small models several slices with it. Multiples of 16 move no bit
+// How the GEMMs of a model are split: a pure function of its sizes. forward: y = x W^T; backward:
+// dx = dy W. slice_width: columns of a slice in every GEMM except the head's; 0: chosen from the
+// shape. Tests use it to give small models several slices. Multiples of 16 change no bit
 // (ops/matmul_slices.h).
 struct ProductRules {
   SliceRule qkv, o, gate_up, down, head;
@@ -26,7 +25,7 @@ struct ProductRules {
 ProductRules forward_rules(const ModelConfig& config, int64_t slice_width = 0);
 ProductRules backward_rules(const ModelConfig& config, int64_t slice_width = 0);
 
-// Packed shapes of one model in one compute dtype. A scalar head has none.
+// Packed shapes of one model in one compute dtype. A scalar head has no packed shape.
 struct PackedShapes {
   PackedShape qkv, o, gate_up, down, head;
 };
@@ -34,20 +33,20 @@ PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute, int64
 PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute,
                                   int64_t slice_width = 0);
 uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);
-// Floats of the largest slice, which is packed at once.
+// Floats of the largest slice; slices are packed one at a time.
 int64_t largest_slice(const PackedShapes& shapes);
 
-// The packed matrices of one direction. The gate_up forward slices hold gate columns first, then
-// the same up columns.
+// The packed matrices of one direction. A forward gate_up slice holds gate columns, then the same
+// up columns.
 class PackedWeights {
  public:
   enum class Direction { kForward, kBackward };
-  // shapes: those of the direction.
+  // shapes: of the given direction.
   PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
                 Direction direction, ArenaLedger* ledger = nullptr);
   // Packs everything from the masters; called once per version.
   void pack(Matmul& matmul, const float* master);
-  // The same of the forward direction, from masters or from a file.
+  // The same for the forward direction, from masters or from a file.
   void pack(Matmul& matmul, const WeightFloats& weights);
   struct Layer {
     PackedMatrix qkv, o, gate_up, down;
@@ -55,7 +54,7 @@ class PackedWeights {
   const Layer& layer(int64_t l) const { return layers_[l]; }
   const PackedMatrix& head() const { return head_; }
   std::span<std::byte> memory() const { return arena_.span(); }
-  // Gives the memory back to the system until the next pack().
+  // Returns the memory to the system until the next pack().
   void drop() { arena_.decommit(); }
 
  private:

@@ -1,8 +1,9 @@
-// The forward. One layer is: norm, q/k/v product, rope and KV write, attention, output product with
-// residual, norm, gate/up product with gated unit, down product with residual. Each product's
-// epilogue finishes its tile in place, and of a few rows the last tile norms the residual. Sandwich
-// norms, which need whole rows, take a pass of their own before the residual; a decoding row is
-// turned and written by the thread that attends it, whose cache then has its block.
+// The forward. One layer is: norm, QKV projection, RoPE and KV write, attention, output projection
+// with residual, norm, gate/up projection with gated unit, down projection with residual. Each
+// GEMM's epilogue finishes its tile in place; with few rows the task of the last tile also norms
+// the residual. Sandwich norms need whole rows, so they take a separate pass before the residual.
+// In decode the attention thread also applies RoPE and writes K/V, so the block is already in its
+// cache.
 #include "model/transformer.h"
 
 #include <algorithm>
@@ -81,7 +82,7 @@ uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, i
   return carver.plan.total_bytes();
 }
 
-// Where one layer reads and writes: in place for inference, kept apart for training.
+// Where one layer reads and writes: in place for inference, separate buffers for training.
 struct LayerPlaces {
   float *x_in, *x_mid, *x_out;
   std::byte *q, *mixed, *gate_up;
@@ -157,8 +158,8 @@ class Pass {
     RL_CHECK(next == batch_.rows() && next <= b_.max_rows);
   }
 
-  // Gives every sequence its copy of the keys and values of its prompt's last block, where that is
-  // not whole.
+  // If a shared prefix ends inside a block, copies that block's keys and values to each sequence
+  // that continues it.
   void copy_tails(int64_t l) {
     const int64_t block = model_.block_size();
     executor_.parallel_for(static_cast<int64_t>(batch_.sequences.size()), [&](int64_t i, int) {
@@ -181,9 +182,9 @@ class Pass {
     });
   }
 
-  // The norm of the residual that the next product or the head reads. It is made where the residual
-  // is complete, so that it needs no pass of its own: with the embedding, after a half's own norm,
-  // or, of few rows, with the product.
+  // The norm of the residual that the next GEMM or the head reads. It is computed where the
+  // residual is complete, to save a pass: with the embedding, after a sandwich norm, or, with few
+  // rows, in the epilogue of the output GEMM.
   struct ResidualNorm {
     const float* weight;
     std::byte* y;
@@ -197,7 +198,7 @@ class Pass {
               model_.compute_dtype(), rows, w_.hidden, config_.rms_eps, config_.norm_weight});
   }
 
-  // One half's output product joins the residual: x_out = x_in + product, or + norm(product).
+  // Adds an output projection to the residual: x_out = x_in + product, or x_in + norm(product).
   struct Joint {
     const float* x_in;
     float *x_out, *added;
@@ -215,8 +216,8 @@ class Pass {
     });
   }
 
-  // A few rows are normed by the task that completes them: a core norms so many floats in 3 us (Zen
-  // 3), and only more are worth a pass of all threads.
+  // A few rows are normed by the task that completes them: a core norms that many floats in 3 us
+  // (Zen 3), and only more rows are worth a pass of all threads.
   void add_and_norm(const PackedMatrix& w, const std::byte* in, const Joint& j,
                     const PackedMatrix* next) {
     constexpr int64_t kFewFloats = 1 << 14;
@@ -237,16 +238,16 @@ class Pass {
       for_rows([&](int64_t row0, int64_t rows, int) { norm_rows(j.x_out, j.then, row0, rows); });
   }
 
-  // Key heads of a task: all that may go together where the calls are enough for every thread; one
-  // where more tasks share the work better. No bit depends on it.
+  // KV heads per task: all if there are enough calls to fill the threads, else one. Bit-identical
+  // either way.
   int64_t heads_of_task(int64_t calls, int64_t shared_calls) const {
     constexpr int64_t kCallsOfThread = 4;
     const bool enough = shared_calls == 0 && calls >= kCallsOfThread * executor_.num_threads();
     return enough && batch_.decode ? std::min(config_.kv_heads, most_kv_heads_together(1)) : 1;
   }
 
-  // A task is some key heads of one call; calls on shared blocks are the longest and go first.
-  // `before` is done ahead of a call for its rows and each key head.
+  // A task is some kv heads of one call; calls on shared blocks are the longest and go first.
+  // `before` runs ahead of a call for its rows and each kv head.
   void attend(const AttentionArgs& args,
               FunctionRef<void(int64_t row0, int64_t rows, int64_t kv_head)> before) {
     const AttentionWork& work = b_.work;
@@ -284,7 +285,7 @@ class Pass {
     });
   }
 
-  // Of rows whose product stands at qkv.
+  // For rows whose QKV projection is at `qkv`.
   RopeKvArgs rope_args(int64_t l, const LayerPlaces& at, const HeadNorm& norms, int64_t row0,
                        int64_t rows, const float* qkv) const {
     return {kv_.shape.attention,
@@ -298,8 +299,8 @@ class Pass {
             rows};
   }
 
-  // The q/k/v product with its rows turned and written as its tiles are made. The backward of
-  // normed heads needs the product itself too.
+  // QKV projection whose epilogue applies RoPE and writes K/V. With normed heads, the backward
+  // needs the projection itself too, so it is stored.
   void project_and_write(int64_t l, const LayerPlaces& at) {
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
     const HeadNorm norms = head_norm(config_, weights_.layer(l));
@@ -360,7 +361,7 @@ class Pass {
          read_after(l));
   }
 
-  // The matrix that follows a layer; null: a scalar head is no packed one.
+  // The matrix read after a layer; null: a scalar head, which is not packed.
   const PackedMatrix* read_after(int64_t l) const {
     const PackedWeights& packed = weights_.packed();
     if (l + 1 < config_.layers) return &packed.layer(l + 1).qkv;
@@ -377,7 +378,7 @@ class Pass {
   const Widths w_;
   Executor& executor_;
   const int64_t item_;
-  bool has_tails_ = false;  // a prompt that sequences share ends inside a block
+  bool has_tails_ = false;  // some shared prefix ends inside a block
 };
 
 }  // namespace

@@ -1,16 +1,16 @@
-// The one forward of the library, and its backward. Prefill, decode and training call the same
-// function with the same kernels; training additionally asks it to keep activations. Explicit layer
-// code, no autograd.
+// The only forward of the library, and its backward. Prefill, decode and training call the same
+// function with the same kernels; training also has it keep activations. Explicit layer code, no
+// autograd.
 //
-// A batch is packed: rows of several sequences stand one after another, each sequence's rows at
+// A batch is packed: the rows of several sequences follow one another, each sequence's rows at
 // consecutive positions with a block table that covers positions 0..last. Rows write their K and V
 // into the pool before attention reads it, so a chunk of a prompt, a single decode token and a
 // whole training sequence are the same case.
 //
-// Training may compute a prompt once for several sequences: they follow the prompt's sequence,
-// their trunk, begin where it ends and name its whole blocks first. Where the prompt ends inside a
-// block each of them has a block of its own there, and the forward copies the prompt's last keys
-// and values into it.
+// Training may compute a prompt once for several sequences. Each of them continues a shared-prefix
+// sequence (`trunk`): it starts where the prefix ends and lists the prefix's full blocks first. If
+// the prefix ends inside a block, each sequence has its own block there, and the forward copies the
+// prefix's last keys and values into it.
 #pragma once
 #include <span>
 
@@ -27,22 +27,22 @@ struct SequenceRows {
   int32_t rows;
   int32_t first_position;
   const int32_t* blocks;  // block ids of positions 0..first_position + rows - 1
-  int32_t trunk = -1;     // index of the sequence of this batch that computes positions
-                          // 0..first_position - 1; -1: none
+  int32_t trunk = -1;     // index of the sequence of this batch that computes the shared prefix,
+                          // positions 0..first_position - 1; -1: none
 };
 
 struct ForwardBatch {
   std::span<const int32_t> ids;  // (N) token ids, each in [0, vocab): checked by the caller
   std::span<const SequenceRows> sequences;  // in row order, covering all N rows
-  const ComputeCopy* weights = nullptr;     // of the model; null: those packed last
-  // Decoding: every sequence has one row, its newest, and reads no key that another row of the
-  // batch writes. Changes no bit, only how the work is shared out.
+  const ComputeCopy* weights = nullptr;     // of the model; null: the ones packed last
+  // Decode: every sequence has one row, its newest, and reads no key that another row of the batch
+  // writes. Changes no bit, only how work is distributed.
   bool decode = false;
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 
-// Working memory of a forward of up to max_rows rows. Sizes are a pure function of shape; the bytes
-// are the caller's.
+// Working memory of a forward of up to max_rows rows. Sizes are a pure function of shape; the
+// caller owns the bytes.
 class ForwardBuffers {
  public:
   static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
@@ -57,7 +57,8 @@ class ForwardBuffers {
   std::byte* q;       // (N, H, W) compute dtype
   std::byte* mixed;   // (N, H, D) attention output, compute dtype
   std::byte* h;       // (N, F) compute dtype
-  float* added;  // (N, C) what a half of a layer adds, before its norm; null without sandwich norms
+  float* added;  // (N, C) output of attention or MLP before its sandwich norm; null without these
+                 // norms
   std::byte* hidden;  // (N, C) final norm output, compute dtype: the forward's result
   RowPlace* places;   // (N)
   float* attention;   // per worker
@@ -73,14 +74,14 @@ class SavedActivations {
   struct Layer {
     float* x_in;         // (N, C) residual at entry
     float* x_mid;        // (N, C) residual after attention
-    std::byte* q;        // (N, H, W) after rope
+    std::byte* q;        // (N, H, W) RoPE applied
     std::byte* mixed;    // (N, H, D)
     float* lse;          // (N, H)
     std::byte* gate_up;  // (N, 2F)
-    float* qkv;          // (N, (H + 2 KH) D) product, before the q and k norms; null without them
-    float* attention_added;  // (N, C) what attention adds, before its norm; null without sandwich
+    float* qkv;  // (N, (H + 2 KH) D) QKV projection before the q and k norms; null without them
+    float* attention_added;  // (N, C) attention output before its sandwich norm; null without these
                              // norms
-    float* mlp_added;        // (N, C) the same of the MLP
+    float* mlp_added;        // (N, C) the same for the MLP
   };
   std::vector<Layer> layers;
   float* x_out;  // (N, C) residual after the last layer
@@ -88,10 +89,10 @@ class SavedActivations {
 
 // The norm over query and key heads of one layer; only in models that have it.
 HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
-// The factor of embedding rows, a value of the compute dtype.
+// The factor that scales embedding rows, a value of the compute dtype.
 float embedding_scale(const ModelConfig& config, Dtype compute);
 
-// Runs the layers and the final norm: buffers.hidden receives (N, C). K and V go to kv. With
+// Runs the layers and the final norm into buffers.hidden (N, C). K and V are written to kv. With
 // `saved`, activations of this batch are kept for backward().
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
              ForwardBuffers& buffers, SavedActivations* saved);
@@ -111,20 +112,20 @@ class BackwardBuffers {
   float* dqkv;           // (N, (H + 2 KH) D)
   std::byte* dqkv_rounded;
   float* partial;    // (row chunks, C) norm-weight gradients
-  float* d_prompts;  // (N, 2 KH D) key and value gradients of shared prompts, by part
+  float* d_prompts;  // (N, 2 KH D) key and value gradients of shared prefixes, by part
   float* attention;  // per worker
   int64_t attention_stride;
   BackwardWork work;
 };
 
-// What the backward needs beside the forward's buffers (which it reuses for recomputed values).
+// What the backward needs besides the forward's buffers (which it reuses for recomputed values).
 struct BackwardArgs {
   const PackedWeights& packed;  // backward direction, of the version the forward ran with
   float* grads;                 // flat, layout of the model; accumulated
   const float* d_hidden;        // (N, C) gradient of buffers.hidden
 };
-// Each sequence of the batch starts at position 0 or has a trunk. The rows of a trunk get the
-// gradients of all that follow it.
+// Each sequence of the batch starts at position 0 or has a trunk. A trunk's rows receive the
+// gradients of all sequences that continue it.
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
               ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
               const BackwardArgs& args);

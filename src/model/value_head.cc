@@ -1,4 +1,5 @@
-// Both directions read one row after another; the backward is cut by columns, the forward by rows.
+// Both directions process one row after another; the backward is split by columns, the forward by
+// rows.
 #include "model/value_head.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ float dot(const T* h, const float* w, int64_t n) {
   return lanes[0];
 }
 
-// Calls work(first element of hidden) with the type that it has.
+// Calls work(pointer to the first element of hidden), typed.
 template <typename Work>
 void with_type(Dtype dtype, const std::byte* hidden, const Work& work) {
   if (dtype == Dtype::kF32) {

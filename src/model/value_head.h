@@ -1,9 +1,9 @@
 // The head of a model with ModelConfig::scalar_head: one value per row, v = h . w, with h the final
 // hidden state in the compute dtype and w = score.weight in fp32; and its backward.
 //
-// Order: a value is kValueLanes partial sums in fp32, lane j of columns j, j + kValueLanes, ...
-// ascending; the upper half of the lanes is added to the lower until one is left. The gradient of a
-// column of w is added up in the order of the rows. Neither depends on chunks or threads.
+// Reduction order: a value is summed in kValueLanes fp32 partial sums, lane j over columns j, j +
+// kValueLanes, ... ascending; then the upper half of the lanes is added to the lower until one is
+// left. The gradient of a column of w is summed in row order. Neither depends on chunks or threads.
 #pragma once
 #include <span>
 
@@ -13,16 +13,16 @@ namespace rl {
 
 inline constexpr int64_t kValueLanes = 16;
 
-// values[i] is that of row rows[i] of hidden (N, C), the result of forward().
+// values[i] is the value of row rows[i] of hidden (N, C), the result of forward().
 void value_forward(const Model& model, const std::byte* hidden, std::span<const int32_t> rows,
                    std::span<float> values);
 
 struct ValueBackwardArgs {
   const std::byte* hidden;         // (N, C) compute dtype, as in value_forward
-  std::span<const int32_t> rows;   // a row may be named several times
+  std::span<const int32_t> rows;   // rows may repeat
   std::span<const float> d_value;  // one per entry of rows
   float* d_hidden;                 // (N, C), accumulated
-  float* grads;                    // flat; that of score.weight is accumulated
+  float* grads;                    // flat; the gradient of score.weight is accumulated
 };
 void value_backward(const Model& model, const ValueBackwardArgs& args);
 

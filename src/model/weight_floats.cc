@@ -1,4 +1,4 @@
-// Fused parameters follow each other without a gap, so a range may go over several tensors.
+// Fused parameters are contiguous, so a range may span several tensors.
 #include "model/weight_floats.h"
 
 #include <algorithm>

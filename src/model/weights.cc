@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kAlignFloats = 16;
 
-// The parameters of a layer in the order they stand in. `fused` ones follow their neighbour without
-// a gap; `at` is where the offset of the first of them goes.
+// The parameters of a layer in storage order. `fused` ones directly follow their neighbour; `at`
+// receives the offset of the first of them.
 struct LayerPart {
   std::string_view suffix;
   int64_t LayerOffsets::*at;
@@ -82,7 +82,8 @@ WeightLayout::WeightLayout(const ModelConfig& config) {
   total_ = (total_ + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
   if (head_ < 0) head_ = embedding_;
   if (config.sandwich_norms) return;
-  // The name belongs to the norm between attention and MLP, whichever side it works for.
+  // This tensor name denotes the norm between attention and MLP, whichever of the two it applies
+  // to.
   for (LayerOffsets& layer : layers_) std::swap(layer.mlp_norm, layer.attention_out_norm);
 }
 

@@ -1,7 +1,7 @@
-// Where every parameter lives. A WeightLayout is a pure function of the configuration: masters,
-// gradients and optimizer states are flat fp32 arrays of the same layout. Invariants: q, k, v rows
-// are contiguous (one fused [H+2KH)D, C] matrix), so are their biases, and gate and up ([2F, C]);
-// every parameter starts on a 64-byte boundary or right after its fused neighbour.
+// The location of every parameter. A WeightLayout is a pure function of the configuration: masters,
+// gradients and optimizer states are flat fp32 arrays with the same layout. Invariants: q, k, v
+// rows are contiguous (one fused [(H+2KH)D, C] matrix), so are their biases, and gate and up ([2F,
+// C]); every parameter starts on a 64-byte boundary or right after its fused neighbour.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,12 +18,12 @@ struct Parameter {
   int64_t size = 0;    // in floats
 };
 
-// Offsets of one layer's parameters, in floats; -1: the model has none.
+// Offsets of one layer's parameters, in floats; -1: absent in this model.
 struct LayerOffsets {
   int64_t input_norm = -1, qkv = -1, qkv_bias = -1, q_norm = -1, k_norm = -1, o = -1;
   int64_t mlp_norm = -1, gate_up = -1, down = -1;
   int64_t attention_out_norm = -1,
-          mlp_out_norm = -1;  // of what attention and MLP add to the residual
+          mlp_out_norm = -1;  // norms of the attention and MLP outputs, before the residual
 };
 
 class WeightLayout {
@@ -35,9 +35,7 @@ class WeightLayout {
   const LayerOffsets& layer(int64_t l) const { return layers_[l]; }
   int64_t embedding() const { return embedding_; }
   int64_t final_norm() const { return final_norm_; }
-  int64_t head() const {
-    return head_;
-  }  // equals embedding() when tied; of a scalar head its one row
+  int64_t head() const { return head_; }  // embedding() when tied; for a scalar head, its one row
 
  private:
   std::vector<Parameter> parameters_;

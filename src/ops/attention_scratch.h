@@ -1,5 +1,5 @@
-// What the backward of attention takes of a caller's scratch. Its parts begin at cache lines where
-// the scratch does.
+// Scratch layout of the attention backward. If the scratch is aligned to a cache line, so is every
+// part.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rl {
 
-// Scores of a tile stay in the first-level cache. Even, as interleave_rounded() takes the rows of a
-// tile two by two: an odd number of them has one more beside it, which must fit a tile's buffers.
+// Keeps the scores of a tile in L1. Even, because interleave_rounded() takes the rows of a tile two
+// by two: an odd count is padded by one row, which must fit a tile's buffers.
 constexpr int64_t kTilePairs = 48;
 
 class FloatScratch {
@@ -30,7 +30,7 @@ class FloatScratch {
   float* next_;
 };
 
-// Of a piece of kAttentionBackwardChunk rows.
+// For a piece of kAttentionBackwardChunk rows.
 inline int64_t backward_scratch_floats(const AttentionShape& s) {
   const auto floats = [](int64_t n) { return FloatScratch::floats<float>(n); };
   const auto halves = [](int64_t n) { return FloatScratch::floats<bf16>(n); };

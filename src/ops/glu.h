@@ -17,8 +17,8 @@ enum class Activation : uint8_t { kSilu = 0, kGeluTanh = 1 };
 struct GluArgs {
   const float* tile;  // (rows, 2 * cols)
   void* h;            // row r at h + r * h_stride elements
-  void* gate;         // null, or where rounded gate goes (row stride gate_stride)
-  void* up;           // null, or where rounded up goes (same stride)
+  void* gate;         // null, or where the rounded gate goes (row stride gate_stride)
+  void* up;           // null, or where the rounded up goes (same stride)
   int64_t h_stride, gate_stride;
   Dtype dtype;
   int64_t rows, cols;
@@ -26,7 +26,7 @@ struct GluArgs {
 };
 void glu(const GluArgs& args);
 
-// h again from saved gate and up: the bits of the forward.
+// Recomputes h from saved gate and up, with the forward's bits.
 struct GluRecomputeArgs {
   const void* gate_up;  // (rows, 2F): gate then up
   void* h;              // (rows, F)
@@ -36,7 +36,7 @@ struct GluRecomputeArgs {
 };
 void glu_recompute(const GluRecomputeArgs& args);
 
-// dh as a dense fp32 tile of columns [col0, col0 + cols); writes d_gate and d_up, rounded to the
+// dh is a dense fp32 tile of columns [col0, col0 + cols); writes d_gate and d_up, rounded to the
 // compute dtype.
 struct GluBackwardArgs {
   const float* dh;      // (rows, cols)

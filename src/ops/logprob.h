@@ -1,15 +1,17 @@
-// From logits to log-probs: the one routine of contract N2. Vocabulary tiles are the column slices
-// of the head, taken in order, in sampling and in training alike.
+// From logits to log-probs: the single implementation behind contract N2. Vocabulary tiles are the
+// column slices of the head, taken in order, in sampling and in training alike.
 //
 // Per row with temperature T: z = logit * (1 / T) in fp32. A tile yields its maximum m, sum s of
 // exp(z - m) and weighted sum w of exp(z - m) * (z - m) (lane accumulators, sum_lanes order). Tiles
 // combine in order:
 //   M = max m_i, S = sum s_i exp(m_i - M), log p(id) = (z_id - M) - log S, both differences in
-//   fp32, entropy = log S - (sum over tiles of exp(m_i - M) (w_i + (m_i - M) s_i)) / S, sums over
-//   tiles in double.
-// M + log S is never formed: its rounding grows with the logits, 2^-16 at 300, that of the
-// differences with -log p alone. Backward: d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log
-// p_j + entropy) + more_j; d logit = d z / T.
+//   fp32,
+//   entropy = log S - (sum over tiles of exp(m_i - M) (w_i + (m_i - M) s_i)) / S,
+//   sums over tiles in double.
+// M + log S is never formed: its rounding error grows with the logits (2^-16 at 300), while the
+// error of the two differences grows with -log p alone. Backward:
+//   d z_j = d_logprob (1[j = id] - p_j) - d_entropy p_j (log p_j + entropy) + more_j
+//   d logit = d z / T
 #pragma once
 #include <cstdint>
 #include <span>
@@ -31,7 +33,7 @@ struct RowStats {
   float sum;      // sum of exp(z - max)
   float entropy;  // nats
 };
-// Of the id whose scaled logit is z.
+// For the id whose scaled logit is z.
 inline float log_prob(float z, const RowStats& row) { return (z - row.max) - row.log_sum; }
 
 // Combines `count` tiles in order.
@@ -40,8 +42,8 @@ RowStats combine_tiles(const TileStats* tiles, int64_t count);
 // The first index whose scaled logit is largest.
 int64_t argmax(const float* z, int64_t n);
 
-// Draws by inverse CDF in id order: the smallest id with CDF(id) > u, u in [0, 1). Tiles first
-// (their sums in order), then ids inside one tile. width is the tile width.
+// Samples by inverse CDF in id order: the smallest id with CDF(id) > u, u in [0, 1). Tiles first
+// (their sums in order), then ids within one tile. width is the tile width.
 struct DrawArgs {
   const float* z;
   int64_t vocab, width;
@@ -51,9 +53,8 @@ struct DrawArgs {
 };
 int64_t draw_token(const DrawArgs& args);
 
-// Writes the ids of the largest scaled logits, as many as there is room for (at most the row's
-// size): largest first, of equal ones the lower id first. Tiles are as in DrawArgs; the row has no
-// NaN.
+// Writes the ids of the largest scaled logits, as many as `ids` holds (at most the row's size):
+// largest first, ties by lower id. Tiles are as in DrawArgs; the row has no NaN.
 struct TopArgs {
   const float* z;
   int64_t vocab, width;
@@ -69,7 +70,7 @@ struct LogitsBackwardArgs {
   float d_logprob, d_entropy, inv_temperature;
   void* d_logits;  // (n) compute dtype
   Dtype dtype;
-  const float* more = nullptr;  // (n) added to d z; null: nothing
+  const float* more = nullptr;  // (n) added to d z; null: none
 };
 void logits_backward(const LogitsBackwardArgs& args);
 

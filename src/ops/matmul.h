@@ -1,26 +1,22 @@
-// Matrix products of the model: y = x W^T with weights packed once per version, and gradient
-// accumulation dW += dy^T x. The only door to oneDNN (onednn_handles.h, matmul_impl.h). Few rows go
-// through kernels that give oneDNN's bits (ops/few_rows.h), where that was measured to be so.
+// GEMMs of the model: y = x W^T with weights packed once per version, and gradient accumulation dW
+// += dy^T x. Nothing else calls oneDNN (onednn_handles.h, matmul_impl.h). Few rows go through
+// librl's own kernels (ops/few_rows.h) where these were measured to give oneDNN's bits.
 //
 // Contract
 // - Inputs are of the compute dtype, accumulation and output are fp32.
-// - Exactness (N1): with exact() true, an output element depends on its row of x and its column of
-// W only; not on the
-//   number of rows, the row's place, the thread count or the epilogue. A self-check at construction
-//   measures it.
-// - Work is cut into tasks (row tile x column slice) by shape alone. Each task computes a dense
-// fp32 tile in its
-//   worker's scratch and hands it to the epilogue, which stores it where and how the model wants.
-//   Few rows have smaller tasks, pieces of a slice, where its epilogue allows them.
+// - Exactness (N1): with exact() true, an output element depends only on its row of x and its
+//   column of W; not on the number of rows, the row's place, the thread count or the epilogue. A
+//   self-check at construction measures it.
+// - Work is split into tasks (row tile x column slice) by shape alone. Each task computes a dense
+//   fp32 tile in its worker's scratch and passes it to the epilogue, which stores it. Few rows use
+//   smaller tasks, pieces of a slice, if the epilogue allows it.
 // - Reduction order along K is oneDNN's for the one chosen implementation.
-// - Weight gradients are summed over the rows of the call in pieces: as many of 512 rows as there
-// are, then at most one
-//   each of 256, 128, 64 and 32 (zeros fill the last). Each piece is summed in oneDNN's order and
-//   added to what the gradient holds, piece after piece. Tiles of the gradient and depths of pieces
+// - Weight gradients are summed over the rows of the call in pieces: as many of 512 rows as fit,
+//   then at most one each of 256, 128, 64 and 32 (the last padded with zeros). Each piece is summed
+//   in oneDNN's order and added to the gradient, piece after piece. Gradient tiles and piece sizes
 //   follow from shapes alone.
-// - Kernels of gradients are a fixed set for each shape of a weight, whatever the number of rows:
-// prepare_weight_grad()
-//   makes them all, and no call makes one later.
+// - Gradient kernels are a fixed set per weight shape, whatever the number of rows:
+//   prepare_weight_grad() makes them all, and no later call makes one.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -40,7 +36,7 @@ struct MatmulTile {
   int64_t col0, cols;
   int64_t slice;
   float* data;
-  int64_t stride;  // floats from row to row
+  int64_t stride;  // floats between rows
   int worker;
 };
 using MatmulEpilogue = FunctionRef<void(const MatmulTile&)>;
@@ -59,13 +55,13 @@ struct PackedShape {
   SliceCut cut = {};
 };
 
-// The packed shape of a [k -> n] product, cut as cut_slices() says: a pure question to oneDNN,
-// nothing is allocated but descriptors. Throws Error(kResourceExhausted) when oneDNN would ask for
-// more scratch than a worker has.
+// The packed shape of a [k -> n] product, split as cut_slices() says. Only queries oneDNN and
+// allocates nothing but descriptors. Throws Error(kResourceExhausted) if oneDNN needs more scratch
+// than a worker has.
 PackedShape plan_packed(const SliceRule& rule, Dtype compute);
 
-// A packed matrix bound to memory. Opaque device objects of each slice are made once, when it is
-// packed first.
+// A packed matrix bound to memory. The opaque oneDNN objects of each slice are made once, at first
+// packing.
 class PackedMatrix {
  public:
   PackedMatrix();
@@ -73,7 +69,7 @@ class PackedMatrix {
   PackedMatrix(PackedMatrix&&) noexcept;
   PackedMatrix& operator=(PackedMatrix&&) noexcept;
   const PackedShape& shape() const { return shape_; }
-  // How few rows are summed (ops/few_rows.h); 0: by oneDNN, as many rows are.
+  // K chunk of the skinny kernel (ops/few_rows.h); 0: fall back to oneDNN.
   int64_t few_rows_chunk() const { return few_rows_chunk_; }
 
  private:
@@ -87,10 +83,10 @@ class PackedMatrix {
 
 class Matmul {
  public:
-  // Largest row tile; x must be readable up to padded_rows(m) rows (their content does not matter).
+  // Largest row tile; x must be readable up to padded_rows(m) rows (the contents do not matter).
   static constexpr int64_t kMaxRows = kMaxTileRows;
 
-  // ledger counts the scratch and the arenas of models that compute with it; null: nobody does.
+  // ledger counts the scratch and the arenas of the models that use this object; null: not counted.
   Matmul(Executor& executor, Dtype compute, ArenaLedger* ledger = nullptr);
   ~Matmul();
   Matmul(const Matmul&) = delete;
@@ -104,26 +100,27 @@ class Matmul {
   static uint64_t workspace_bytes(int num_threads);
   static int64_t padded_rows(int64_t m);
 
-  // One source of a packed column range: `count` rows from w on, each k floats.
+  // One source of a packed column range: `count` rows of k floats each, starting at w.
   struct RowRange {
     const float* w;
     int64_t count;
   };
-  // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. What a
-  // worker was given is read before it asks again. Repacking reuses the slices' objects. Several
-  // ranges of a slice have at most kMaxJoinedFloats.
+  // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. A worker
+  // reads one answer before it asks for the next. Repacking reuses the slices' objects. If a slice
+  // has several ranges, they hold at most kMaxJoinedFloats together.
   void pack_rows(const PackedShape& shape, std::byte* bytes,
                  FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges,
                  PackedMatrix& out);
   // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).
   void pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out);
 
-  // y = x W^T (or x W) for m dense rows of x [m, k]. Each tile stands in its worker's scratch,
-  // dense, when the epilogue gets it. `next` is the matrix that will be read after w, or null: its
-  // first weights are asked for as the work ends.
+  // y = x W^T (or x W) for m dense rows of x [m, k]. The epilogue gets each tile dense, in its
+  // worker's scratch. `next` is the matrix that will be read after w, or null: its first weights
+  // are prefetched as the work ends.
   void run(const PackedMatrix& w, const void* x, int64_t m, MatmulEpilogue epilogue,
            const PackedMatrix* next = nullptr);
-  // The same, with tiles that stand in their place in y; the epilogue may change them there.
+  // The same, but tiles are written straight to their place in y; the epilogue may change them
+  // there.
   void run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
                 const PackedMatrix* next = nullptr);
   void run_into(const MatmulOutput& out, const PackedMatrix& w, const void* x, int64_t m,
@@ -140,9 +137,9 @@ class Matmul {
   };
   static int64_t padded_depth(int64_t m);
   void accumulate_weight_grad(const WeightGrad& args);
-  // Makes every kernel that gradients [n, k] of such a stride will need.
+  // Makes every kernel that gradients [n, k] with this stride will need.
   void prepare_weight_grad(int64_t n, int64_t k, int64_t dy_stride);
-  // Kernels that oneDNN made for this object so far.
+  // Kernels that oneDNN has made for this object so far.
   int64_t kernels_made() const;
 
  private:

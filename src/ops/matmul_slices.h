@@ -1,12 +1,12 @@
-// How the products are cut: column slices of packed matrices, pieces of slices for few rows, tasks
-// of weight gradients. Pure functions of shapes (pieces follow the number of threads as well),
-// asked by the memory plan, by packing and by the products alike. What a cut promises is checked
-// where it is made.
+// How GEMMs are partitioned: packed matrices into column slices, slices into pieces (split-N tasks)
+// for few rows, weight gradients into tiles. Pure functions of shape (pieces depend on the number
+// of threads too), used alike by the memory plan, by packing and by the GEMMs. Each cut checks its
+// own promises.
 //
-// Another width of slices, a multiple of 16 columns, moves no bit of the models in
-// tests/model/slice_width_test.cc. oneDNN promises that of no shape, and may sum other widths, and
-// gradients, in another order: these cuts follow from shapes alone. Vocabulary tiles have a width
-// of their own, as their log-prob sums are added tile by tile.
+// Slices of another width, a multiple of 16 columns, change no bit of the models in
+// tests/model/slice_width_test.cc. oneDNN guarantees this for no shape, and may sum other widths,
+// and gradients, in another order; so these cuts follow from shapes alone. Vocabulary tiles have a
+// width of their own, because their log-prob sums are added tile by tile.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace rl {
 constexpr int64_t kMaxTileRows = 256;
 // Floats of the tile that a task computes into, in its worker's scratch.
 constexpr int64_t kTileFloats = kMaxTileRows * 1024;
-// Largest width times depth of a slice whose two halves are joined while it is packed: what a
-// worker's scratch holds.
+// Largest width times K of a slice whose two halves are joined during packing: the size of a
+// worker's scratch.
 constexpr int64_t kMaxJoinedFloats = (10 << 20) / 4;
 
-// The n output columns of a packed matrix in slices of one width; the last one may be narrower.
+// The n output columns of a packed matrix, in slices of equal width; the last one may be narrower.
 struct ColumnSlices {
   int64_t n = 0;
   int64_t width = 0;
@@ -34,42 +34,40 @@ struct ColumnSlices {
 // Slices of exactly this width.
 constexpr ColumnSlices slices_of_width(int64_t n, int64_t width) { return {n, std::min(n, width)}; }
 
-// What an epilogue can take of a slice: the whole (parts 0), any whole units of its columns (1), or
-// the same whole units of its two halves, side by side (2), which packing joins. Slices are whole
-// units (of each half), and where they may be cut whole column blocks as well, unless these are too
-// wide.
+// How a slice may be split into tasks: not at all (parts 0), at any multiple of `unit` columns (1),
+// or into matching column ranges of its two halves, side by side (2); packing joins the halves.
+// Slice widths are multiples of `unit` (per half) and, if slices may be split, of a column block
+// too, unless that is too wide.
 struct SliceCut {
   int64_t parts = 0;
   int64_t unit = 16;
 };
 
-// A product of depth k into n columns.
+// A GEMM with inner dimension k and n output columns.
 struct SliceRule {
   int64_t k, n;
   SliceCut cut = {};
-  int64_t width =
-      0;  // columns of a slice at most, but at least one unit; 0: what the shape asks for
+  int64_t width = 0;  // most columns of a slice, at least one unit; 0: chosen from the shape
 };
-// Without a width: as many slices as there are squares of kMaxTileRows columns in n (in each half,
-// with two parts), evenly. Throws Error(kUnsupported) when a single unit breaks the limits above.
+// Without a width: about one slice per kMaxTileRows columns of n (of each half, with two parts),
+// all equally wide. Throws Error(kUnsupported) if a single unit breaks the limits above.
 ColumnSlices cut_slices(const SliceRule& rule);
 
-// Columns of a slice: one range, or one of each half, which stand side by side in the piece's
-// output.
+// Columns of a slice: one range, or one range per half, adjacent in the piece's output.
 struct Piece {
   int64_t slice;
   int64_t col0, cols;    // of y, as the epilogue sees them
-  int64_t first, width;  // of a range, in its part of the slice
+  int64_t first, width;  // of a range, within its part of the slice
   int64_t parts;
 };
 
-// The tasks of a product of few rows: whole units and column blocks of its slices. A product of a
-// few microseconds in as few tasks as it has slices ends when the slowest thread does. Where whole
-// blocks would give some threads one more than others, and at most every second one, these blocks
-// are halved: two threads have one half each beyond what all have.
+// The tasks of a skinny GEMM: whole units and column blocks of its slices. With one task per slice
+// a GEMM of a few microseconds would wait for its slowest thread. If whole blocks would give at
+// most half of the threads one block more than the others, these extra blocks are halved: two
+// threads then have one half each on top of what all have.
 class Pieces {
  public:
-  // any_columns: what takes the pieces does not ask for units.
+  // any_columns: the consumer of the pieces accepts columns that are not whole units.
   Pieces(const ColumnSlices& slices, const SliceCut& cut, int64_t threads,
          bool any_columns = false);
 
@@ -88,20 +86,20 @@ class Pieces {
   int64_t parts_, step_, threads_;
   int64_t in_slice_ = 1, blocks_ = 0;
   int64_t halved_ = 0, first_halved_ = 0;  // consecutive blocks
-  int64_t each_ = 0;  // blocks that every thread has whole, where some are halved
+  int64_t each_ = 0;                       // whole blocks per thread, if some are halved
 };
 
 // A tile of a weight gradient [n, k], computed by one task.
 struct GradientTile {
   int64_t n0, n, k0, k;
 };
-// Squares of about kMaxTileRows a side: few values are packed for a product. The tile and a depth
-// piece of both operands take 0.75 MiB in bf16 and 1.25 MiB in fp32; 1.3 and 2.1 MiB where the
-// sides are the largest, 384.
+// About kMaxTileRows square, so that few values are packed per product. The tile and one K piece of
+// both operands take 0.75 MiB in bf16 and 1.25 MiB in fp32; 1.3 and 2.1 MiB at the largest side,
+// 384.
 struct GradientCut {
   ColumnSlices n, k;
   int64_t count() const { return n.count() * k.count(); }
-  // Neighbours share columns of dy.
+  // Neighbouring tasks share columns of dy.
   GradientTile at(int64_t task) const {
     const int64_t i = task / k.count(), j = task % k.count();
     return {n.first(i), n.size(i), k.first(j), k.size(j)};
@@ -109,8 +107,8 @@ struct GradientCut {
 };
 GradientCut cut_gradient(int64_t n, int64_t k);
 
-// Rows of a gradient's depth go through kernels of fixed depths: whole pieces of kDepthPiece rows,
-// then what is left in ever smaller powers of two. `depth` is a multiple of kDepthUnit.
+// A gradient's K dimension (rows of the batch) goes through kernels of fixed K: whole pieces of
+// kDepthPiece rows, then the rest in decreasing powers of two. `depth` is a multiple of kDepthUnit.
 constexpr int64_t kDepthPiece = 512, kDepthUnit = 32;
 constexpr int64_t depth_piece(int64_t depth_left) {
   int64_t piece = kDepthPiece;
@@ -118,8 +116,8 @@ constexpr int64_t depth_piece(int64_t depth_left) {
   return piece;
 }
 
-// Floats from row to row of a tile's operand that is copied side by side: more than its columns,
-// and an odd number of cache lines, so that the rows spread over all sets of a first-level cache.
+// Row stride, in floats, of a tile operand that is copied into contiguous rows: more than its
+// columns, and an odd number of cache lines, so that the rows spread over all L1 sets.
 constexpr int64_t staged_stride(int64_t columns) {
   const int64_t lines = (columns + 15) / 16 + 1;
   return (lines + 1 - lines % 2) * 16;

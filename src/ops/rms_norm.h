@@ -1,10 +1,10 @@
 // RMSNorm: y = x * w / sqrt(mean(x^2) + eps), per row. Some models store w - 1; one is added in
 // fp32 first. Shapes: x [rows, C] fp32, w [C] fp32, y [rows, C] of the compute dtype. In place is
 // not allowed. Rounding: all arithmetic in fp32 (x * inv, then * w), y rounded once. Reduction:
-// sum_lanes over C. rms_norm_add leaves y in fp32 and adds it to a residual, in one rounding of the
-// sum. Backward, with g = dy * w and inv as above:
-//   dx = inv * (g - x * inv^2 * mean(g * x)); added to dx. dw += sum over rows of dy * x * inv,
-//   rows in order.
+// sum_lanes over C. rms_norm_add keeps y in fp32 and adds it to a residual, rounding the sum once.
+// Backward, with g = dy * w and inv as above:
+//   dx = inv * (g - x * inv^2 * mean(g * x)), added to dx.
+//   dw += sum over rows of dy * x * inv, rows in order.
 #pragma once
 #include <cstdint>
 

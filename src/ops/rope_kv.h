@@ -1,7 +1,7 @@
-// Rotary embedding of queries and keys (half-split pairing: component i pairs with i + D/2), and
-// the write of keys and values into their KV block. Some models norm each query and key head before
-// it is rotated. Rounding: bias, norm (the arithmetic of rms_norm.h) and rotation in fp32; q is
-// rounded once, to the compute dtype, where it is produced, k and v to the dtype of their block.
+// RoPE for queries and keys (half-split pairing: component i pairs with i + D/2), and the write of
+// keys and values into their KV block. Some models norm each query and key head before rotation.
+// Rounding: bias, norm (the arithmetic of rms_norm.h) and rotation in fp32; q is then rounded once
+// to the compute dtype, k and v to the dtype of their block.
 #pragma once
 #include <cstdint>
 
@@ -32,30 +32,30 @@ struct RopeKvArgs {
   const HeadNorm* norm;    // or null
   const RowPlace* places;  // (rows)
   const RopeTable* table;
-  void* q;          // (rows, H, W) compute dtype, padded with zeros as keys and values are
+  void* q;          // (rows, H, W) compute dtype, zero-padded like keys and values
   std::byte* pool;  // this layer's blocks
   int64_t rows;
-  // The range, counted over queries, keys and values of a row side by side. A head does not depend
-  // on the others.
+  // The head range, counted over a row's queries, keys and values in that order. Heads are
+  // independent.
   int64_t first_head = 0, end_head = shape.heads + 2 * shape.kv_heads;
   int64_t stride = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
 };
 void rope_and_write_kv(const RopeKvArgs& args);
-// The same for one key head of whole rows, with the queries that read it and its value.
+// The same for one kv head of whole rows: its key, its value and the queries that read it.
 void rope_and_write_kv(const RopeKvArgs& args, int64_t kv_head);
 
-// The first `tokens` keys and values of a block, every kv head, written to another block of this
+// Copies the first `tokens` keys and values of a block, every kv head, to another block of this
 // layer.
 struct CopyKvArgs {
   AttentionShape shape;
   std::byte* pool;  // this layer's blocks
   int32_t from, to;
-  int64_t tokens;  // at most a block
+  int64_t tokens;  // at most one block
 };
 void copy_kv(const CopyKvArgs& args);
 
-// Turns gradients of q and k into those of the product's output, in place, on (rows, (H + 2 KH) D)
-// fp32: rotated back, then through the norm. The result is rounded into dqkv_rounded (same shape,
+// In place: gradients of q and k -> gradients of the QKV projection (inverse RoPE, then norm
+// backward), on (rows, (H + 2 KH) D) fp32. The result is rounded into dqkv_rounded (same shape,
 // compute dtype).
 struct RopeBackwardArgs {
   AttentionShape shape;
@@ -64,10 +64,10 @@ struct RopeBackwardArgs {
   const RopeTable* table;
   void* dqkv_rounded;
   int64_t rows;
-  const HeadNorm* norm;  // or null, and then the rest as well
+  const HeadNorm* norm;  // or null; then qkv and d_norm are unused
   const float* qkv;      // (rows, (H + 2 KH) D) fp32, the forward's input
-  float* d_norm;  // (2 D) gradients of the norm's q and k weights, accumulated: rows in order, in a
-                  // row heads
+  float* d_norm;  // (2 D) gradients of the norm's q and k weights, accumulated: rows in order,
+                  // heads in order within a row
 };
 void rope_backward(const RopeBackwardArgs& args);
 

@@ -36,7 +36,7 @@ Ramp yarn_ramp(int64_t head_dim, const RopeSpec& s) {
   }
   low = std::max(low, 0.0);
   high = std::min(high, dim - 1);
-  if (low == high) high += 0.001;  // a step instead of a division by zero
+  if (low == high) high += 0.001;  // avoids a division by zero: the ramp becomes a step
   return {low, high};
 }
 

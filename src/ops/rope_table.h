@@ -1,19 +1,16 @@
-// The angles of rotary embedding: frequencies with their long-context scaling, tabled as cos and
-// sin.
+// RoPE angles: frequencies with their long-context scaling, tabulated as cos and sin.
 //
 // Contract
-// - Unscaled, component i turns by theta^(-2i/D) per position. Scaling changes frequencies only,
-// and yarn the length of
-//   the rotated vector; everything is computed in double and rounded to fp32 once, in the table.
+// - Unscaled, component i rotates by theta^(-2i/D) per position. Scaling changes frequencies only,
+//   and yarn the length of the rotated vector too; everything is computed in double and rounded to
+//   fp32 once, in the table.
 // - linear: every frequency / factor.
-// - llama3, over an original length N: a frequency with fewer than low_freq_factor turns in N
-// positions is divided by
-//   factor, one with more than high_freq_factor turns stays, between them both are mixed linearly
-//   in the turns.
-// - yarn: a frequency is mixed between itself and itself / factor by a ramp over i, which runs
-// between the components
-//   that make beta_fast and beta_slow turns in N positions, rounded outwards with `truncate`. cos
-//   and sin are multiplied by attention_factor.
+// - llama3, with original length N: a frequency with fewer than low_freq_factor turns in N
+//   positions is divided by factor, one with more than high_freq_factor turns is unchanged; in
+//   between the two are interpolated linearly in the number of turns.
+// - yarn: a frequency is interpolated between itself and itself / factor by a ramp over i. The ramp
+//   runs between the components that make beta_fast and beta_slow turns in N positions, rounded
+//   outwards with `truncate`. cos and sin are multiplied by attention_factor.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -22,8 +19,7 @@ namespace rl {
 
 enum class RopeScaling : uint8_t { kNone = 0, kLinear = 1, kLlama3 = 2, kYarn = 3 };
 
-// Fields that a scaling does not use keep their defaults, so that equal specifications compare
-// equal.
+// Fields that a scaling does not use keep their defaults, so that equal specs compare equal.
 struct RopeSpec {
   double theta = 0;
   RopeScaling scaling = RopeScaling::kNone;
@@ -40,7 +36,7 @@ struct RopeSpec {
 // The D/2 frequencies in radians per position.
 std::vector<double> rope_frequencies(int64_t head_dim, const RopeSpec& spec);
 
-// The attention factor that yarn takes where a model names none.
+// The attention factor yarn uses if a model gives none.
 double yarn_attention_factor(double factor);
 
 // cos and sin of every position: (positions, D/2) each.

@@ -1,6 +1,6 @@
-// The parser is nlohmann's event parser; the handler here builds the value and makes the checks
-// that the library leaves out. The parser reads through an iterator that records how far it got,
-// which is where an error is reported.
+// Uses nlohmann's event parser; the handler here builds the value and adds the checks that the
+// library lacks. The parser reads through an iterator that records how far it got, which is where
+// an error is reported.
 #include "core/encoding/strict_json.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace rl {
 namespace {
 
-// Reads chars of a text and keeps the furthest position in a place the handler can see.
+// Reads characters of a text and records the furthest position where the handler can see it.
 class TrackingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -96,7 +96,7 @@ class Builder : public nlohmann::json_sax<Json> {
     auto& members = open_.back()->template get_ref<typename Json::object_t&>();
     bool inserted = true;
     if constexpr (kOrdered) {
-      // The ordered map would search all its members for each new one.
+      // ordered_map would search all its members for each new one.
       inserted = keys_.back().insert(name).second;
       members.push_back({name, nullptr});
       member_ = &members.back().second;
@@ -121,7 +121,7 @@ class Builder : public nlohmann::json_sax<Json> {
   [[noreturn]] void fail_number(const std::string& token) const {
     input_.fail(Code::kDataLoss, str("number out of range: ", quote_text(token)));
   }
-  // The parser's own reason, without its prefix and without the text it read last.
+  // The parser's own reason, without its prefix and without the text it last read.
   static std::string reason(const nlohmann::detail::exception& e) {
     std::string_view what = e.what();
     if (const size_t at = what.find("syntax error"); at != what.npos) what.remove_prefix(at);
@@ -164,7 +164,7 @@ class Builder : public nlohmann::json_sax<Json> {
   Json root_;
   std::vector<Json*> open_;  // enclosing containers; only the innermost one grows, so none moves
   std::vector<std::unordered_set<std::string>> keys_;  // of open_, for an ordered value
-  Json* member_ = nullptr;                             // where the value of the last key goes
+  Json* member_ = nullptr;                             // receives the value of the last key
 };
 
 template <typename Json>
@@ -178,7 +178,7 @@ Json parse(std::string_view text, const std::string& source_name, uint64_t max_b
   if (text.starts_with("\xef\xbb\xbf")) {
     input.fail(Code::kDataLoss, "a byte order mark is not allowed in JSON");
   }
-  // The event parser takes a zero byte for the end of its input.
+  // The event parser treats a zero byte as the end of its input.
   if (const size_t zero = text.find('\0'); zero != text.npos) {
     input.furthest = text.data() + zero + 1;
     input.fail(Code::kDataLoss, "a zero byte is not allowed in JSON");

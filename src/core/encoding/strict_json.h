@@ -11,11 +11,11 @@ namespace rl {
 
 inline constexpr int kMaxJsonDepth = 64;
 
-// Parses text; source_name is what errors call it. Texts above max_bytes are refused unread.
+// Parses text; source_name is its name in errors. Texts above max_bytes are refused unread.
 nlohmann::json parse_strict_json(std::string_view text, const std::string& source_name,
                                  uint64_t max_bytes);
-// The same with the members of objects in the order of the text. Here an integer that does not fit
-// in 64 bits is refused, not rounded to a float.
+// The same, but object members keep the order of the text. Here an integer that does not fit in 64
+// bits is refused, not rounded to a float.
 nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& source_name,
                                           uint64_t max_bytes);
 

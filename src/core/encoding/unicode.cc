@@ -1,6 +1,6 @@
-// Properties come from utf8proc. Classes of ASCII are decided without a table look-up because most
-// text is ASCII. NFC sorts combining marks itself: utf8proc_map sorts them by adjacent swaps, which
-// is quadratic on a long run of marks.
+// Properties come from utf8proc. ASCII is classified without a table look-up because most text is
+// ASCII. NFC sorts combining marks itself: utf8proc_map sorts them by adjacent swaps, which is
+// quadratic in a long run of marks.
 #include "core/encoding/unicode.h"
 
 #include <utf8proc.h>

@@ -21,7 +21,7 @@ void append_utf8(std::string& out, char32_t code_point);
 // from_utf8_lossy does).
 std::string replace_broken_utf8(std::string_view bytes);
 
-// Outside text made fit for an error message: broken bytes replaced, control characters as '?',
+// External text made safe for an error message: broken bytes replaced, control characters as '?',
 // shortened to about 80 bytes, in double quotes.
 std::string quote_text(std::string_view text);
 

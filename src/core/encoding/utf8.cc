@@ -1,4 +1,4 @@
-// The ranges are those of table 3-7 of the Unicode standard.
+// Ranges from table 3-7 of the Unicode standard.
 #include "core/encoding/utf8.h"
 
 namespace rl {

@@ -1,6 +1,5 @@
 // Core count and the TBB executor. A step is many short runs, and TBB takes most of a microsecond
-// to hand one over; so a helper that TBB gives lingers at the gate for the next run before it goes
-// back.
+// to start a helper; so a helper lingers at the gate for the next run before it returns to TBB.
 #include "device/cpu/executors.h"
 
 #include <sched.h>
@@ -50,8 +49,8 @@ class TbbExecutor final : public Executor {
  public:
   explicit TbbExecutor(int threads)
       : threads_(threads), ranges_(threads), arena_(threads, 1), observer_(arena_) {
-    // Workers are started while every signal is blocked here, so they inherit the mask from their
-    // first instruction.
+    // Workers start while every signal is blocked here, so they inherit the mask from their first
+    // instruction.
     const ScopedSignalMask mask;
     parallel_for(threads_, [](int64_t, int) {});
   }
@@ -62,7 +61,7 @@ class TbbExecutor final : public Executor {
 
   int num_threads() const override { return threads_; }
 
-  // The caller is worker 0 and stays outside of the arena, whose first place is kept for it.
+  // The caller is worker 0 and stays outside the arena, which reserves its first slot for it.
   void parallel_for(int64_t count, FunctionRef<void(int64_t, int)> task) override {
     const CallerGuard guard(busy_);
     TaskRun run(count, task, ranges_);
@@ -77,8 +76,8 @@ class TbbExecutor final : public Executor {
   }
 
  private:
-  // A helper that is about to go either sees the run that was opened or is not counted any more.
-  // Where none can be had, for want of memory, the caller works alone: the run is open already.
+  // A helper about to leave either sees the new run or is no longer counted. If no helper can be
+  // started, for lack of memory, the caller works alone: the run is open already.
   void call_helpers(int wanted) noexcept {
     while (called_.load() < wanted) {
       called_.fetch_add(1);
@@ -91,14 +90,14 @@ class TbbExecutor final : public Executor {
     }
   }
 
-  // TBB's threads may be older than this library's use of them.
+  // TBB's threads may predate this library's use of them.
   void linger() {
     const ScopedFloatMode mode;
     const int worker = tbb::this_task_arena::current_thread_index();
     for (uint64_t seen = 0; help_until_idle(seen, worker);) called_.fetch_add(1);
   }
 
-  // Returns uncounted; true when a run began meanwhile.
+  // Returns no longer counted; true if a run began meanwhile.
   bool help_until_idle(uint64_t& seen, int worker) {
     for (int i = 0; i < WorkGate::kSpins && !stopping_.load(std::memory_order_relaxed); ++i) {
       const uint64_t epoch = gate_.epoch();
@@ -114,12 +113,12 @@ class TbbExecutor final : public Executor {
   }
 
   const int threads_;
-  std::vector<TaskRange> ranges_;  // of the run, one a worker
+  std::vector<TaskRange> ranges_;  // of the current run, one per worker
   tbb::task_arena arena_;
   MaskSignals observer_;
   tbb::task_group helpers_;
   WorkGate gate_;
-  std::atomic<int> called_{0};  // helpers that were asked for and have not gone
+  std::atomic<int> called_{0};  // helpers requested and not yet gone
   std::atomic<bool> stopping_{false};
   std::atomic<bool> busy_{false};
 };

@@ -1,7 +1,7 @@
-// What both executors share: one run over tasks, the guard against a second caller, and signal
-// masks. Each worker has its share of the tasks on a line of its own, so that taking one asks no
-// other core; who has none left takes the last of another's. Invariant: after an exception the
-// remaining tasks are skipped, never half run.
+// Shared by both executors: one run over tasks, and the guard against a second caller. Each
+// worker's range sits on its own cache line, so taking a task is contention-free; a worker whose
+// range is empty steals the last task of another's. Invariant: after an exception the remaining
+// tasks are skipped, never half run.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -13,7 +13,7 @@
 
 namespace rl {
 
-// What is left of a worker's share.
+// The rest of a worker's range.
 class alignas(128) TaskRange {
  public:
   static constexpr int64_t kNone = -1;
@@ -41,8 +41,8 @@ class alignas(128) TaskRange {
     return {static_cast<int64_t>(word & 0xffffffff), static_cast<int64_t>(word >> 32)};
   }
 
-  // Makes what is left smaller; returns what it was. Ranges only shrink during a run, so a word
-  // never comes back.
+  // Shrinks the rest; returns what it was. Ranges only shrink during a run, so a word never recurs
+  // (no ABA).
   template <typename Shrink>
   TaskShare take(const Shrink& shrink) {
     uint64_t word = range_.load(std::memory_order_relaxed);
@@ -59,7 +59,7 @@ class alignas(128) TaskRange {
 
 class TaskRun {
  public:
-  // ranges: one for each worker that may take part, used by this run alone until it ends.
+  // ranges: one per worker, used by this run alone until it ends.
   TaskRun(int64_t count, FunctionRef<void(int64_t, int)> task, std::span<TaskRange> ranges)
       : task_(task), ranges_(ranges) {
     RL_CHECK(count >= 0 && count < TaskRange::kMostTasks);
@@ -67,7 +67,7 @@ class TaskRun {
     for (int64_t w = 0; w < workers; ++w) ranges_[w].set(task_share(count, w, workers));
   }
 
-  // Takes tasks until none is left. Called by every thread that takes part.
+  // Takes tasks until none is left. Every participating thread calls it.
   void work(int worker) {
     const auto workers = static_cast<int64_t>(ranges_.size());
     for (int64_t i; (i = ranges_[worker].take_first()) != TaskRange::kNone;) run(i, worker);
@@ -103,7 +103,7 @@ class TaskRun {
   std::exception_ptr error_;
 };
 
-// An executor has one caller at a time and is not re-entrant; breaking that is a bug of librl.
+// An executor has one caller at a time and is not re-entrant; a violation is a bug in librl.
 class CallerGuard {
  public:
   explicit CallerGuard(std::atomic<bool>& busy) : busy_(busy) {

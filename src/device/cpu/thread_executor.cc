@@ -1,4 +1,4 @@
-// The plain-thread executor: helpers wait at the gate, spinning first, then asleep.
+// The plain-thread executor: helpers wait at the gate, first spinning, then sleeping.
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
@@ -54,7 +54,7 @@ class ThreadExecutor final : public Executor {
     }
   }
 
-  // False when the executor ends.
+  // False if the executor ends.
   bool wait_for_epoch_after(uint64_t seen) {
     const auto ready = [&] { return gate_.epoch() != seen || stopping_.load(); };
     for (int i = 0; i < WorkGate::kSpins; ++i) {
@@ -79,7 +79,7 @@ class ThreadExecutor final : public Executor {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  std::vector<TaskRange> ranges_;  // of the run, one a worker
+  std::vector<TaskRange> ranges_;  // of the current run, one per worker
   WorkGate gate_;
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stopping_{false};

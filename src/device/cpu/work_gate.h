@@ -1,8 +1,8 @@
-// Where a caller and its helpers meet. All coordination is one atomic word: (epoch, open, active).
-// A helper joins the current epoch only while the gate is open; the caller closes it once no task
-// is left and waits for the helpers that joined. A helper that comes late or never therefore does
-// not delay a run that others finished. Invariant: when close() returns, no helper holds a pointer
-// to the run.
+// Where a caller and its helpers synchronise, through one atomic word: (epoch, open, active). A
+// helper joins the current epoch only while the gate is open; the caller closes it once no task is
+// left and waits for the helpers that joined. So a helper that is late or never comes does not
+// delay a run that others finished. Invariant: when close() returns, no helper holds a pointer to
+// the run.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -15,10 +15,10 @@ namespace rl {
 
 class WorkGate {
  public:
-  // Rounds of spin_pause() before somebody who waits gives the core to others: some 50 us.
+  // Iterations of spin_pause() before a waiter goes to sleep: about 50 us.
   static constexpr int kSpins = 2000;
 
-  // The caller's: a run begins, and ends once its tasks are taken.
+  // For the caller: opens a run, and closes it once its tasks are taken.
   void open(TaskRun& run) {
     run_.store(&run, std::memory_order_relaxed);
     gate_.store((epoch() + 1) * kEpochOne | kOpen);
@@ -35,7 +35,7 @@ class WorkGate {
 
   // Runs opened so far.
   uint64_t epoch() const { return gate_.load() / kEpochOne; }
-  // A helper's: takes part in the run of this epoch, if that is still open.
+  // For a helper: joins the run of this epoch, if it is still open.
   void help(uint64_t epoch, int worker) {
     if (!join(epoch)) return;
     run_.load(std::memory_order_relaxed)->work(worker);

@@ -1,6 +1,6 @@
-// What attention and its backward have in common: one small product with a fixed order,
-// multiply_accumulate, to which both reduce; rows gathered as pairs of row and head; and which keys
-// of a block they attend. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
+// Shared by attention and its backward: multiply_accumulate, one small GEMM with a fixed reduction
+// order; gathering rows as (row, head) pairs; and which keys of a block they attend. Included once
+// per target inside HWY_NAMESPACE blocks of *_simd.cc files.
 #if defined(RL_OPS_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_ATTENTION_INL_H_
 #undef RL_OPS_CPU_ATTENTION_INL_H_
@@ -19,9 +19,9 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// Lines to ask for ahead of use, spread over the steps of a product: blocks are scattered, so the
-// hardware cannot guess the next, and asking for all of it at once would stall. Asking never
-// faults.
+// Cache lines to prefetch, spread over the steps of a product. Blocks are scattered, so the
+// hardware prefetcher cannot guess the next one, and prefetching it all at once would stall. A
+// prefetch never faults.
 struct Ahead {
   static constexpr uint64_t kLine = 64;
   const std::byte* at = nullptr;  // null: nothing
@@ -43,7 +43,7 @@ struct Product {
   bool fresh = false;  // c counts as zero, whatever it holds
 };
 
-// Hands out the lines of an Ahead evenly over the steps.
+// Spreads the prefetches of an Ahead evenly over the steps.
 class Asking {
  public:
   Asking(const Ahead& ahead, int64_t steps)
@@ -89,7 +89,7 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask)
     for (int v = 0; v < NV; ++v) hn::StoreU(acc[r][v], d, c + r * p.ldc + v * lanes);
 }
 
-// The first tile of a product asks for what comes ahead.
+// The first tile of a product does the prefetching.
 template <int MR, int NV, typename B>
 HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
   if (p.ahead.at != nullptr && i == 0 && j == 0)
@@ -98,8 +98,8 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
     product_tile<MR, NV>(p, i, j, NotAsking());
 }
 
-// Rows of a tile: so many that its sums, b and one value of a fit the registers, of which AVX2 has
-// 16 and AVX-512 32.
+// Rows of a tile: as many as let its sums, b and one value of a fit the registers (AVX2 has 16,
+// AVX-512 32).
 template <int NV>
 constexpr int64_t kTileRows = NV == 4 && HWY_TARGET > HWY_AVX3 ? 3 : 6;
 
@@ -115,7 +115,7 @@ HWY_INLINE void product_rows(const Product<B>& p, int64_t rows, int64_t i, int64
   product_tile<1, NV>(p, i, j);
 }
 
-// Rows are dealt out evenly: a tile of few rows waits for its own sums.
+// Rows are distributed evenly: a tile with few rows stalls on its own accumulators.
 template <int NV, typename B>
 void product_columns(const Product<B>& p, int64_t j) {
   int64_t tiles = (p.m + kTileRows<NV> - 1) / kTileRows<NV>;
@@ -132,7 +132,7 @@ void multiply_accumulate(const Product<B>& p) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
   if (kTileRows<4> == kTileRows<2> ||
-      p.m <= kTileRows<4>) {  // few rows take wide tiles: their sums are as many
+      p.m <= kTileRows<4>) {  // few rows take wide tiles, which have as many accumulators
     for (; j + 4 * lanes <= p.n; j += 4 * lanes) product_columns<4>(p, j);
   }
   for (; j + 2 * lanes <= p.n; j += 2 * lanes) product_columns<2>(p, j);
@@ -146,8 +146,8 @@ HWY_INLINE void widen(const T* from, float* to, int64_t n) {
     hn::StoreU(load(d, from + i), d, to + i);
 }
 
-// `count` query rows from first_row on of one kv head as fp32 pairs: pair i = row * group + head,
-// scaled.
+// `count` query rows of one kv head, from first_row on, as scaled fp32 pairs: pair i = row * group
+// + head.
 template <typename T>
 void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_t count,
                   int64_t kv_head, float scale, float* pairs) {
@@ -161,7 +161,7 @@ void gather_pairs(const AttentionShape& s, const T* q, int64_t first_row, int64_
   }
 }
 
-// The keys of one block that a row attends, counted from the block's first. Not empty.
+// The keys of one block that a row attends, relative to the block's start. Not empty.
 struct KeyRange {
   int64_t first, end;
 };
@@ -170,7 +170,7 @@ HWY_INLINE KeyRange keys_of_row(const AttentionRule& rule, int64_t position, int
   return {std::max<int64_t>(0, rule.first_key(position) - start),
           std::min(block, position + 1 - start)};
 }
-// Lanes of a vector at j that lie in the range.
+// Lanes of the vector at j that lie in the range.
 template <class D>
 HWY_INLINE hn::Mask<D> in_range(D d, const KeyRange& keys, int64_t j) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -188,7 +188,7 @@ HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionSh
                                     const AttentionRows& rows, int64_t start) {
   const int64_t first = std::max<int64_t>(0, start - rows.first_position);
   if (rule.window == 0) return {first * s.group(), rows.rows * s.group()};
-  // The last row that attends the block's last key stands window - 1 positions behind it.
+  // The last row that attends the block's last key is window - 1 positions after it.
   const int64_t behind = start + s.block_size - rows.first_position + rule.window - 1;
   return {first * s.group(), std::min(rows.rows, behind) * s.group()};
 }

@@ -1,5 +1,5 @@
-// The products of the backward of attention over one block of keys and values, in fp32 or of bf16
-// pairs. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
+// GEMMs of the attention backward over one block of keys and values, in fp32 or with bf16 pairs.
+// Included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
 #if defined(RL_OPS_CPU_ATTENTION_BACKWARD_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_ATTENTION_BACKWARD_PRODUCTS_INL_H_
 #undef RL_OPS_CPU_ATTENTION_BACKWARD_PRODUCTS_INL_H_
@@ -18,10 +18,10 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// Pairs of row and head of a call, against one block. The scores of a tile are (kTilePairs, P).
+// (row, head) pairs of a call, against one block. The scores of a tile are (kTilePairs, P).
 struct BackwardTile {
   int64_t first, count;  // at most kTilePairs pairs
-  int64_t keys;          // of the block, up to the last that one of the pairs attends
+  int64_t keys;          // of the block, up to the last one that any of the pairs attends
   int64_t columns() const { return (keys + 15) / 16 * 16; }
 };
 
@@ -33,7 +33,7 @@ void transpose(const T* from, int64_t rows, int64_t cols, T* to) {
     for (int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
 }
 #else
-// By squares of 128-bit vectors.
+// In squares of 128-bit vectors.
 template <typename T>
 void transpose(const T* from, int64_t rows, int64_t cols, T* to) {
   using Lane = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
@@ -59,7 +59,7 @@ void transpose(const T* from, int64_t rows, int64_t cols, T* to) {
 }
 #endif
 
-// Gradients of the output as pairs, as gather_pairs() has queries.
+// Gathers output gradients as pairs, like gather_pairs() does queries.
 HWY_INLINE void gather_gradients(const AttentionShape& s, const float* d_out, int64_t first_row,
                                  int64_t count, int64_t kv_head, float* pairs) {
   const int64_t D = s.head_dim, W = s.padded_dim();
@@ -69,7 +69,7 @@ HWY_INLINE void gather_gradients(const AttentionShape& s, const float* d_out, in
   }
 }
 
-// Products in fp32, whatever the types of queries (T) and of keys and values (K).
+// fp32 arithmetic for any type of queries (T) and of keys and values (K).
 template <typename T, typename K>
 class WideBackward {
  public:
@@ -87,7 +87,7 @@ class WideBackward {
     gather_gradients(shape_, a.d_out, rows.first_row, rows.rows, kv_head, d_out_);
     std::fill_n(dq, run, 0.0f);
   }
-  static constexpr bool kScaledQueries = true;  // dk is that of unscaled queries then
+  static constexpr bool kScaledQueries = true;  // dk is then the gradient for unscaled queries
 
   void load(const std::byte* block) {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size;
@@ -116,7 +116,7 @@ class WideBackward {
   float *dq, *dk, *dv;  // (pairs, W) of the call, (P, W) of the block
 
  private:
-  // Half a block.
+  // Widens half a block (its keys or its values).
   const float* as_floats(const K* from) {
     if constexpr (std::is_same_v<K, float>) return from;
     widen(from, widened_, shape_.padded_dim() * shape_.block_size);
@@ -147,8 +147,8 @@ HWY_INLINE void interleave_rounded(const float* from, int64_t rows, int64_t stri
   }
 }
 
-// Products of bf16 pairs (pair_product.h). Scores have the forward's bits. Weights and score
-// gradients are rounded to bf16; d_out, which is fp32, is the sum of two bf16.
+// bf16 pair products (pair_product.h). Scores have the forward's bits. Weights and score gradients
+// are rounded to bf16; d_out, which is fp32, is split into a sum of two bf16.
 class PairBackward {
  public:
   PairBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
@@ -202,7 +202,7 @@ class PairBackward {
   float *dq, *dk, *dv;
 
  private:
-  // A head of from = high + low but for half a unit in the last place of low.
+  // Splits one head: from = high + low, up to half a unit in the last place of low.
   void split(const float* from, bf16* high, bf16* low) const {
     const int64_t D = shape_.head_dim, padding = shape_.padded_dim() - D;
     for_each_lane(D, [&](auto d, int64_t i) {

@@ -1,5 +1,5 @@
-// Backward of attention on the CPU: probabilities again from q, k and lse, then the products of a
-// tile of pairs (attention_backward_products-inl.h).
+// Attention backward on the CPU: recomputes probabilities from q, k and lse, then runs the GEMMs of
+// each tile of pairs (attention_backward_products-inl.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/attention_backward_simd.cc"
 #include <hwy/foreach_target.h>
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// to = scale * from, or to += that: D columns of padded rows to rows that stand `stride` floats
+// to = scale * from, or to += scale * from: D columns of padded rows, to rows `stride` floats
 // apart.
 struct PutRows {
   float scale;
@@ -94,7 +94,7 @@ class AttendingBackward {
 
   int64_t position(int64_t pair) const { return rows_.first_position + pair / shape_.group(); }
 
-  // Probabilities and score gradients in place of scores and d_out times values.
+  // Replaces scores by probabilities and d_out v^T by score gradients, in place.
   void weigh(const BackwardTile& t, int64_t start, const KeyRange& keys) {
     const hn::ScalableTag<float> d;
     const int64_t P = shape_.block_size, columns = t.columns();
@@ -118,7 +118,7 @@ class AttendingBackward {
     }
   }
 
-  // Gradients of the block's keys and values, to their rows or to those of the prefix.
+  // Stores the gradients of the block's keys and values, in their rows or in d_prefix.
   void put_keys(int64_t start, const KeyRange& keys) {
     const int64_t D = shape_.head_dim, key = start + keys.first, count = keys.end - keys.first;
     const bool own = key >= piece_.prefix;

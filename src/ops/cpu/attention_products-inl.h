@@ -1,6 +1,5 @@
-// The two products of attention over one block of keys and values: scores of queries and keys, and
-// values summed by weights. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc
-// files.
+// The two GEMMs of attention over one block of keys and values: scores (q k^T), and the weighted
+// sum of values. Included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
 #if defined(RL_OPS_CPU_ATTENTION_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_ATTENTION_PRODUCTS_INL_H_
 #undef RL_OPS_CPU_ATTENTION_PRODUCTS_INL_H_
@@ -26,8 +25,8 @@ HWY_INLINE bool takes_pairs(const AttentionShape& s, AttentionProducts products)
                                               : products == AttentionProducts::kPairs;
 }
 
-// Calls use<type of q and out, products> for the types of a call: the products in fp32 are
-// Wide<type of q, type of k and v>, those of bf16 pairs Pairs.
+// Calls use<type of q and out, products> for the types of a call. The fp32 products are Wide<type
+// of q, type of k and v>, the bf16 ones Pairs.
 template <template <typename, typename> class Wide, typename Pairs, typename Use>
 void with_products(const AttentionShape& s, AttentionProducts products, const Use& use) {
   const bool wide_kv = s.kv_dtype == Dtype::kF32;
@@ -43,19 +42,19 @@ void with_products(const AttentionShape& s, AttentionProducts products, const Us
     use.template operator()<bf16, Wide<bf16, bf16>>();
 }
 
-// A block against some pairs of a call. Scores and weights are (pairs, P), values (pairs, W), keep
-// has one factor a pair; all begin with the range's first pair.
+// One block against a range of pairs of a call. Scores and weights are (pairs, P), values (pairs,
+// W), keep has one factor per pair; all start at the range's first pair.
 struct BlockProduct {
   const std::byte* block;  // keys, then values
-  int64_t written;         // keys that are there
+  int64_t written;         // keys that have been written
   PairRange pairs;
   Ahead ahead_keys, ahead_values;
   int64_t count() const { return pairs.end - pairs.first; }
 };
 
-// Products in fp32, whatever the types of queries (T) and of keys and values (K): scores are one
-// fused multiply-add chain over d, values one over keys in order from what is kept of the sum
-// before.
+// fp32 arithmetic for any type of queries (T) and of keys and values (K). Scores are one fused
+// multiply-add chain over d. Values are one chain over keys in order, starting from the rescaled
+// previous sum.
 template <typename T, typename K>
 class WideProducts {
  public:
@@ -86,7 +85,7 @@ class WideProducts {
   }
 
  private:
-  // Up to this many pairs, widening the block in registers beats a widened copy.
+  // Up to this many pairs, widening the block in registers is faster than a widened copy.
   static constexpr int64_t kDirectPairs = 4;
   static bool direct(const BlockProduct& p) { return p.count() <= kDirectPairs; }
 
@@ -111,8 +110,9 @@ class WideProducts {
   float *q_, *k_t_, *v_;
 };
 
-// Products of bf16 pairs (pair_product.h), where queries, keys and values are bf16: twice as many a
-// cycle. Scores are scaled after their sum; weights are rounded to bf16, their own sum is not.
+// bf16 pair products (pair_product.h), for bf16 queries, keys and values: twice the throughput.
+// Scores are scaled after their sum; weights are rounded to bf16, the running sum of weights is
+// not.
 class PairProducts {
  public:
   PairProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head,

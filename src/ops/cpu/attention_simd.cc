@@ -37,8 +37,8 @@ HWY_INLINE float mask_and_max(float* s, const KeyRange& keys, int64_t block) {
 }
 
 // One online-softmax update of a pair whose maximum, this block's masked scores included, is
-// new_max; turns scores into weights, zero where they are masked. Returns the share of what was
-// summed before that is kept.
+// new_max. Turns scores into weights, zero where masked. Returns the factor for what was summed
+// before.
 HWY_INLINE float softmax_block(float* s, int64_t block, float new_max, float& max, float& sum) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -51,7 +51,7 @@ HWY_INLINE float softmax_block(float* s, int64_t block, float new_max, float& ma
     total = hn::Add(total, e);
   }
   const float block_sum = hn::GetLane(hn::SumOfLanes(d, total));
-  if (new_max == max) {  // what was kept counts as before: exp(0) = 1
+  if (new_max == max) {  // the maximum is unchanged: exp(0) = 1
     sum += block_sum;
     return 1.0f;
   }
@@ -62,7 +62,7 @@ HWY_INLINE float softmax_block(float* s, int64_t block, float new_max, float& ma
   return keep_old;
 }
 
-// The running softmax of the pairs of one call, block by block. T is the type of output.
+// The online softmax of the pairs of one call, block by block. T is the output type.
 template <typename T, typename Products>
 class Attending {
  public:
@@ -88,11 +88,11 @@ class Attending {
   const std::byte* block(int32_t id) const {
     return args_.pool + (id * shape_.kv_heads + kv_head_) * shape_.kv_head_bytes();
   }
-  // The next call of visit() goes over the block at `next`, or null.
+  // Sets the block that the next visit() prefetches, or null.
   void ask_for(const std::byte* next) { next_ = next; }
 
-  // The block `id` of the keys from `start` on, `written` of which are there, against some pairs;
-  // position_of(row) is the position of a row of the call.
+  // Processes block `id`, whose keys begin at position `start` and of which `written` are valid,
+  // against some pairs. position_of(row) is the position of a row of the call.
   template <typename Positions>
   void visit(int32_t id, int64_t start, int64_t written, const PairRange& pairs,
              const Positions& position_of) {
@@ -104,7 +104,7 @@ class Attending {
                                {next_, half / Ahead::kLine},
                                {next_ ? next_ + half : nullptr, half / Ahead::kLine}};
     products_.scores(product, scores_ + first * P);
-    // In two passes, so that the reductions of one pair overlap with those of the next.
+    // Two passes, so that the reductions of one pair overlap with those of the next.
     for (int64_t i = first; i < pairs.end; ++i) {
       const KeyRange keys = keys_of_row(args_.rule, position_of(i / shape_.group()), start, P);
       new_max_[i] = std::max(max_[i], mask_and_max(scores_ + i * P, keys, P));
@@ -136,8 +136,8 @@ class Attending {
   Products products_;
 };
 
-// The heads of a range take turns block by block: they stand side by side in a block, so memory is
-// read in runs.
+// The heads of a range alternate block by block: they are adjacent in a block, so memory is read in
+// long runs.
 template <typename T, typename Products>
 void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads,
             float* scratch) {
@@ -161,7 +161,7 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& he
   for (int64_t i = 0; i < count; ++i) passes[i]->finish();
 }
 
-// First the shared blocks with all rows, then each row's own.
+// The shared blocks with all rows first, then each row's own blocks.
 template <typename T, typename Products>
 void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int64_t kv_head,
                    float* scratch) {
@@ -171,7 +171,7 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
   const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
   for (int64_t b = 0; b < rows.shared_blocks; ++b) {
-    pass.ask_for(pass.block(shared[b + 1]));  // the first row's own block after the last shared one
+    pass.ask_for(pass.block(shared[b + 1]));  // the last one prefetches the first row's own block
     pass.visit(shared[b], b * P, P, {0, count * group}, position_of);
   }
   for (int64_t r = 0; r < count; ++r) {

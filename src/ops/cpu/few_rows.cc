@@ -1,9 +1,8 @@
-// A register tile is up to 6 rows by 4 vectors of 16 columns. Weights go through the first-level
-// cache in pieces of kPiecePairs depth pairs: every row group passes over the piece, and each asks
-// for its share of the next one. The same share of what lies kFarBytes behind it is asked for into
-// the second-level cache: the first level cannot keep as many lines under way as memory needs. No
-// line goes around the second level (NTA): nothing there would see that lines follow each other,
-// and on some processors they come at half the rate then.
+// bf16 skinny GEMM. A register tile is up to 6 rows by 4 vectors of 16 columns. Weights stream
+// through L1 in runs of kPiecePairs K pairs: every row group passes over the run, and each
+// prefetches its share of the next one. The same share of what lies kFarBytes further is prefetched
+// into L2, because L1 cannot keep as many lines in flight as memory needs. No NTA prefetch:
+// bypassing L2 hides the stream from its hardware prefetcher, which halves bandwidth on some CPUs.
 #include "ops/few_rows.h"
 
 #include <algorithm>
@@ -25,21 +24,21 @@ constexpr int64_t kPiecePairs = 64;
 constexpr int64_t kPairBytes = kFewRowsColumnBytes * kFewRowsColumnBlock;
 constexpr int64_t kLine = 64;
 constexpr int64_t kUnroll = 4;
-constexpr int64_t kAheadPairs = 32;  // of a single row group
+constexpr int64_t kAheadPairs = 32;  // for a single row group
 constexpr int64_t kFarBytes = 64 << 10;
 
-// Some rows against one piece of a column block.
+// Some rows against one run of a column block.
 struct Pass {
   const std::byte* x;  // the first row at the first pair
   int64_t row_bytes;
   const std::byte* weights;
   int64_t pairs;
-  float* partial;  // sums of the chunk so far, kFewRowsColumnBlock a row
+  float* partial;  // sums of the chunk so far, kFewRowsColumnBlock per row
   bool fresh;      // the chunk begins here
-  float* y;        // where the chunk's sums go when it ends here, else null
+  float* y;        // where the chunk's sums go if it ends here, else null
   int64_t y_stride;
-  bool add;                      // to what y holds
-  const std::byte *ahead, *far;  // pairs to ask for, so many in each step of kUnroll pairs
+  bool add;                      // add to y instead of overwriting it
+  const std::byte *ahead, *far;  // to prefetch, pairs_per_step pairs per kUnroll pairs
   int64_t pairs_per_step;
 };
 
@@ -118,8 +117,8 @@ void run_pass(int64_t rows, const Pass& p) {
   }
 }
 
-// One column block against all rows. Its product's weights end at `end`; those of the next one
-// follow.
+// One column block against all rows. The product's weights end at `end`; the next product's follow
+// for prefetching.
 struct ColumnBlock {
   const FewRowsProduct& product;
   int64_t col0;
@@ -130,7 +129,7 @@ struct ColumnBlock {
     return beyond < 0 ? end + beyond : product.next.first + beyond;
   }
 
-  // Pairs first..end of the chunk that starts at chunk_pair.
+  // Pairs first..last of the chunk that starts at chunk_pair.
   template <int V>
   void run_piece(int64_t chunk_pair, int64_t first, int64_t last, bool chunk_ends) const {
     const FewRowsProduct& p = product;

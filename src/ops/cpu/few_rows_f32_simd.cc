@@ -1,8 +1,8 @@
-// Few rows of fp32. A register tile is up to 6 rows by as many vectors as the registers hold sums;
-// each pass takes a whole chunk of the depth, so that no sum is stored in between. While a chunk of
-// a column block is computed, the next one is prefetched into the second-level cache, at an even
-// rate: its lines are far apart, so the hardware does not prefetch them, and all at once would
-// stall. From that cache a core reads them many steps ahead without waiting.
+// fp32 skinny GEMM. A register tile is up to 6 rows by as many vectors as the registers can
+// accumulate; each pass takes a whole chunk of K, so no partial sum is stored. While a chunk of a
+// column block is computed, the next one is prefetched into L2 at an even rate: its lines are far
+// apart, so the hardware does not prefetch them, and issuing all at once would stall. From L2 a
+// core reads many steps ahead without waiting.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/few_rows_f32_simd.cc"
 #include <hwy/foreach_target.h>
@@ -23,10 +23,10 @@ constexpr int64_t kLineFloats = 16, kLineBytes = 64;
 constexpr int64_t kUnroll = 4;
 const hn::ScalableTag<float> kVector;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(kVector));
-// Sums that fit the registers beside weights and a value of x: AVX2 has 16 registers, AVX-512 32.
+// Accumulators that fit next to weights and a value of x: AVX2 has 16 registers, AVX-512 32.
 constexpr int64_t kMostSums = HWY_TARGET > HWY_AVX3 ? 12 : 24;
 
-// Prefetches the lines of some steps of a column block, evenly over passes.
+// Prefetches the lines of consecutive steps of a column block, evenly over passes.
 class Prefetcher {
  public:
   Prefetcher(const std::byte* first, int64_t step_bytes, int64_t lines_of_step)
@@ -34,7 +34,7 @@ class Prefetcher {
         left_(lines_of_step),
         lines_of_step_(lines_of_step),
         skip_(step_bytes - lines_of_step * kLineBytes) {}
-  // From here on so many lines in so many calls.
+  // From here on, `lines` lines over `times` calls.
   void set_rate(int64_t lines, int64_t times) { rate_ = lines * kWhole / times; }
   HWY_INLINE void prefetch() {
     for (due_ += rate_; due_ >= kWhole; due_ -= kWhole) {
@@ -48,7 +48,7 @@ class Prefetcher {
   }
 
  private:
-  static constexpr int64_t kWhole = 1 << 16;  // rates are in parts of it
+  static constexpr int64_t kWhole = 1 << 16;  // fixed-point one for rates
   const std::byte* at_;
   int64_t left_, lines_of_step_, skip_;
   int64_t rate_ = 0, due_ = 0;
@@ -62,7 +62,7 @@ struct Pass {
   int64_t step_floats, steps;
   float* y;
   int64_t y_stride;
-  bool add;  // to what y holds
+  bool add;  // add to y instead of overwriting it
 };
 
 template <int R, int V>
@@ -114,7 +114,7 @@ HWY_INLINE void run_pass(int64_t rows, const Pass& p, Prefetcher& prefetcher) {
   run_pass<1, V>(p, prefetcher);
 }
 
-// Steps first..last of the depth against the columns col0..col0 + cols, which are of one block.
+// K steps first..last against columns col0..col0 + cols, which lie in one column block.
 struct Chunk {
   const FewRowsProduct& product;
   int64_t col0, cols, first, last;
@@ -124,7 +124,7 @@ struct Chunk {
     const FewRowsWeights& w = product.weights;
     return w.first + first * w.form.step_bytes + col0 * kFewRowsColumnBytes;
   }
-  // For what is read after it.
+  // Prefetches what is read next.
   Prefetcher prefetcher_ahead() const {
     const FewRowsProduct& p = product;
     const int64_t behind = col0 + cols;
@@ -138,7 +138,8 @@ struct Chunk {
   }
 };
 
-// All rows against a chunk, in tiles of V vectors; what is left of its columns in tiles of a line.
+// All rows against a chunk, in tiles of V vectors; the remaining columns in tiles of one cache
+// line.
 template <int V>
 void run_chunk(const Chunk& c) {
   constexpr int kNarrow = std::min<int>(V, std::max<int64_t>(1, kLineFloats / kLanes));
@@ -170,7 +171,8 @@ void run_chunk(const Chunk& c) {
   }
 }
 
-// Vectors of a tile: a power of two, so that tiles fit column blocks, with as many sums as fit.
+// Vectors of a tile: a power of two, so that tiles divide column blocks, with as many accumulators
+// as fit.
 void run_chunk_of_rows(int64_t rows, const Chunk& c) {
   constexpr int64_t kWidest = kFewRowsColumnBlock / kLanes;
   const int64_t groups = (rows + kRowsOfTile - 1) / kRowsOfTile,

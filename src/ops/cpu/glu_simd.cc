@@ -33,7 +33,7 @@ struct Silu {
 struct GeluTanh {
   static constexpr float kScale = 1.5957691216057308f;  // 2 sqrt(2/pi)
   static constexpr float kCube = 0.044715f;
-  // exp(-s(z)); beyond 88 the unit is below 1e-36 and exp would leave its range.
+  // exp(-s(z)); capped at 88, where the sigmoid is below 1e-36, because exp would overflow beyond.
   template <class D>
   static HWY_INLINE hn::Vec<D> exp_minus(D d, hn::Vec<D> z) {
     const auto inner = hn::Mul(z, hn::MulAdd(hn::Set(d, kCube), hn::Mul(z, z), hn::Set(d, 1.0f)));
@@ -46,8 +46,8 @@ struct GeluTanh {
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> slope(D d, hn::Vec<D> z, hn::Vec<D> s) {
-    const auto rest = hn::Mul(exp_minus(d, z), s);  // 1 - s without its cancellation
-    // Beyond 16 either s or rest is 0 in effect; the bound keeps the polynomial finite.
+    const auto rest = hn::Mul(exp_minus(d, z), s);  // 1 - s without cancellation
+    // Beyond 16 either s or rest is effectively 0; the clamp keeps the polynomial finite.
     const auto near = hn::Min(hn::Max(z, hn::Set(d, -16.0f)), hn::Set(d, 16.0f));
     const auto inner_slope =
         hn::MulAdd(hn::Set(d, 3 * kCube), hn::Mul(near, near), hn::Set(d, 1.0f));

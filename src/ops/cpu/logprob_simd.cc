@@ -62,8 +62,8 @@ TileStats scale_and_measure_target(float* z, int64_t n, float inv) {
 }
 
 int64_t draw_in_tile_target(const float* z, int64_t n, float max, float sum, double target) {
-  // exp of the tile again with the same routine, 64 at a time; the running sum is double, in id
-  // order.
+  // Recomputes exp of the tile with the same routine, 64 at a time; the running sum is double, in
+  // id order.
   HWY_ALIGN float e[64];
   double running = 0.0;
   int64_t last_positive = 0;
@@ -78,7 +78,7 @@ int64_t draw_in_tile_target(const float* z, int64_t n, float max, float sum, dou
       if (running > target * sum) return i + j;
     }
   }
-  return last_positive;  // rounding left a sliver above the last id
+  return last_positive;  // rounding left u above the last id's CDF
 }
 
 template <typename T, bool kMore>
@@ -141,8 +141,8 @@ RowStats combine_tiles(const TileStats* tiles, int64_t count) {
         scale * (tiles[i].weighted + (static_cast<double>(tiles[i].max) - max) * tiles[i].sum);
   }
   // entropy = log S - E[z - M]
-  // The vector exp of a NaN is 0; the weighted sum keeps the NaN, and with it the row must not look
-  // finite.
+  // The vector exp of a NaN is 0, but the weighted sum keeps the NaN; propagate it, so that the row
+  // does not look finite.
   const double log_sum = std::isnan(weighted) ? weighted : std::log(sum);
   return {max, static_cast<float>(log_sum), static_cast<float>(sum),
           static_cast<float>(log_sum - weighted / sum)};
@@ -180,8 +180,8 @@ int64_t draw_token(const DrawArgs& a) {
                                                            a.tiles[tile].sum, rest);
 }
 
-// Ids come in order, so one that ties with the last kept stays behind it. Most tiles have no logit
-// above that one.
+// Ids come in ascending order, so an id that ties with the last one kept goes behind it. Most tiles
+// have no logit above that one.
 void top_ids(const TopArgs& a, std::span<int32_t> ids) {
   const auto room = static_cast<int64_t>(ids.size());
   int64_t kept = 0;

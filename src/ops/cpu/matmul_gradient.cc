@@ -1,5 +1,4 @@
-// Weight gradients: tiles of grad, each by one task, summed over depth pieces in order
-// (ops/matmul_slices.h).
+// Weight gradients: one task per tile of grad, summed over K pieces in order (ops/matmul_slices.h).
 #include <cstring>
 
 #include "ops/cpu/matmul_impl.h"
@@ -17,8 +16,8 @@ void stage(const float* from, int64_t from_stride, int64_t rows, int64_t columns
 
 int64_t Matmul::padded_depth(int64_t m) { return (m + kDepthUnit - 1) / kDepthUnit * kDepthUnit; }
 
-// Products in fp32 read their operands where they are, row by row: these are brought together
-// before. Those in bf16 are packed by oneDNN.
+// fp32 products read their operands in place, row by row, so these are staged into contiguous rows
+// first. oneDNN packs bf16 operands itself.
 bool Matmul::Impl::stages_gradients() const { return compute == Dtype::kF32; }
 
 KernelKey Matmul::Impl::gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride,

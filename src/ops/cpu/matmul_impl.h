@@ -1,5 +1,5 @@
-// Inside of the matmul files: the cached oneDNN kernels of one Matmul and the self-checks that make
-// it exact.
+// Internals of the matmul files: the cached oneDNN kernels of one Matmul and the self-checks that
+// make it exact.
 #pragma once
 #include <map>
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace rl {
 
-// What a product may ask of a worker's scratch.
+// The most scratch that one product may use in a worker.
 constexpr uint64_t kScratchpadBytes = 6ull << 20;
 
 struct KernelKey {
   int64_t m, k, n, lda;
   bool gradient;
-  int64_t ldb = 0, ldc = 0;  // of a gradient
+  int64_t ldb = 0, ldc = 0;  // gradients only
   auto operator<=>(const KernelKey&) const = default;
 };
 
@@ -53,13 +53,13 @@ struct Matmul::Impl {
   int64_t few_rows_chunk(int64_t k, int64_t n);
   int64_t measure_few_rows_chunk(int64_t k, int64_t n);
   void set_element(void* x, int64_t i, float value) const;  // of the compute dtype
-  // Where the weights of a range of a piece begin.
+  // Address of a piece's first weight in the given part.
   FewRowsWeights piece_weights(const PackedMatrix& w, const Piece& piece, int64_t part) const;
-  // What a worker reads first of the pieces of the matrix that follows.
+  // What a worker reads first of the next matrix.
   FewRowsWeights first_weights(const PackedMatrix& next, int worker) const;
   bool stages_gradients() const;
   KernelKey gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride, int64_t k) const;
-  // Some rows of the operands of a gradient's tile, where its kernel reads them.
+  // Some rows of a gradient tile's operands, where its kernel reads them.
   struct DepthPiece {
     const void *dy, *x;
   };
@@ -71,18 +71,18 @@ struct Matmul::Impl {
     const void* x;
     int64_t m;
     const PackedMatrix* next;
-    MatmulOutput out;          // without y: the worker's scratch
-    bool any_columns = false;  // the epilogue does not ask for units
+    MatmulOutput out;          // null y: the worker's scratch
+    bool any_columns = false;  // the epilogue accepts columns that are not whole units
   };
   void run(const Product& product, MatmulEpilogue epilogue);
   void run_pieces(const Product& product, MatmulEpilogue epilogue);
-  // One piece of p.w. `ahead` are the weights to ask for meanwhile.
+  // One piece of p.w; prefetches `ahead` meanwhile.
   void run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p,
                  const MatmulOutput& out, int worker);
   // Some rows of x against a column slice.
   void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows,
                  const MatmulOutput& out, int worker);
-  int64_t bucket(int64_t m) const;  // rows of the kernel that computes m
+  int64_t bucket(int64_t m) const;  // row count of the kernel that computes m rows
   int64_t max_tile() const { return fixed_rows ? fixed_rows : kMaxRows; }
 
   Executor& executor;
@@ -96,7 +96,7 @@ struct Matmul::Impl {
   Arena scratch;                     // per worker: tile, scratchpad, staging
   std::shared_mutex mutex;
   std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
-  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by depth and width
+  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by k and width
 
   static constexpr uint64_t kTileBytes = kTileFloats * sizeof(float);
   static constexpr uint64_t kPadBytes = kScratchpadBytes;

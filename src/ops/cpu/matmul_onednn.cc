@@ -1,5 +1,5 @@
-// Packing and products: kernels are made by oneDNN on first use and cached by shape
-// (ops/cpu/onednn_handles.h has the traps).
+// Packing and GEMMs: oneDNN makes kernels on first use, cached by shape (ops/cpu/onednn_handles.h
+// lists the pitfalls).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kFallbackRows = 48;
 
-// Row counts for which a primitive is made: few enough to cache, close enough to waste little.
+// Row counts that primitives are made for: few enough to cache, close enough to waste little.
 int64_t row_bucket(int64_t m) {
   if (m <= 4) return m;
   if (m <= 16) return (m + 3) / 4 * 4;
@@ -28,7 +28,8 @@ struct Described {
 };
 
 Described describe(const KernelKey& key, Dtype compute, dnnl_engine_t engine) {
-  const OneOmpThread one;  // blocking follows the thread count: it must be that of the run
+  const OneOmpThread
+      one;  // the blocking depends on the thread count, so it must be the one used at run time
   Described d;
   const dnnl_data_type_t type = to_dnnl(compute);
   const dnnl_dims_t wdims = {key.k, key.n};
@@ -116,8 +117,8 @@ Matmul::Impl::Impl(Executor& executor, Dtype compute, ArenaLedger* ledger)
   if (largest_tile() == kFallbackRows) fixed_rows = kFallbackRows;
 }
 
-// Weights are packed for full tiles. Another implementation or layout at this row count would give
-// other bits.
+// Weights are packed for full tiles. Another implementation or layout at this row count would
+// change bits.
 void Matmul::Impl::require_packed_form(const KernelKey& key, const Kernel& made) {
   const Kernel& full = kernel({max_tile(), key.k, key.n, key.lda, false});
   if (made.implementation == full.implementation &&
@@ -192,7 +193,7 @@ Executor& Matmul::executor() const { return impl_->executor; }
 ArenaLedger* Matmul::ledger() const { return impl_->ledger; }
 uint64_t Matmul::workspace_bytes(int num_threads) { return Impl::per_worker() * num_threads; }
 
-// The last tile reaches past m by less than the coarsest bucket or fixed tile.
+// The last tile extends past m by less than the coarsest bucket or fixed tile.
 int64_t Matmul::padded_rows(int64_t m) { return m + kFallbackRows; }
 
 void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,
@@ -294,7 +295,7 @@ void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
   const size_t row_bytes = dtype_bytes(compute) * shape.k;
   RL_CHECK(shape.slices.width * kMaxRows <= kTileFloats);
   executor.parallel_for(tiles * slices, [&](int64_t task, int worker) {
-    // Neighbouring tasks share the row tile, so that x stays in the second-level cache.
+    // Neighbouring tasks share the row tile, so that x stays in L2.
     const int64_t row0 = task / slices * row_tile, rows = std::min(row_tile, p.m - row0);
     const int64_t slice = task % slices, col0 = shape.slices.first(slice),
                   cols = shape.slices.size(slice);

@@ -1,5 +1,5 @@
-// What makes a Matmul exact is measured, not assumed: that a row has the same bits in every batch,
-// and in which order oneDNN sums, so that few rows may go through a kernel of librl's own.
+// Exactness is measured, not assumed: that a row has the same bits in every batch, and in which
+// order oneDNN sums, so that few rows may use librl's own kernel.
 #include <array>
 #include <cstring>
 #include <span>
@@ -22,13 +22,13 @@ void Matmul::Impl::set_element(void* x, int64_t i, float value) const {
     static_cast<bf16*>(x)[i] = to_bf16(value);
 }
 
-// Depths below and above the kernels' cut along K.
+// One K below and one above where the kernels split K.
 bool Matmul::Impl::check_exactness() {
   try {
     return check_exactness(200) && check_exactness(1100);
   } catch (const Error& e) {
     if (e.code != Code::kUnsupported) throw;
-    return false;  // another form at some row count
+    return false;  // another layout at some row count
   }
 }
 
@@ -66,7 +66,7 @@ bool Matmul::Impl::check_exactness(int64_t k) {
   return true;
 }
 
-// The chunk for every slice of a packed matrix; 0 when oneDNN has to compute few rows too.
+// The chunk for every slice of a packed matrix; 0 if oneDNN has to compute few rows too.
 int64_t Matmul::Impl::few_rows_chunk(const PackedShape& shape) {
   const int64_t last = shape.slices.size(shape.slices.count() - 1);
   const int64_t chunk = few_rows_chunk(shape.k, shape.slices.width);
@@ -81,7 +81,7 @@ int64_t Matmul::Impl::few_rows_chunk(int64_t k, int64_t n) {
 }
 
 namespace {
-// Whether a slice of bf16 has the form that few_rows_form() says.
+// Whether a bf16 slice has the layout that few_rows_form() describes.
 bool in_column_blocks(const dnnl_memory_desc_t& desc) {
   const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
   if (desc.data_type != dnnl_bf16 || b.inner_nblks != 3) return false;
@@ -93,7 +93,7 @@ bool in_column_blocks(const dnnl_memory_desc_t& desc) {
          b.strides[0] == 32 * kFewRowsColumnBlock &&
          (desc.dims[1] <= kFewRowsColumnBlock || b.strides[1] * 2 == form.block_bytes);
 }
-// The same of fp32.
+// Whether an fp32 slice has it.
 bool in_rows(const dnnl_memory_desc_t& desc) {
   const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
   return desc.data_type == dnnl_f32 && b.inner_nblks == 0 && desc.offset0 == 0 &&
@@ -106,7 +106,7 @@ bool in_form(const dnnl_memory_desc_t& desc, Dtype compute) {
   return compute == Dtype::kF32 ? in_rows(desc) : in_column_blocks(desc);
 }
 
-// The chunks that oneDNN's kernels are known to have, and their neighbours.
+// The chunks that oneDNN's kernels are known to use, and their neighbours.
 std::span<const int64_t> known_chunks(Dtype compute) {
   static constexpr std::array<int64_t, 4> kOfPairs = {512, 1024, 2048, 4096};
   static constexpr std::array<int64_t, 5> kOfSingle = {128, 192, 256, 384, 512};
@@ -115,8 +115,8 @@ std::span<const int64_t> known_chunks(Dtype compute) {
 }
 }  // namespace
 
-// Computes rows by oneDNN and with every chunk it is known to use; the one that gives the same bits
-// is its own.
+// Computes rows with oneDNN and with every known chunk; the chunk that gives the same bits is
+// oneDNN's.
 int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
   constexpr int64_t kRows = 2;
   const Kernel& reference = kernel({max_tile(), k, n, k, false});

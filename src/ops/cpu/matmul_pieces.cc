@@ -1,5 +1,5 @@
-// Products of few rows, piece by piece: ops/matmul_slices.h cuts, ops/few_rows.h computes, oneDNN's
-// bits stay.
+// Skinny GEMMs, piece by piece: ops/matmul_slices.h splits, ops/few_rows.h computes; the bits stay
+// oneDNN's.
 #include "ops/cpu/matmul_impl.h"
 
 namespace rl {
@@ -16,7 +16,8 @@ FewRowsWeights Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p
           form};
 }
 
-// Pieces without units: those of q/k/v are when decoding. A wrong guess costs a prefetch.
+// Assumes pieces at any columns where parts is 1, which holds for q/k/v in decode. A wrong guess
+// only wastes a prefetch.
 FewRowsWeights Matmul::Impl::first_weights(const PackedMatrix& next, int worker) const {
   const PackedShape& shape = next.shape_;
   if (next.few_rows_chunk_ == 0)

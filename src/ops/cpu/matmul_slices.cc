@@ -1,4 +1,4 @@
-// Cuts of products, and the checks of what they promise.
+// Partitioning of GEMMs, and the checks of what it promises.
 #include "ops/matmul_slices.h"
 
 #include <numeric>
@@ -11,13 +11,13 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_div(int64_t a, int64_t b) { return (a + b / 2) / b; }
 
-// Columns that a slice may have.
+// The widest a slice may be.
 int64_t widest(const SliceRule& r) {
   const int64_t tile = kTileFloats / kMaxTileRows;
   return r.cut.parts == 2 ? std::min(tile, kMaxJoinedFloats / r.k) : tile;
 }
 
-// Columns that a slice has multiples of.
+// The number that slice widths are multiples of.
 int64_t slice_unit(const SliceRule& r) {
   const int64_t parts = std::max<int64_t>(1, r.cut.parts);
   const int64_t blocks = std::lcm(r.cut.unit, kFewRowsColumnBlock);
@@ -68,8 +68,8 @@ Pieces::Pieces(const ColumnSlices& slices, const SliceCut& cut, int64_t threads,
   if (cut.parts == 1 && step_ == kFewRowsColumnBlock && kHalf % unit == 0 && whole_blocks) halve();
 }
 
-// Weights of a range that begins inside of a column block cannot reach beyond it, so halves of a
-// slice that are no whole blocks stay together.
+// A range that begins inside a column block cannot reach beyond it, so halves of a slice that are
+// not whole blocks stay in one piece.
 int64_t Pieces::in_slice(int64_t slice) const {
   const int64_t width = slices_.size(slice) / parts_;
   if (step_ == 0 || (parts_ > 1 && width % kFewRowsColumnBlock != 0)) return 1;
@@ -103,7 +103,7 @@ Piece Pieces::at(int64_t index) const {
   if (each_ == 0)
     return index < 2 * halved_ ? half(first_halved_ + index / 2, index % 2)
                                : whole(index - halved_);
-  // A thread's share is what every thread has, and a half where it is longer than that.
+  // A thread's share is the blocks that every thread has, plus a half if it is longer than that.
   const int64_t thread = ((index + 1) * threads_ - 1) / count();
   const int64_t begin = share_begin(thread), within = index - begin,
                 longer_before = begin - each_ * thread;

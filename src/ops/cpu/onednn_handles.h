@@ -1,18 +1,16 @@
-// oneDNN's objects (v2 API) as owned values, and its statuses as errors. Traps the matmul files are
-// written around:
+// oneDNN's objects (v2 API) as owned values, and its statuses as errors. Pitfalls that the matmul
+// files avoid:
 // - concurrent primitives need user scratchpads, one per thread;
-// - a strided destination selects another kernel whose single-row bits differ: those of products
-// are dense tiles. Those
-//   of gradients are strided, in place: their kernels follow from shapes alone, whatever rows a
-//   batch has;
+// - a strided destination selects another kernel, whose single-row bits differ: products therefore
+//   write dense tiles. Gradients are written strided, in place: their kernels follow from shapes
+//   alone, whatever rows a batch has;
 // - primitives are specialised by row count: rows are padded up to a bucket and primitives cached;
-// - without AVX-512 fp32 bits depend on the row count: every tile then has exactly kFallbackRows
-// rows;
+// - without AVX-512, fp32 bits depend on the row count: every tile then has exactly kFallbackRows
+//   rows;
 // - creating or re-pointing a memory object of a padded blocked layout writes its padding: weights
-// get one object per
-//   slice, made before any concurrent use;
-// - the library links libgomp and would start a team per call: one OpenMP thread is set around
-// every call.
+//   get one object per slice, made before any concurrent use;
+// - the library links libgomp and would start a team per call: every call runs with one OpenMP
+//   thread.
 #pragma once
 #include <dnnl.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
 // A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved as they
-// are read, within 128-bit lanes, which is one instruction a vector: columns stand in another order
+// are read, within 128-bit lanes, which takes one instruction per vector: columns are permuted
 // until the tile is stored.
 #include "ops/cpu/pair_product.h"
 
@@ -39,11 +39,11 @@ struct Tile {
   const bf16 *a, *b;
   float* c;
   const float* keep;
-  const std::byte* ahead;  // null: nothing to ask for
+  const std::byte* ahead;  // null: no prefetch
 };
 
-// Two steps of 32 columns as two vectors of pairs: of every eight columns the first holds the first
-// four.
+// Two K steps of 32 columns as two vectors of pairs: of every eight columns, the first vector holds
+// the first four.
 inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16* next,
                                                       __m512bh (&pairs)[2]) {
   const __m512i even = _mm512_loadu_si512(b),
@@ -54,7 +54,7 @@ inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16*
 inline __attribute__((always_inline)) __m512i widened(const bf16* from) {
   return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
-// Two steps of 16 columns as a vector of pairs, columns in order.
+// Two K steps of 16 columns as one vector of pairs, columns in order.
 inline __attribute__((always_inline)) void load_pairs(const bf16* b, const bf16* next,
                                                       __m512bh (&pairs)[1]) {
   const __m512i odd = next ? _mm512_slli_epi32(widened(next), 16) : _mm512_setzero_si512();
@@ -146,8 +146,7 @@ void run_tile(int64_t rows, const Tile& t) {
   }
 }
 
-// All rows against the G groups of V vectors from col0 on; the first tile of a product asks for
-// what lies ahead.
+// All rows against the G groups of V vectors from col0 on; the first tile of a product prefetches.
 template <int G, int V>
 void run_columns(const PairProduct& p, int64_t col0) {
   for (int64_t row = 0; row < p.rows;) {

@@ -1,19 +1,18 @@
-// Small products of bf16 rows, two steps of the depth at a time: what attention multiplies where
-// the processor has bf16 dot products and everything is bf16.
+// Small bf16 GEMM, two K steps per instruction (AVX-512 BF16). Attention uses it if the processor
+// has bf16 dot products and every operand is bf16.
 //
 // Contract
 // - c[i, j] = keep[i] * c[i, j] + sum over t of a[i, t] * b[t, j]; without keep c[i, j] = scale *
-// sum. The sum is one
-//   chain from zero over pairs of steps (2t, 2t + 1), each a bf16 pair product in fp32; a last
-//   single step is paired with zeros. keep joins by one fused multiply-add.
-// - A pair product is what VDPBF16PS does: the odd step's product joins the sum by a fused
-// multiply-add, then the even
-//   step's, each rounded to nearest even. Numbers too small to be normal count as zero, on the way
-//   in and out.
+//   sum. The sum is one chain from zero over pairs of K steps (2t, 2t + 1), each a bf16 pair
+//   product in fp32; a last single step is paired with zeros. keep * c is added by one fused
+//   multiply-add.
+// - A pair product is what VDPBF16PS computes: the odd step's product is added to the sum by a
+//   fused multiply-add, then the even step's, each rounded to nearest even. Denormals count as
+//   zero, on input and output.
 // - A row's bits depend on its own a and keep and on b alone. Steps whose a is zero add nothing,
-// whatever finite b has. Where has_pair_products() the processor does it; elsewhere the portable
-// form, which has the same bits and is slow: it is there for tests, and nothing else chooses pair
-// products then.
+//   whatever finite value b has. If has_pair_products(), the processor's instruction is used;
+//   otherwise the portable form, which has the same bits but is slow. Only tests use that one;
+//   nothing else chooses pair products then.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,25 +25,24 @@ namespace rl {
 bool has_pair_products();
 
 struct PairProduct {
-  const bf16* a;  // (rows, depth) in pairs, rows lda apart, an even number; behind an odd depth a
-                  // zero follows
+  const bf16* a;  // (rows, depth) in pairs, rows lda apart, an even number; an odd depth is
+                  // followed by a zero
   int64_t lda;
   const bf16* b;              // (depth, cols), dense
   float* c;                   // (rows, cols), dense
   int64_t rows, depth, cols;  // cols is a multiple of 16
   float scale;
   const float* keep = nullptr;  // (rows), or null
-  // So many lines from here on are asked for as the work goes on; null: none.
+  // Prefetches ahead_lines cache lines from here during the work; null: none.
   const std::byte* ahead = nullptr;
   int64_t ahead_lines = 0;
-  int64_t step = 2;  // from a row's pair to its next, an even number
+  int64_t step = 2;  // from one pair of a row to its next, an even number
 };
 void pair_product(const PairProduct& product);
 void pair_product_portable(const PairProduct& product);
-void check_pair_product(const PairProduct& product);  // what both forms ask of their caller
+void check_pair_product(const PairProduct& product);  // the preconditions of both forms
 
-// Rounds n values, a multiple of 16, to the nearest even bf16; what is too small for a normal
-// number becomes zero.
+// Rounds n values, a multiple of 16, to nearest-even bf16; denormals become zero.
 void round_for_pairs(const float* from, int64_t n, bf16* to);
 void round_for_pairs_portable(const float* from, int64_t n, bf16* to);
 

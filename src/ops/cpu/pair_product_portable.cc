@@ -1,5 +1,5 @@
-// Pair products one number at a time, with the bits of VDPBF16PS and VCVTNEPS2BF16: what tests run
-// where the processor has neither.
+// Pair products one number at a time, with the bits of VDPBF16PS and VCVTNEPS2BF16: for tests on
+// processors that have neither.
 #include <cmath>
 #include <limits>
 
@@ -13,8 +13,8 @@ constexpr float kSmallest = std::numeric_limits<float>::min();  // normal number
 
 float flushed(float v) { return std::fabs(v) < kSmallest ? std::copysign(0.0f, v) : v; }
 
-// a * b + c, rounded once. It is zero where 24 bits without a bound on the exponent would not reach
-// kSmallest.
+// a * b + c, rounded once. The result is zero if its value rounded to 24 bits with unbounded
+// exponent would not reach kSmallest.
 float add_product(float a, float b, float c) {
   const float sum = std::fma(a, b, c);
   if (std::fabs(sum) > kSmallest || sum == 0.0f || std::isnan(sum)) return sum;

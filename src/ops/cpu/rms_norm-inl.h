@@ -1,4 +1,4 @@
-// The rows of RMSNorm and its backward, shared by all kernels that norm, so that a norm has one
+// Row kernels of RMSNorm and its backward, shared by all kernels that norm, so that there is one
 // arithmetic; included once per target inside HWY_NAMESPACE blocks of *_simd.cc files.
 #if defined(RL_OPS_CPU_RMS_NORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RL_OPS_CPU_RMS_NORM_INL_H_
@@ -32,7 +32,7 @@ HWY_INLINE hn::Vec<D> norm_weight(D d, const float* w) {
     return hn::Add(load(d, w), hn::Set(d, 1.0f));
 }
 
-// The first row of a.
+// Processes the first row of a.
 template <NormWeight kWeight>
 HWY_INLINE void norm_backward_row(const RmsNormBackwardArgs& a) {
   const float inv = inverse_rms(a.x, a.hidden, a.eps);

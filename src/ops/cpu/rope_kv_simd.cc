@@ -1,4 +1,4 @@
-// Rotary embedding and KV writes on the CPU.
+// RoPE and KV writes on the CPU.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/rope_kv_simd.cc"
 #include <hwy/foreach_target.h>
@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin); direction -1 turns back. out may be x.
+// (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin); direction -1 is the inverse. out may be x.
 HWY_INLINE void rotate(const float* x, const float* cos, const float* sin, float direction,
                        int64_t half, float* out) {
   for_each_lane(half, [&](auto d, int64_t i) {
@@ -49,7 +49,7 @@ struct HeadWeight {
   int64_t index;
 };
 
-// Replaces the gradient of a normed head by that of its input.
+// Replaces the gradient of a normed head by the gradient of its input.
 void norm_head_backward(const RopeBackwardArgs& a, int64_t row, int64_t head) {
   const int64_t D = a.shape.head_dim,
                 at = (row * (a.shape.heads + 2 * a.shape.kv_heads) + head) * D;
@@ -69,7 +69,7 @@ void norm_head_backward(const RopeBackwardArgs& a, int64_t row, int64_t head) {
 HWY_INLINE void write_element(float v, float* to) { *to = v; }
 HWY_INLINE void write_element(float v, bf16* to) { *to = to_bf16(v); }
 
-// Bias, norm and rotation of head h of a row, as far as it has them, into `head`.
+// Applies bias, norm and rotation to head h of a row, where the model has them, into `head`.
 void prepare_head(const RopeKvArgs& a, int64_t r, int64_t h, float* head) {
   const AttentionShape& s = a.shape;
   const int64_t D = s.head_dim, at = h * D;
@@ -90,7 +90,7 @@ void prepare_head(const RopeKvArgs& a, int64_t r, int64_t h, float* head) {
   rotate(head, a.table->cos.data() + turn, a.table->sin.data() + turn, 1.0f, D / 2, head);
 }
 
-// Head h of a row: into q, or into its block.
+// Writes head h of a row to q, or to its KV block.
 template <typename T, typename K>
 void rope_kv_head(const RopeKvArgs& a, int64_t r, int64_t h) {
   const AttentionShape& s = a.shape;
