@@ -1,5 +1,5 @@
-// Records are structs copied to and from bytes; the order of bytes is little-endian as that of the
-// machine (core/hash.h).
+// Records are structs copied to and from bytes; byte order is little-endian, like the machine's
+// (core/hash.h).
 #include "data/frame.h"
 
 #include <zstd.h>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr uint32_t kVersion = 1;
 constexpr std::string_view kMagic = "RLFRAMES", kClosingKind = "DONE";
-// Of the frame header descriptor, the byte after zstd's magic number.
+// Offset of the frame header descriptor, right after zstd's magic number.
 constexpr size_t kDescriptorAt = 4;
 constexpr std::byte kChecksumFlag{4};
 
-// zstd itself also takes skippable frames, which hold nothing that is checked.
+// zstd itself also accepts skippable frames, whose contents are not checked.
 bool is_checksummed_frame(std::span<const std::byte> stored) {
   uint32_t magic = 0;
   if (stored.size() <= kDescriptorAt) return false;
@@ -41,7 +41,7 @@ std::span<std::byte> writable_bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-// A failure of zstd while writing: its input is ours, so only memory can be short.
+// zstd failed while writing: its input is ours, so it can only be out of memory.
 size_t checked(size_t result, const char* operation) {
   if (ZSTD_isError(result) == 0) return result;
   throw Error(Code::kOutOfMemory, str("zstd cannot ", operation, ": ", ZSTD_getErrorName(result)));
@@ -49,8 +49,9 @@ size_t checked(size_t result, const char* operation) {
 
 }  // namespace
 
-// Before every frame, and once at the end. A frame has the bytes stored and those of the document,
-// the closing record the number of frames and the digest of the file up to itself.
+// Precedes every frame, and ends the file. For a frame, first and second are the bytes stored and
+// the bytes of the document; for the closing record, the number of frames and the digest of the
+// file before it.
 struct FrameRecord {
   std::array<char, 4> kind{};
   uint32_t check = 0;  // low half of the XXH64 of the record with 0 here

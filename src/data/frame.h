@@ -1,7 +1,7 @@
 // Files of documents: a file header, one checksummed zstd frame per document, and a closing record
 // with the number of frames and a digest of everything before it. docs/buffer_format.md has the
-// bytes. Invariant: every length of the file is checked against the file and the limits before
-// memory is taken for it, and a file that was cut anywhere is Error(kDataLoss).
+// byte layout. Invariant: every length is checked against the file and the limits before memory is
+// allocated for it, and a file truncated anywhere is Error(kDataLoss).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,21 +17,21 @@
 
 namespace rl {
 
-// Of one document, as the reader unpacks it. FlatBuffers end at 2 GiB.
+// Size of one document after decompression. FlatBuffers end at 2 GiB.
 inline constexpr uint64_t kMaxDocumentBytes = uint64_t{1} << 30;
 inline constexpr int kMinCompressionLevel = 1, kMaxCompressionLevel = 19;
 
 class FrameWriter {
  public:
-  // Writes the file header. out is empty and outlives the writer; level is one of zstd's, within
+  // Writes the file header. out must be empty and outlive the writer; level is a zstd level within
   // the bounds above.
   FrameWriter(OutputFile& out, int level);
   ~FrameWriter();
   FrameWriter(const FrameWriter&) = delete;
 
-  // kind has four characters. kResourceExhausted when the document exceeds kMaxDocumentBytes.
+  // kind has four characters. kResourceExhausted if the document exceeds kMaxDocumentBytes.
   void append(std::string_view kind, std::span<const std::byte> document);
-  // Writes the closing record; nothing can be appended then. Making it durable is the caller's.
+  // Writes the closing record; nothing can be appended afterwards. The caller makes it durable.
   void close();
 
  private:
@@ -44,27 +44,27 @@ class FrameWriter {
   uint64_t num_frames_ = 0;
 };
 
-struct FrameRecord;  // as it is in the file
+struct FrameRecord;  // as stored in the file
 
 // One document of a file.
 struct Frame {
   std::array<char, 4> kind{};
   uint64_t offset = 0;                  // of its record in the file
-  std::span<const std::byte> document;  // aligned for any scalar; until the next call
+  std::span<const std::byte> document;  // aligned for any scalar; valid until the next call
 
   std::string_view kind_text() const { return {kind.data(), kind.size()}; }
 };
 
 class FrameReader {
  public:
-  // Reads the file header: kDataLoss when the file is no such file, kIncompatible when its version
-  // is another. file outlives the reader.
+  // Reads the file header: kDataLoss if this is no such file, kIncompatible if it has another
+  // version. file must outlive the reader.
   explicit FrameReader(const InputFile& file);
   ~FrameReader();
   FrameReader(const FrameReader&) = delete;
 
-  // Frames in order; nullopt after the last one, when the closing record is there, nothing follows
-  // it, and count and digest are those of what was read. Else Error(kDataLoss) naming the offset.
+  // Frames in order; nullopt after the last one, if the closing record is present, nothing follows
+  // it, and its count and digest match what was read. Otherwise Error(kDataLoss) naming the offset.
   std::optional<Frame> next();
   uint64_t num_frames() const { return num_frames_; }  // so far
 

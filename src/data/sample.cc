@@ -1,4 +1,4 @@
-// Names of the closed lists and of samples.
+// Names of enum values and of samples.
 #include "data/sample.h"
 
 #include "core/error.h"

@@ -1,7 +1,6 @@
-// Passive records shared by rollout, buffer, trainer and pipeline: what a sample is and what it
-// remembers. Invariant: per-token arrays of a Sample have one entry per generated (or appended)
-// token, in order; ids holds the prompt first. Token ids are the currency; text is made at the ends
-// only.
+// Passive records shared by rollout, buffer, trainer and pipeline: a sample and its history.
+// Invariant: per-token arrays of a Sample have one entry per generated (or appended) token, in
+// order; ids starts with the prompt. Everything works on token ids; text exists only at the edges.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,7 +11,7 @@ namespace rl {
 
 enum class FinishReason : uint8_t { kNone = 0, kStopToken, kStopString, kLength, kAborted };
 enum class Purpose : uint8_t { kTrain = 0, kEval = 1 };
-// Closed list of reasons why an attempt or its group was dropped (design: experience ledger).
+// Closed list of reasons why an attempt or its group was dropped (see buffer/ledger.h).
 enum class DropReason : uint8_t {
   kNone = 0,
   kStale,
@@ -30,44 +29,44 @@ enum class DropReason : uint8_t {
 const char* finish_reason_name(FinishReason reason);
 const char* drop_reason_name(DropReason reason);
 
-// Of a token that no known weights drew: equal to no version.
+// Version of a token whose weights are unknown; equals no real version.
 inline constexpr uint64_t kUnknownVersion = ~uint64_t{0};
 
 struct Sample {
-  uint64_t id = 0;       // unique in a run: the host scores by it
-  uint64_t ordinal = 0;  // n-th prompt drawn in the run, epochs counted on
-  uint32_t slot = 0;     // member of its group
+  uint64_t id = 0;       // unique in a run: the host gives rewards by it
+  uint64_t ordinal = 0;  // number of its group in the run, counted across epochs
+  uint32_t slot = 0;     // index within its group
   uint32_t attempt = 0;
   Purpose purpose = Purpose::kTrain;
   int64_t data_row = -1;  // row of the data file or feed, -1 for bare requests
-  std::string tag;        // the row's host tag, handed back unread
+  std::string tag;        // the row's host tag, returned to the host unread
 
   std::vector<int32_t> ids;  // prompt, then generated tokens
   int32_t prompt_tokens = 0;
-  // Full temperature softmax: what ratios use (contract N2). With logprobs_sampled empty for a
-  // sample that came from elsewhere without them.
+  // Under the full temperature softmax: what ratios use (contract N2). Empty, as is
+  // logprobs_sampled, for an external sample that came without log-probs.
   std::vector<float> logprobs;
-  std::vector<float> logprobs_sampled;  // of the distribution really drawn from
+  std::vector<float> logprobs_sampled;  // under the distribution actually sampled from
   std::vector<uint64_t> versions;       // weight version that produced each token
   std::vector<uint8_t> loss_mask;       // 1 where the token carries loss
-  // Empty, or 1 where the token was drawn with keys and values of older weights than its version:
-  // no forward gives its log-prob again.
+  // Empty, or 1 where the token was sampled with keys and values of older weights than its version:
+  // no forward reproduces its log-prob.
   std::vector<uint8_t> mixed_kv;
   // The most probable ids of each token's softmax and their log-probs, num_top per token, most
-  // probable first; a token that was not drawn has ids of -1 and log-probs of 0.
+  // probable first; a token that was not sampled has ids of -1 and log-probs of 0.
   uint32_t num_top = 0;
   std::vector<int32_t> top_ids;
   std::vector<float> top_logprobs;
   float temperature = 1.0f;  // of the stored log-probs (greedy samples store 1)
   FinishReason finish = FinishReason::kNone;
-  uint32_t num_aborts = 0;  // times that it was aborted; it may have gone on since
+  uint32_t num_aborts = 0;  // how often it was aborted; it may have resumed since
 
   bool scored = false;
   double reward = 0.0;
-  std::vector<double> reward_parts;  // kinds of reward it has beside, for gdpo; often none
-  // Of the request that it ended with, by a steady clock; 0 when unknown.
+  std::vector<double> reward_parts;  // components of the reward, for gdpo; often none
+  // Steady-clock times of its last request; 0 if unknown.
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;
-  uint32_t preemptions = 0;  // of all requests that it went through
+  uint32_t preemptions = 0;  // over all its requests
 
   bool has_mixed_kv(int64_t token) const {
     return !mixed_kv.empty() && mixed_kv[static_cast<size_t>(token)] != 0;

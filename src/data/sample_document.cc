@@ -1,4 +1,4 @@
-// Encoding forces defaults into the document: a field that is left out when it equals its default
+// Encoding forces default values into the document: leaving out a field that equals its default
 // would lose the sign of a zero.
 #include "data/sample_document.h"
 
@@ -17,12 +17,12 @@ namespace {
 static_assert(static_cast<int>(fb::Purpose::MAX) == static_cast<int>(Purpose::kEval));
 static_assert(static_cast<int>(fb::FinishReason::MAX) == static_cast<int>(FinishReason::kAborted));
 
-constexpr int64_t kMaxSize = int64_t{1} << 40;  // of every number in an info
+constexpr int64_t kMaxSize = int64_t{1} << 40;  // limit of every number in an info
 
-// Who is blamed for a violated rule.
+// How a violated rule is reported.
 struct Blame {
   Code code;
-  std::string place;  // before the message; empty for groups of the caller
+  std::string place;  // prefix of the message; empty for the caller's groups
 
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(code, place.empty() ? what : str(place, ": ", what)).with_location(place);
@@ -147,7 +147,7 @@ void check_group(const Group& group, const Blame& blame) {
   }
 }
 
-// An upper bound: vectors with their lengths and padding, and a table's own fields.
+// An upper bound: vectors with their lengths and padding, plus each table's own fields.
 uint64_t document_bound(const Group& group) {
   constexpr uint64_t kTable = 512, kPerId = 4, kPerGenerated = 4 + 4 + 8 + 1 + 1, kPerTop = 4 + 4;
   CheckedU64 sum(kTable);
@@ -213,7 +213,7 @@ std::vector<std::byte> bytes_of(const flatbuffers::FlatBufferBuilder& builder) {
   return {data, data + builder.GetSize()};
 }
 
-// The root of a document that FlatBuffers' verifier has passed.
+// The root of a document, after FlatBuffers' verifier has passed it.
 template <typename Root>
 const Root& verified(std::span<const std::byte> document, std::string_view kind,
                      const Blame& blame) {
@@ -232,8 +232,8 @@ const Root& verified(std::span<const std::byte> document, std::string_view kind,
   return *flatbuffers::GetRoot<Root>(data);
 }
 
-// Vectors of a document may share bytes. Copies of more bytes than the document has are refused, so
-// that a small document cannot ask for much memory.
+// Vectors of a document may share bytes. Copying more bytes than the document has is refused, so
+// that a small document cannot cause large allocations.
 class Budget {
  public:
   Budget(uint64_t bytes, const Blame& blame) : left_(bytes), blame_(blame) {}

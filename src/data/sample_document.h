@@ -1,6 +1,6 @@
-// Samples as documents (abi/schemas/samples.fbs, buffer.fbs). Invariant: encode and decode obey the
-// same checks, so every document that is written can be read, and what is read has all bits of what
-// was written. Decoding takes nothing from a document before FlatBuffers' verifier has passed it.
+// Samples as documents (abi/schemas/samples.fbs, buffer.fbs). Invariant: encode and decode apply
+// the same checks, so every written document can be read back, bit for bit. Decoding uses nothing
+// of a document before FlatBuffers' verifier has passed it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -27,29 +27,29 @@ struct ModelIdentity {
   bool operator==(const ModelIdentity&) const = default;
 };
 
-// What a file of groups says of itself.
+// Header of a file of groups.
 struct BufferInfo {
-  uint64_t step = 0;  // training step, from 1, whose batch it is; 0: of no step
+  uint64_t step = 0;  // training step, from 1, whose batch it is; 0: none
   int64_t group_size = 0;
   uint64_t options_identity = 0;
-  std::string options;     // lines key=value, for people
-  int64_t max_tokens = 0;  // of a micro-batch; 0: not known
+  std::string options;     // key=value lines, for people
+  int64_t max_tokens = 0;  // of a micro-batch; 0: unknown
   std::optional<ModelIdentity> model;
   bool operator==(const BufferInfo&) const = default;
 };
 
-// kInvalidArgument naming sample and field unless a document may hold the sample: one prompt token
-// or more, ids of at least 0, per-token arrays of one entry per generated token (num_top for
+// kInvalidArgument naming sample and field, unless a document can hold the sample: at least one
+// prompt token, ids of at least 0, per-token arrays of one entry per generated token (num_top for
 // top_ids and top_logprobs; logprobs and logprobs_sampled may both be empty), finite numbers, masks
 // of 0 and 1, known enums, times of at least 0, a data row of at least -1.
 void require_storable(const Sample& sample);
 
-// The same for every sample, and for a group without samples, with a null, with a sample of another
-// ordinal or with slots that do not ascend. kResourceExhausted when the document would exceed
-// kMaxDocumentBytes.
+// Applies the same checks to every sample; also refuses a group that is empty, or has a null
+// sample, a sample of another ordinal or slots that do not ascend. kResourceExhausted if the
+// document would exceed kMaxDocumentBytes.
 std::vector<std::byte> encode_group(const Group& group);
-// document is aligned to 8 bytes. Error(kDataLoss) as above, beginning with place and located
-// there.
+// document is aligned to 8 bytes. Error(kDataLoss) for the same checks; its message begins with
+// `place`, which is also its location.
 Group decode_group(std::span<const std::byte> document, const std::string& place);
 
 std::vector<std::byte> encode_buffer_info(const BufferInfo& info);

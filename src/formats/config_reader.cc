@@ -1,4 +1,4 @@
-// Types and ranges of single values.
+// Type and range checks of single values.
 #include "formats/config_reader.h"
 
 #include <algorithm>

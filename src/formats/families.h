@@ -1,8 +1,8 @@
-// The families of models, by name. A line here, and the file families/NAME.cc that defines
-// kNAMEFamily, is a family; docs/adding_a_model.md has the steps.
+// Model families by name. To add one, add a line here and the file families/NAME.cc that defines
+// kNAMEFamily; docs/adding_a_model.md has the steps.
 #pragma once
 
-// Order is the value of enum Family; new ones go to the end.
+// The order gives the values of enum Family; new families go at the end.
 #define RL_MODEL_FAMILIES(X) \
   X(Llama)                   \
   X(Qwen2)                   \

@@ -1,5 +1,5 @@
-// Limits of a configuration, the tensors it implies, and the comparison with the tensors a file
-// holds.
+// Limits of a configuration, the tensors it implies, and their comparison with the tensors of a
+// file.
 #include "formats/model_config.h"
 
 #include <cmath>

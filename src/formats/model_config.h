@@ -1,7 +1,7 @@
-// The validated description of a causal decoder and the tensors that description implies. What sets
-// families apart stands here as data, and forward() and backward() follow it; Family itself is for
-// readers and writers of files. Invariant: a ModelConfig that passed validate() has sizes inside
-// kModelCaps, so products of two sizes fit int64_t.
+// The validated description of a causal decoder, and the tensors that it implies. Differences
+// between families are expressed here as data, which forward() and backward() follow; Family itself
+// is only for readers and writers of files. Invariant: a ModelConfig that passed validate() has
+// sizes inside kModelCaps, so products of two sizes fit int64_t.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -38,20 +38,20 @@ struct ModelConfig {
   int64_t max_position = 0;
   float rms_eps = 0;
   RopeSpec rope;
-  std::optional<RopeSpec> local_rope;  // of windowed layers; absent: they use rope
+  std::optional<RopeSpec> local_rope;  // of windowed layers; absent: same as rope
   Activation activation = Activation::kSilu;
-  NormWeight norm_weight = NormWeight::kPlain;  // of every norm
+  NormWeight norm_weight = NormWeight::kPlain;  // of all norms
   bool tied_head = false;
-  bool scalar_head = false;  // one value per row instead of logits; then never tied
+  bool scalar_head = false;  // one value per row instead of logits; never tied
   bool qkv_bias = false;
-  bool qk_norm = false;           // a norm over each query and key head, before rope
-  bool sandwich_norms = false;    // what a half of a layer adds to the residual is normed as well
+  bool qk_norm = false;           // a norm over each query and key head, before RoPE
+  bool sandwich_norms = false;    // attention and MLP outputs are normed too, before the residual
   bool scaled_embedding = false;  // embeddings are multiplied by sqrt(hidden)
   double query_scalar = 0;        // scores are divided by its square root; 0: head_dim
-  int64_t window = 0;             // keys that a row of a windowed layer attends at most
-  std::vector<uint8_t> windowed;  // per layer; empty: none, and then window is 0
+  int64_t window = 0;             // most keys that a row of a windowed layer attends
+  std::vector<uint8_t> windowed;  // per layer; empty: none, and window is 0
   std::vector<int32_t> eos_ids;   // every id that ends a sequence, in file order, no repeats
-  int32_t bos_id = -1;            // -1 when the file names none
+  int32_t bos_id = -1;            // -1 if the file names none
   int32_t pad_id = -1;
   Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
 
@@ -62,7 +62,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Largest values a file may claim. Far above any published dense model, far below what overflows.
+// Largest values a file may claim: far above any published dense model, far below any overflow.
 struct ModelCaps {
   int64_t vocab = 4'000'000;
   int64_t hidden = 1 << 20;
@@ -75,21 +75,21 @@ struct ModelCaps {
 inline constexpr ModelCaps kModelCaps;
 
 // Throws Error(kOutOfRange) naming the field, its limits and the value seen, with location (a file)
-// attached. Also holds: heads is a multiple of kv_heads, head_dim is even, windows are named for
-// every layer or for none, and every special id lies inside the vocabulary.
+// attached. It also checks that heads is a multiple of kv_heads, head_dim is even, windows are
+// given for every layer or none, and every special id lies inside the vocabulary.
 void validate(const ModelConfig& config, const std::string& location);
 
 struct TensorInfo {
   std::string name;            // Hugging Face name, e.g. model.layers.0.self_attn.q_proj.weight
   std::vector<int64_t> shape;  // Hugging Face order: [rows, cols] or [n]
   std::string
-      stored_type;  // "F32", "BF16", "Q4_1", ...: how the file holds it; empty in expected_tensors
+      stored_type;  // type in the file: "F32", "BF16", "Q4_1", ...; empty in expected_tensors
 
   int64_t rows() const { return shape.size() < 2 ? 1 : shape[0]; }  // a vector is one row
   int64_t cols() const { return shape.empty() ? 1 : shape.back(); }
 };
 
-// The tensors a model of this configuration has: embedding, layers in order, final norm, then the
+// The tensors of a model with this configuration: embedding, layers in order, final norm, then the
 // head unless tied.
 inline constexpr const char* kScalarHeadName = "score.weight";
 std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
@@ -101,16 +101,16 @@ class TensorListing {
  public:
   virtual ~TensorListing() = default;
   virtual size_t size() const = 0;
-  virtual int64_t find(const std::string& hf_name) const = 0;  // -1 when absent
+  virtual int64_t find(const std::string& hf_name) const = 0;  // -1 if absent
   virtual std::string_view name(size_t index) const = 0;       // as the file spells it
   virtual const std::vector<int64_t>& shape(size_t index) const = 0;
-  // Whether a tensor that the model does not have may be there; it is passed over.
+  // Whether a tensor that the model lacks may be in the file; it is then ignored.
   virtual bool may_be_extra(size_t index) const = 0;
 };
 
 // Checks that the file holds every expected tensor with its shape and nothing else, and returns the
 // file's index of each expected tensor. A difference is Error(kDataLoss) naming tensor, expected
-// and seen shape, and location. Needs memory in proportion to the file's own list only.
+// and seen shape, and location. Memory use is proportional to the file's own list only.
 std::vector<size_t> match_tensors(const ModelConfig& config, const TensorListing& file,
                                   const std::string& location);
 

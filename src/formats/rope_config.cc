@@ -1,4 +1,4 @@
-// A rope object is read twice at most: what it says, then what the scaling it names needs.
+// A RoPE object is read at most twice: its type and common keys, then the keys of that scaling.
 #include "formats/rope_config.h"
 
 #include <cmath>
@@ -48,8 +48,8 @@ void read_llama3(const ConfigReader& rope, const RopeDefaults& defaults, RopeSpe
       positive(rope, "high_freq_factor", rope.number("high_freq_factor"), out.low_freq_factor);
 }
 
-// How much longer the rotated vector is: given, or 0.1 m ln(factor) + 1, or a quotient of two of
-// these.
+// The factor on the rotated vector's length: given, or 0.1 m ln(factor) + 1, or a quotient of two
+// of these.
 double attention_factor(const ConfigReader& rope, double factor) {
   if (const auto given = rope.optional_number("attention_factor"))
     return positive(rope, "attention_factor", *given);
@@ -63,7 +63,7 @@ double attention_factor(const ConfigReader& rope, double factor) {
 }
 
 void read_yarn(const ConfigReader& rope, const RopeDefaults& defaults, RopeSpec& out) {
-  positive(rope, "rope_theta", out.theta, 1);  // its logarithm divides
+  positive(rope, "rope_theta", out.theta, 1);  // its logarithm is a divisor
   out.original_positions = original_positions(rope, defaults);
   out.beta_fast = positive(rope, "beta_fast", rope.optional_number("beta_fast").value_or(32));
   out.beta_slow = positive(rope, "beta_slow", rope.optional_number("beta_slow").value_or(1));

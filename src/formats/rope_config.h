@@ -1,6 +1,6 @@
-// Rotary settings of a config.json, in both spellings: rope_parameters (transformers 5), or
-// rope_theta beside rope_scaling (before). Missing values take the defaults of transformers 5; a
-// type or key that this library does not follow is Error(kUnsupported).
+// RoPE settings of a config.json, in both spellings: rope_parameters (transformers 5), or
+// rope_theta with rope_scaling (before). Missing values take the defaults of transformers 5; a type
+// or key that this library does not implement is Error(kUnsupported).
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
@@ -9,16 +9,16 @@
 
 namespace rl {
 
-// What a file that names no base means.
+// Values for what a file leaves out.
 struct RopeDefaults {
   double theta;
-  int64_t max_position;  // the original length of a scaling that names none
+  int64_t max_position;  // the original length, if a scaling gives none
 };
 
-// The rope of a model whose layers share one.
+// The RoPE settings of a model whose layers share them.
 RopeSpec read_rope(const ConfigReader& in, const RopeDefaults& defaults);
 
-// The rope inside one object of the current spelling.
+// RoPE settings from one object of the current spelling.
 RopeSpec read_rope_object(const ConfigReader& rope, const RopeDefaults& defaults);
 
 nlohmann::json rope_json(const RopeSpec& rope);

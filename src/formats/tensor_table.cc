@@ -1,4 +1,4 @@
-// Lookup by name and bounds of row reads.
+// Lookup by name and bounds checks of row reads.
 #include "formats/tensor_table.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The tensors of an opened checkpoint under their Hugging Face names, each with the place of its
+// The tensors of an opened checkpoint under their Hugging Face names, each with the location of its
 // rows in a file.
 #pragma once
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace rl {
 
 class TensorTable {
  public:
-  // head_rows above 0: the rows are stored interleaved in heads of that many
+  // head_rows above 0: the rows are stored interleaved, in heads of that many rows
   // (StoredRows::read_interleaved).
   void add(TensorInfo info, const StoredRows& rows, int64_t head_rows);
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  int64_t find(std::string_view name) const;  // -1 when absent
-  // Error(kInvalidArgument) when the rows asked for are not whole rows of the tensor.
+  int64_t find(std::string_view name) const;  // -1 if absent
+  // Error(kInvalidArgument) if the request is not whole rows of the tensor.
   void read(int64_t index, int64_t first_row, std::span<float> out) const;
   // The narrowest type that holds every stored value exactly.
   Dtype exact_dtype() const;

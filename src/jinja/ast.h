@@ -1,6 +1,6 @@
-// The syntax tree of a chat template. Nodes live in a Program and point to each other; a tree is
-// never changed after parsing, so many threads may run it. height is that of the subtree: running a
-// tree recurses no deeper.
+// The syntax tree of a chat template. Nodes live in a Program and point to each other; a tree never
+// changes after parsing, so many threads may run it. height is the height of the node's subtree:
+// evaluation recurses no deeper.
 #pragma once
 #include <deque>
 #include <string>
@@ -21,7 +21,7 @@ enum class NodeKind : uint8_t {
   kDict,       // items: key, value, key, value ...
   kAttribute,  // items[0] . name
   kSubscript,  // items[0] [ items[1] ]
-  kSlice,      // items[0] [ items[1] : items[2] : items[3] ], nullptr where nothing is written
+  kSlice,      // items[0] [ items[1] : items[2] : items[3] ], nullptr for omitted ones
   kCall,       // items[0] ( the rest of items, keywords )
   kFilter,     // items[0] | name ( the rest of items, keywords ); items[0] is nullptr in a block
   kTest,       // items[0] is name ( the rest of items, keywords )
@@ -45,7 +45,7 @@ enum class NodeKind : uint8_t {
   kMacro,        // name(names): body; the last items.size() of names have these defaults
   kCallBlock,    // items[0] is the call, items[1] a macro with the body as its caller
   kFilterBlock,  // body through the filters items[0]
-  kScope,        // body, with variables of its own
+  kScope,        // body, with its own variables
   kBreak,
   kContinue,
 };
@@ -62,7 +62,7 @@ struct Node {
   std::vector<std::string> names;
   NodeList items;
   std::vector<std::pair<std::string, const Node*>> keywords;
-  std::vector<NodeList> bodies;  // one, but for kIf as many as conditions
+  std::vector<NodeList> bodies;  // one, except kIf: one per condition
   NodeList else_body;
 };
 

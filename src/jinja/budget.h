@@ -1,5 +1,5 @@
-// Bounds of a template: what it may be when it is read, and what it may cost when it runs. Every
-// bound that is passed is Error(kResourceExhausted) naming the limit and its value.
+// Limits of a template: on its size when it is parsed, and on its cost when it runs. Exceeding a
+// limit is Error(kResourceExhausted) naming it and its value.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace rl {
 struct JinjaLimits {
   uint64_t max_template_bytes = uint64_t{1} << 20;
   uint64_t max_nodes = 100'000;                  // of the syntax tree
-  uint64_t max_parse_depth = 100;                // constructs within constructs
-  uint64_t max_steps = 20'000'000;               // nodes run; 8 an element, 1 for 4 bytes written
-  uint64_t max_call_depth = 250;                 // constructs entered and not left, macros included
-  uint64_t max_text_bytes = uint64_t{16} << 20;  // of the output, and of each text on the way
-  uint64_t max_value_depth = 100;                // lists and dicts within each other
+  uint64_t max_parse_depth = 100;                // nested constructs
+  uint64_t max_steps = 20'000'000;               // nodes run; 8 per element, 1 per 4 bytes written
+  uint64_t max_call_depth = 250;                 // open constructs, macros included
+  uint64_t max_text_bytes = uint64_t{16} << 20;  // of the output, and of each intermediate text
+  uint64_t max_value_depth = 100;                // nested lists and dicts
 };
 
-// Counts what one run has used. Every loop over data of the template's choosing spends from it.
+// Counts what one run has used. Every loop whose length the template controls spends from it.
 class JinjaBudget {
  public:
   explicit JinjaBudget(const JinjaLimits& limits) : limits_(limits) {}
@@ -27,9 +27,9 @@ class JinjaBudget {
     steps_ += steps;
     if (steps_ > limits_.max_steps) exceeded("steps", limits_.max_steps);
   }
-  // Before so many elements are put into a list, or looked at one by one.
+  // Call before `count` elements are put into a list or visited one by one.
   void spend_items(uint64_t count) { spend(8 * count); }
-  // Before a text grows to so many bytes, of which `added` are new.
+  // Call before a text grows to `size` bytes, of which `added` are new.
   void spend_text(uint64_t size, uint64_t added) {
     if (size > limits_.max_text_bytes) exceeded("bytes of text", limits_.max_text_bytes);
     spend(added / 4);

@@ -1,4 +1,4 @@
-// The filters. Each binds its own arguments; a table names them.
+// The filters. Each binds its own arguments; a table maps names to them.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -24,12 +24,12 @@ struct Call {
   MarkedText text() const { return to_text(input, budget); }
 };
 
-// The elements that map, select and reject visit: none of a value that is false.
+// The elements that map, select and reject visit; none if the value is false.
 std::vector<Value> elements_if_true(const Value& value, JinjaBudget& budget) {
   return truth(value) ? elements(value, budget) : std::vector<Value>();
 }
 
-// A member by a dotted path, as filters name it: "function.name" or an index.
+// A member by a dotted path, as in filter arguments: "function.name" or an index.
 Value member_at(const Value& item, const Value& path, JinjaBudget& budget) {
   if (!path.as_text()) return get_item(item, path, budget);
   Value at = item;
@@ -47,7 +47,7 @@ Value member_at(const Value& item, const Value& path, JinjaBudget& budget) {
   }
 }
 
-// What items are compared by: a member when one is named, without case unless that is asked for.
+// The key for comparing items: a member if one is named, case-insensitive unless case_sensitive.
 Value sort_key(const Value& item, const Value* attribute, bool case_sensitive,
                JinjaBudget& budget) {
   Value key = attribute ? member_at(item, *attribute, budget) : item;
@@ -254,7 +254,7 @@ Value round_filter(const Call& call) {
   return Value::real(round_to(call.input.to_real(), precision, method));
 }
 
-// The number that a text spells, as int() and float() read it.
+// Parses a number as int() and float() do.
 std::optional<double> parse_real(const MarkedText& text) {
   const MarkedText bare = strip(text, Sides::kBoth, std::nullopt);
   const char* begin = bare.bytes().data();

@@ -1,4 +1,4 @@
-// The global functions. None of them looks at the machine; the present is given.
+// The global functions. None of them reads the machine; the current time is passed in.
 #include "core/encoding/unicode.h"
 #include "jinja/calls.h"
 #include "jinja/date.h"
@@ -30,7 +30,7 @@ Value range(const Arguments& arguments, JinjaBudget& budget) {
   return make_list(std::move(out), budget);
 }
 
-// The members that namespace() and dict() take: those of a mapping, then the named arguments.
+// The members that namespace() and dict() take: those of a mapping, then named arguments.
 std::vector<std::pair<Value, Value>> members(const char* what, const Arguments& arguments) {
   const Arguments positional{arguments.positional, {}};
   const Bound args(what, positional, {"mapping"});

@@ -1,4 +1,4 @@
-// Methods of text, mappings, lists and loops. Python has more; a call of one of those says so.
+// Methods of text, mappings, lists and loops. Python's other methods are reported as unsupported.
 #include <algorithm>
 #include <array>
 
@@ -64,7 +64,7 @@ Value case_method(const Call& call) {
   return Value::text(change_case(call.self, to, call.budget));
 }
 
-// Offsets of the words between runs of white space.
+// Offsets of the words separated by white space.
 std::vector<std::pair<size_t, size_t>> words_of(const Call& call) {
   const std::string& bytes = call.self.bytes();
   std::vector<std::pair<size_t, size_t>> words;
@@ -82,7 +82,7 @@ std::vector<std::pair<size_t, size_t>> words_of(const Call& call) {
   return words;
 }
 
-// What is left after max_splits words stays one part, its outer white space included.
+// After max_splits words the rest stays one part, outer white space included.
 std::vector<MarkedText> split_at_space(const Call& call, uint64_t max_splits, bool from_right) {
   std::vector<std::pair<size_t, size_t>> words = words_of(call);
   if (words.size() > max_splits) {
@@ -260,7 +260,7 @@ constexpr TextMethod kTextMethods[] = {
     {"isspace", class_method}, {"isalpha", class_method},      {"isalnum", class_method},
     {"isdigit", class_method}, {"removeprefix", remove_affix}, {"removesuffix", remove_affix}};
 
-// Methods that Python has beside those offered, so that they are told from data.
+// Unsupported methods that Python has, to distinguish them from data.
 constexpr std::string_view kOtherTextMethods[] = {
     "casefold",  "center",       "encode",  "expandtabs", "format",      "format_map", "isascii",
     "isdecimal", "isidentifier", "islower", "isnumeric",  "isprintable", "istitle",    "isupper",

@@ -9,7 +9,7 @@
 namespace rl::jinja {
 namespace {
 
-// Tests of the type alone; nothing for another name.
+// Tests of the type alone; nullopt for another name.
 std::optional<bool> type_test(std::string_view name, const Value& v) {
   if (name == "defined") return !v.is_undefined();
   if (name == "undefined") return v.is_undefined();

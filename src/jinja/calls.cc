@@ -1,4 +1,4 @@
-// Binding of arguments to parameters.
+// Binds arguments to parameters.
 #include "jinja/calls.h"
 
 #include "core/encoding/unicode.h"

@@ -1,4 +1,4 @@
-// Directives are written out here, since strftime() depends on the locale of the process.
+// Directives are implemented here, because strftime() depends on the process's locale.
 #include "jinja/date.h"
 
 #include <algorithm>

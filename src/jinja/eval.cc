@@ -1,6 +1,6 @@
-// A tree walker. Scopes are on the stack of the statement that opens them: a macro can be named
-// only where its scope still lives, since data cannot hold a macro and variables never leave their
-// scope.
+// A tree-walking evaluator. Scopes are on the stack of the statement that opens them. A macro can
+// only be named while its scope lives, because data cannot hold a macro and variables never leave
+// their scope.
 #include "jinja/eval.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class Evaluator {
   }
 
  private:
-  // Runs one node; an error without a place gets that of the node.
+  // Runs one node; an error without a location gets the node's.
   template <typename Body>
   auto at(const Node& node, Body&& body) {
     try {
@@ -75,7 +75,7 @@ class Evaluator {
     budget_.spend_text(out.size() + text.size(), text.size());
     out.append(text);
   }
-  // What a body prints, with variables of its own.
+  // The output of a body, which has its own variables.
   Value captured(const Node& node, Scope& scope) {
     Scope inner{&scope, {}};
     MarkedText text;
@@ -345,7 +345,7 @@ bool Evaluator::compares(const std::string& op, const Value& a, const Value& b) 
   return op == ">" ? sign > 0 : sign >= 0;
 }
 
-// A chain holds when each neighbouring pair does; what follows a pair that fails is not evaluated.
+// A comparison chain holds if each adjacent pair does; nothing after a failing pair is evaluated.
 Value Evaluator::comparison(const Node& node, Scope& scope) {
   Value left = eval(*node.items[0], scope);
   for (size_t i = 0; i < node.names.size(); ++i) {
@@ -363,7 +363,7 @@ Arguments Evaluator::arguments(const Node& node, Scope& scope) {
   return out;
 }
 
-// The innermost filter of a block has no input of its own.
+// The innermost filter of a filter block has no input of its own.
 Value Evaluator::filtered(const Node& node, const Value* block_input, Scope& scope) {
   Value input;
   if (!node.items[0]) {

@@ -13,13 +13,13 @@ namespace rl::jinja {
 
 struct Variables {
   std::vector<std::pair<std::string, Value>> values;
-  // What strftime_now() takes for the present; without it the function is not defined, so that
-  // templates which ask for it use their own fixed date.
+  // The current time for strftime_now(); without it the function is undefined, so that templates
+  // which test for it use their own fixed date.
   std::optional<std::string> now;
 };
 
-// An error is located at "name:line:column" of the construct that failed. raise_exception() is
-// Error(kInvalidArgument) with the template's text, a passed limit Error(kResourceExhausted).
+// Errors are located at "name:line:column" of the construct that failed. raise_exception() is
+// Error(kInvalidArgument) with the template's text, an exceeded limit Error(kResourceExhausted).
 MarkedText render(const Program& program, const Variables& variables, JinjaBudget& budget);
 
 }  // namespace rl::jinja

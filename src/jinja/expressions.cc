@@ -1,4 +1,4 @@
-// Recursive descent, one function per level of precedence, lowest first.
+// Recursive descent, one function per precedence level, lowest first.
 #include "jinja/expressions.h"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// The expression half of the parser: precedence and forms are Jinja's.
+// The expression half of the parser, with Jinja's precedence and syntax.
 #pragma once
 #include "jinja/token_stream.h"
 
@@ -8,11 +8,11 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& in) : in_(in) {}
 
-  // An expression; a conditional one only where one may stand.
+  // An expression; with_condition allows "x if y else z".
   const Node* expression(bool with_condition = true);
-  // An expression, or several with commas between them as a tuple.
+  // An expression, or a tuple of comma-separated ones.
   const Node* tuple(bool with_condition = true);
-  // "| name(...)" as often as it is there, around input, which may be nullptr for a filter block.
+  // Zero or more "| name(...)" applied to input, which may be nullptr for a filter block.
   const Node* filters(const Node* input, bool first_without_bar = false);
   const Node* call(const Node* callee);
   bool at_tuple_end() const;

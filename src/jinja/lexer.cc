@@ -1,5 +1,5 @@
-// Outside of tags the next "{{", "{%" or "{#" is searched; inside, tokens are read one by one until
-// the tag's end, which counts only while no bracket is open.
+// Outside tags, searches for the next "{{", "{%" or "{#"; inside, reads tokens one by one until the
+// tag's end, which counts only while no bracket is open.
 #include "jinja/lexer.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class Lexer {
     return at < text_.size() && (text_[at] == '-' || text_[at] == '+') ? text_[at] : '\0';
   }
 
-  // The text from at_ to a tag, as its sign and lstrip_blocks leave it.
+  // Emits the text from at_ to a tag, trimmed by the tag's sign and lstrip_blocks.
   void data_before(size_t tag, char sign, bool is_variable) {
     std::string_view text = text_.substr(at_, tag - at_);
     if (sign == '-') {
@@ -90,7 +90,7 @@ class Lexer {
     }
     return end;
   }
-  // Goes on behind a tag that ended at `end`; sign is what stood before its closing characters.
+  // Continues after a tag that ended at `end`; sign is the character before its closing ones.
   void leave_tag(size_t end, char sign, bool trims_newline) {
     at_ = end;
     if (sign == '-') {
@@ -110,7 +110,8 @@ class Lexer {
     leave_tag(end + 2, end > begin ? sign_at(end - 1) : '\0', true);
   }
 
-  // Offset behind "{% raw %}" at tag, or 0 when another block is there. sign gets that of its end.
+  // Offset after "{% raw %}" at tag, or 0 if another block is there. Sets sign to the one at its
+  // end.
   size_t raw_end(size_t tag, char* sign = nullptr) const {
     size_t at = skip_space(tag + 2 + (sign_at(tag + 2) != 0));
     if (!looking_at(at, "raw")) return 0;
@@ -199,7 +200,7 @@ class Lexer {
 
   void number();
   void string();
-  // Digits with single underscores between them; returns the offset behind.
+  // Digits, possibly with single underscores in between; returns the offset after them.
   size_t digits(size_t at) const {
     while (at < text_.size() && is_digit(text_[at])) {
       ++at;
@@ -214,7 +215,7 @@ class Lexer {
   const std::string_view text_;
   size_t at_ = 0;
   bool line_starts_ = true;
-  std::string brackets_;  // the closing ones that are owed
+  std::string brackets_;  // closing brackets still expected
   std::vector<Token> tokens_;
 };
 
@@ -276,7 +277,7 @@ char32_t Lexer::hex(size_t at, size_t count) const {
   return value;
 }
 
-// The escapes of Python; an unknown one stays as it is written.
+// Python's escapes; an unknown one is kept as written.
 size_t Lexer::escape(size_t at, std::string& out) const {
   if (at + 1 >= text_.size()) fail(at, "a string without its end");
   static constexpr std::string_view kNames = "abfnrtv\\'\"", kValues = "\a\b\f\n\r\t\v\\'\"";

@@ -1,6 +1,6 @@
-// Tokens of a chat template, with the white space rules of the environment that transformers
-// renders in: a newline after a block and blanks before one go away (trim_blocks, lstrip_blocks),
-// "-" strips and "+" keeps, and one newline at the end of the template is dropped.
+// Tokens of a chat template, with the white space rules of transformers' rendering environment: a
+// newline after a block and blanks before one are removed (trim_blocks, lstrip_blocks), "-" strips,
+// "+" keeps, and one newline at the end of the template is dropped.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 namespace rl::jinja {
 
 enum class TokenKind : uint8_t {
-  kData,  // text outside of tags, as it is printed
+  kData,  // text outside tags, as printed
   kVariableBegin,
   kVariableEnd,
   kBlockBegin,
@@ -32,10 +32,10 @@ struct Token {
   std::string text;
 };
 
-// A template's text with line ends made "\n", and the name that errors call it by.
+// A template's text with line ends normalised to "\n", and its name for errors.
 class Source {
  public:
-  // Throws kResourceExhausted above the limit, kDataLoss when the text is not UTF-8.
+  // Throws kResourceExhausted above the limit, kDataLoss if the text is not UTF-8.
   Source(std::string_view text, std::string name, const JinjaLimits& limits);
   const std::string& text() const { return text_; }
   // "name:line:column", columns counted in characters.
@@ -47,7 +47,7 @@ class Source {
   std::string name_;
 };
 
-// Ends with a kEnd token. Broken syntax is Error(kDataLoss) with the place.
+// The last token is kEnd. Broken syntax is Error(kDataLoss) with its location.
 std::vector<Token> tokenize(const Source& source);
 
 }  // namespace rl::jinja

@@ -1,4 +1,4 @@
-// Marks are kept only once a byte of input is there; most text of a template has none.
+// Marks are stored only once there is a byte of input; most template text has none.
 #include "jinja/marked_text.h"
 
 #include "core/error.h"

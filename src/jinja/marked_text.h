@@ -1,6 +1,6 @@
-// Text that remembers, byte by byte, whether it was written by a chat template or came in with the
-// messages. A chat may become token ids only with this knowledge: a special token that a message
-// spells must stay text. Invariant: bytes() is well-formed UTF-8 when every piece put in was.
+// Text that remembers, byte by byte, whether a chat template wrote it or it came in with the
+// messages. Tokenizing a chat needs this: a special token spelled in a message must stay text.
+// Invariant: bytes() is well-formed UTF-8 if everything put in was.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -21,7 +21,7 @@ class MarkedText {
   Origin origin(size_t at) const {
     return marks_.empty() ? Origin::kTemplate : static_cast<Origin>(marks_[at]);
   }
-  // One byte for each of bytes(), not zero for input; empty when there is no input at all.
+  // One byte per byte of text, nonzero for input; empty if there is no input at all.
   std::string_view marks() const { return marks_; }
 
   MarkedText substr(size_t at, size_t count = std::string::npos) const;

@@ -1,4 +1,4 @@
-// Division and remainder round towards minus infinity, as Python's do.
+// Division and remainder round towards minus infinity, as in Python.
 #include "jinja/operators.h"
 
 #include <algorithm>
@@ -172,7 +172,7 @@ std::vector<int64_t> slice_indices(const SliceBounds& bounds, int64_t size, Jinj
   return out;
 }
 
-// A long double holds every 64-bit integer; where a double does too, its division rounds once.
+// A long double holds every 64-bit integer; if a double does too, its division rounds only once.
 double divide(const Value& a, const Value& b) {
   constexpr int64_t kExact = int64_t{1} << 53;
   const auto is_exact = [](const Value& v) {

@@ -1,5 +1,5 @@
-// Operators and access of the template language on values: arithmetic, "in", attributes, subscripts
-// and slices. Integers have 64 bits; a result that needs more is an error.
+// Operators and access on template values: arithmetic, "in", attributes, subscripts and slices.
+// Integers have 64 bits; a result that needs more is an error.
 #pragma once
 #include <optional>
 #include <string>

@@ -19,7 +19,7 @@ class StatementParser {
   }
 
  private:
-  // Up to a block whose first word is one of ends; the stream then stands at that word.
+  // Up to a block whose first word is in ends; the stream is then at that word.
   NodeList statements(Ends ends) {
     const TokenStream::Level level(in_);
     NodeList out;
@@ -52,7 +52,7 @@ class StatementParser {
     in_.expect(TokenKind::kVariableEnd, "\"}}\"");
     return node;
   }
-  // A body of `node` up to {% end %}, that tag included.
+  // A body of `node` up to and including {% end %}.
   NodeList body_until(Node* node, std::string_view end) {
     in_.expect(TokenKind::kBlockEnd, "\"%}\"");
     NodeList out = body(node, {end});
@@ -84,7 +84,7 @@ class StatementParser {
 
   TokenStream& in_;
   ExpressionParser expressions_;
-  int loops_ = 0;  // around the statement, inside the same macro
+  int loops_ = 0;  // enclosing loops inside the same macro
 };
 
 const Node* StatementParser::statement() {
@@ -232,7 +232,7 @@ const Node* StatementParser::filter_block(uint32_t at) {
   return node;
 }
 
-// {% generation %} marks the assistant's text for training and prints its body as it is.
+// {% generation %} marks the assistant's text for training; its body is printed unchanged.
 const Node* StatementParser::scope(uint32_t at) {
   Node* node = in_.make(NodeKind::kScope, at);
   const int loops = std::exchange(loops_, 0);

@@ -1,6 +1,6 @@
-// Reads a chat template into its syntax tree. The language is Jinja's as templates of language
-// models use it; a construct outside of it is Error(kUnsupported) that names it with line and
-// column, broken syntax is Error(kDataLoss), a passed limit Error(kResourceExhausted).
+// Parses a chat template into its syntax tree. The language is Jinja as used by templates of
+// language models; an unsupported construct is Error(kUnsupported) naming it with line and column,
+// broken syntax is Error(kDataLoss), an exceeded limit Error(kResourceExhausted).
 #pragma once
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rl::jinja {
 
-// name is what errors call the template.
+// name identifies the template in errors.
 std::shared_ptr<const Program> parse(std::string_view text, const std::string& name,
                                      const JinjaLimits& limits = {});
 

@@ -1,4 +1,4 @@
-// Python writes the shortest digits that read back as the same float, in scientific form outside
+// Python prints the shortest digits that parse back to the same float, in scientific form outside
 // 1e-4 .. 1e16; std::to_chars finds the same digits.
 #include "jinja/text_methods.h"
 
@@ -25,7 +25,7 @@ void for_code_points(std::string_view bytes, Each&& each) {
   }
 }
 
-// Code points whose upper, lower or title case is not one code point that utf8proc knows.
+// Code points whose upper, lower or title case is not a single code point known to utf8proc.
 bool has_special_case(char32_t c) {
   return c == 0xdf || c == 0x130 || c == 0x149 || c == 0x1f0 || c == 0x390 || c == 0x3a3 ||
          c == 0x3b0 || c == 0x587 || (c >= 0x1e96 && c <= 0x1e9a) || (c >= 0x1f50 && c <= 0x1f56) ||
@@ -86,7 +86,7 @@ void append_hex(std::string& out, uint32_t value, int digits) {
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kDigits[(value >> shift) & 15];
 }
 
-// Writes data as text. Everything that is not part of a text is the template's own.
+// Writes data as text. Everything outside texts is marked as the template's own.
 class Writer {
  public:
   explicit Writer(JinjaBudget& budget) : budget_(budget) {}

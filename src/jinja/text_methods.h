@@ -1,5 +1,6 @@
-// Text as Python sees it: by code points, with Python's white space and case mapping; and data as
-// text, by str(), repr() and json.dumps(). Results carry the marks of what they were made from.
+// Text with Python's semantics: by code points, with Python's white space and case mapping; and
+// conversion of data to text by str(), repr() and json.dumps(). Results carry the marks of their
+// sources.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,24 +11,24 @@
 
 namespace rl::jinja {
 
-// str.isspace of one code point.
+// str.isspace for one code point.
 bool is_space(char32_t c);
 
 int64_t num_code_points(std::string_view bytes);
-// Byte offset of each code point, and the size as the last entry.
+// Byte offset of each code point, with the size as the last entry.
 std::vector<uint32_t> code_point_offsets(std::string_view bytes, JinjaBudget& budget);
 
 enum class Sides : uint8_t { kLeft, kRight, kBoth };
-// Without characters, white space is stripped.
+// Strips white space if no characters are given.
 MarkedText strip(const MarkedText& text, Sides sides, std::optional<std::string_view> characters);
 
-// kTitle is str.title; kTitleWords is the title filter, for which words begin after white space and
-// opening brackets only.
+// kTitle is str.title; kTitleWords is the title filter, where words begin only after white space
+// and opening brackets.
 enum class Case : uint8_t { kUpper, kLower, kTitle, kTitleWords, kCapitalize };
-// Error(kUnsupported) names a code point whose case depends on its neighbours or is several ones.
+// Error(kUnsupported) names a code point whose case depends on its neighbours or maps to several.
 MarkedText change_case(const MarkedText& text, Case to, JinjaBudget& budget);
 
-// At most count times, every time when count is negative. Error(kUnsupported) when old is empty.
+// Replaces at most count times, or all if count is negative. Error(kUnsupported) if old is empty.
 MarkedText replace(const MarkedText& text, const MarkedText& old, const MarkedText& with,
                    int64_t count, JinjaBudget& budget);
 // str.splitlines.
@@ -38,7 +39,7 @@ MarkedText to_text(const Value& value, JinjaBudget& budget);
 
 struct JsonStyle {
   bool ensure_ascii = false;
-  std::optional<std::string> indent;  // of one level; without it everything is on one line
+  std::optional<std::string> indent;  // per level; without it everything is on one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
   bool sort_keys = false;

@@ -1,5 +1,5 @@
-// The tokens of a template as a parser reads them, and the tree it builds: the bounds on nodes,
-// height and nesting are kept here.
+// The tokens of a template as the parsers read them, and the nodes of the tree they build. Enforces
+// the limits on node count, height and nesting.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -73,7 +73,7 @@ class TokenStream {
     node.at = at;
     return &node;
   }
-  // Puts a child below a node, which may be nothing.
+  // Adds a child, which may be null, to a node.
   void adopt(Node* node, const Node* child) { node->items.push_back(note_height(node, child)); }
   const Node* note_height(Node* node, const Node* child) {
     if (child == nullptr) return nullptr;
@@ -85,7 +85,7 @@ class TokenStream {
     return child;
   }
 
-  // Held while a nested construct is read.
+  // Held while a nested construct is parsed.
   class Level {
    public:
     explicit Level(TokenStream& stream) : stream_(stream) {

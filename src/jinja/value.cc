@@ -1,4 +1,4 @@
-// Walks over data recurse at most max_value_depth deep, since nothing deeper can be made.
+// Walks over data recurse at most max_value_depth deep, because nothing deeper can be built.
 #include "jinja/value.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ bool equal_dicts(const Dict& a, const Dict& b, JinjaBudget& budget) {
   return true;
 }
 
-// Exact also between integers and reals: 64 bits fit into the significand of a long double.
+// Exact even between integers and reals: 64 bits fit into the significand of a long double.
 int compare_numbers(const Value& a, const Value& b) {
   if (a.is_integer() && b.is_integer()) return three_way(a.to_integer(), b.to_integer());
   const auto wide = [](const Value& v) {
@@ -159,7 +159,7 @@ bool equal(const Value& a, const Value& b, JinjaBudget& budget) {
 int compare(const Value& a, const Value& b, JinjaBudget& budget) {
   budget.spend(1);
   if (a.is_number() && b.is_number()) return compare_numbers(a, b);
-  // UTF-8 orders as its code points do.
+  // UTF-8 byte order is code point order.
   if (a.as_text() && b.as_text()) {
     budget.spend(std::min(a.as_text()->size(), b.as_text()->size()) / 16);
     return three_way(a.as_text()->bytes(), b.as_text()->bytes());

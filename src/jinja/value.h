@@ -1,7 +1,7 @@
-// What a chat template computes with: plain data, and a few callable things named by an
-// enumeration. Data is immutable and shared; only a Namespace can change, and it is never part of
-// other data, so nothing here can form a cycle. Semantics are Python's, as far as templates can see
-// them. Functions that walk over data spend from the budget.
+// Values of a chat template: plain data, and a few callables named by an enumeration. Data is
+// immutable and shared; only a Namespace can change, and it is never part of other data, so no
+// cycle can form. Semantics are Python's, as far as templates can observe them. Functions that walk
+// over data spend from the budget.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -27,8 +27,7 @@ struct Method;
 struct Node;
 struct Scope;
 
-// The outcome of looking for what is not there; using it for more than printing is an error, with
-// this text.
+// The result of a failed lookup; any use other than printing is an error with this text.
 struct Undefined {
   std::shared_ptr<const std::string> reason;
 };
@@ -61,7 +60,7 @@ class Value {
     return text(MarkedText(std::string(v), origin));
   }
 
-  // The content, or nullptr when this is of another type.
+  // The content, or nullptr if the value has another type.
   template <typename T>
   const T* as() const {
     return std::get_if<T>(&data_);
@@ -98,10 +97,10 @@ class Value {
 struct List {
   std::vector<Value> items;
   bool is_tuple = false;
-  uint64_t depth = 1;  // containers within each other
+  uint64_t depth = 1;  // nesting depth of containers
 };
 
-// Keys are text; entries keep the order in which they came.
+// Keys are text; entries keep insertion order.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   std::unordered_map<std::string_view, size_t> index;  // into entries, by the bytes of the key
@@ -115,16 +114,16 @@ struct Namespace {
   Value* find(std::string_view name);
 };
 
-// What `loop` is inside a for statement.
+// The `loop` variable inside a for statement.
 struct Loop {
   std::vector<Value> items;
   size_t index0 = 0;
   int64_t depth0 = 0;
-  std::vector<Value> last_changed;  // the arguments of loop.changed() when it was called last
+  std::vector<Value> last_changed;  // the arguments of the last call of loop.changed()
   bool changed_called = false;
 };
 
-// A method that was looked up and not yet called.
+// A method that was looked up but not yet called.
 struct Method {
   Value self;
   std::string name;
@@ -132,25 +131,25 @@ struct Method {
 
 // These refuse namespaces and callables as members, and nesting beyond the limit.
 Value make_list(std::vector<Value> items, JinjaBudget& budget, bool is_tuple = false);
-// A key given twice keeps its place and takes the later value.
+// A repeated key keeps its place and takes the later value.
 Value make_dict(std::vector<std::pair<Value, Value>> entries, JinjaBudget& budget);
 
-// What the type is called in errors: "string", "list".
+// The name of the type in errors: "string", "list".
 const char* type_name(const Value& value);
-// The error that any use of a missing value is.
+// Throws the error for any use of a missing value.
 [[noreturn]] void fail_undefined(const Value& value);
-// Error(kWrongType): what of/and a value of this type.
+// Error(kWrongType): `what`, then the value's type.
 [[noreturn]] void fail_type(std::string_view what, const Value& value);
 
 bool truth(const Value& value);
 bool equal(const Value& a, const Value& b, JinjaBudget& budget);
-// Negative, zero or positive; types without an order between them are an error.
+// Negative, zero or positive; unordered types are an error.
 int compare(const Value& a, const Value& b, JinjaBudget& budget);
-// The elements that a loop visits: items, keys, characters. Nothing for undefined.
+// The elements that a loop visits: items, keys, characters. Empty for undefined.
 std::vector<Value> elements(const Value& value, JinjaBudget& budget);
 
-// Data from outside: every text in it is marked as input. Integers beyond 64 bits are refused by
-// the reader of JSON.
+// External data: every text in it is marked as input. The JSON reader refuses integers beyond 64
+// bits.
 Value from_json(const nlohmann::ordered_json& json, JinjaBudget& budget);
 
 }  // namespace rl::jinja

@@ -8,7 +8,7 @@
 namespace rl {
 namespace {
 
-// A key that an error message can show.
+// Whether a key can be shown in an error message.
 bool is_printable(std::string_view key) {
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   return !find_broken_utf8(key) && std::none_of(key.begin(), key.end(), control);

@@ -1,6 +1,6 @@
-// A document's values on their way into an option set: every entry is tried, every violation is
-// kept with its place in the document, and either all values are taken over or none. Used by the
-// readers of the single formats.
+// Imports a document's values into an option set: every entry is tried, every violation is kept
+// with its place in the document, and either all values are applied or none. Used by the readers of
+// each format.
 #pragma once
 #include <set>
 #include <string>
@@ -11,11 +11,12 @@
 
 namespace rl {
 
-// Of one document. More is hostile: there are far fewer options, and texts have their own bounds.
+// Limits of one document. More is hostile: there are far fewer options, and texts have their own
+// limits.
 inline constexpr size_t kMaxOptionDocumentBytes = size_t{1} << 24;
 inline constexpr size_t kMaxOptionEntries = 1024;
 
-// kResourceExhausted or kDataLoss naming format when a document cannot be one by its size alone.
+// kResourceExhausted or kDataLoss naming the format, if the size alone rules the document out.
 void check_option_document_size(size_t bytes, size_t least, const char* format);
 
 class OptionImport {
@@ -23,7 +24,7 @@ class OptionImport {
   // The document's values replace those of base.
   explicit OptionImport(const OptionSet& base) : set_(base) {}
 
-  // One entry: set(OptionSet&) calls the setter that fits what the document holds.
+  // One entry: set(OptionSet&) calls the setter that matches the document's value.
   template <typename Set>
   void take(std::string_view key, const std::string& location, Set&& set) {
     violations_.collect([&] {

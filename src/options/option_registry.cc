@@ -1,4 +1,4 @@
-// Look-ups in the generated table and what is said about a row in errors.
+// Look-ups in the generated table, and descriptions of a row for errors.
 #include <algorithm>
 #include <tuple>
 
@@ -7,7 +7,7 @@
 namespace rl {
 namespace {
 
-// Edits (insert, delete, replace, swap of neighbours) that turn a into b.
+// Number of edits (insert, delete, replace, swap of neighbours) that turn a into b.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -32,15 +32,15 @@ std::string_view last_part(std::string_view key) {
 
 constexpr size_t kFar = 1000;
 
-// kFar above the limit. Lengths alone rule out most pairs.
+// kFar above the limit. Most pairs are ruled out by length alone.
 size_t distance_within(std::string_view a, std::string_view b, size_t limit) {
   const size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
   const size_t distance = gap > limit ? kFar : edit_distance(a, b);
   return distance <= limit ? distance : kFar;
 }
 
-// A wrong key is near a valid one when few edits part them, or when its last part is nearly right
-// under a wrong group. kFar when neither holds.
+// A wrong key is near a valid one if few edits separate them, or if its last part is nearly right
+// under a wrong group; otherwise kFar.
 size_t nearness(std::string_view wrong, std::string_view key) {
   const std::string_view last = last_part(wrong);
   const size_t whole = distance_within(wrong, key, std::max<size_t>(2, wrong.size() / 4));
@@ -115,7 +115,7 @@ std::vector<std::string> nearest_names(std::string_view wrong, std::vector<std::
   constexpr size_t kMost = 3;
   if (wrong.size() > kLongest) return {};
   std::vector<std::tuple<size_t, size_t, std::string>>
-      found;  // of equally near ones the more alike
+      found;  // ties are broken by overall similarity
   for (std::string& name : names) {
     const size_t distance = nearness(wrong, name);
     if (distance == kFar) continue;

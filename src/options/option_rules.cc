@@ -1,4 +1,5 @@
-// Evaluates the rules and applies the presets. Every condition is over values that are valid alone.
+// Evaluates the rules and applies the presets. Every value in a condition is already valid by
+// itself.
 #include "options/option_rules.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace rl {
 namespace {
 
-// Values of integer options and their products; of numbers, as they are.
+// The value of a numeric option, for comparison and products.
 long double number_of(const OptionSet& set, std::string_view key) {
   const OptionInfo& info = require_option(key);
   if (info.type == OptionType::kF64) return set.get_f64(key);
@@ -43,7 +44,7 @@ bool holds(const OptionSet& set, const OptionCondition& condition) {
   return false;
 }
 
-// The message with the values in place of {key}.
+// The message with {key} replaced by values.
 std::string filled(const OptionSet& set, std::string_view message) {
   std::string out;
   while (!message.empty()) {

@@ -1,14 +1,14 @@
-// Combinations that are refused and presets, as tables generated from abi/option_rules.yml and
-// abi/option_presets.yml. A rule is violated when all its conditions hold. OptionSet evaluates the
-// one and applies the other.
+// Refused combinations and presets, as tables generated from abi/option_rules.yml and
+// abi/option_presets.yml. A rule is violated if all its conditions hold. OptionSet evaluates the
+// rules and applies the presets.
 #pragma once
 #include <cstddef>
 #include <string_view>
 
 namespace rl {
 
-// About the value of key: that it differs from the default, equals a text or not, or compares with
-// the value of other, times that of factor where this is not empty.
+// A condition on the value of key: it differs from the default, equals a text or not, or compares
+// with the value of other, times the value of factor if that is not empty.
 struct OptionCondition {
   enum Kind { kChanged, kIs, kIsNot, kAbove, kAtLeast };
   const char* key;
@@ -19,11 +19,11 @@ struct OptionCondition {
 };
 
 struct OptionRule {
-  const char* key;  // the two to name
+  const char* key;  // the two keys to name
   const char* other;
   const OptionCondition* conditions;
   size_t num_conditions;
-  const char* message;  // {key} stands for a value
+  const char* message;  // {key} is replaced by its value
 };
 struct OptionRules {
   const OptionRule* rows;

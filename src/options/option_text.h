@@ -8,9 +8,10 @@
 
 namespace rl {
 
-// Reads text as a value of the option's type, without range check; kWrongType when it is none.
+// Parses text as a value of the option's type, without range check; kWrongType on failure.
 OptionValue parse_option(const OptionInfo& info, std::string_view text);
-// Range, choices, powers of two, build support. Errors name key, value seen and what is expected.
+// Checks range, choices, powers of two, build support. Errors name key, value seen and what is
+// expected.
 void check_option(const OptionInfo& info, const OptionValue& value);
 std::string format_option(const OptionValue& value);
 

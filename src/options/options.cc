@@ -30,7 +30,7 @@ Error given_wrong_type(const OptionInfo& info, const char* given) {
       .with_expected(option_expectation(info));
 }
 
-// The value replaces the old one only when it is valid. There is one zero, so that equal sets have
+// Replaces the old value only if the new one is valid. Normalises -0 to 0, so that equal sets have
 // one text.
 void store(OptionValue& target, const OptionInfo& info, OptionValue value) {
   check_option(info, value);

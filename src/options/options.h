@@ -1,7 +1,7 @@
 // The option registry. Every option of the library is one row of a table generated from
-// abi/options.yml; an OptionSet holds one value per row. Setters check key, type and range at once
-// and never coerce or clamp; validate_all checks the combinations by the table of option_rules.h.
-// Not thread-safe: one owner.
+// abi/options.yml; an OptionSet holds one value per row. Setters check key, type and range
+// immediately and never coerce or clamp; validate_all checks combinations by the table of
+// option_rules.h. Not thread-safe: one owner.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -35,7 +35,7 @@ struct OptionChoice {
   const char* doc;
 };
 
-// One side of a range, in the type of the option. List options bound their elements.
+// One side of a range, in the type of the option. For list options it bounds the elements.
 struct OptionBound {
   bool present = false;
   bool inclusive = true;
@@ -61,21 +61,21 @@ struct OptionInfo {
   OptionWhen when;
   bool affects_determinism;
   bool needs_gpu;
-  bool pipeline_only;              // refused where a host runs a loop of its own
-  const char* unsupported_reason;  // not empty: only the default is accepted, for this reason
+  bool pipeline_only;              // refused if the host runs its own loop
+  const char* unsupported_reason;  // if not empty: only the default is accepted, for this reason
   const char* source;
 };
 
 size_t option_count();
 // Rows in key order; kOutOfRange beyond the count.
 const OptionInfo& option_at(size_t index);
-// Null when no option has this key.
+// Null if no option has this key.
 const OptionInfo* find_option(std::string_view key);
-// As find_option; an unknown key is kUnknownOption with up to three nearest keys.
+// Like find_option, but an unknown key is kUnknownOption with up to three nearest keys.
 const OptionInfo& require_option(std::string_view key);
 // Up to three valid keys near a wrong one, nearest first.
 std::vector<std::string> nearest_options(std::string_view key);
-// The same among any names.
+// The same for any set of names.
 std::vector<std::string> nearest_names(std::string_view wrong, std::vector<std::string> names);
 // "integer 16..128, a power of two": what a setter accepts.
 std::string option_expectation(const OptionInfo& info);
@@ -84,8 +84,8 @@ const char* option_type_name(OptionType type);
 using OptionVariant = std::variant<bool, int64_t, uint64_t, double, std::string,
                                    std::vector<std::string>, std::vector<int64_t>>;
 
-// A value of any type. Where copying runs out of memory, the variant of GCC 12 itself destroys what
-// it has not made; made in place it does not.
+// A value of any type. If copying runs out of memory, GCC 12's variant destroys an object that it
+// has not constructed; constructing in place avoids that.
 class OptionValue : public OptionVariant {
  public:
   using OptionVariant::OptionVariant;
@@ -108,8 +108,8 @@ class OptionSet {
  public:
   OptionSet();  // all defaults
 
-  // Integer options (i64, u64, duration_ns, bytes) take either integer setter; nothing else
-  // converts.
+  // Integer options (i64, u64, duration_ns, bytes) accept either integer setter; there are no other
+  // conversions.
   void set_bool(std::string_view key, bool value);
   void set_i64(std::string_view key, int64_t value);
   void set_u64(std::string_view key, uint64_t value);
@@ -118,17 +118,17 @@ class OptionSet {
   void set_string_list(std::string_view key, std::vector<std::string> values);
   void set_i64_list(std::string_view key, std::vector<int64_t> values);
   // The value as text, for command lines: true, 12, 3e-6, 30s, 2GiB, a\,b,c (list elements are
-  // separated by commas; \, \\ \n \t stand for themselves, newline and tab).
+  // separated by commas; the escapes are \, \\ \n \t).
   void set_text(std::string_view key, std::string_view text);
   // "key=value".
   void set_assignment(std::string_view assignment);
-  // A value of the option's own type in this representation.
+  // A value in the representation of the option's own type.
   void set_value(std::string_view key, OptionValue value);
-  // All settings of a preset, or none: an unknown name is kNotFound with the nearest ones.
+  // Applies all settings of a preset, or none; an unknown name is kNotFound with the nearest ones.
   void apply_preset(std::string_view name);
 
   bool get_bool(std::string_view key) const;
-  int64_t get_i64(std::string_view key) const;  // kOutOfRange when a u64 does not fit
+  int64_t get_i64(std::string_view key) const;  // kOutOfRange if a u64 does not fit
   uint64_t get_u64(std::string_view key) const;
   double get_f64(std::string_view key) const;
   const std::string& get_string(std::string_view key) const;
@@ -139,30 +139,30 @@ class OptionSet {
 
   bool is_default(std::string_view key) const;
   void unset(std::string_view key);
-  // From now on every change is kNotChangeable naming the key. Copies stay frozen, clones are not.
+  // From now on every change is kNotChangeable naming the key. Copies stay frozen, clones do not.
   void freeze() { frozen_ = true; }
   bool frozen() const { return frozen_; }
   OptionSet clone() const;
   // Keys whose values differ, in key order.
   std::vector<std::string> diff(const OptionSet& other) const;
-  // Lines "key=value" with the values of other where they differ: applied to this set they give
+  // Lines "key=value" with the values of other where they differ: applied to this set they yield
   // other.
   std::string diff_text(const OptionSet& other) const;
 
   // Every violated combination as Error(kConflict) naming both keys; empty when valid.
   std::vector<Error> validate_all() const;
-  // Throws them as one error.
+  // Throws the violations as one error.
   void validate() const;
 
-  // Lines "key=value" in key order: all options, or those that differ from their default.
+  // Lines "key=value" in key order: all options, or only those that differ from their default.
   std::string dump(bool only_changed) const;
-  // Digest of the options on which the bits of a run depend.
+  // Digest of the options that a run's bits depend on.
   uint64_t identity() const;
-  // Digest of all values: equal sets have equal ones, however they were filled.
+  // Digest of all values: equal sets have equal digests, however they were filled.
   uint64_t hash() const;
 
  private:
-  // A slot to write to.
+  // A slot for writing.
   OptionValue& slot(std::string_view key, const OptionInfo** info);
   const OptionValue& slot(std::string_view key) const;
   uint64_t digest(bool determinism_only) const;

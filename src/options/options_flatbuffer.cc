@@ -1,5 +1,5 @@
-// The reader works on an aligned copy: the host's bytes may lie anywhere, and alignment inside a
-// document is relative to its start.
+// The reader works on an aligned copy: the host's bytes may have any alignment, and alignment
+// inside a document is relative to its start.
 #include "options/options_flatbuffer.h"
 
 #include <schemas/options_generated.h>
@@ -13,7 +13,7 @@ namespace rl {
 namespace {
 
 constexpr uint32_t kFormatVersion = 1;
-constexpr size_t kLeastBytes = 12;  // offset of the root, identifier, an empty table
+constexpr size_t kLeastBytes = 12;  // root offset, identifier, an empty table
 constexpr flatbuffers::uoffset_t kMaxDepth = 4;
 
 using Builder = flatbuffers::FlatBufferBuilder;
@@ -89,7 +89,7 @@ void check_kind(const fb::Option& option) {
   }
   for (uint32_t other = 1; other <= std::size(kFields); ++other) {
     const bool present = flatbuffers::IsFieldPresent(&option, kFields[other - 1]);
-    // A scalar that equals the default of the schema takes no place.
+    // A scalar that equals the schema's default is not stored.
     const bool absent_is_zero = kFields[other - 1] < O::VT_TEXT;
     if (present == (other == kind) || (!present && absent_is_zero)) continue;
     throw Error(Code::kWrongType,

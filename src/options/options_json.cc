@@ -1,6 +1,6 @@
-// Reading goes in two passes: the parser's events become entries with the text of each number as it
-// stands in the document, so that no integer passes through a double; then each entry goes to the
-// setter of its JSON type.
+// Reading has two passes: the parser's events become entries that keep each number's text from the
+// document, so that no integer passes through a double; then each entry goes to the setter of its
+// JSON type.
 #include "options/options_json.h"
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ enum class Kind { kNone, kBool, kNumber, kText, kList, kOther };
 
 struct Value {
   Kind kind = Kind::kNone;
-  std::string text;         // of a number, as it is written
+  std::string text;         // for a number, as written
   std::vector<Value> list;  // one level
 };
 
@@ -26,8 +26,8 @@ struct Entry {
   Value value;
 };
 
-// Events of a document. Depth 1 is the root object, depth 2 its "options", depth 3 a list; what is
-// nested otherwise is kept as kOther, without its content.
+// Events of a document. Depth 1 is the root object, depth 2 its "options", depth 3 a list; any
+// other nesting is kept as kOther, without its content.
 class Reader final : public nlohmann::json_sax<Json> {
  public:
   explicit Reader(OptionImport& import) : import_(import) {}
@@ -128,9 +128,9 @@ class Reader final : public nlohmann::json_sax<Json> {
 
   OptionImport& import_;
   int depth_ = 0;
-  int known_ = 0;  // containers around here, from the outermost, that are part of the format
+  int known_ = 0;  // enclosing containers, from the outermost, that belong to the format
   bool found_options_ = false, found_version_ = false;
-  std::string member_;  // of the root
+  std::string member_;  // current member of the root
   std::vector<Entry> entries_;
 };
 
@@ -157,7 +157,7 @@ void set_list(OptionSet& set, const OptionInfo& info, const Value& value) {
   if (info.type != OptionType::kI64List || !all_are(value, Kind::kNumber)) {
     refuse_type(info, "a list of other values");
   }
-  // The text form of such a list is its numbers with commas between them.
+  // The text form of such a list is its comma-separated numbers.
   std::string text;
   for (const Value& item : value.list) text += str(text.empty() ? "" : ",", item.text);
   set.set_text(info.key, text);
@@ -231,7 +231,7 @@ std::string options_to_json(const OptionSet& set, bool only_changed,
 OptionSet options_from_json(std::string_view document, const OptionSet& base) {
   constexpr size_t kLeastBytes = 2;
   check_option_document_size(document.size(), kLeastBytes, "JSON");
-  // The parser takes a zero byte for the end of its input and skips a byte order mark.
+  // The parser treats a zero byte as the end of its input and skips a byte order mark.
   const size_t bad = document.starts_with("\xef\xbb\xbf") ? 0 : document.find('\0');
   if (bad != std::string_view::npos) {
     const std::string where = str("byte ", bad);

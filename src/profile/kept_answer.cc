@@ -1,4 +1,4 @@
-// The step stands first under its name in all files of a run, which is how a resume finds it.
+// The step comes first, under the same name in all files of a run, which is how a resume finds it.
 #include "profile/kept_answer.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Lookup is linear: a step has some dozens of metrics.
+// Lookup is linear: a step has a few dozen metrics.
 #include "profile/metrics.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// On a resume the kept lines are written anew by one rename, then lines are appended.
+// On a resume the kept lines are rewritten atomically, then lines are appended.
 #include "profile/metrics_writer.h"
 
 #include <nlohmann/json.hpp>

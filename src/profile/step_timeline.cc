@@ -1,4 +1,4 @@
-// The median is a step that happened: with an even number of steps the shorter of the middle two.
+// The median is an actual step: with an even number of steps, the shorter of the middle two.
 #include "profile/step_timeline.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kFineness = 400;  // gaps below this part of a step are not told apart
+constexpr int64_t kFineness = 400;  // gaps below this fraction of a step are merged
 
 const TraceSpan* median_step(std::span<const TraceSpan> spans) {
   std::vector<const TraceSpan*> steps;

@@ -1,5 +1,5 @@
 // The messages are those of tensorflow/core/util/event.proto and framework/summary.proto, as far as
-// scalars need them: field numbers stand beside each use.
+// scalars need them; field numbers are noted at each use.
 #include "profile/tensorboard_writer.h"
 
 #include <array>
@@ -67,8 +67,8 @@ std::string scalar(const Metric& m) {
   return out;
 }
 
-// TensorBoard orders files by name, so that of a later second comes later; within one second the
-// first free number is taken.
+// TensorBoard sorts files by name, so a file of a later second sorts later; within one second the
+// first free number is used.
 std::string free_path(FileSystem& fs, const std::string& directory, const Clock& clock) {
   const std::string first =
       str(directory, "/events.out.tfevents.", clock.unix_ns() / int64_t{1'000'000'000}, ".librl");

@@ -1,4 +1,4 @@
-// Records are kept as they come, under one lock, and put in order when the file is written.
+// Records are stored in arrival order, under one lock, and sorted when the file is written.
 #include "profile/trace_recorder.h"
 
 #include <algorithm>
@@ -95,7 +95,7 @@ std::string TraceRecorder::to_json() const {
   const std::lock_guard lock(mutex_);
   const int64_t start = origin();
   std::vector<TraceSpan> spans = spans_;
-  // A span that contains another one begins no later and ends no earlier: it comes first.
+  // A span that contains another one starts no later and ends no earlier, so it comes first.
   std::stable_sort(spans.begin(), spans.end(), [](const TraceSpan& a, const TraceSpan& b) {
     if (a.lane != b.lane) return a.lane < b.lane;
     return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;

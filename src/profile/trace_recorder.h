@@ -1,5 +1,5 @@
-// Collects spans, counters and lane names and writes them as a Chrome trace, which Perfetto opens.
-// Memory is bounded: past the limit records are dropped and counted, and the file says so.
+// Collects spans, counters and lane names and writes them as a Chrome trace, which Perfetto can
+// open. Memory is bounded: past the limit, records are dropped and counted, and the file says so.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -23,9 +23,9 @@ class TraceRecorder final : public TraceSink {
 
   size_t num_records() const;
   uint64_t num_dropped() const;
-  // Times are microseconds from the first record. Spans of one lane come in order of start.
+  // Times are microseconds from the first record. Spans of one lane are sorted by start.
   std::string to_json() const;
-  // Writes path by one rename.
+  // Writes path atomically, by rename.
   void write(FileSystem& fs, const std::string& path) const;
 
   // Frees every record; later ones are dropped without being counted.
@@ -37,7 +37,7 @@ class TraceRecorder final : public TraceSink {
     int64_t total_ns = 0;
     int64_t longest_ns = 0;
   };
-  // Per span name, in name order; without the lanes of samples.
+  // Per span name, sorted by name; without sample lanes.
   std::vector<SpanSummary> summary() const;
   // See step_timeline.h.
   StepTimeline typical_step() const;
@@ -70,7 +70,7 @@ inline TraceDigest digest_of(const TraceRecorder& recorder) {
   return {recorder.summary(), recorder.typical_step()};
 }
 
-// Discards at the end of the scope, whatever ends it.
+// Discards when the scope ends, however it ends.
 class ScopedDiscard {
  public:
   explicit ScopedDiscard(TraceRecorder& recorder) : recorder_(recorder) {}

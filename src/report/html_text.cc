@@ -28,7 +28,7 @@ const char* entity(char c) {
 }
 
 void append_ascii(std::string& out, char c) {
-  constexpr const char* kPicture = "\xE2\x90";  // of U+2400 to U+243F, but for the last byte
+  constexpr const char* kPicture = "\xE2\x90";  // UTF-8 of U+2400 to U+243F without the last byte
   const auto value = static_cast<uint8_t>(c);
   const bool control = (value < 0x20 && c != '\t' && c != '\n') || value == 0x7F;
   if (const char* const e = entity(c)) {

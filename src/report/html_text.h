@@ -1,13 +1,13 @@
-// Text on its way into HTML. Invariant: what comes out has no character that could end an element,
-// an attribute or a comment, is UTF-8, and is as well-formed XML as it is HTML, whatever came in.
+// Escapes text for HTML. Invariant: the output has no character that could end an element, an
+// attribute or a comment, is UTF-8, and is well-formed XML as well as HTML, whatever the input.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace rl {
 
-// Escapes & < > " '; bytes that are no UTF-8 become U+FFFD, control characters but tab and line end
-// their pictures of U+2400, and characters that XML has not U+FFFD.
+// Escapes & < > " '; bytes that are not UTF-8 and characters that XML does not allow become U+FFFD,
+// control characters other than tab and line end their pictures from U+2400.
 std::string escape_html(std::string_view text);
 
 }  // namespace rl

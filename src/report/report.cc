@@ -1,4 +1,4 @@
-// The frame of the page. Self-closing tags make it XML as well, so any XML parser can check it.
+// The frame of the page. Self-closing tags make it XML too, so any XML parser can check it.
 #include "report/report.h"
 
 #include "core/error.h"
@@ -20,7 +20,7 @@ std::string page_head(const std::string& title) {
       escape_html(title), " - librl</title>\n<style>", kReportStyle, "</style>\n</head>\n<body>\n");
 }
 
-// Reads a file that the run may not have; without a path the note says which option makes it.
+// Reads a file that the run may not have; without a path the note names the option that enables it.
 template <typename Read>
 auto read_if(const std::string& path, const char* option, const char* what, ReadNotes& notes,
              Read read) {

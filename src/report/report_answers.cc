@@ -1,4 +1,4 @@
-// Among equal rewards the later answer stands for the run: it is nearer to what the model does now.
+// Among equal rewards the later response is shown: it is closer to the current model.
 #include "report/report_answers.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr size_t kMaxBetter = 4, kMaxWorse = 3, kMaxReworded = 2, kMaxTraining =
 
 using Evaluation = std::map<int64_t, KeptAnswer>;  // by row
 
-// The few answers of training that lead in one direction of reward, each of another prompt.
+// The few training responses with the highest or lowest rewards, each to another prompt.
 class Leaders {
  public:
   explicit Leaders(double sign) : sign_(sign) {}
@@ -40,7 +40,7 @@ class Leaders {
   std::vector<KeptAnswer> kept_;
 };
 
-// The first and the last evaluation of a file whose evaluations stand one after the other.
+// The first and the last evaluation of a file that holds evaluations one after the other.
 class EvaluationPair {
  public:
   void add(KeptAnswer&& answer) {

@@ -1,6 +1,6 @@
-// Which answers of metrics.samples the report shows: rows that the last evaluation answers
-// otherwise than the first one, and the best and the worst answers of training. Memory is bounded
-// by two evaluations, whatever the length of the file.
+// Which responses of metrics.samples the report shows: rows whose response changed between the
+// first and the last evaluation, and the best and worst responses of training. Memory is bounded by
+// two evaluations, whatever the length of the file.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,15 +12,15 @@
 namespace rl {
 
 struct AnswerChange {
-  KeptAnswer first, last;  // of one row
+  KeptAnswer first, last;  // of the same row
 };
 
 struct AnswerDigest {
   uint64_t first_step = 0, last_step = 0;  // of the two evaluations compared
   size_t num_evals = 0;
   size_t num_compared = 0, num_better = 0, num_worse = 0, num_reworded = 0;
-  std::vector<AnswerChange> better, worse, reworded;  // the largest differences of reward first
-  std::vector<KeptAnswer> best, worst;                // of training, one for each prompt
+  std::vector<AnswerChange> better, worse, reworded;  // largest reward differences first
+  std::vector<KeptAnswer> best, worst;                // of training, one per prompt
 };
 
 AnswerDigest read_answers(FileSystem& fs, const std::string& path, ReadNotes& notes);

@@ -1,4 +1,4 @@
-// A row is a line of text and a bar below it; rows have a fixed height in pixels.
+// A row is a line of text with a bar below it; rows have a fixed height in pixels.
 #include "report/report_bars.h"
 
 #include "core/error.h"

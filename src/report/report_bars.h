@@ -1,4 +1,4 @@
-// Plots whose x is not the step: bars of sizes, and lanes of work in time.
+// Plots whose x axis is not the step: bars of sizes, and lanes of work over time.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,18 +7,18 @@
 
 namespace rl {
 
-// Bars from left to right, each with its name and value above it.
+// Horizontal bars, each with its name and value above it.
 struct PlotBar {
   std::string name, value;
   double length = 0;  // 0 to 1
   int color = 1;
-  double mark = -1;                // a second length, as a line across the bar; below 0: none
-  std::vector<std::string> cells;  // of its row in the table
+  double mark = -1;                // a second length, as a line across the bar; negative: none
+  std::vector<std::string> cells;  // of its table row
 };
 std::string render_bar_plot(const PlotFrame& frame, const std::vector<std::string>& header,
                             const std::vector<PlotBar>& bars);
 
-// Work on lanes between 0 and 1 of a span of time.
+// Work on lanes, between 0 and 1 of a time span.
 struct PlotLane {
   struct Work {
     std::string name;

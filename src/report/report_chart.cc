@@ -1,4 +1,4 @@
-// Lines are drawn in an svg of their own that is stretched to the width; all else keeps its shape.
+// Lines are drawn in their own svg, stretched to the width; everything else keeps its shape.
 #include "report/report_chart.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kTop = 22, kBottom = 162, kHeight = 186;  // pixels of a plot by step
 constexpr double kInner = kBottom - kTop;
-constexpr size_t kDotsUpTo = 2;  // so few points make no line
+constexpr size_t kDotsUpTo = 2;  // too few points for a line
 
 std::string span_name(const PlotPoint& p) {
   if (p.first == p.last) return "step " + format_number(p.first);
@@ -43,7 +43,7 @@ std::string grid(const PlotFrame& f, const StepScales& s) {
   return out;
 }
 
-// Columns over the plot that show their values under the pointer.
+// Columns over the plot that show their values on hover.
 std::string hover_columns(const std::vector<PlotLine>& lines, const StepScales& s) {
   std::string out = "<g class=\"hover\">";
   const std::vector<PlotPoint>& points = lines.front().points;
@@ -123,7 +123,7 @@ StepScales scales_for(const std::vector<PlotLine>& lines, double low, double hig
           value_axis(low, high, 4)};
 }
 
-// The smallest and largest value of all; false when there is none.
+// The smallest and largest value overall; false if there is none.
 bool value_range(const std::vector<PlotLine>& lines, double& low, double& high) {
   bool any = false;
   for (const PlotLine& line : lines) {
@@ -195,7 +195,7 @@ std::string key_of_parts(const std::vector<PlotLine>& parts, const PlotFrame& f)
   return key_of(keys, figures, f);
 }
 
-// Rows at even distances, the first and the last among them.
+// Evenly spaced rows, including the first and the last.
 std::string table_of_lines(const std::vector<PlotLine>& lines, const PlotFrame& f) {
   std::vector<std::string> header = {"Step"};
   for (const PlotLine& line : lines) header.push_back(line.name + ", " + f.unit);

@@ -1,4 +1,4 @@
-// Plots by step: lines, and the parts of a whole.
+// Plots by step: lines, and stacked parts of a whole.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rl {
 
-// Points of a plot at most; longer runs are binned.
+// Most points of a plot; longer runs are binned.
 inline constexpr size_t kMaxPlotPoints = 120;
 
 struct PlotLine {
@@ -17,11 +17,11 @@ struct PlotLine {
   std::vector<PlotPoint> points;
 };
 
-// Lines by step; bins of several steps get a band from their smallest to their largest value. dots
-// marks every point, for few of them. No points at all is a plot that says so.
+// Lines by step; a bin of several steps gets a band from its smallest to its largest value. dots
+// marks every point, for plots with few. Without points the plot says so.
 std::string render_line_plot(const PlotFrame& frame, const std::vector<PlotLine>& lines, bool dots);
 
-// The parts of a whole, by step, one above the other. A part without a value counts as none.
+// The parts of a whole, by step, stacked. A part without a value counts as 0.
 std::string render_stacked_plot(const PlotFrame& frame, const std::vector<PlotLine>& parts);
 
 }  // namespace rl

@@ -1,4 +1,4 @@
-// Coordinates are written with two digits, which is finer than any screen.
+// Coordinates have two decimals, finer than any screen.
 #include "report/report_figure.h"
 
 #include <charconv>

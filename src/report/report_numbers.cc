@@ -1,4 +1,4 @@
-// std::to_chars throughout: it knows no locale.
+// std::to_chars throughout: it ignores the locale.
 #include "report/report_numbers.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::string scientific(double value) {
   return str(mantissa, "e", std::atoi(text.c_str() + e + 1));
 }
 
-// A step between ticks: 1, 2 or 5 times a power of ten, not below `least`.
+// A tick distance: 1, 2 or 5 times a power of ten, at least `least`.
 double round_step(double least) {
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -80,7 +80,7 @@ std::string format_seconds(double seconds) {
   return str(minutes / 60, " h ", minutes % 60, " min");
 }
 
-// Differences below this share of the values are noise of the last digits: no axis shows them.
+// Differences below this share of the values are noise in the last digits; no axis shows them.
 constexpr double kLeastSpread = 1e-9;
 constexpr double kLeastSize = 1e-100;
 

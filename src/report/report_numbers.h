@@ -6,8 +6,7 @@
 
 namespace rl {
 
-// Four significant digits, or as many as said: 0.7812, 1,234, 1e-5. "no value" for one that is not
-// finite.
+// num_digits significant digits: 0.7812, 1,234, 1e-5. "no value" if it is not finite.
 std::string format_number(double value, int num_digits = 4);
 std::string format_bytes(uint64_t bytes);    // 2.87 GiB
 std::string format_seconds(double seconds);  // 0.31 s, 4 min 12 s, 2 h 5 min
@@ -16,11 +15,11 @@ std::string format_seconds(double seconds);  // 0.31 s, 4 min 12 s, 2 h 5 min
 struct Axis {
   double low = 0, high = 1;
   std::vector<double> ticks;
-  // Place of a value, 0 at low to 1 at high.
+  // Position of a value: 0 at low, 1 at high.
   double at(double value) const { return (value - low) / (high - low); }
 };
-// An axis that holds [low, high] with about num_ticks ticks. Values that are all of one sign and
-// not all alike in size get an axis that begins at 0. One value alone gets room around it.
+// An axis that covers [low, high] with about num_ticks ticks. Values of one sign that differ enough
+// in size get an axis that includes 0. A single value gets room around it.
 Axis value_axis(double low, double high, int num_ticks);
 // Whole numbers from first to last.
 Axis step_axis(double first, double last, int num_ticks);

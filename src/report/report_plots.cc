@@ -1,4 +1,4 @@
-// A column that a file lacks costs its plot, not the page: the plot stays and says so.
+// A missing column costs its plot, not the page: the plot remains and says so.
 #include "report/report_plots.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::string line_plot(PlotFrame frame, const StepTable& table, const std::vector
   return render_line_plot(frame, lines, false);
 }
 
-// The mean of each step and of those before it, `window` at most.
+// The mean of each step and its predecessors, at most `window` values.
 std::vector<double> moving_mean(const std::vector<double>& values, size_t window) {
   std::vector<double> out;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -104,7 +104,7 @@ std::string learning_plots(const StepTable& steps, const StepTable& evals) {
 
 namespace {
 
-// Parts of a step in the order in which they happen; a part sums its columns.
+// Parts of a step in the order in which they happen; each sums its columns.
 struct TimePart {
   const char* name;
   int color;
@@ -161,7 +161,7 @@ std::string time_plot(const StepTable& steps) {
   return render_stacked_plot(frame, parts);
 }
 
-// The colour of a span's work, the same as that of its part of the step's time.
+// The colour of a span's work, the same as that part of the step time.
 PlotKey key_of_span(const std::string& name) {
   constexpr struct {
     const char* span;
@@ -184,7 +184,7 @@ PlotKey key_of_span(const std::string& name) {
   return {"other", 8};
 }
 
-// Whether a lane did anything that can be seen.
+// Whether a lane did anything visible.
 bool shows(const StepTimeline::Lane& lane, int64_t length_ns) {
   constexpr int64_t kFineness = 1000;
   const auto seen = [&](const auto& w) { return w.end_ns - w.begin_ns >= length_ns / kFineness; };
@@ -218,7 +218,7 @@ std::string timeline_plot(const StepTimeline& timeline) {
                           format_seconds(static_cast<double>(timeline.length_ns) * 1e-9));
 }
 
-// Spans that hold no other span, by total time.
+// Spans that contain no other span, by total time.
 std::string span_plot(const std::vector<TraceRecorder::SpanSummary>& spans) {
   constexpr size_t kMaxBars = 8;
   PlotFrame frame{"spans", "Time by kind of work", "over the whole trace", "seconds"};

@@ -1,5 +1,5 @@
-// Which plots the report has: one function for each part of the page, from the columns of a run's
-// files to figures.
+// Selects the report's plots: one function per part of the page, from the columns of a run's files
+// to figures.
 #pragma once
 #include <string>
 
@@ -8,9 +8,9 @@
 
 namespace rl {
 
-// Rewards, lengths, and what the trainer measured.
+// Rewards, lengths, and the trainer's metrics.
 std::string learning_plots(const StepTable& steps, const StepTable& evals);
-// Tokens per second, memory as planned and as held, and where the time of the steps went.
+// Tokens per second, memory planned and held, and where the time of the steps went.
 std::string speed_plots(const StepTable& steps, const ReportInputs& inputs);
 
 }  // namespace rl

@@ -1,4 +1,4 @@
-// Plain HTML; every text goes through escape_html where it is put in.
+// Plain HTML; every text goes through escape_html where it is inserted.
 #include "report/report_sections.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace rl {
 namespace {
 
-constexpr size_t kEdgeSteps = 5;  // of a run's begin and end, for means that noise does not rule
+constexpr size_t kEdgeSteps =
+    5;  // steps at each end of a run, for means that noise does not dominate
 
 std::vector<double> known(const StepTable& table, const char* column) {
   std::vector<double> out;
@@ -51,7 +52,7 @@ std::string from_to(const Edges& e) {
   return str(format_number(e.first, 3), " \xE2\x86\x92 ", format_number(e.last, 3));
 }
 
-// Texts of a tile are plain.
+// Takes plain texts.
 std::string tile(const std::string& name, const std::string& value, const std::string& note) {
   return str("<div><dt>", escape_html(name), "</dt><dd>", escape_html(value), "<small>",
              escape_html(note), "</small></dd></div>\n");
@@ -132,7 +133,7 @@ std::string report_head(const ReportInputs& in, const StepTable& steps, const St
 
 namespace {
 
-// One text that may be long: it scrolls, also by keyboard.
+// A text that may be long: scrollable, also by keyboard.
 std::string block(const std::string& text, const char* direction, const std::string& label) {
   const std::string shown = text.empty() ? "(empty)" : text;
   return str("<pre dir=\"auto\" tabindex=\"0\" role=\"region\" aria-label=\"", escape_html(label),
@@ -150,12 +151,12 @@ std::string answer_block(const std::string& when, const KeptAnswer& a, const cha
              words_of(a), "</h4>\n", block(a.answer, direction, "answer"));
 }
 
-// Lines with which every prompt begins or ends, such as a system prompt: shown once.
+// Lines that every prompt begins or ends with, such as a system prompt; shown once.
 struct SharedLines {
   size_t head = 0, tail = 0;  // bytes
 };
 
-// a and b are views of two prompts; the result ends after a line end or is 0.
+// a and b are views of two prompts; the result ends after a line end, or is 0.
 size_t shared_head(std::string_view a, std::string_view b) {
   const size_t n = std::min(a.size(), b.size());
   size_t same = 0;
@@ -163,7 +164,7 @@ size_t shared_head(std::string_view a, std::string_view b) {
   return a.substr(0, same).rfind('\n') + 1;  // npos + 1 is 0
 }
 
-// As shared_head from the end; the result begins after a line end or is 0.
+// Like shared_head, from the end; the result begins after a line end, or is 0.
 size_t shared_tail(std::string_view a, std::string_view b) {
   const size_t n = std::min(a.size(), b.size());
   size_t same = 0;

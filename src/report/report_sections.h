@@ -1,4 +1,4 @@
-// The parts of the report that are text: what stands at its head, the answers, the facts.
+// The text parts of the report: its head, the responses, the facts.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace rl {
 
-// Title, one sentence, and the figures that people look for first.
+// Title, one sentence, and the key figures.
 std::string report_head(const ReportInputs& inputs, const StepTable& steps, const StepTable& evals);
 std::string answer_section(const AnswerDigest& answers);
 // Facts and options of the run.
 std::string fact_section(const ReportInputs& inputs);
 // First, last, smallest and largest value of every column.
 std::string metric_section(const StepTable& steps);
-// What could not be read; empty when there is nothing to say.
+// What could not be read; empty if there is nothing to report.
 std::string note_section(const std::vector<std::string>& notes);
 
 }  // namespace rl

@@ -1,4 +1,4 @@
-// A line is parsed on its own, so one that is broken costs no other.
+// Each line is parsed separately, so a broken one does not affect others.
 #include "report/report_series.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
 constexpr size_t kMaxColumns = 512;
 constexpr size_t kMaxNotes = 20;
-constexpr double kLargest = 1e100;  // no plot has an axis beyond it
+constexpr double kLargest = 1e100;  // no plot has a larger axis
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Collects the columns of one file.

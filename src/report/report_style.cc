@@ -1,5 +1,5 @@
-// Data colours are told apart by people who see no red or no green, and have a contrast of 3 to 1
-// or more to the cards in both schemes; text has 4.5 to 1 or more.
+// Data colours remain distinguishable with red or green colour blindness and have a contrast of at
+// least 3 to 1 to the cards in both schemes; text has at least 4.5 to 1.
 #include "report/report_style.h"
 
 namespace rl {

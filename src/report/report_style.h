@@ -1,4 +1,4 @@
-// The style sheet of the report. It holds no character that XML would read as markup.
+// The style sheet of the report. It contains no character that XML would read as markup.
 #pragma once
 
 namespace rl {

@@ -1,5 +1,5 @@
 // Tokens are sorted by text. A search narrows the range that shares a prefix with the input, byte
-// by byte; the first entry of a range is the token that equals the prefix, when there is one.
+// by byte; the first entry of a range is the token that equals the prefix, if there is one.
 #include "text/added_tokens.h"
 
 #include <algorithm>

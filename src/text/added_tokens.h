@@ -1,6 +1,5 @@
-// Finds added tokens in text: at each place the longest one wins, the leftmost place first.
-// Immutable and thread-safe; a text of n bytes takes n times the length of the longest token at
-// worst.
+// Finds added tokens in text: the leftmost match wins, the longest one at each position. Immutable
+// and thread-safe; worst-case time is the text's length times the length of the longest token.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,11 +13,12 @@ namespace rl {
 
 class AddedTokenMatcher {
  public:
-  // Tokens with an empty text are never found. Two tokens with one text are an error by then.
+  // Tokens with an empty text are never found. The caller must have ruled out two tokens with the
+  // same text.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   // Calls on_text(std::string_view) and on_token(int32_t id) for the parts of text, in order.
-  // is_allowed(begin, end) decides of a special token whether it may be cut out; else it stays part
+  // is_allowed(begin, end) decides whether a special token may be matched; otherwise it stays part
   // of the text.
   template <typename IsAllowed, typename OnText, typename OnToken>
   void split(std::string_view text, IsAllowed&& is_allowed, OnText&& on_text,

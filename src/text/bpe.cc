@@ -1,6 +1,6 @@
 // Short words use a linear scan for the best pair, long ones a heap over a linked list; both apply
-// the same merges in the same order. Merges are found by binary search in the sorted merges of the
-// left token, so no input can provoke hash collisions.
+// the same merges in the same order. Merges are found by binary search among the left token's
+// sorted merges, so no input can provoke hash collisions.
 #include "text/bpe.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Byte-pair encoding of one word. Invariant: encode always applies the applicable merge of lowest
-// rank, the leftmost of equals, until none applies. A word of n bytes takes O(n log n).
-// Immutable and thread-safe; each caller brings its own BpeScratch.
+// Byte-pair encoding of one word. Invariant: encode always applies the merge of lowest rank, the
+// leftmost among equals, until none applies. A word of n bytes takes O(n log n). Immutable and
+// thread-safe; each caller passes its own BpeScratch.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -43,12 +43,12 @@ struct BpeScratch {
 
 class Bpe {
  public:
-  // vocabulary must outlive this. Throws when a merge names or makes a token that does not exist,
-  // or occurs twice.
+  // vocabulary must outlive this. Throws if a merge is repeated, or names or produces a token that
+  // does not exist.
   Bpe(const Vocabulary& vocabulary, const TokenizerSpec& spec);
 
   // Appends the ids of word to out. Returns how many bytes have no token; they are left out, or
-  // stand as the unknown token when there is one. word is shorter than 4 GiB.
+  // replaced by the unknown token if there is one. word is shorter than 4 GiB.
   uint64_t encode(std::string_view word, BpeScratch& scratch, std::vector<int32_t>& out) const;
 
  private:

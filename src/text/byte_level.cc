@@ -1,5 +1,4 @@
-// Printable Latin-1 bytes stand for themselves; the others, in order, are code points from U+0100
-// on.
+// Printable Latin-1 bytes map to themselves; the others, in order, to code points from U+0100 on.
 #include "text/byte_level.h"
 
 #include <array>

@@ -8,10 +8,10 @@
 
 namespace rl {
 
-// The text that stands for bytes.
+// The text that spells bytes.
 std::string spell_bytes(std::string_view bytes);
 
-// The bytes that text stands for; nothing when a character is outside the alphabet.
+// The bytes that text spells; nullopt if a character is outside the alphabet.
 std::optional<std::string> unspell_bytes(std::string_view text);
 
 }  // namespace rl

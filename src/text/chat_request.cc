@@ -1,4 +1,4 @@
-// A message needs a role and a content; further members are the template's affair.
+// A message needs a role and a content; further members are up to the template.
 #include "text/chat_request.h"
 
 #include "core/encoding/strict_json.h"

@@ -1,5 +1,5 @@
-// Names, precedence and aliases of the variables are those of transformers: the chat itself wins
-// over variables of the request, and those over the special tokens.
+// Names, precedence and aliases of the variables follow transformers: the chat itself overrides
+// variables of the request, which override the special tokens.
 #include "text/chat_template.h"
 
 #include "core/encoding/unicode.h"
@@ -11,7 +11,8 @@ namespace {
 
 using jinja::Value;
 
-// A message's reasoning goes by three names; templates read the first or, for some, the second.
+// A message's reasoning has three possible names; templates read the first or, in some cases, the
+// second.
 nlohmann::ordered_json with_reasoning_names(const nlohmann::ordered_json& messages) {
   auto out = nlohmann::ordered_json::array();
   for (const auto& message : messages) {
@@ -134,7 +135,7 @@ std::optional<int32_t> find_turn_end(const ChatTemplates& templates, const Token
   try {
     text = templates.render(make_chat_request(trial), special_token_texts(tokenizer), false);
   } catch (const Error&) {
-    return std::nullopt;  // a template for other chats than this one
+    return std::nullopt;  // the template does not support such a chat
   }
   size_t end = text.size();
   while (end > 0 && text.origin(end - 1) != MarkedText::Origin::kInput) --end;

@@ -1,6 +1,6 @@
-// The chat templates of a model, run as transformers runs them, and what they render as token ids.
-// A special token becomes its id where the template wrote it, never where a message spells it.
-// Immutable; every function may be called from any thread.
+// The chat templates of a model, run as transformers runs them, and the tokenization of what they
+// render. A special token becomes its id where the template wrote it, never where a message spells
+// it. Immutable; every function may be called from any thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,24 +19,24 @@ namespace rl {
 
 struct ChatRequest;
 
-// What templates know as bos_token, eos_token and pad_token, as far as the tokenizer has them.
+// bos_token, eos_token and pad_token for templates, as far as the tokenizer has them.
 using SpecialTokenTexts = std::vector<std::pair<std::string, std::string>>;
 SpecialTokenTexts special_token_texts(const Tokenizer& tokenizer);
 
 class ChatTemplates {
  public:
   ChatTemplates() = default;
-  // source names the model in errors. A template that cannot be read is reported when it is used.
+  // source names the model in errors. A template that cannot be parsed is reported when it is used.
   ChatTemplates(const std::vector<ChatTemplateText>& templates, std::string source,
                 JinjaLimits limits = {});
 
-  // Throws the error of the first template that cannot be read.
+  // Throws the error of the first template that cannot be parsed.
   void check() const;
 
-  // The template is the one the request names; else, with tools, the one named "tool_use"; else
-  // "default". Errors carry "source chat_template:line:column"; raise_exception of the template is
-  // kInvalidArgument with its text, what is outside of the language kUnsupported, a passed limit
-  // kResourceExhausted, no such template kNotFound.
+  // Uses the template that the request names; else, with tools, the one named "tool_use"; else
+  // "default". Errors carry "source chat_template:line:column": the template's raise_exception is
+  // kInvalidArgument with its text, an unsupported language feature kUnsupported, an exceeded limit
+  // kResourceExhausted, a missing template kNotFound.
   MarkedText render(const ChatRequest& request, const SpecialTokenTexts& special,
                     bool add_generation_prompt) const;
 
@@ -53,12 +53,12 @@ class ChatTemplates {
   JinjaLimits limits_;
 };
 
-// The ids of a rendered chat. Of text that holds no special token as input, they are those of
+// The ids of a rendered chat. If no input text contains a special token, they equal
 // encode(text.bytes(), {.allow_special = true}).
 EncodeResult encode_chat(const Tokenizer& tokenizer, const MarkedText& text);
 
-// The special token with which the templates end an assistant's turn: the one right behind the
-// answer in a rendered trial chat. Nothing when there is none.
+// The special token that ends an assistant's turn: the first one after the response in a rendered
+// trial chat. nullopt if there is none.
 std::optional<int32_t> find_turn_end(const ChatTemplates& templates, const Tokenizer& tokenizer);
 
 }  // namespace rl

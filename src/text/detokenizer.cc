@@ -1,6 +1,6 @@
-// Pending bytes are released when they end in a whole character. UTF-8 synchronises itself: whether
-// the last one to four bytes are such a character does not depend on what comes before, so each
-// feed looks at the end only.
+// Pending bytes are released once they end in a whole character. UTF-8 is self-synchronising:
+// whether the last one to four bytes are a whole character does not depend on what precedes them,
+// so each feed only checks the end.
 #include "text/detokenizer.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace rl {
 namespace {
 
-// A U+FFFD in the text itself counts as broken: it may be replaced output of another tokenizer, and
-// holding it back costs nothing.
+// A U+FFFD in the text itself counts as broken: it may be the replacement output of another
+// tokenizer, and holding it back costs nothing.
 bool ends_in_whole_character(std::string_view bytes) {
   for (size_t length = 1; length <= std::min<size_t>(4, bytes.size()); ++length) {
     const size_t at = bytes.size() - length;

@@ -1,5 +1,5 @@
 // Turns GGUF metadata into a TokenizerSpec. GGUF names the pre-tokenizer instead of describing it;
-// the table below holds the names whose pattern, normaliser and merge rule are known.
+// the table below lists the names whose pattern, normaliser and merge rule are known.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@ namespace {
 struct PreEntry {
   const char* name;
   KnownPattern pattern;
-  bool single_digits;  // numbers are cut out one by one first
+  bool single_digits;  // digits are split off one by one first
   bool nfc;
   bool ignore_merges;
   bool add_bos;

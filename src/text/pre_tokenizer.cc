@@ -1,5 +1,5 @@
 // Each pattern is an ordered list of alternatives; piece_end tries them in the order of the regular
-// expression. A piece is scanned at most three times, so the whole text takes linear time.
+// expression. A piece is scanned at most three times, so the total time is linear.
 #include "text/pre_tokenizer.h"
 
 #include <array>
@@ -11,10 +11,10 @@ namespace {
 
 struct Char {
   CharClass cls;
-  size_t end;  // offset after the character; equals the start when the text is over
+  size_t end;  // offset after the character; equals the start at the end of the text
 };
 
-// One character at a time, with the class of the end of the text distinct from all others.
+// Reads one character at a time; over() tells the end of the text.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -50,7 +50,7 @@ bool is_space(CharClass cls) { return cls == CharClass::kSpace || cls == CharCla
 struct SpaceRun {
   size_t end;
   size_t last_begin;     // start of the last character of the run
-  size_t after_newline;  // offset after the last newline of the run, or its start when it has none
+  size_t after_newline;  // offset after the last newline of the run, or its start if it has none
   bool to_end_of_text;
 };
 
@@ -70,13 +70,13 @@ SpaceRun space_run(const Reader& reader, size_t at) {
   return run;
 }
 
-// `\s+(?!\S)|\s+`: the run without its last character, which goes with the word that follows.
+// `\s+(?!\S)|\s+`: the run without its last character, which belongs to the following word.
 size_t space_end(const SpaceRun& run, size_t at) {
   return run.to_end_of_text || run.last_begin == at ? run.end : run.last_begin;
 }
 
-// Length of 's 't 're 've 'm 'll 'd at the start of text, 0 when there is none. In any case means
-// by Unicode folding, where U+017F (long s) is an s.
+// Length of 's 't 're 've 'm 'll 'd at the start of text, 0 if there is none. any_case uses Unicode
+// folding, where U+017F (long s) is an s.
 size_t contraction_length(std::string_view text, bool any_case) {
   if (text.size() < 2 || text[0] != '\'') return 0;
   const auto letter = [&](size_t i) {
@@ -106,7 +106,7 @@ class Gpt2Splitter : public Splitter {
   }
 };
 
-// The pattern of Llama 3 and Qwen 2; they differ in how many digits go together.
+// The pattern of Llama 3 and Qwen 2; they differ in the number of digits per group.
 class TiktokenSplitter : public Splitter {
  public:
   explicit TiktokenSplitter(size_t max_digits) : max_digits_(max_digits) {}

@@ -1,5 +1,5 @@
 // Splits text into the words that BPE works on. A PreTokenizer is a chain of splitters; each one
-// cuts every piece of the one before. Invariant: the pieces, joined, are the text; none is empty.
+// splits every piece of the one before. Invariant: the pieces, joined, are the text; none is empty.
 // Immutable and thread-safe. Text is well-formed UTF-8.
 #pragma once
 #include <memory>
@@ -17,11 +17,11 @@ class Splitter {
   virtual size_t piece_end(std::string_view text, size_t at) const = 0;
 };
 
-// The pre-tokenizer patterns of well-known models, written by hand in linear time.
+// The pre-tokenizer patterns of well-known models, implemented by hand in linear time.
 enum class KnownPattern {
   kGpt2,    // contractions, ` ?` + letters | numbers | others, white space
-  kLlama3,  // any-case contractions, a leading non-letter, numbers by three
-  kQwen2,   // the same with numbers one by one
+  kLlama3,  // any-case contractions, a leading non-letter, numbers in groups of up to three
+  kQwen2,   // the same with single digits
 };
 std::shared_ptr<const Splitter> known_pattern_splitter(KnownPattern pattern);
 // The known pattern with exactly this regular expression.
@@ -29,7 +29,7 @@ std::optional<KnownPattern> find_known_pattern(std::string_view regex);
 // The regular expression of a known pattern.
 std::string_view regex_of(KnownPattern pattern);
 
-// Numbers (\p{N}) apart from the rest, one by one when individual.
+// Splits numbers (\p{N}) from the rest, digit by digit if individual.
 std::shared_ptr<const Splitter> digits_splitter(bool individual);
 
 class PreTokenizer {

@@ -1,6 +1,6 @@
 // The pattern is rewritten before it is compiled: \s and \w get their Unicode meaning (PCRE2 leaves
-// U+0085 out of \s, and marks and connectors out of \w), and escapes outside a list of those that
-// mean the same in both syntaxes are refused.
+// U+0085 out of \s, and marks and connectors out of \w). Only escapes known to mean the same in
+// both syntaxes are accepted.
 #include "text/regex_splitter.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -21,7 +21,7 @@ constexpr uint32_t kHeapLimitKib = 64 * 1024;
   throw Error(Code::kUnsupported, str(where, ": ", what)).with_location(where);
 }
 
-// Rewrites one pattern from left to right; in_class_ tells whether the place is inside [...].
+// Rewrites one pattern from left to right; in_class_ is true inside [...].
 class Rewriter {
  public:
   Rewriter(const std::string& pattern, const std::string& where)

@@ -1,5 +1,5 @@
-// The pipeline of encode: added tokens are cut out, the rest is normalised, added tokens that want
-// normalised text are cut out, the rest is split into words, and each word goes through BPE.
+// The encode pipeline: added tokens are matched, the rest is normalised, added tokens that match
+// normalised text are matched, the rest is split into words, and each word goes through BPE.
 #include "text/tokenizer.h"
 
 #include "core/encoding/unicode.h"
@@ -28,7 +28,7 @@ std::vector<AddedToken> select(const TokenizerSpec& spec, bool normalized) {
   return out;
 }
 
-// The reader of a post-processor does not know the vocabulary.
+// The post-processor's reader does not know the vocabulary, so its ids are checked here.
 void check_ids(const std::vector<int32_t>& ids, const Vocabulary& vocabulary,
                const std::string& source) {
   for (const int32_t id : ids) {
@@ -136,7 +136,7 @@ EncodeResult Tokenizer::encode(std::string_view text, EncodeOptions options) con
   const auto normalize = [&](std::string_view piece) {
     const auto offset = static_cast<size_t>(piece.data() - text.data());
     const std::string composed = state.nfc ? to_nfc(piece) : std::string();
-    // Marks hold no more for a text that composition changed, so then no special token is cut out.
+    // Marks do not apply to a text that composition changed, so no special token is matched in it.
     const bool is_moved = state.nfc && !options.literal.empty() && composed != piece;
     if (state.nfc) piece = composed;
     const auto may_cut_piece = [&](size_t begin, size_t end) {

@@ -1,6 +1,6 @@
 // Byte-level BPE tokenizer: text to ids and back. A Tokenizer is a handle to immutable shared
-// state: copies are cheap, and every method may be called from any thread at any time. Text is
-// well-formed UTF-8; a decoded text is always well-formed.
+// state: copies are cheap, and every method may be called from any thread at any time. Input text
+// must be well-formed UTF-8; decoded text always is.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,33 +18,33 @@ namespace rl {
 struct EncodeOptions {
   bool add_special = false;    // add what the file's template puts around a text, such as bos
   bool allow_special = false;  // special tokens written in the text become their ids
-  // Empty, or one byte for each of the text: a special token whose first or last byte has a mark
-  // other than 0 stays text although allow_special is set.
+  // Empty, or one byte per byte of text: a special token whose first or last byte has a nonzero
+  // mark stays text even if allow_special is set.
   std::string_view literal = {};
 };
 
 struct EncodeResult {
   std::vector<int32_t> ids;
-  // Bytes that no token of the vocabulary can express. They are missing from ids (or stand as the
-  // unknown token when the file names one), so decode(ids) lacks them.
+  // Bytes that no token of the vocabulary can express. They are missing from ids (or replaced by
+  // the unknown token if the file names one), so decode(ids) lacks them.
   uint64_t num_unmapped_bytes = 0;
 };
 
 class Tokenizer {
  public:
-  // From a Hugging Face tokenizer.json. What the file describes and this class cannot do is
-  // Error(kUnsupported) with the place; a broken file is Error(kDataLoss).
+  // From a Hugging Face tokenizer.json. A feature that this class does not support is
+  // Error(kUnsupported) with its location; a broken file is Error(kDataLoss).
   static Tokenizer from_json(FileSystem& fs, const std::string& path);
-  // The same from text; source is what errors call it.
+  // The same from text; source names it in errors.
   static Tokenizer from_json_text(const std::string& json, const std::string& source);
   // From GGUF metadata.
   static Tokenizer from_parts(TokenizerParts parts);
-  // A Hugging Face directory: tokenizer.json, and from tokenizer_config.json, when it exists, the
-  // names of the bos, eos and pad tokens.
+  // A Hugging Face directory: tokenizer.json and, if it exists, tokenizer_config.json for the names
+  // of the bos, eos and pad tokens.
   static Tokenizer from_directory(FileSystem& fs, const std::string& dir);
 
-  // Throws kInvalidArgument with the byte offset when text is not UTF-8, kResourceExhausted when it
-  // is longer than 1 GiB.
+  // Throws kInvalidArgument with the byte offset if text is not UTF-8, kResourceExhausted if it is
+  // longer than 1 GiB.
   EncodeResult encode(std::string_view text, EncodeOptions options = {}) const;
 
   // Joins the bytes of the tokens; broken UTF-8 becomes U+FFFD. An id without a token is
@@ -54,13 +54,13 @@ class Tokenizer {
   // One more than the largest id. The model's embedding may have more rows.
   int32_t vocab_size() const;
   bool has_token(int64_t id) const;
-  // The bytes the token stands for; lives as long as this tokenizer or a copy of it.
+  // The token's bytes; valid as long as this tokenizer or a copy of it.
   std::string_view token_bytes(int32_t id) const;
-  // The id of a token as the vocabulary spells it.
+  // The id of a token by its spelling in the vocabulary.
   std::optional<int32_t> id_of(std::string_view token_text) const;
   bool is_special(int32_t id) const;
-  // An added token that takes white space or looks at its neighbours, so its ids depend on the text
-  // around it.
+  // True for an added token that absorbs white space or checks its neighbours, so that ids depend
+  // on the surrounding text.
   bool depends_on_context(int32_t id) const;
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;

@@ -1,6 +1,5 @@
-// Reads a Hugging Face tokenizer.json. Everything that changes ids and is not supported is a named
-// error with the JSON pointer of the place; members that only concern offsets, padding or
-// truncation are left alone.
+// Reads a Hugging Face tokenizer.json. An unsupported feature that affects ids is a named error
+// with its JSON pointer; members that only affect offsets, padding or truncation are ignored.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -16,14 +15,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kMaxJsonBytes = uint64_t{256} << 20;
-// Ids may leave gaps, but a small file may not ask for a large table.
+// Ids may have gaps, but a small file must not cause a large table.
 constexpr size_t kMaxHoles = 65'536;
 
 [[noreturn]] void fail(Code code, const std::string& where, const std::string& what) {
   throw Error(code, str(where, ": ", what)).with_location(where);
 }
 
-// A JSON value with its file and pointer, so that errors can say where.
+// A JSON value with its file and pointer, for errors.
 class Node {
  public:
   Node(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
@@ -76,7 +75,7 @@ class Node {
   fail(Code::kUnsupported, node.where(), str(what, " ", quote_text(type), " is not supported"));
 }
 
-// Places token text at id; the id must be free or hold the same text.
+// Stores token text at id; the id must be free or hold the same text.
 void place(TokenizerSpec& spec, size_t id, const std::string& text, TokenKind kind,
            const Node& node) {
   if (id >= spec.tokens.size()) spec.tokens.resize(id + 1);
@@ -133,7 +132,7 @@ void read_merges(const Node& merges, TokenizerSpec& spec) {
   }
 }
 
-// A member that changes ids when it is set to anything but null or "".
+// A member that changes ids unless it is null, empty, zero or false.
 void require_unset(const Node& model, const char* key) {
   if (model.is_null(key)) return;
   const Node member = model.at(key);
@@ -211,8 +210,8 @@ void read_normalizer(const Node& node, TokenizerSpec& spec) {
   }
 }
 
-// Behaviours under which every match and every gap is a piece. "Removed" with invert keeps matches
-// only, which is the same when the pattern leaves no gap, as the known patterns do.
+// Accepts behaviours in which every match and every gap is a piece. "Removed" with invert keeps
+// matches only, which is equivalent if the pattern leaves no gap, as with the known patterns.
 void read_split(const Node& node, TokenizerSpec& spec) {
   const std::string& behavior = node.at("behavior").text();
   const bool inverted = node.flag("invert", false);
@@ -232,7 +231,7 @@ void read_split(const Node& node, TokenizerSpec& spec) {
     spec.pre_tokenizer.append(regex_splitter(text.text(), text.where()));
 }
 
-// State of one walk over the pre-tokenizer: how many steps came and whether bytes are spelled out.
+// State of a walk over the pre-tokenizer: steps so far and whether bytes are spelled out.
 struct PreTokenizerWalk {
   TokenizerSpec& spec;
   size_t num_steps = 0;
@@ -296,7 +295,7 @@ void read_template(const Node& node, TokenizerSpec& spec) {
 
 void read_post_processor(const Node& node, TokenizerSpec& spec) {
   const std::string type = node.type();
-  if (type == "ByteLevel") return;  // concerns offsets only
+  if (type == "ByteLevel") return;  // affects offsets only
   if (type == "TemplateProcessing") {
     if (!spec.prefix_ids.empty() || !spec.suffix_ids.empty()) {
       unsupported(node, "a second", type);

@@ -1,6 +1,6 @@
-// What a tokenizer is made of when it comes from GGUF metadata: a plain record that the GGUF
-// reader fills and Tokenizer::from_parts checks. Nothing here is trusted; every size, id and
-// merge is validated there.
+// Tokenizer data from GGUF metadata: a plain record that the GGUF reader fills and
+// Tokenizer::from_parts checks. Nothing here is trusted; every size, id and merge is validated
+// there.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,7 +20,7 @@ enum class TokenType : int32_t {
 };
 
 struct TokenizerParts {
-  std::string source;                // file name that errors mention
+  std::string source;                // file name for errors
   std::string model = "gpt2";        // tokenizer.ggml.model; "gpt2" is byte-level BPE
   std::string pre = "default";       // tokenizer.ggml.pre
   std::vector<std::string> tokens;   // tokenizer.ggml.tokens; the index is the id
@@ -29,10 +29,10 @@ struct TokenizerParts {
   std::optional<int64_t> bos_id;     // tokenizer.ggml.bos_token_id
   std::optional<int64_t> eos_id;     // tokenizer.ggml.eos_token_id
   std::optional<int64_t> pad_id;     // tokenizer.ggml.padding_token_id
-  std::optional<bool> add_bos;       // ...add_bos_token; absent: what `pre` is known for
+  std::optional<bool> add_bos;       // ...add_bos_token; absent: the default of `pre`
 };
 
-// A chat template as a checkpoint holds it. The one used without a name is called "default".
+// A chat template as stored in a checkpoint. The unnamed one is called "default".
 struct ChatTemplateText {
   std::string name;
   std::string text;

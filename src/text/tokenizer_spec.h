@@ -1,5 +1,5 @@
-// A tokenizer as its file describes it, in one form for tokenizer.json and GGUF. The readers fill
-// it; Vocabulary, Bpe and Tokenizer check what is inside. Internal to src/text.
+// A tokenizer as described by its file, in one form for tokenizer.json and GGUF. The readers fill
+// it; Vocabulary, Bpe and Tokenizer check the contents. Internal to src/text.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -30,14 +30,14 @@ struct TokenSpec {
   TokenKind kind = TokenKind::kHole;
 };
 
-// A token that is looked for in the text itself.
+// A token that is matched in the text itself.
 struct AddedToken {
   int32_t id = 0;
   std::string text;
   bool special = false;      // matched only when the caller allows special tokens
-  bool lstrip = false;       // takes white space before it
-  bool rstrip = false;       // takes white space after it
-  bool single_word = false;  // matched only when no word character touches it
+  bool lstrip = false;       // absorbs white space before it
+  bool rstrip = false;       // absorbs white space after it
+  bool single_word = false;  // matched only if no word character is adjacent
   bool normalized = false;   // matched after normalisation instead of before
 };
 
@@ -52,7 +52,7 @@ struct TokenizerSpec {
   PreTokenizer pre_tokenizer;
   std::vector<int32_t> prefix_ids;  // added before and after the text on request
   std::vector<int32_t> suffix_ids;
-  std::optional<int32_t> unknown_id;  // stands for a byte that has no token
+  std::optional<int32_t> unknown_id;  // replaces a byte that has no token
   std::optional<int32_t> bos_id;
   std::optional<int32_t> eos_id;
   std::optional<int32_t> pad_id;
@@ -61,7 +61,7 @@ struct TokenizerSpec {
 // From the text of a tokenizer.json.
 TokenizerSpec read_tokenizer_json(const std::string& text, const std::string& source);
 
-// Sets bos, eos and pad by the names in the text of a tokenizer_config.json.
+// Sets bos, eos and pad from the names in the text of a tokenizer_config.json.
 void read_token_names(const std::string& text, const std::string& source, TokenizerSpec& spec);
 
 // From GGUF metadata.

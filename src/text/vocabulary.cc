@@ -1,4 +1,4 @@
-// Texts and bytes lie in two arenas that are complete before the first view into them is taken.
+// Texts and bytes lie in two arenas that are filled completely before any view into them is taken.
 #include "text/vocabulary.h"
 
 #include "core/encoding/unicode.h"

@@ -1,5 +1,5 @@
 // The tokens of a tokenizer: id to text and bytes, text to id. Immutable. Invariant: no two tokens
-// have the same text, and every view handed out lives as long as the vocabulary.
+// have the same text, and every returned view lives as long as the vocabulary.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,10 +14,10 @@ namespace rl {
 
 class Vocabulary {
  public:
-  // Throws when two tokens share a text, a token is too long or a text is not UTF-8.
+  // Throws if two tokens share a text, a token is too long or a text is not UTF-8.
   Vocabulary(const std::vector<TokenSpec>& tokens, const std::string& source);
 
-  // The views of by_text_ point into the arenas, so the object stays where it is.
+  // Not movable: the views of by_text_ point into the arenas.
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
@@ -25,7 +25,7 @@ class Vocabulary {
   int32_t size() const { return static_cast<int32_t>(entries_.size()); }
   bool contains(int64_t id) const;
   TokenKind kind(int32_t id) const { return entries_[static_cast<size_t>(id)].kind; }
-  // True when the text of a model token is over the byte-level alphabet.
+  // True if a model token's text is spelled in the byte-level alphabet.
   bool is_spelled(int32_t id) const { return entries_[static_cast<size_t>(id)].spelled; }
   std::string_view text(int32_t id) const;
   std::string_view bytes(int32_t id) const;

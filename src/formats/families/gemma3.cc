@@ -1,5 +1,5 @@
-// Gemma 3, text: norms around each half of a layer with stored weights w - 1, q/k norms, scaled
-// embeddings, GeGLU, a tied head, and windows on most layers, which rotate by a base of their own.
+// Gemma 3, text: sandwich norms with stored weights w - 1, q/k norms, scaled embeddings, GeGLU, a
+// tied head, and windows on most layers, which use a RoPE base of their own.
 #include "formats/families/family.h"
 #include "formats/families/reading.h"
 #include "formats/rope_config.h"
@@ -28,7 +28,7 @@ std::vector<uint8_t> windowed_layers(const ConfigReader& in, const ModelConfig& 
   return out;
 }
 
-// Current spelling: one object per kind of layer. Before: rope_theta and rope_scaling for layers
+// Current spelling: one object per kind of layer. Older: rope_theta and rope_scaling for layers
 // that attend all keys, rope_local_base_freq for the others.
 void read_ropes(const ConfigReader& in, ModelConfig& c) {
   const RopeDefaults global{kGlobalTheta, c.max_position}, local{kLocalTheta, c.max_position};
@@ -46,7 +46,7 @@ void read_ropes(const ConfigReader& in, ModelConfig& c) {
   if (!c.windowed.empty()) c.local_rope = local_rope;
 }
 
-// transformers documents an integer, and refuses 256.0 for one.
+// transformers documents an integer and rejects 256.0.
 nlohmann::json integer_where_whole(double v) {
   const auto whole = static_cast<int64_t>(v);
   return static_cast<double>(whole) == v ? nlohmann::json(whole) : nlohmann::json(v);

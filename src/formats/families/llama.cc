@@ -9,7 +9,7 @@ namespace {
 void read(const ConfigReader& in, ModelConfig& c) {
   require_silu(in);
   refuse_windows(in, c);
-  // Files from before grouped heads leave num_key_value_heads out.
+  // Files that predate grouped heads leave out num_key_value_heads.
   read_head_sizes(in, {.kv_heads = 0, .head_dim = 0}, c);
   read_single_rope(in, c);
   c.tied_head = in.boolean("tie_word_embeddings", false);

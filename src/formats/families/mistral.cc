@@ -9,7 +9,7 @@ namespace {
 void read(const ConfigReader& in, ModelConfig& c) {
   require_silu(in);
   read_head_sizes(in, {.kv_heads = std::nullopt, .head_dim = 0}, c);
-  // Null is no window; an absent key is transformers' 4096.
+  // Null means no window; an absent key means transformers' default of 4096.
   const bool windowed = !in.has("sliding_window") || in.find("sliding_window") != nullptr;
   const int64_t window = in.optional_integer("sliding_window").value_or(4096);
   const std::vector<uint8_t> flags(static_cast<size_t>(c.layers), windowed ? 1 : 0);

@@ -1,4 +1,4 @@
-// Head sizes, rope and windows as most families spell them.
+// Head sizes, RoPE and windows as most families spell them.
 #include "formats/families/reading.h"
 
 #include <algorithm>
@@ -86,9 +86,9 @@ void refuse_windows(const ConfigReader& in, const ModelConfig& c) {
 }
 
 void read_qwen_windows(const ConfigReader& in, ModelConfig& c) {
-  // Files carry a window beside use_sliding_window false, where it has no effect.
+  // Files give a window even with use_sliding_window false, where it has no effect.
   const bool use = in.boolean("use_sliding_window", false);
-  // An absent window is 4096, a null one is none.
+  // An absent window means 4096, null means none.
   const int64_t window =
       in.has("sliding_window") ? in.optional_integer("sliding_window").value_or(0) : 4096;
   auto flags = read_layer_types(in, c);

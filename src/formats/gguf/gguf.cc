@@ -1,5 +1,5 @@
 // Header first: keys, then tensor records, then the layout check. Typed getters read a value again
-// from its offset with the same checks, because the file may have changed in between.
+// from its offset, with the same checks, because the file may have changed in between.
 #include "formats/gguf/gguf.h"
 
 #include <algorithm>
@@ -131,10 +131,10 @@ void read_shape(HeaderReader& in, GgufTensor& t) {
   }
 }
 
-// Of a record in the file: length of its name, rank, one dimension, format, offset.
+// Smallest tensor record: name length, rank, one dimension, format, offset.
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
 
-// offset is still relative to the data part here.
+// offset is still relative to the data section here.
 GgufTensor read_tensor(HeaderReader& in, uint64_t file_bytes) {
   GgufTensor t;
   t.name = in.text(kGgufCaps.name_bytes, "tensor name");
@@ -160,7 +160,7 @@ GgufTensor read_tensor(HeaderReader& in, uint64_t file_bytes) {
   return t;
 }
 
-// Tensors follow each other, each padded to the alignment; the last one may lack its padding.
+// Tensors are consecutive, each padded to the alignment; the last one may lack its padding.
 void check_layout(HeaderReader& in, uint64_t alignment, uint64_t file_bytes,
                   std::vector<GgufTensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
@@ -189,7 +189,7 @@ void check_layout(HeaderReader& in, uint64_t alignment, uint64_t file_bytes,
   }
 }
 
-// Indices of items in the order of their names; equal names are an error.
+// Indices of items sorted by name; equal names are an error.
 template <typename T>
 std::vector<uint32_t> sorted_by(const std::vector<T>& items, std::string T::*name,
                                 const HeaderReader& in, const char* what) {

@@ -1,7 +1,7 @@
-// A GGUF file (versions 2 and 3, little endian) opened for reading, with or without a model in it.
-// Invariant: a GgufFile exists only when every key, array and tensor was checked against the caps
-// below and the real file size: no duplicate names, tensors aligned, in range, without overlap or
-// hole. Values and data are read on demand.
+// A GGUF file (versions 2 and 3, little endian) opened for reading; it need not contain a model.
+// Invariant: a GgufFile exists only if every key, array and tensor passed the checks against the
+// caps below and the real file size: no duplicate names, tensors aligned, in range, without overlap
+// or gap. Values and data are read on demand.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -26,7 +26,7 @@ struct GgufCaps {
 };
 inline constexpr GgufCaps kGgufCaps;
 
-// Numbers of the format.
+// Type numbers of the format.
 enum class GgufType : uint32_t {
   kU8 = 0,
   kI8 = 1,
@@ -48,7 +48,8 @@ struct GgufValue {
   GgufType type = GgufType::kU32;
   GgufType element = GgufType::kU32;  // of an array
   uint64_t count = 0;                 // of an array
-  uint64_t offset = 0;  // in the file: of the scalar, the string's length, or the first element
+  uint64_t offset =
+      0;  // in the file: of the scalar, the string's length field, or the first element
 };
 
 struct GgufTensor {
@@ -67,11 +68,11 @@ class GgufFile {
   const std::string& path() const { return file_->path(); }
   const std::vector<GgufValue>& values() const { return values_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // by offset
-  int64_t find_tensor(std::string_view name) const;                    // -1 when absent
+  int64_t find_tensor(std::string_view name) const;                    // -1 if absent
 
-  // Typed getters. An absent key gives nullopt; a value of another type is Error(kWrongType) with
-  // key and offset, one out of range Error(kOutOfRange). Integers may have any integer type of the
-  // format.
+  // Typed getters. An absent key returns nullopt; a value of another type is Error(kWrongType) with
+  // key and offset, an out-of-range value Error(kOutOfRange). An integer may be stored in any of
+  // the format's integer types.
   bool has(std::string_view key) const { return find_value(key) != nullptr; }
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;  // F32 or F64
@@ -80,8 +81,8 @@ class GgufFile {
   std::optional<std::vector<std::string>> texts(std::string_view key) const;
   std::optional<std::vector<int32_t>> integers(std::string_view key) const;
 
-  // The tensor as rows to dequantise; Error(kUnsupported) when its format is not readable or its
-  // rank above 2.
+  // The tensor as rows to dequantise; Error(kUnsupported) if its format is not readable or its rank
+  // is above 2.
   StoredRows rows(int64_t index) const;
 
  private:
@@ -92,7 +93,7 @@ class GgufFile {
   std::unique_ptr<InputFile> file_;
   std::vector<GgufValue> values_;
   std::vector<GgufTensor> tensors_;
-  std::vector<uint32_t> value_by_key_;  // indices of values_ in the order of their keys
+  std::vector<uint32_t> value_by_key_;  // indices of values_ sorted by key
   std::vector<uint32_t> tensor_by_name_;
 };
 

@@ -1,4 +1,4 @@
-// Small reads come from a window of the file, large ones go straight to their destination.
+// Small reads go through a window of the file, large ones straight to their destination.
 #include "formats/gguf/gguf_reader.h"
 
 #include <algorithm>

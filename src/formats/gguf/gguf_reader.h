@@ -1,6 +1,5 @@
-// A forward reader over a checked window of a file, for binary headers. Every read is compared with
-// the bytes left before it happens, so a length from the file never reaches an allocation
-// unchecked.
+// A forward reader over a checked range of a file, for binary headers. Every read is first checked
+// against the bytes left, so a length from the file never reaches an allocation unchecked.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -25,7 +24,7 @@ class HeaderReader {
     copy(&v, sizeof v, what);
     return v;
   }
-  // A 64-bit length and that many bytes; more than max_bytes is Error(kResourceExhausted).
+  // Reads a 64-bit length and that many bytes; more than max_bytes is Error(kResourceExhausted).
   std::string text(uint64_t max_bytes, const char* what);
   void skip_text(uint64_t max_bytes, const char* what);
   void skip(uint64_t bytes, const char* what);

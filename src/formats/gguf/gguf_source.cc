@@ -1,5 +1,5 @@
-// Metadata keys that change the arithmetic in a way this library does not follow are refused by
-// name; keys that only describe (name, licence, quantisation version) are not read.
+// Metadata keys that change the arithmetic in an unsupported way are refused by name; keys that
+// only describe (name, licence, quantisation version) are not read.
 #include "formats/gguf/gguf_source.h"
 
 #include <algorithm>
@@ -149,7 +149,7 @@ constexpr std::pair<std::string_view, std::string_view> kLayerNames[] = {
     {"ffn_down", "mlp.down_proj"},
 };
 
-// The GGUF name of a Hugging Face tensor of a model.
+// The GGUF name of a Hugging Face tensor.
 std::string gguf_name(const std::string& name) {
   constexpr std::string_view kLayers = "model.layers.";
   if (name == "model.embed_tokens.weight") return "token_embd.weight";
@@ -220,7 +220,7 @@ class GgufSource final : public WeightSource {
   TensorTable table_;
 };
 
-// The default template is under a key of its own; others are listed and lie below that key.
+// The default template has its own key; the others are listed, each under a suffix of that key.
 std::vector<ChatTemplateText> GgufSource::chat_templates() const {
   static const std::string kKey = "tokenizer.chat_template";
   std::vector<ChatTemplateText> out;

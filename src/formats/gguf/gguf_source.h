@@ -1,6 +1,6 @@
-// A GGUF file seen as a model: configuration from the metadata, tensors under their Hugging Face
-// names and row order, and the tokenizer it carries. Architectures llama (q and k rows interleaved
-// in the file) and qwen2 (not).
+// A GGUF file as a model: configuration from the metadata, tensors under their Hugging Face names
+// and row order, and its own tokenizer. Architectures llama (q and k rows interleaved in the file)
+// and qwen2 (not).
 #pragma once
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
-// What every family shares; the rest is in families/. Reading goes key by key with the type each
-// must have; an absent key takes the default that transformers documents for the family, and only
-// where there is one.
+// Settings shared by all families; the rest is in families/. Each key is read with its required
+// type; an absent key takes the default that transformers documents for the family, if there is
+// one.
 #include "formats/hf/hf_config.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Settings of any family that change the arithmetic and that no family here follows.
+// Settings that change the arithmetic and that no family here supports.
 void refuse_unsupported(const ConfigReader& in) {
   in.refuse_true({"attention_bias", "mlp_bias"});
   in.refuse_present({"quantization_config"});
@@ -39,7 +39,7 @@ Family read_family(const ConfigReader& in) {
   return *family;
 }
 
-// The class says which head the file has; without one it is that of a language model.
+// The architecture class tells which head the file has; without one it is a language-model head.
 bool read_scalar_head(const ConfigReader& in, Family family) {
   const Json* classes = in.find("architectures");
   if (classes == nullptr || *classes == Json::array()) return false;
@@ -50,7 +50,7 @@ bool read_scalar_head(const ConfigReader& in, Family family) {
   return false;
 }
 
-// A scalar head has one label. Files name labels only where there are not two.
+// A scalar head has one label. Files list labels only if there are not two.
 void require_one_label(const ConfigReader& in) {
   const auto count = in.optional_integer("num_labels");
   in.refuse_unless(!count || *count == 1, "num_labels", "1");
@@ -71,7 +71,7 @@ int32_t read_token_id(const ConfigReader& in, const char* key) {
 
 constexpr size_t kMaxEosIds = 1024;
 
-// One id or a list of ids; -1 stands for none.
+// One id or a list of ids; -1 means none.
 void add_eos_ids(const ConfigReader& in, ModelConfig& c) {
   const char* const key = "eos_token_id";
   const Json* v = in.find(key);
@@ -87,7 +87,7 @@ void add_eos_ids(const ConfigReader& in, ModelConfig& c) {
   for (const Json& item : *v) add(item);
 }
 
-// The shortest decimal that gives the same float: 1e-05 rather than 9.99999974e-06.
+// The shortest decimal that parses to the same float: 1e-05 rather than 9.99999974e-06.
 double shortest(float v) {
   char text[40];
   const auto end = std::to_chars(text, text + sizeof text, v).ptr;

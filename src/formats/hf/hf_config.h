@@ -1,8 +1,8 @@
 // config.json and generation_config.json of a Hugging Face directory. Both spellings are read:
 // rope_parameters and dtype (transformers 5), rope_theta, rope_scaling and torch_dtype (before). A
-// setting that changes the arithmetic in a way this library does not follow is Error(kUnsupported)
-// naming file and JSON pointer; other keys are passed over. A class for sequence or token
-// classification is a decoder with a scalar head, when it has one label.
+// setting that changes the arithmetic in a way this library does not implement is
+// Error(kUnsupported) naming file and JSON pointer; other keys are ignored. A sequence or token
+// classification class with one label is a decoder with a scalar head.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ namespace rl {
 
 inline constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
 
-// A validated configuration; path is what errors call the text.
+// Returns a validated configuration; path names the text in errors.
 ModelConfig parse_hf_config(std::string_view text, const std::string& path);
 
 // Adds the end-of-sequence ids of generation_config.json that the configuration does not list yet.

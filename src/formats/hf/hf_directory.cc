@@ -1,5 +1,5 @@
-// Opens the files of the directory one after the other and compares them with each other before
-// anything is read.
+// Opens the files of the directory one by one and checks them against each other before anything is
+// read.
 #include "formats/hf/hf_directory.h"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ class HfDirectory final : public WeightSource {
   const std::string& path() const override { return path_; }
 
  private:
-  // Rotary frequencies are computed, never read; a stored tied head is compared afterwards.
+  // RoPE frequencies are computed, never read; a stored tied head is compared afterwards.
   class Listing final : public TensorListing {
    public:
     explicit Listing(const HfDirectory& self) : self_(self) {}

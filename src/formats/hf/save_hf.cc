@@ -22,7 +22,7 @@ constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20;
 
 std::string join(const std::string& dir, std::string_view name) { return str(dir, "/", name); }
 
-// By name, the order in which the format's own writer puts tensors of one type.
+// Sorted by name, like the format's own writer sorts tensors of one type.
 std::vector<TensorInfo> sorted_tensors(const ModelConfig& config) {
   std::vector<TensorInfo> tensors = expected_tensors(config);
   std::sort(tensors.begin(), tensors.end(),
@@ -50,8 +50,7 @@ std::string header_bytes(const std::vector<TensorInfo>& tensors, Dtype dtype) {
   return out + json;
 }
 
-// Rounds values to bf16 in place of half the bytes, and finds the first value that is not finite in
-// the target type.
+// Rounds values to the target type and finds the first value that is not finite in it.
 class ChunkEncoder {
  public:
   explicit ChunkEncoder(Dtype dtype) : dtype_(dtype) {}
@@ -66,8 +65,8 @@ class ChunkEncoder {
 
  private:
   void check_finite(const TensorInfo& t, int64_t first_row, std::span<const float> values) const {
-    // The least magnitude that becomes infinite: what rounds up beyond the largest bf16, or
-    // infinity itself.
+    // The smallest magnitude that becomes infinite: for bf16, what rounds up beyond its largest
+    // value, otherwise infinity itself.
     const uint32_t limit = dtype_ == Dtype::kF32 ? 0x7f800000u : 0x7f7f8000u;
     uint32_t largest = 0;
     for (float v : values) largest = std::max(largest, std::bit_cast<uint32_t>(v) & 0x7fffffffu);
@@ -133,7 +132,7 @@ void write_tokenizer(FileSystem& fs, const std::string& dir, const ModelConfig& 
                                                     : options.tokenizer_config_bytes);
 }
 
-// Where transformers looks for them.
+// Writes the templates where transformers looks for them.
 void write_chat_templates(FileSystem& fs, const std::string& dir,
                           const std::vector<ChatTemplateText>& templates) {
   const std::string others = join(dir, "additional_chat_templates");
@@ -165,7 +164,7 @@ void write_directory(FileSystem& fs, const std::string& dir, const ModelConfig& 
   fs.sync_directory(dir);
 }
 
-// Between the two renames of a replacement the old directory is at "<dir>.old".
+// Between the two renames of a replacement, the old directory is at "<dir>.old".
 void publish(FileSystem& fs, const std::string& partial, const std::string& dir) {
   const std::string parent = std::filesystem::path(dir).parent_path().string();
   const std::string old = dir + ".old";
@@ -220,7 +219,7 @@ void save_hf_directory(FileSystem& fs, const std::string& dir_argument, const Mo
     try {
       fs.remove_all(partial);
     } catch (const Error&) {
-      // The failure that led here is the one to report; a leftover is removed by the next save.
+      // Report the first failure; the next save removes a leftover.
     }
     throw;
   }

@@ -1,4 +1,4 @@
-// The large lists, vocabulary and merges, are written as text piece by piece; the rest is a small
+// The large lists, vocabulary and merges, are written as text incrementally; the rest is a small
 // JSON value.
 #include "formats/hf/save_tokenizer.h"
 
@@ -22,15 +22,15 @@ using Json = nlohmann::ordered_json;
       .with_location(str(p.source, " key ", key));
 }
 
-// How each value of tokenizer.ggml.pre is spelled in tokenizer.json.
+// How each value of tokenizer.ggml.pre maps to tokenizer.json.
 struct PreForm {
   std::string_view pre;
   KnownPattern pattern;
   bool byte_level_regex;  // the pattern is the one built into ByteLevel
-  bool digits;            // single digits are cut off first
+  bool digits;            // single digits are split off first
   bool nfc;
   bool ignore_merges;
-  bool adds_bos;  // when the metadata does not say
+  bool adds_bos;  // if the metadata does not say
 };
 constexpr PreForm kPreForms[] = {
     {"default", KnownPattern::kGpt2, true, false, false, false, false},

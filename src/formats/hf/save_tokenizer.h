@@ -1,6 +1,6 @@
 // tokenizer.json and tokenizer_config.json built from GGUF tokenizer metadata, in the form that the
-// `tokenizers` and `transformers` libraries open: byte-level BPE with the pre-tokenizer that the
-// metadata names.
+// `tokenizers` and `transformers` libraries open: byte-level BPE with the pre-tokenizer named by
+// the metadata.
 #pragma once
 #include <string>
 
@@ -10,11 +10,11 @@
 namespace rl {
 
 // Error(kUnsupported) for a model or pre-tokenizer without a known counterpart; Error(kDataLoss)
-// names a token or merge that cannot be written (twice the same token, a malformed merge, text that
+// naming a token or merge that cannot be written (a duplicate token, a malformed merge, text that
 // is not UTF-8).
 std::string render_tokenizer_json(const TokenizerParts& parts);
 
-// parts may be null: then no token is named.
+// If parts is null, no token is named.
 std::string render_tokenizer_config(const ModelConfig& config, const TokenizerParts* parts);
 
 }  // namespace rl

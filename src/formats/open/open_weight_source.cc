@@ -1,4 +1,4 @@
-// Chooses the reader by what the path is, and the head by what is asked for.
+// The path decides the reader, the requested head decides the wrapper.
 #include "formats/open/open_weight_source.h"
 
 #include "core/error.h"

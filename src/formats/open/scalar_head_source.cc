@@ -1,4 +1,4 @@
-// Everything but the head is passed on, by name.
+// Forwards everything but the head, by name.
 #include "formats/open/scalar_head_source.h"
 
 #include <algorithm>

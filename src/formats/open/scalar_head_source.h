@@ -1,5 +1,5 @@
-// A language model read as a decoder with a scalar head: its own head is left out, and score.weight
-// is zero, so that every value is 0 until the head has been trained.
+// Reads a language model as a decoder with a scalar head: its own head is left out, and
+// score.weight is zero, so that every value is 0 until the head has been trained.
 #pragma once
 #include <memory>
 

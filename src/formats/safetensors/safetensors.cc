@@ -1,5 +1,5 @@
-// The header is JSON of a fixed form, so it is read event by event into entries: memory stays in
-// proportion to the header, and a value of an unexpected kind ends the parse at once. The ranges
+// The header is JSON of a fixed form, so it is read event by event into entries: memory stays
+// proportional to the header, and a value of an unexpected kind ends the parse at once. The ranges
 // are compared afterwards.
 #include "formats/safetensors/safetensors.h"
 
@@ -85,7 +85,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   Header& out_;
   State state_ = State::kTop;
   std::string name_;          // of the entry being read
-  std::string metadata_key_;  // whose value comes next; has_metadata_key_ tells whether one does
+  std::string metadata_key_;  // key of the next value; valid if has_metadata_key_
   bool has_metadata_key_ = false;
   bool has_metadata_ = false;
   bool has_dtype_ = false, has_shape_ = false, has_offsets_ = false;
@@ -100,7 +100,7 @@ bool HeaderHandler::number_unsigned(number_unsigned_t v) {
     entry().shape.push_back(CheckedU64(uint64_t{v}).to<int64_t>());
   } else if (state_ == State::kOffsetItem && offsets_seen_ < 2) {
     (offsets_seen_++ == 0 ? entry().offset : entry().bytes) =
-        v;  // bytes holds the end until the entry closes
+        v;  // bytes holds the end offset until the entry closes
   } else {
     unexpected("number");
   }
@@ -245,10 +245,10 @@ std::string read_header_text(const InputFile& file) {
   return text;
 }
 
-// Returns the header's length. The text is released before the entries are compared.
+// Returns the header's length. The text is freed before the entries are compared.
 uint64_t parse_header(const InputFile& file, Header& out) {
   const std::string text = read_header_text(file);
-  // Exact, unless a name holds the same text; growing by doubling would take twice the memory.
+  // Exact, unless a name contains the same text; growing by doubling would need twice the memory.
   constexpr std::string_view kMark = "\"data_offsets\"";
   size_t count = 0;
   for (size_t at = text.find(kMark); at != std::string::npos && count < kSafetensorsCaps.tensors;
@@ -261,8 +261,8 @@ uint64_t parse_header(const InputFile& file, Header& out) {
   return text.size();
 }
 
-// Shapes against ranges, and ranges against each other and the file; entries end up sorted and with
-// file offsets.
+// Checks shapes against ranges, and ranges against each other and the file; entries end up sorted,
+// with file offsets.
 void check_layout(const InputFile& file, uint64_t data_start,
                   std::vector<SafetensorsEntry>& entries) {
   const auto fail = [&](const SafetensorsEntry& e, const std::string& what) {

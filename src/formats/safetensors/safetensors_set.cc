@@ -1,5 +1,5 @@
-// The index is compared with the headers in both directions: each entry of a file with the index,
-// then the number of entries with the number of names, which finds a name that no file has.
+// Index and headers are compared in both directions: each entry of a file with the index, then the
+// number of entries with the number of names, which reveals a name that no file has.
 #include "formats/safetensors/safetensors_set.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace rl {
 namespace {
 
-// The entries of one shard are tensors that the index places in it.
+// Checks that the index assigns every entry of a shard to that shard.
 void check_shard(const SafetensorsFile& file, size_t shard, const ShardIndex& index,
                  const std::string& index_path) {
   for (const SafetensorsEntry& e : file.entries()) {

@@ -62,7 +62,7 @@ std::optional<uint64_t> Reader::total_size(const Json& root) const {
   if (!metadata->is_object()) fail(Code::kWrongType, "/metadata", "metadata", "is not an object");
   const auto size = metadata->find("total_size");
   if (size == metadata->end()) return std::nullopt;
-  // Some writers have it as 214272.0.
+  // Some writers store it as 214272.0.
   const bool whole = size->is_number_float() && size->get<double>() >= 0 &&
                      size->get<double>() < 0x1p53 &&
                      size->get<double>() == static_cast<double>(size->get<uint64_t>());

@@ -1,6 +1,6 @@
 // model.safetensors.index.json: which file of the directory holds which tensor. Invariant: a
 // ShardIndex names at least one tensor, and its files are plain names ending in .safetensors, so
-// joined to the directory they stay inside it.
+// that they stay inside the directory.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -21,8 +21,8 @@ inline constexpr ShardIndexCaps kShardIndexCaps;
 
 struct ShardIndex {
   std::vector<std::string> files;                          // sorted, no repeats
-  std::map<std::string, size_t, std::less<>> tensor_file;  // tensor name to its place in files
-  std::optional<uint64_t> total_size;                      // bytes of all tensors, where it is told
+  std::map<std::string, size_t, std::less<>> tensor_file;  // tensor name to index in files
+  std::optional<uint64_t> total_size;                      // bytes of all tensors, if given
 };
 
 ShardIndex read_shard_index(FileSystem& fs, const std::string& path);

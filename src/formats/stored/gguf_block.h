@@ -1,4 +1,4 @@
-// What the conversions of all block formats share: unaligned loads and the half-precision scale.
+// Shared by the conversions of all block formats: unaligned loads and the half-precision scale.
 #pragma once
 #include <bit>
 #include <cstddef>

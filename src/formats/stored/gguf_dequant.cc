@@ -1,5 +1,5 @@
-// Block by block conversion with loops of constant length, so that a compiler vectorises them, and
-// chunked row reads.
+// Converts block by block, in loops of constant length so that the compiler vectorises them, and
+// reads rows in chunks.
 #include "formats/stored/gguf_dequant.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ void q5_1_block(const std::byte* in, float* out) {
 
 using BlockFunction = void (*)(const std::byte*, float*);
 
-// Whole runs of `elements` in block_bytes, then single elements where the format allows a
+// Converts whole blocks of `elements` in block_bytes, then single elements if the format allows a
 // remainder.
 template <int elements, BlockFunction whole, BlockFunction single = nullptr>
 void run(const std::byte* in, std::span<float> out, size_t block_bytes) {

@@ -1,5 +1,5 @@
-// The conversion of stored tensors to fp32. Each value is computed in fp32 with the operation order
-// of the format's reference (products, then one sum), so results are equal bit for bit.
+// Converts stored tensors to fp32. Each value is computed in fp32 in the operation order of the
+// format's reference (products, then one sum), so results are bit-identical to it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace rl {
 
-// Converts out.size() elements, a whole number of blocks; blocks holds exactly their bytes, at any
-// alignment.
+// Converts out.size() elements, a whole number of blocks; `blocks` holds exactly their bytes, at
+// any alignment.
 void dequantize(StoredType type, std::span<const std::byte> blocks, std::span<float> out);
 
-// Rows of one tensor inside a file that was checked to hold them.
+// Rows of one tensor in a file that was checked to contain them.
 struct StoredRows {
   const InputFile* file = nullptr;
   StoredType type = StoredType::kF32;
@@ -27,8 +27,8 @@ struct StoredRows {
   }
   // Fills out with whole rows from first_row on. Reads about 1 MiB at a time; thread-safe.
   void read(int64_t first_row, std::span<float> out) const;
-  // The same for a tensor whose rows come in heads of head_rows with their two halves interleaved:
-  // stored row 2 j + h of a head is row h head_rows / 2 + j of the result, h in {0, 1}.
+  // The same for a tensor whose rows form heads of head_rows with interleaved halves: stored row 2
+  // j + h of a head is row h head_rows / 2 + j of the result, h in {0, 1}.
   void read_interleaved(int64_t first_row, int64_t head_rows, std::span<float> out) const;
 };
 

@@ -1,4 +1,4 @@
-// Numbers missing below were taken out of the format by its authors or never given out.
+// Numbers missing below were removed from the format by its authors or never assigned.
 #include "formats/stored/gguf_formats.h"
 
 #include "core/error.h"

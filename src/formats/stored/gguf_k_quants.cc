@@ -1,5 +1,5 @@
-// Bits of one element are spread over several arrays of its block. Each loop below walks the
-// elements of one group, whose bits lie at one shift of consecutive bytes.
+// The bits of one element are spread over several arrays of its block. Each loop below walks the
+// elements of one group, whose bits are at the same shift of consecutive bytes.
 #include "formats/stored/gguf_k_quants.h"
 
 #include "formats/stored/gguf_block.h"
@@ -11,9 +11,9 @@ struct ScaleAndMin {
   uint8_t scale[8], min[8];
 };
 
-// Eight scales and eight minima of 6 bits in 12 bytes: the first four of each are the low 6 bits of
-// bytes 0..3 and 4..7; the others have 4 bits in bytes 8..11 and their upper 2 in those bytes'
-// tops.
+// Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each are the low 6 bits
+// of bytes 0..3 and 4..7; the others have 4 bits in bytes 8..11 and their upper 2 in the top bits
+// of bytes 0..3 and 4..7.
 ScaleAndMin unpack_scales(const uint8_t* s) {
   ScaleAndMin out;
   for (int j = 0; j < 4; ++j) {
@@ -25,8 +25,8 @@ ScaleAndMin unpack_scales(const uint8_t* s) {
   return out;
 }
 
-// 16 signed scales of 6 bits in 12 bytes: 4 bits in bytes 0..7, low nibbles first, and the upper 2
-// bits in bytes 8..11, four at each shift.
+// 16 signed 6-bit scales in 12 bytes: 4 bits in bytes 0..7, low nibbles first, and the upper 2 bits
+// in bytes 8..11, four at each shift.
 void unpack_signed_scales(const uint8_t* s, int8_t* out) {
   for (int j = 0; j < 16; ++j) {
     const int low = s[j % 8] >> (j / 8 * 4) & 15;
@@ -91,7 +91,7 @@ void q4_k_block(const std::byte* in, float* out) {
   }
 }
 
-// As Q4_K, with 32 bytes of fifth bits, one shift per group, before the nibbles.
+// Like Q4_K, with 32 bytes of fifth bits, one shift per group, before the nibbles.
 void q5_k_block(const std::byte* in, float* out) {
   uint8_t packed[12], high[32], q[128];
   std::memcpy(packed, in + 4, sizeof packed);
@@ -111,7 +111,8 @@ void q5_k_block(const std::byte* in, float* out) {
   }
 }
 
-// 128 bytes of low nibbles, 64 bytes of upper 2 bits, 16 signed scales, d; values from -32.
+// 128 bytes of low nibbles, 64 bytes of upper 2 bits, 16 signed scales, d; values are offset by
+// -32.
 void q6_k_block(const std::byte* in, float* out) {
   uint8_t low[128], high[64];
   int8_t scales[16];

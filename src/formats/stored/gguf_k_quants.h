@@ -1,6 +1,6 @@
-// The K formats of GGUF: blocks of 256 elements whose groups of 16 or 32 have small integer scales
-// under one or two half-precision ones. A value is (d scale) q, or (d scale) q - (dmin minimum):
-// the product of the scales first, each operation in fp32.
+// The K formats of GGUF: blocks of 256 elements, in groups of 16 or 32 that have small integer
+// scales under one or two half-precision scales. A value is (d scale) q, or (d scale) q - (dmin
+// minimum): the product of the scales first, each operation in fp32.
 #pragma once
 #include <cstddef>
 

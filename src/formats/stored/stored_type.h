@@ -1,5 +1,5 @@
-// The element formats of stored tensors, in one table: name, and how many elements a block has in
-// how many bytes. The arithmetic of each is in gguf_dequant.cc and gguf_k_quants.cc.
+// The element formats of stored tensors, in one table: name, elements per block and bytes per
+// block. Their arithmetic is in gguf_dequant.cc and gguf_k_quants.cc.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,8 +7,7 @@
 
 namespace rl {
 
-// Formats that can be read. Formats that exist but cannot be read are known by their sizes only
-// (gguf.cc).
+// Formats that can be read. Other GGUF formats are known by name and size only (gguf_formats.cc).
 enum class StoredType : uint8_t {
   kF32 = 0,
   kF16,
