@@ -1,6 +1,6 @@
-# Installation, by component: runtime (librl.so.N), development (header, librl.so, librl.a, rl.pc, a CMake package,
-# schemas of documents) and documentation (licences, examples). rl.pc and the package find their prefix from their own
-# place, so an installed tree may be moved as a whole.
+# Installation, by component: runtime (librl.so.N), development (header, librl.so, librl.a, rl.pc, a
+# CMake package, document schemas) and documentation (licences, examples). rl.pc and the package
+# find their prefix from their own location, so an installed tree may be moved as a whole.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -21,7 +21,7 @@ if(TARGET rl_static)
   install(FILES ${PROJECT_BINARY_DIR}/src/abi/librl.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endif()
 
-# What a program links beside librl.a; librl.so brings it itself.
+# What a program links in addition to librl.a; librl.so brings it along.
 set(RL_STATIC_DEPENDENCIES dnnl tbb hwy zstd pcre2-8 utf8proc)
 set(RL_STATIC_RUNTIME gomp stdc++ m pthread)
 list(TRANSFORM RL_STATIC_DEPENDENCIES PREPEND -l OUTPUT_VARIABLE libs)

@@ -1,5 +1,6 @@
 # rl_layer(NAME DEPS folder... LIBS target...)
-# One static library rl_NAME from every .cc below src/NAME. DEPS are the top folders that its rows in src/LAYERS name.
+# One static library rl_NAME from every .cc below src/NAME. DEPS are the top folders named in its
+# rows of src/LAYERS.
 function(rl_layer name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
@@ -9,8 +10,9 @@ function(rl_layer name)
   target_link_libraries(rl_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS} Threads::Threads)
 endfunction()
 
-# rl_schemas(NAME schema...): C++ accessors of abi/schemas/schema.fbs, included by layer NAME (and by what links it) as
-# <schemas/schema_generated.h>. They are made at build time, so they cannot differ from the schema.
+# rl_schemas(NAME schema...): C++ accessors of abi/schemas/schema.fbs, included by layer NAME (and
+# by what links it) as <schemas/schema_generated.h>. They are generated at build time, so they
+# cannot differ from the schema.
 function(rl_schemas name)
   set(out ${PROJECT_BINARY_DIR}/generated/schemas)
   foreach(schema IN LISTS ARGN)
@@ -25,20 +27,21 @@ function(rl_schemas name)
   target_include_directories(rl_${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated ${RL_FLATBUFFERS_INCLUDE})
 endfunction()
 
-# How tests are compiled: where their files are, and with little optimisation, since compiling them takes longer than
-# running them.
+# How tests are compiled: the location of their files, and little optimisation, because compiling
+# them takes longer than running them.
 function(rl_compile_as_test target)
   target_compile_definitions(${target} PRIVATE RL_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures"
     RL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # GCC 12 takes the small buffer of a std::string for its bounds at this level.
+  # At this level GCC 12 mistakes the small buffer of a std::string for the string's bounds.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-array-bounds -Wno-stringop-overflow)
 endfunction()
 
-# Builds what the label "threads" runs.
+# Builds the tests with the label "threads".
 add_custom_target(tests_threads)
 
-# rl_test(NAME DEPS folder... [LIBS target...] [THREADS]): one GoogleTest binary NAME_test from every *_test.cc of the
-# folder. THREADS: it runs several threads and belongs under ThreadSanitizer (label "threads").
+# rl_test(NAME DEPS folder... [LIBS target...] [THREADS]): one GoogleTest binary NAME_test from
+# every *_test.cc of the folder. THREADS: it is multi-threaded and also runs under ThreadSanitizer
+# (label "threads").
 function(rl_test name)
   cmake_parse_arguments(ARG "THREADS" "" "DEPS;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *_test.cc)
@@ -60,9 +63,10 @@ function(rl_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900)
 endfunction()
 
-# rl_test_avx2(NAME [EXCEPT filter]): runs NAME_test once more with the instruction set capped at AVX2, the path of older
-# machines (tests/support/compute_dtypes.h), but for the tests of what such machines lack.
-# Outside the label "unit": sanitizers do not see into oneDNN's generated code, so the run tells them nothing new.
+# rl_test_avx2(NAME [EXCEPT filter]): runs NAME_test again with the instruction set capped at AVX2,
+# the path of older machines (tests/support/compute_dtypes.h), except tests of features that such
+# machines lack. Not labelled "unit": sanitizers cannot see into oneDNN's generated code, so they
+# would learn nothing new.
 function(rl_test_avx2 name)
   cmake_parse_arguments(ARG "" "EXCEPT" "" ${ARGN})
   set(filter "")
