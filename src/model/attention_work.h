@@ -16,7 +16,7 @@ struct SequenceRows;
 class AttentionWork {
  public:
   explicit AttentionWork(int64_t max_rows);
-  // The results are valid until the next call; block tables point into `sequences`.
+  // The results are valid until the next call; block tables are the sequences' own.
   void cut(std::span<const SequenceRows> sequences, int64_t block_size);
 
   // Every row once, by sequence: for layers with a window, whose rows attend different keys.

@@ -31,7 +31,7 @@ struct SequenceRows;
 class BackwardWork {
  public:
   BackwardWork(int64_t max_rows, int64_t sum_width);
-  // The results are valid until the next call; block tables point into `sequences`. sums:
+  // The results are valid until the next call; block tables are the sequences' own. sums:
   // (max_rows, sum_width), owned by the caller.
   void cut(std::span<const SequenceRows> sequences, float* sums);
 
@@ -62,7 +62,7 @@ class BackwardWork {
     size_t first_part, end_part;
   };
   struct Part {
-    int64_t prefix;      // positions of the trunk; 0: the part is the trunk itself
+    int64_t prefix;      // positions of the trunk; 0: a sequence without a shared prefix
     float* sums;         // (prefix, sum width), or null
     int64_t chunks = 0;  // row chunks
     int64_t own_steps = 0;

@@ -31,7 +31,7 @@ class ComputeCopy {
               const float* master, bool own_vectors, ArenaLedger* ledger);
   ComputeCopy(const ComputeCopy&) = delete;
 
-  // Copies the weights, from the masters or from a file. The caller ensures that nobody reads the
+  // Loads the weights, from the masters or from a file. The caller ensures that nobody reads the
   // copy meanwhile.
   void update(Matmul& matmul, const WeightFloats& weights);
   // Called before the copy is published. number: the model's releases so far.

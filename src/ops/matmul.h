@@ -105,9 +105,9 @@ class Matmul {
     const float* w;
     int64_t count;
   };
-  // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. A worker
-  // reads one answer before it asks for the next. Repacking reuses the slices' objects. If a slice
-  // has several ranges, they hold at most kMaxJoinedFloats together.
+  // Packs y = x W^T: column slice s takes its columns from ranges(s, worker), in order. The
+  // returned ranges are read before the same worker calls again. Repacking reuses the slices'
+  // objects. If a slice has several ranges, they hold at most kMaxJoinedFloats together.
   void pack_rows(const PackedShape& shape, std::byte* bytes,
                  FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges,
                  PackedMatrix& out);

@@ -64,7 +64,7 @@ struct RopeBackwardArgs {
   const RopeTable* table;
   void* dqkv_rounded;
   int64_t rows;
-  const HeadNorm* norm;  // or null; then qkv and d_norm are unused
+  const HeadNorm* norm;  // if null, qkv and d_norm are null too
   const float* qkv;      // (rows, (H + 2 KH) D) fp32, the forward's input
   float* d_norm;  // (2 D) gradients of the norm's q and k weights, accumulated: rows in order,
                   // heads in order within a row

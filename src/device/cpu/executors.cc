@@ -1,5 +1,5 @@
 // Core count and the TBB executor. A step is many short runs, and TBB takes most of a microsecond
-// to start a helper; so a helper lingers at the gate for the next run before it returns to TBB.
+// to dispatch one; so a helper lingers at the gate for the next run before it returns to TBB.
 #include "device/cpu/executors.h"
 
 #include <sched.h>

@@ -15,7 +15,7 @@ namespace rl {
 
 class WorkGate {
  public:
-  // Iterations of spin_pause() before a waiter goes to sleep: about 50 us.
+  // Iterations of spin_pause() before a waiter gives up its core: about 50 us.
   static constexpr int kSpins = 2000;
 
   // For the caller: opens a run, and closes it once its tasks are taken.
