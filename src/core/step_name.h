@@ -1,4 +1,5 @@
-// Names of what a run writes per step: "step_000123" plus a suffix.
+// Names of what a run writes per step: "step_000123" plus a suffix. Other names do not belong to a
+// run.
 #pragma once
 #include <cstdint>
 #include <optional>

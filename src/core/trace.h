@@ -14,8 +14,8 @@
 
 namespace rl {
 
-// Lanes from here on show one sample each. Their spans overlap with other lanes and with each
-// other, so they are excluded from time totals.
+// Lanes from here on show samples, one after another. Their spans overlap with other lanes and with
+// each other, so they are excluded from time totals.
 inline constexpr uint32_t kFirstSampleLane = uint32_t{1} << 16;
 
 // One finished piece of work. A lane is one row of the timeline: a thread, an engine, the trainer.

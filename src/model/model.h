@@ -25,8 +25,8 @@
 namespace rl {
 
 struct ModelOptions {
-  int64_t max_positions = 0;           // rope table length; 0: the model's own maximum
-  int64_t block_size = 32;             // RoPE table length; 0: the model's own maximum
+  int64_t max_positions = 0;           // RoPE table length; 0: the model's own maximum
+  int64_t block_size = 32;             // tokens per KV block
   std::optional<Dtype> kv_dtype = {};  // of keys and values; none: the compute dtype
   int64_t compute_copies = 1;          // 1 or 2
   int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests

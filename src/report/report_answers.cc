@@ -13,7 +13,7 @@ constexpr size_t kMaxBetter = 4, kMaxWorse = 3, kMaxReworded = 2, kMaxTraining =
 
 using Evaluation = std::map<int64_t, KeptAnswer>;  // by row
 
-// The few training responses with the highest or lowest rewards, each to another prompt.
+// The few training responses with the highest or lowest rewards, each for a different prompt.
 class Leaders {
  public:
   explicit Leaders(double sign) : sign_(sign) {}

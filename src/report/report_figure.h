@@ -30,7 +30,7 @@ inline constexpr size_t kMaxTableRows = 25;
 std::string px(double value);
 std::string percent(double share);
 
-// From the figure tag to the open svg; the caller's next call closes both.
+// Opens figure, div and svg; the caller appends the closing tags.
 std::string open_figure(const PlotFrame& f, double height, Margin margin,
                         const std::string& description);
 std::string values_table(const std::vector<std::string>& header,

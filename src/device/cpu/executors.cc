@@ -97,7 +97,7 @@ class TbbExecutor final : public Executor {
     for (uint64_t seen = 0; help_until_idle(seen, worker);) called_.fetch_add(1);
   }
 
-  // Returns no longer counted; true if a run began meanwhile.
+  // On return the helper is no longer counted; true if a run began meanwhile.
   bool help_until_idle(uint64_t& seen, int worker) {
     for (int i = 0; i < WorkGate::kSpins && !stopping_.load(std::memory_order_relaxed); ++i) {
       const uint64_t epoch = gate_.epoch();

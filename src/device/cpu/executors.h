@@ -1,6 +1,6 @@
-// CPU executors. The calling thread works too in every parallel_for, so an executor of n threads
-// owns n - 1. Threads that an executor starts have every signal masked: the host's handlers run on
-// the host's threads only.
+// CPU executors. The calling thread also runs tasks in every parallel_for, so an executor of n
+// threads owns n - 1. Threads that an executor starts have every signal masked: the host's handlers
+// run on the host's threads only.
 #pragma once
 #include <memory>
 

@@ -171,7 +171,7 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
   const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
   for (int64_t b = 0; b < rows.shared_blocks; ++b) {
-    pass.ask_for(pass.block(shared[b + 1]));  // the last one prefetches the first row's own block
+    pass.ask_for(pass.block(shared[b + 1]));  // after the last: the first row's own block
     pass.visit(shared[b], b * P, P, {0, count * group}, position_of);
   }
   for (int64_t r = 0; r < count; ++r) {

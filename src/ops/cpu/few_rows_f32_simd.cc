@@ -48,7 +48,7 @@ class Prefetcher {
   }
 
  private:
-  static constexpr int64_t kWhole = 1 << 16;  // fixed-point one for rates
+  static constexpr int64_t kWhole = 1 << 16;  // 1.0 in the fixed point of rates
   const std::byte* at_;
   int64_t left_, lines_of_step_, skip_;
   int64_t rate_ = 0, due_ = 0;
