@@ -1,4 +1,4 @@
-// Rows stand in schedule order; a sequence's logits row is its last one.
+// Rows are in schedule order; a sequence's logits row is its last one.
 #include "rollout/batch_builder.h"
 
 namespace rl {

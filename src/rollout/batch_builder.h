@@ -1,4 +1,4 @@
-// Turns a schedule into the arrays of one forward, and lists which tokens are to be drawn from
+// Turns a schedule into the arrays of one forward, and lists which tokens are to be sampled from
 // which of its rows. Invariant: a prompt's leader and its followers share one logits row.
 #pragma once
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace rl {
 
-// One token to draw for a sample.
+// One token to sample for a sample.
 struct DrawTarget {
   Sequence* sequence;
   int32_t logits_index;  // into BatchBuilder::logits_rows()
@@ -19,10 +19,10 @@ class BatchBuilder {
  public:
   BatchBuilder(int64_t max_rows, int64_t max_sequences);
 
-  // Valid until the next call; block tables are those of the sequences.
+  // Valid until the next call; block tables point into the sequences.
   void build(const StepSchedule& schedule);
-  // No sequence of a schedule computes for another, and shared blocks were written in earlier
-  // steps.
+  // No sequence of a schedule depends on rows that another one computes in it: shared blocks were
+  // written in earlier steps.
   ForwardBatch batch() const {
     return {.ids = ids_, .sequences = sequences_, .decode = ids_.size() == sequences_.size()};
   }

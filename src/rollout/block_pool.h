@@ -1,7 +1,6 @@
-// Ids of KV blocks with reference counts. A block without references is free, and the free ones
-// stand in the order in which they are handed out again: those given back without worth first, the
-// latest of them foremost (it is warm), then those whose content may be asked for again, least
-// recently used foremost.
+// Ids of KV blocks with reference counts. A block without references is free. Free blocks are
+// handed out in this order: uncached blocks first, most recently freed first (warm); then cached
+// blocks, least recently used first.
 // Invariants:
 // 1. A block is free or has at least one reference; num_free() + num_used() is num_blocks().
 // 2. Nothing is allocated after construction.
@@ -21,11 +20,12 @@ class BlockPool {
   int64_t num_free() const { return num_free_; }
   int64_t num_used() const { return num_blocks() - num_free_; }
 
-  // The foremost free block, with one reference. There must be one.
+  // The first free block, with one reference. There must be one.
   int32_t allocate();
-  // Adds a reference, to a free block too: its content is wanted again.
+  // Adds a reference, also to a free block whose content is needed again.
   void retain(int32_t block);
-  // Takes a reference away; the last one frees the block. `keep`: hand it out again late.
+  // Drops a reference; the last one frees the block. `keep`: its content is cached, so it is
+  // reused late.
   void release(int32_t block, bool keep);
   int32_t references(int32_t block) const;
 

@@ -1,5 +1,5 @@
 // One step of the engine. Everything that can fail happens before sequences change: blocks are
-// copied, the forward runs and all tokens are drawn, then the step is applied.
+// copied, the forward runs and all tokens are sampled, then the step is applied.
 #include "rollout/engine.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace rl {
 namespace {
 
-// The number in [0, 1) that draws the token of a position.
+// The number in [0, 1) that samples the token of a position.
 double draw_number(const Request& r, uint32_t slot, uint32_t position) {
   if (r.own_seed >= 0) {
     return uniform({static_cast<uint64_t>(r.own_seed), RngPurpose::kRequest}, 0, slot, position);
@@ -25,7 +25,7 @@ double draw_number(const Request& r, uint32_t slot, uint32_t position) {
   return uniform({r.seed, r.bare ? RngPurpose::kRequest : of_run}, r.ordinal, slot, position);
 }
 
-// From here on the request's own stop ids are all that end it.
+// From here on the request's own stop ids are the only ones that end it.
 void add_stops(Request& request, std::span<const int32_t> ids) {
   request.stop_token_ids.insert(request.stop_token_ids.end(), ids.begin(), ids.end());
 }
@@ -54,7 +54,7 @@ uint64_t Engine::Impl::submit(const Request& request) {
   return next_number++;
 }
 
-// A stop string may have begun in the last tokens that the model wrote before.
+// A stop string may have begun in the last tokens that the model generated before.
 void Engine::Impl::prime_stop(Sequence& sequence) {
   const Request& request = sequence.request->request;
   const Sample& sample = *request.resume;
@@ -134,7 +134,7 @@ void Engine::Impl::move_blocks(const StepSchedule& schedule) {
   }
 }
 
-// The head runs over at most max_rows logits rows at a time; draws stand in order of their rows.
+// The head runs over at most max_rows logits rows at a time; draws are in order of their rows.
 void Engine::Impl::draw_tokens() {
   const auto draws = builder.draws();
   const size_t num_rows = builder.logits_rows().size();
@@ -183,7 +183,7 @@ TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker
       worker);
 }
 
-// The last thing that can fail in a step: every draw may end its sample.
+// The last thing that can fail in a step: every sampled token may end its sample.
 void Engine::Impl::make_room_for_results() {
   const auto reserve = [&](auto& results) {
     const size_t needed = results.size() + builder.draws().size();

@@ -2,15 +2,16 @@
 //
 // step() is schedule -> forward -> sample -> finish, one forward at a time on the calling thread.
 // Invariants:
-// 1. No schedule changes a sample: logits depend on a row's own prefix and weights (N1), draws are
-//    Philox keyed by (seed, purpose, ordinal, slot, position) (N5).
+// 1. No schedule changes a sample: logits depend on a row's own prefix and weights (N1), and
+// tokens are sampled with Philox keyed by (seed, purpose, ordinal, slot, position) (N5).
 // 2. Every block's reference count equals the number of running sequences that list it; all return
 //    to zero when idle.
 // 3. A request is validated whole at submit: an error leaves the engine untouched.
-// 4. When blocks run out, the sequence whose turn is last waits again; see rollout/scheduler.h.
+// 4. When blocks run out, the running sequence of lowest priority is preempted; see
+// rollout/scheduler.h.
 // One owner, one thread. The model may be published between two steps, and with two compute copies
-// at any time; a step keeps to the copy it began with. Running samples go on under the new version
-// from their next token, with keys and values computed anew, or kept (EngineOptions::keep_kv).
+// at any time; a step keeps the copy it began with. Running samples continue under the new version
+// from their next token, with their keys and values recomputed, or kept (EngineOptions::keep_kv).
 #pragma once
 #include <memory>
 #include <optional>
@@ -29,7 +30,7 @@ namespace rl {
 class Error;
 class Tokenizer;
 
-// Whose turn is first: the earliest submission, or by priority and number of turns.
+// Which sequence goes first: the earliest submission, or by priority and number of turns.
 enum class SchedulingPolicy : uint8_t { kFcfs, kPriority };
 
 struct EngineOptions {
@@ -38,65 +39,65 @@ struct EngineOptions {
   int64_t max_num_batched_tokens = 1024;
   int64_t prefill_chunk = 0;    // rows of one prompt per step; 0: whatever the batch has room for
   int64_t max_model_len = 0;    // longest prompt + generation admitted; 0: the model's maximum
-  int64_t num_blocks = 0;       // KV blocks of the pool; 0: as many as the pool given has
+  int64_t num_blocks = 0;       // KV blocks used; 0: all of the given pool
   bool chunked_prefill = true;  // false: needs max_num_batched_tokens >= max_model_len
   bool prefix_caching = true;   // share KV by content, within a group too
-  int64_t swap_blocks = 0;      // places for the blocks of preempted sequences; 0: computed anew
-  double kv_watermark = 0.01;   // share of the blocks that admissions leave free, [0, 1)
+  int64_t swap_blocks = 0;      // blocks of swap space for preempted sequences; 0: KV is recomputed
+  double kv_watermark = 0.01;   // fraction of the blocks that admissions leave free, [0, 1)
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
-  // Other weights leave the keys and values of begun samples as they are; a token drawn with them
+  // true: samples under way keep the keys and values of older weights; a token sampled from them
   // is Sample::mixed_kv. Prefixes are never shared between versions.
   bool keep_kv = false;
-  // interrupt() spares samples that were aborted so many times; 0: it spares none.
+  // interrupt() spares samples that were aborted this many times; 0: it spares none.
   int64_t max_aborts = 0;
-  int64_t stats_interval_ns = 0;  // length of the intervals that take_interval() gives; 0: none
+  int64_t stats_interval_ns = 0;  // length of the intervals of take_interval(); 0: none
   uint32_t trace_lane = 0;        // of the spans engine.prefill and engine.decode
   int64_t number = 0;             // among the engines of a run; names the lanes of slot_lanes.h
 };
 
 struct Request {
   std::vector<int32_t> prompt;
-  // Goes on from a sample instead of starting one (prompt is empty, num_samples 1): one that was
-  // aborted, or to which tokens of an environment were appended. It is copied, not changed.
+  // Continues a sample instead of starting one (prompt is empty, num_samples 1): one that was
+  // aborted, or to which an environment's tokens were appended. It is copied, not changed.
   std::shared_ptr<const Sample> resume;
   SamplingParams sampling;     // temperature 0 is greedy
-  int64_t max_new_tokens = 0;  // from here on
-  // The first tokens of an answer, of which none is a stop id or ends it by a stop string. An
-  // answer, here and for the penalties, is what was drawn since the prompt or an environment's last
-  // token.
+  int64_t max_new_tokens = 0;  // counted from here on
+  // Tokens of a response before which no stop id is sampled and no stop string ends it. A
+  // response, here and for the penalties, is what was sampled since the prompt or an environment's
+  // last token.
   int64_t min_new_tokens = 0;
   int64_t num_samples = 1;
-  // Higher goes first, over a bounded number of earlier requests. Other than 0 it needs
+  // A higher priority overtakes a bounded number of earlier requests. Values other than 0 need
   // SchedulingPolicy::kPriority.
   int64_t priority = 0;
   std::vector<int32_t> stop_token_ids;  // in addition to the model's eos ids
   bool ignore_eos = false;
-  // The tokens that complete one stay in the sample; text is cut by the host.
+  // The tokens that complete a stop string stay in the sample; the host cuts the text.
   std::vector<std::string> stop_strings;
-  // Keys of the random draws and of the resulting samples.
+  // Keys of the random numbers and of the resulting samples.
   uint64_t seed = 0;
-  int64_t own_seed = -1;  // from 0 on: draws are keyed by it instead of seed and ordinal
+  int64_t own_seed = -1;  // >= 0: random numbers are keyed by it instead of seed and ordinal
   uint64_t ordinal = 0;
   uint32_t attempt = 0;
   Purpose purpose = Purpose::kTrain;
-  bool bare = false;  // outside a run: draws are keyed by RngPurpose::kRequest
-  // Sample i has slot first_slot + i, so that one member of a group can be made alone, and id
-  // first_sample_id + i.
+  bool bare = false;  // outside a run: random numbers are keyed by RngPurpose::kRequest
+  // Sample i has slot first_slot + i and id first_sample_id + i, so that one member of a group can
+  // be generated alone.
   uint32_t first_slot = 0;
   uint64_t first_sample_id = 0;
 };
 
-// Arena bytes an engine needs beside the KV pool.
+// Arena bytes an engine needs in addition to the KV pool.
 uint64_t engine_workspace_bytes(const Model& model, const EngineOptions& options);
-// The same before there is a model.
+// The same, before the model exists.
 uint64_t engine_workspace_bytes(const ModelConfig& config, const KvShape& kv, int num_threads,
                                 const EngineOptions& options);
 
 class Engine {
  public:
   // kv and workspace bytes are the caller's and outlive the engine; workspace is 64-byte aligned.
-  // tokenizer may be null when no stop strings are used, tracer may be null too; times are those of
-  // its clock, else of the real one.
+  // tokenizer may be null when no stop strings are used, and so may tracer; times come from the
+  // tracer's clock, or else from the real one.
   Engine(const Model& model, const EngineOptions& options, const KvPool& kv, std::byte* workspace,
          const Tokenizer* tokenizer, const Tracer* tracer);
   ~Engine();
@@ -109,39 +110,42 @@ class Engine {
   bool step();
   // Samples finished since the last call, in order of completion.
   std::vector<SamplePtr> take_finished();
-  // Appends them; after an exception none has left the engine.
+  // Appends them; if it throws, none has left the engine.
   void take_finished(std::vector<SamplePtr>& into);
-  // One Error(kNonFinite) per sample that ended because its logits were not finite, naming ordinal,
-  // slot and position. Such a sample comes back as kAborted without generated tokens; others go on.
+  // One Error(kNonFinite) per sample that ended because its logits were not finite, naming
+  // ordinal, slot and position. Such a sample is returned as kAborted without generated tokens;
+  // others continue.
   std::vector<Error> take_errors();
-  // Ends a request, or every one: unfinished samples come back through take_finished with
-  // FinishReason::kAborted, the tokens they had, and one abort more. False: no such request is
-  // unfinished.
+  // Ends one request, or all: unfinished samples are returned by take_finished with
+  // FinishReason::kAborted, the tokens they had, and num_aborts incremented. False: no unfinished
+  // request has this number.
   bool abort(uint64_t number);
   void abort_all();
-  // The bytes of pool and workspace may serve others until the next step, which finds no keys and
-  // values: prefixes are forgotten, and running samples wait to be computed anew.
+  // After this the bytes of pool and workspace may be used for something else until the next step,
+  // which starts without keys and values: the prefix cache is empty, and running samples wait to
+  // be recomputed.
   void forget_kv();
-  // Ends every request but those with a sample that max_aborts protects; returns the number of
-  // samples that go on.
+  // Ends every request except those with a sample that max_aborts protects; returns the number of
+  // samples that continue.
   int64_t interrupt();
   // The number of the request that has an unfinished sample of this id.
   std::optional<uint64_t> find(uint64_t sample_id) const;
-  // While admissions are off, samples that never ran wait. They are on at first.
+  // While admissions are off, samples that never ran wait. Initially they are on.
   void set_admitting(bool admitting);
-  // Nothing can be computed: idle, or all that is left waits for admissions to be on.
+  // True if no sequence can run: idle, or only samples that never ran remain while admissions are
+  // off.
   bool rests() const;
   bool idle() const;
   int64_t num_unfinished() const;  // samples
-  // Tokens at the begin of a request's ids whose KV would be found if it ran now.
+  // Length of the cached prefix that this request would hit now.
   int64_t cached_prefix(const Request& request) const;
   EngineStats stats() const;
-  // From here on stats().blocks_peak is the most blocks in use since now.
+  // Restarts stats().blocks_peak: the most blocks in use since this call.
   void restart_peak();
-  // Counts of the last whole interval of stats_interval_ns (see engine_meter.h), once; asked for
-  // after every step, none is missed.
+  // Counts of the last whole interval of stats_interval_ns (see engine_meter.h), once. Called
+  // after every step, it misses none.
   std::optional<EngineStats> take_interval();
-  // The same, as often as asked for; nothing before the first one.
+  // The same without consuming it; nothing before the first interval ends.
   std::optional<EngineStats> last_interval() const;
 
  private:

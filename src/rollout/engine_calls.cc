@@ -1,4 +1,4 @@
-// Calls of the owner between two steps: nothing is computed here.
+// The owner's calls between two steps; none computes anything.
 #include "core/error.h"
 #include "rollout/engine_impl.h"
 
@@ -64,7 +64,7 @@ int64_t Engine::cached_prefix(const Request& request) const {
   return impl_->blocks.cached_tokens(request.resume ? request.resume->ids : request.prompt);
 }
 
-// Its own vector keeps its room for the next steps.
+// The engine's own vector keeps its capacity for the next steps.
 void Engine::take_finished(std::vector<SamplePtr>& into) {
   into.insert(into.end(), impl_->finished.begin(), impl_->finished.end());
   impl_->finished.clear();

@@ -1,5 +1,5 @@
-// The inside of an engine, for engine.cc, which computes a step, and engine_calls.cc, which answers
-// the owner. Members stand in the order in which they are made.
+// Private state of an engine, shared by engine.cc, which computes a step, and engine_calls.cc,
+// which serves the owner's calls. Members are declared in the order in which they are built.
 #pragma once
 #include <vector>
 

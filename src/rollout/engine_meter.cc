@@ -1,4 +1,5 @@
-// The scheduler counts for itself; what it counted since the last look goes into both records.
+// The scheduler keeps its own counts; what they grew by since the last look is added to both
+// records.
 #include "rollout/engine_meter.h"
 
 #include <algorithm>

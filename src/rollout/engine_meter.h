@@ -1,9 +1,9 @@
-// Keeps the counts of an engine, since it was made and over the current interval. An interval is a
-// stretch of busy time: what passes while there is nothing to do belongs to none. It ends with the
-// first step that finds it interval_ns long, so it may be longer by a step.
+// Keeps the counts of an engine, since its construction and over the current interval. An interval
+// is a stretch of busy time: idle time belongs to none. It ends with the first step that finds it
+// at least interval_ns long, so it may be longer by a step.
 // Invariants:
 // 1. Every event counts in the total and in exactly one interval.
-// 2. Nothing is allocated, and times are those given: the meter has no clock.
+// 2. Nothing is allocated, and times are passed in: the meter has no clock.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ class EngineMeter {
   // interval_ns 0: no intervals.
   explicit EngineMeter(int64_t interval_ns) : interval_ns_(interval_ns) {}
 
-  // There is something to do from now on; without effect when there was before.
+  // There is work from now on; no effect if there already was.
   void begin_work(int64_t now_ns);
   void admitted(int64_t waited_ns);
   void drew_first_token(int64_t waited_ns);
@@ -27,15 +27,15 @@ class EngineMeter {
   void nonfinite();
   void used_blocks(int64_t blocks);
   void forward(const StepSchedule& schedule, int64_t elapsed_ns);
-  void computed(int64_t elapsed_ns);  // within a forward, the model's part
-  // The end of a step, or of all work; scheduler and blocks give the moments.
+  void computed(int64_t elapsed_ns);  // the model's part of a forward
+  // The end of a step, or of all work; the current levels are read from scheduler and blocks.
   void settle(const Scheduler& scheduler, const KvBlocks& blocks, int64_t now_ns);
 
   const EngineStats& total() const { return total_; }
   void restart_peak(int64_t blocks_in_use) { total_.blocks_peak = blocks_in_use; }
   // The last whole interval, once.
   std::optional<EngineStats> take_interval();
-  // The same, as often as asked for; nothing before the first one.
+  // The same without consuming it; nothing before the first interval ends.
   std::optional<EngineStats> last_interval() const;
 
  private:

@@ -1,4 +1,4 @@
-// Nothing is gathered in a step, so that it allocates no more than that of an engine.
+// A step gathers no results, so it allocates no more than a step of one engine.
 #include "rollout/engine_set.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // Several engines over one model, used like one: each has its own KV pool, workspace and prefix
-// cache, all read the same weights. They step in turn on the calling thread, one forward a call.
+// cache, and all read the same weights. They step in turn on the calling thread, one forward per
+// call.
 // Invariants:
 // 1. A sample does not depend on the number of engines (contracts N1, N5).
-// 2. The samples of a request are in one engine; which one, says rollout/router.h.
+// 2. The samples of a request are in one engine; rollout/router.h decides which.
 // One owner, one thread.
 #pragma once
 #include <cstdint>
@@ -15,14 +16,14 @@
 
 namespace rl {
 
-// The lane on which the work of an engine is traced; `first` is that of engine 0.
+// The trace lane of an engine's work; `first` is the lane of engine 0.
 inline uint32_t engine_lane(uint32_t first, int64_t engine) {
-  constexpr uint32_t kApart = 16;  // lanes between are those of other parts
+  constexpr uint32_t kApart = 16;  // the lanes in between belong to other subsystems
   return first + kApart * static_cast<uint32_t>(engine);
 }
 
-// Where the engines' parts stand: pool and workspace of engine i at i times the bytes of one, which
-// are multiples of 64.
+// Where the engines' memory is: pool and workspace of engine i start at i times the bytes of one,
+// which are multiples of 64.
 struct EngineSetMemory {
   int64_t num_engines = 1;
   std::byte* kv = nullptr;
@@ -33,15 +34,15 @@ struct EngineSetMemory {
 
 class EngineSet {
  public:
-  // options are those of each engine; num_blocks is set. For the rest see Engine.
+  // options apply to each engine, with num_blocks set. For the rest see Engine.
   EngineSet(const Model& model, const EngineOptions& options, const EngineSetMemory& memory,
             const Tokenizer* tokenizer, const Tracer* tracer);
 
-  // The calls of Engine. The number of a request is one among all engines.
+  // The calls of Engine. Request numbers are unique across engines.
   uint64_t submit(const Request& request);
   bool step();
   std::vector<SamplePtr> take_finished();
-  // Appends them; after an exception each is there or still in its engine.
+  // Appends them; if it throws, each sample is either in `into` or still in its engine.
   void take_finished(std::vector<SamplePtr>& into);
   std::vector<Error> take_errors();
   bool abort(uint64_t number);
@@ -54,7 +55,7 @@ class EngineSet {
   bool idle() const;
 
   int64_t num_engines() const { return static_cast<int64_t>(engines_.size()); }
-  EngineStats stats() const;  // of all together
+  EngineStats stats() const;  // summed over engines
   EngineStats stats(int64_t engine) const { return at(engine).stats(); }
   void restart_peak();
   // The engine whose interval ended, and its counts.

@@ -1,4 +1,4 @@
-// The parts of the workspace stand one after another; the swap space is the last.
+// The workspace regions follow each other; the swap space is the last.
 #include "rollout/engine_setup.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kHeadRows = 64;  // logits rows held at a time
+constexpr int64_t kHeadRows = 64;  // logits rows computed at a time
 
 uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options) {
   return (CheckedU64(options.swap_blocks) * CheckedU64(kv.block_bytes())).get();

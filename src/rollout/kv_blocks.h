@@ -1,6 +1,5 @@
-// The blocks of an engine: a pool, and the cache that finds blocks of a known content. Whoever
-// takes a block for new content goes through allocate(), so that the cache never names a block that
-// was overwritten.
+// The blocks of an engine: a pool, and the cache that finds blocks by content. A block for new
+// content always comes from allocate(), so the cache never names a block that was overwritten.
 // Invariant: the content of a block that the cache holds does not change while it holds it.
 #pragma once
 #include <cstdint>
@@ -24,12 +23,12 @@ class KvBlocks {
   // Null when prefix caching is off.
   PrefixCache* cache() { return cache_ ? &*cache_ : nullptr; }
   int64_t num_free() const { return pool_.num_free(); }
-  // Blocks for that many positions.
+  // Blocks needed for that many positions.
   int64_t count(int64_t positions) const {
     return positions / block_size_ + (positions % block_size_ != 0 ? 1 : 0);
   }
 
-  // Tokens at the begin of ids whose K and V are found by content; whole blocks.
+  // Length of the longest cached prefix of ids, in tokens; whole blocks.
   int64_t cached_tokens(std::span<const int32_t> ids) const {
     if (!cache_) return 0;
     const auto size = static_cast<size_t>(block_size_);

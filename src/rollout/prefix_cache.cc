@@ -15,7 +15,7 @@ PrefixCache::PrefixCache(int64_t num_blocks, int64_t block_size) : block_size_(b
   ids_.resize(count * static_cast<size_t>(block_size));
 }
 
-// FNV-1a over words; a poor hash costs time only, keys are compared in full.
+// FNV-1a over words; a poor hash only costs time, as keys are compared in full.
 uint64_t PrefixCache::hash_of(uint64_t before, std::span<const int32_t> ids) {
   constexpr uint64_t kPrime = 1099511628211u;
   uint64_t h = (14695981039346656037u ^ before) * kPrime;

@@ -1,7 +1,7 @@
-// Finds KV blocks by content. A cached block is a whole block of tokens behind a known prefix: its
+// Finds KV blocks by content. A cached block is a whole block of tokens after a known prefix: its
 // key is the serial number of the block before it and its own ids, compared in full, so a hit is
-// never a mistake. Serials are handed out once and not reused; the first block of a sequence stands
-// behind the root, and cut() makes a new root, so that nothing of older weights is ever found.
+// never a mistake. Serials are never reused. The first block of a sequence follows the root, and
+// cut() makes a new root, so nothing computed with older weights is ever found.
 // Invariants:
 // 1. A block has at most one key, and a key has at most one block.
 // 2. Nothing is allocated after construction.
@@ -15,7 +15,7 @@ namespace rl {
 
 // How far a sequence has been entered into the cache, or found there.
 struct PrefixPlace {
-  uint64_t serial = 0;  // of its last whole block; the root's when there is none
+  uint64_t serial = 0;  // of its last whole block; the root's when it has none
   int64_t blocks = 0;   // whole blocks
 };
 
@@ -24,14 +24,14 @@ class PrefixCache {
   PrefixCache(int64_t num_blocks, int64_t block_size);
 
   PrefixPlace root() const { return {root_, 0}; }
-  // The block that holds `ids` (block_size of them) behind `before`; -1: none.
+  // The block that holds `ids` (block_size of them) after `before`; -1: none.
   int32_t find(uint64_t before, std::span<const int32_t> ids) const;
   uint64_t serial(int32_t block) const { return entries_[static_cast<size_t>(block)].serial; }
   bool holds(int32_t block) const { return serial(block) != 0; }
-  // Enters a block whose K and V are computed, unless an equal one is there. Returns the serial of
-  // the one that is found from now on.
+  // Enters a block whose K and V are computed, unless an equal one is cached. Returns the serial
+  // of the block that lookups find from now on.
   uint64_t insert(uint64_t before, std::span<const int32_t> ids, int32_t block);
-  // The block gets another content; without effect on one that is not held.
+  // The block is about to be overwritten; no effect if it is not held.
   void erase(int32_t block);
   // Forgets everything: the weights have changed.
   void cut();

@@ -1,4 +1,4 @@
-// Checks go from the cheapest to those that rely on earlier ones.
+// Checks run from the cheapest to those that rely on earlier ones.
 #include "rollout/request_check.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ const std::vector<int32_t>& first_ids(const Request& r) {
   return r.resume ? r.resume->ids : r.prompt;
 }
 
-// A sample has one temperature, that of all its stored log-probs.
+// A sample has one temperature, which all its stored log-probs share.
 void check_same_temperature(const Request& r) {
   if (r.resume->temperature == stored_temperature(r.sampling)) return;
   throw Error(Code::kInvalidArgument,
@@ -36,7 +36,7 @@ void check_same_temperature(const Request& r) {
       .with_expected(str(r.resume->temperature));
 }
 
-// Whatever finishes can be kept in a buffer, so what goes on has to be of that kind.
+// Every finished sample can be kept in a buffer, so a resumed one must be valid for it too.
 void check_resume(const Request& r) {
   if (!r.prompt.empty() || r.num_samples != 1) {
     throw Error(Code::kInvalidArgument,
@@ -78,7 +78,7 @@ void check_sampling(const Request& r, int64_t vocab) {
   check_ids("sampling.logit_bias", biased, vocab);
 }
 
-// Of a resumed sample only the tokens to come are known to the request.
+// For a resumed sample the request knows only the tokens to come.
 void check_min_tokens(const Request& r) {
   check_range("sampling.min_new_tokens", r.min_new_tokens, 0, std::numeric_limits<int64_t>::max());
   if (r.resume || r.min_new_tokens <= r.max_new_tokens) return;
@@ -88,7 +88,7 @@ void check_min_tokens(const Request& r) {
       .with_expected(str("at most sampling.max_new_tokens, ", r.max_new_tokens));
 }
 
-// While stop ids are forbidden, another id must be left to draw.
+// While stop ids are forbidden, another id must be left to sample.
 void check_candidates(const Request& r, const RequestLimits& limits) {
   if (r.min_new_tokens == 0) return;
   std::vector<int32_t> stops = r.stop_token_ids;
@@ -107,7 +107,7 @@ void check_candidates(const Request& r, const RequestLimits& limits) {
       .with_expected("an id to draw that is no stop id, or 0");
 }
 
-// The prompt alone may be longer than the limit, so the sum is never formed before both fit.
+// The prompt alone may exceed the limit, so the sum is never formed before both fit.
 void check_length(const Request& r, int64_t max_model_len) {
   const auto prompt = static_cast<int64_t>(first_ids(r).size());
   if (prompt <= max_model_len && r.max_new_tokens <= max_model_len - prompt) return;
@@ -164,7 +164,7 @@ void check_watermark(double share) {
       .with_expected("number in [0, 1)");
 }
 
-// A prompt that is never cut must fit one step, also with all its tokens when it is computed anew.
+// A prompt that is never split must fit one step, even when recomputed with all its tokens.
 void check_unchunked(const EngineOptions& o, int64_t longest) {
   if (o.chunked_prefill) return;
   if (o.prefill_chunk > 0) {

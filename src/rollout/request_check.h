@@ -1,5 +1,5 @@
-// Everything that can be wrong with engine options or with a request, found before anything is
-// queued or allocated. Errors name the key, its range and the value seen.
+// Checks of engine options and requests, made before anything is queued or allocated. Errors name
+// the key, its range and the value seen.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -1,4 +1,4 @@
-// The least loaded engine is always in reach, so one of those in reach is taken.
+// The least loaded engine is always a candidate, so there is always one to choose.
 #include "rollout/router.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 namespace rl {
 namespace {
 
-// The flags begin with the first token that has one.
+// The array is empty until a flag is set; tokens before it then get 0.
 void append_flag(Sample& sample, bool mixed_kv) {
   if (mixed_kv) sample.mixed_kv.resize(sample.versions.size() - 1);
   if (mixed_kv || !sample.mixed_kv.empty()) sample.mixed_kv.push_back(mixed_kv);

@@ -1,5 +1,5 @@
-// What is added to the end of a sample and taken from it. Invariant: the per-token arrays stay as
-// long as data/sample.h says.
+// Appends tokens to a sample and cuts them off. Invariant: the per-token arrays keep the lengths
+// that data/sample.h specifies.
 #pragma once
 #include <cstdint>
 
@@ -8,13 +8,14 @@
 
 namespace rl {
 
-// Room for so many ids in all, the prompt counted: up to there nothing is allocated.
+// Reserves room for `tokens` ids, including the prompt: nothing is allocated up to that length.
 void reserve_tokens(Sample& sample, size_t tokens);
-// A token with loss, drawn by weights of `version`; mixed_kv: read keys and values of other ones.
+// A token with loss, sampled by weights of `version`; mixed_kv: it attended to keys and values of
+// other versions.
 void append_drawn(Sample& sample, const TokenChoice& choice, uint64_t version, bool mixed_kv);
-// A token that was not drawn: no loss, no version.
+// A token that was not sampled: no loss, no version.
 void append_given(Sample& sample, int32_t id);
-// Keeps the first ids and what belongs to them.
+// Keeps the first `tokens` ids and the entries that belong to them.
 void cut_back(Sample& sample, int64_t tokens);
 
 }  // namespace rl

@@ -1,6 +1,6 @@
-// Three ways to a token: by the tiles of the head when only the temperature shapes the row, the
-// largest logit when nothing does, and through algo/sampling/sampling.h otherwise. The row is
-// tempered by the head.
+// Three ways to sample: by the tiles of the head when only the temperature shapes the row, by the
+// largest logit when greedy, and through algo/sampling/sampling.h otherwise. The head has already
+// applied the temperature.
 #include "rollout/sampler.h"
 
 #include <cmath>

@@ -8,7 +8,7 @@
 namespace rl {
 namespace {
 
-// Nothing of the sequence has been drawn, so it can take the prompt over from another one.
+// True if nothing was sampled yet, so the sequence can take over another one's prompt KV.
 bool is_fresh(const Sequence& s) { return s.length() == s.request->first_tokens(); }
 
 }  // namespace
@@ -25,7 +25,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvBlocks& blocks, SwapSpace&
   schedule_.transfers.reserve(static_cast<size_t>(blocks.pool().num_blocks()) + most);
 }
 
-// Whatever needs memory comes first, so that a failure changes nothing.
+// Everything that allocates comes first, so that a failure changes nothing.
 void Scheduler::submit(std::unique_ptr<ActiveRequest> request) {
   Waiting fresh;
   for (Sequence& s : request->sequences) fresh.insert(&s);
@@ -49,7 +49,7 @@ const StepSchedule& Scheduler::next() {
   return schedule_;
 }
 
-// False when blocks were taken away or a prompt found no room: nothing is admitted then.
+// False when a sequence was preempted or a prompt found no room: nothing is admitted then.
 bool Scheduler::schedule_running() {
   const auto one_row = std::count_if(running_.begin(), running_.end(), [](const Sequence* s) {
     return !s->follows && s->length() - s->computed == 1;
@@ -95,7 +95,7 @@ void Scheduler::admit_waiting() {
   }
 }
 
-// A sequence that cannot take the prompt over waits until the leader has put it into the cache.
+// A sequence that cannot follow waits until the leader has put the prompt into the cache.
 void Scheduler::follow(Sequence& s) {
   if (!is_fresh(s) || !is_fresh(*s.request->leader)) return;
   s.follows = true;
@@ -129,8 +129,7 @@ bool Scheduler::swap_in(Sequence& s) {
   return true;
 }
 
-// Starts behind what the cache has of the sequence, at most up to its last token, whose logits are
-// wanted.
+// Starts after the cached prefix, at most up to its last token, whose logits are needed.
 bool Scheduler::take_prefix(Sequence& s) {
   find_cached(s);
   const int64_t missing = blocks_.count(s.length()) - static_cast<int64_t>(s.blocks.size());
@@ -177,7 +176,7 @@ void Scheduler::start_running(Sequence& s) {
   s.begun = true;
 }
 
-// Makes blocks free for positions up to `end`; false when the sequence itself had to give way.
+// Frees blocks for positions up to `end`; false when the sequence itself was preempted.
 bool Scheduler::make_room(Sequence& s, int64_t end) {
   while (blocks_missing(s, end) > blocks_.num_free()) {
     Sequence& last = *running_.back();
@@ -192,7 +191,7 @@ int64_t Scheduler::blocks_missing(const Sequence& s, int64_t end) const {
   return std::max<int64_t>(more, 0) + (shares_next_block(s) ? 1 : 0);
 }
 
-// The block of the next position is also another sequence's.
+// Whether another sequence shares the block of the next position.
 bool Scheduler::shares_next_block(const Sequence& s) const {
   const auto next = static_cast<size_t>(s.computed / blocks_.block_size());
   return next < s.blocks.size() && blocks_.pool().references(s.blocks[next]) > 1;
@@ -219,7 +218,7 @@ void Scheduler::preempt(Sequence& s) {
 }
 
 void Scheduler::release_blocks(Sequence& s) {
-  // The last one first: of a cached prefix the beginning is kept longest.
+  // The last one first, so that the beginning of a cached prefix is kept longest.
   for (auto it = s.blocks.rbegin(); it != s.blocks.rend(); ++it) blocks_.release(*it);
   s.blocks.clear();
 }

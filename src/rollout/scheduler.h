@@ -1,20 +1,21 @@
-// Decides which rows the next forward computes. Every running sequence that has one row to go gets
-// it, so a long prompt never holds up a token; the room left goes to prompts in chunks, and then
-// waiting sequences are admitted, all in the order of turns (rank, submission, slot).
+// Decides which rows the next forward computes. Every running sequence with one row to go gets it,
+// so a long prompt never delays a decode; the remaining room goes to prompts in chunks, and then
+// waiting sequences are admitted, all in order of priority (rank, submission, slot).
 //
-// Blocks are taken as they are needed. When none is free, the running sequence whose turn is last
-// gives its blocks up and waits again: its keys and values are swapped out, or computed anew later.
-// Neither changes a bit of what it draws (contract N1).
+// Blocks are taken as they are needed. When none is free, the running sequence of lowest priority
+// is preempted: it releases its blocks and waits, and its keys and values are swapped out, or
+// recomputed later. Neither changes a bit of what it samples (contract N1).
 //
 // Invariants:
 // 1. A schedule has at most max_num_batched_tokens rows, and at most max_num_seqs sequences run.
-// 2. A sequence gives way only to one whose turn is earlier, and one sequence alone always fits
-//    (the request was checked), so whoever is first makes progress: nothing starves.
-// 3. Nothing is admitted in a step that took blocks away, and an admission leaves the watermark
-//    free unless nothing else runs.
-// 4. A waiting sequence is overtaken only by those that follow a leader already running, and while
-//    admissions are off by those that ran before. Preempted members of a group whose leader
-//    computes the prompt anew are passed over until it has.
+// 2. A sequence is preempted only for one of higher priority, and one sequence alone always fits
+// (the request was checked), so the first one always makes progress: nothing starves.
+// 3. Nothing is admitted in a step that preempted, and an admission leaves the watermark free
+// unless nothing else runs.
+// 4. A waiting sequence is overtaken only by followers of a leader that already runs, and while
+// admissions are off by sequences that ran before. Preempted members of a group whose leader
+// recomputes the prompt are passed over until it has.
+// Knows nothing of models: the caller computes rows and appends tokens.
 // Knows nothing of models: rows are computed and tokens appended by the caller.
 #pragma once
 #include <cstdint>
@@ -32,7 +33,7 @@ namespace rl {
 struct SchedulerLimits {
   int64_t max_num_seqs;
   int64_t max_num_batched_tokens;  // at least max_num_seqs
-  int64_t prefill_chunk = 0;       // most rows of one prompt per step; 0: as many as there is room
+  int64_t prefill_chunk = 0;       // most rows of one prompt per step; 0: no limit of its own
   bool chunked_prefill = true;     // false: a prompt is computed in one step or not yet
   int64_t watermark_blocks = 0;
 };
@@ -42,11 +43,11 @@ struct ScheduledRows {
   Sequence* sequence;
   int32_t rows;
 
-  // The last row is the newest token of its sequence, so the next token is drawn from it.
+  // The last row is the newest token of its sequence, so the next token is sampled from it.
   bool needs_logits() const { return sequence->computed + rows == sequence->length(); }
 };
 
-// The content of a block goes to another one, within the pool or to and from the swap space.
+// Copies the content of a block to another one, within the pool or to and from the swap space.
 struct BlockTransfer {
   enum class Kind : uint8_t { kCopy, kSwapOut, kSwapIn };
   Kind kind;
@@ -55,7 +56,7 @@ struct BlockTransfer {
 
 struct StepSchedule {
   std::vector<ScheduledRows> rows;
-  std::vector<BlockTransfer> transfers;  // to be made, in order, before anything is written
+  std::vector<BlockTransfer> transfers;  // to be executed in order, before anything is written
   int64_t decode_rows = 0, prefill_rows = 0;
 
   int64_t num_rows() const { return decode_rows + prefill_rows; }
@@ -63,7 +64,7 @@ struct StepSchedule {
 
 struct SchedulerCounts {
   int64_t preemptions = 0, swapped_blocks = 0;
-  // Tokens of admitted sequences, and those of them that the prefix cache had.
+  // Tokens of admitted sequences, and how many of them the prefix cache had.
   int64_t looked_up_tokens = 0, cached_tokens = 0;
 };
 
@@ -71,32 +72,34 @@ class Scheduler {
  public:
   Scheduler(const SchedulerLimits& limits, KvBlocks& blocks, SwapSpace& swap);
 
-  // A request that passed check_request: one sequence of it fits the empty pool. A failure changes
-  // nothing.
+  // A request that passed check_request: one sequence of it fits the empty pool. If it throws,
+  // nothing has changed.
   void submit(std::unique_ptr<ActiveRequest> request);
   // While admissions are off, sequences that never ran wait.
   void set_admitting(bool admitting) { admitting_ = admitting; }
-  // The rows of the next forward; empty when it rests. Valid until the next call. Calling it again
-  // without advance() gives the same rows, without transfers that were already handed out. A call
-  // that fails (there is no memory for a sample) is to be made again, before anything is written.
+  // The rows of the next forward; empty if nothing can run. Valid until the next call. Calling it
+  // again without advance() returns the same rows, without transfers that were already handed out.
+  // After a call that throws (no memory for a sample), call it again before anything is written.
   const StepSchedule& next();
-  // The rows of the last schedule are computed: prompts go to their followers, whole blocks to the
-  // prefix cache.
+  // The rows of the last schedule are computed: prompts are shared with their followers, whole
+  // blocks enter the prefix cache.
   void advance();
-  // Ends a sequence, running or waiting. Its request goes with drop_finished().
+  // Ends a sequence, running or waiting. Its request is removed by drop_finished().
   void finish(Sequence& sequence);
   void drop_finished();
-  // Every K and V is to be computed anew: the weights have changed, or the bytes were lent out.
+  // All K and V must be recomputed: the weights have changed, or the bytes were used for something
+  // else.
   void forget_computed();
-  // The weights have changed and sequences keep what they have; the prefix cache forgets it.
+  // The weights have changed and sequences keep their K and V; the prefix cache is cleared.
   void keep_computed();
 
-  // In the order of turns.
+  // In order of priority.
   std::span<Sequence* const> running() const { return running_; }
-  // By number of submission.
+  // By submission number.
   const std::map<uint64_t, std::unique_ptr<ActiveRequest>>& requests() const { return requests_; }
   bool idle() const { return running_.empty() && waiting_.empty(); }
-  // Nothing can run: idle, or admissions are off and all that is left never ran.
+  // True if nothing can run: idle, or only sequences that never ran remain while admissions are
+  // off.
   bool rests() const { return admitting_ ? idle() : num_begun() == 0; }
   int64_t num_begun() const { return num_running() + begun_waiting_; }
   int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
@@ -136,11 +139,12 @@ class Scheduler {
   SwapSpace& swap_;
   std::map<uint64_t, std::unique_ptr<ActiveRequest>> requests_;
   Waiting waiting_;
-  std::vector<Waiting::node_type> spare_nodes_;  // of running sequences, for when they wait again
+  std::vector<Waiting::node_type>
+      spare_nodes_;  // nodes of running sequences, for when they are preempted
   std::vector<Sequence*> running_;
   std::vector<uint64_t> ended_requests_;
   StepSchedule schedule_;
-  bool handed_out_ = true;  // its transfers are known to the caller
+  bool handed_out_ = true;  // the caller has already received its transfers
   SchedulerCounts counts_;
   bool admitting_ = true;
   int64_t begun_waiting_ = 0;  // waiting sequences that ran before

@@ -11,11 +11,11 @@
 namespace rl {
 namespace {
 
-// A turn of higher priority may go before this many requests that were submitted earlier, per step
-// of priority: whoever waits is reached in the end.
+// A request goes before this many earlier submitted ones per step of priority. The bound keeps
+// every request from starving.
 constexpr int64_t kTurnsPerPriority = 4096;
 
-// 0 for a fresh prompt; a sample that is continued has one turn, and one more for each stretch of
+// 0 for a fresh prompt. A sample that is continued has one turn, and one more for each stretch of
 // tokens that an environment appended.
 int64_t turns_taken(const Request& r) {
   if (!r.resume) return 0;
@@ -102,7 +102,7 @@ SamplePtr make_sample(const Sequence& sequence) {
   return sample;
 }
 
-// The sample comes last: a sequence that has one is prepared.
+// The sample is set last: a sequence that has one is prepared.
 void prepare_to_run(Sequence& sequence, const KvBlocks& blocks) {
   RL_CHECK(!sequence.sample);
   const Request& request = sequence.request->request;

@@ -2,7 +2,7 @@
 // Invariants:
 // 1. A block id in Sequence::blocks holds one reference, so a block's count is the number of
 //    sequences that list it. Only a running sequence lists blocks, only a waiting one is swapped.
-// 2. blocks cover the positions 0..computed - 1, and those that the current step writes.
+// 2. blocks cover the positions 0..computed - 1 and those that the current step writes.
 // 3. kept is at most computed. Blocks of a sequence with kept positions enter no prefix cache.
 // 4. A follower lists no blocks: it runs, but waits for the leader of its request to compute the
 //    prompt they share.
@@ -26,19 +26,19 @@ struct Sequence {
   uint32_t index = 0;  // into request->sequences
   SequenceState state = SequenceState::kWaiting;
   bool follows = false;
-  bool begun = false;            // it runs or ran
+  bool begun = false;            // it is running or has run
   SamplePtr sample;              // made when it first runs
   std::vector<int32_t> blocks;   // of positions 0.., block_size each
-  std::vector<int32_t> swapped;  // their content in the swap space while it waits
+  std::vector<int32_t> swapped;  // places of their content in the swap space while it waits
   int64_t computed = 0;          // positions whose K and V are in blocks, or swapped
-  int64_t kept = 0;              // of these, the first ones may be of older weights
-  PrefixPlace place{};           // how far they are in the prefix cache
-  int64_t answer_begin = 0;      // ids before the answer that it draws
+  int64_t kept = 0;              // of these, the first `kept` may be of older weights
+  PrefixPlace place{};           // how much of it is in the prefix cache
+  int64_t answer_begin = 0;      // ids before the response being generated
   int64_t end = 0;               // length at which sampling.max_new_tokens is reached
   uint32_t preemptions = 0;
-  bool admitted = false;        // its first run is counted
-  int64_t waits_since_ns = -1;  // as a trace shows it; -1 while it runs
-  int32_t lane = -1;            // of the trace, counted from the first of the engine; -1: none
+  bool admitted = false;        // its first run has been counted
+  int64_t waits_since_ns = -1;  // begin of the wait that a trace shows; -1 while it runs
+  int32_t lane = -1;            // trace lane, counted from the engine's first; -1: none
   StopMatcher stop;
 
   int64_t length() const { return static_cast<int64_t>(sample->ids.size()); }
@@ -49,16 +49,16 @@ struct Sequence {
 struct ActiveRequest {
   Request request;
   uint64_t number = 0;  // in order of submission
-  int64_t rank = 0;     // whose turn it is: the lowest goes first
+  int64_t rank = 0;     // the lowest goes first
   int64_t submitted_ns = 0;
   std::vector<Sequence> sequences;
   int64_t unfinished = 0;
   // The running sequence that computes the prompt for its followers.
   Sequence* leader = nullptr;
 
-  // An unfinished sample of it was aborted so many times; never with 0.
+  // Whether an unfinished sample of it was aborted that many times; never for 0.
   bool was_aborted(int64_t times) const;
-  // Ids that stand before anything is drawn.
+  // Number of ids before anything is sampled.
   int64_t first_tokens() const {
     return static_cast<int64_t>(request.resume ? request.resume->ids.size()
                                                : request.prompt.size());
@@ -67,7 +67,7 @@ struct ActiveRequest {
 
 inline bool Sequence::is_leader() const { return request->leader == this; }
 
-// Order of turns: rank, then submission, then slot. A strict total order of live sequences.
+// Order of scheduling: rank, then submission, then slot. A strict total order of live sequences.
 struct EarlierTurn {
   bool operator()(const Sequence* a, const Sequence* b) const {
     const ActiveRequest &x = *a->request, &y = *b->request;
@@ -77,21 +77,22 @@ struct EarlierTurn {
   }
 };
 
-// A request of its own with one waiting sequence per sample.
+// A copy of the request, with one waiting sequence per sample.
 std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,
                                            SchedulingPolicy policy);
-// The temperature of the log-probs that a sample stores; greedy ones are measured at 1.
+// The temperature of the log-probs that a sample stores; greedy ones are taken at 1.
 inline float stored_temperature(const SamplingParams& params) {
   return params.temperature == 0 ? 1.0f : params.temperature;
 }
 // Positions whose K and V a sequence needs at full length: the last token is never fed.
 int64_t positions_needed(const Request& request);
-// Ids before the last answer of a sample: its prompt, or all up to an environment's last token.
+// Ids before the last response of a sample: its prompt, or everything up to an environment's last
+// token.
 int64_t answer_begin(const Sample& sample);
-// A sample as it stands before anything is drawn.
+// A sample before anything is sampled.
 SamplePtr make_sample(const Sequence& sequence);
-// Makes the sample, with room for every token and block that it can get. Once, before it first
-// runs; after a failure again.
+// Makes the sample, with room for every token and block it can get. Called once, before it first
+// runs; after a failure, again.
 void prepare_to_run(Sequence& sequence, const KvBlocks& blocks);
 
 }  // namespace rl

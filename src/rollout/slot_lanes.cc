@@ -1,4 +1,4 @@
-// A lane is taken by the first sample that finds it empty, so that few lanes are used.
+// A sample takes the first empty lane, so that few lanes are used.
 #include "rollout/slot_lanes.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void SlotLanes::ended(Sequence& sequence, int64_t now_ns) {
   if (sequence.lane >= 0) leave(lanes_[static_cast<size_t>(sequence.lane)], now_ns);
 }
 
-// The record has ended: those that run take lanes anew when there is another one.
+// The trace has ended: running samples take new lanes when there is another one.
 void SlotLanes::forget() {
   for (Lane& lane : lanes_) {
     if (lane.sequence != nullptr) lane.sequence->lane = -1;

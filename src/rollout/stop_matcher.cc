@@ -1,6 +1,6 @@
 // The kept tail is too short to hold the longest string whole. A shorter one inside it was found
-// before, so a match must end in the new bytes. They are taken in pieces no longer than the longest
-// string, which bounds the tail also while it grows.
+// before, so a match must end in the new bytes. They are consumed in parts no longer than the
+// longest string, which also bounds the tail while it grows.
 #include "rollout/stop_matcher.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Ids of places outside the KV pool that keep the content of blocks of waiting sequences. The bytes
-// are the engine's.
+// Ids of places outside the KV pool that hold the blocks of waiting sequences. The engine owns the
+// bytes.
 #pragma once
 #include <cstdint>
 #include <vector>
