@@ -139,8 +139,8 @@ class Scheduler {
   SwapSpace& swap_;
   std::map<uint64_t, std::unique_ptr<ActiveRequest>> requests_;
   Waiting waiting_;
-  std::vector<Waiting::node_type>
-      spare_nodes_;  // nodes of running sequences, for when they are preempted
+  // Nodes of running sequences, for when they are preempted.
+  std::vector<Waiting::node_type> spare_nodes_;
   std::vector<Sequence*> running_;
   std::vector<uint64_t> ended_requests_;
   StepSchedule schedule_;

@@ -64,7 +64,7 @@ void Critic::set_options(const CriticOptions& options) {
 }
 
 void Critic::values(std::span<const Sample* const> samples, std::span<const std::span<float>> out) {
-  learner_.publish();  // what a step that failed between its optimizer steps has left
+  learner_.publish();  // publishes what a step that failed between optimizer steps left behind
   const Model& model = learner_.model();
   RL_CHECK(out.size() == samples.size());
   std::vector<PackItem> all;

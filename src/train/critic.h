@@ -1,13 +1,13 @@
 // The critic of PPO: a model with a scalar head that learns the returns of a batch, with its own
-// optimizer, budgets and workspace views; the bytes of the workspace may be the trainer's, as the
-// two never run at once. The value of a generated token is that of the state before it, of the row
-// that predicts it.
+// optimizer, budgets and workspace views. The bytes of the workspace may be the trainer's, as the
+// two never run at the same time. The value of a generated token is the value of the state before
+// it, taken from the row that predicts it.
 //
-// A step cuts its samples into minibatches as the trainer does, and into micro-batches by its own
-// budgets. The loss of a minibatch is agg(max((v - R)^2, (clip(v) - R)^2) / 2),
-// algo/losses/value_loss.h, with denominators of the whole minibatch, so it does not depend on the
-// cut into micro-batches. A loss or gradient that is not finite skips the optimizer step, as in the
-// trainer.
+// A step splits its samples into minibatches as the trainer does, and into micro-batches by its
+// own budgets. The loss of a minibatch is agg(max((v - R)^2, (clip(v) - R)^2) / 2),
+// algo/losses/value_loss.h, with denominators over the whole minibatch, so it does not depend on
+// the split into micro-batches. A loss or gradient that is not finite skips the optimizer step, as
+// in the trainer.
 #pragma once
 #include <memory>
 #include <span>
@@ -34,22 +34,22 @@ struct CriticOptions : StepOptions {
 // Throws Error(kOutOfRange) naming the option, its range and the value.
 void validate(const CriticOptions& options);
 
-// Loss falls on the generated tokens whose loss_mask is 1.
+// Loss is taken over the generated tokens whose loss_mask is 1.
 struct CriticSample {
   const Sample* sample = nullptr;
-  std::span<const float> old_values;  // of the critic before the step, one per generated token
-  std::span<const float> returns;     // the same
+  std::span<const float> old_values;  // by the critic before the step, one per generated token
+  std::span<const float> returns;     // one per generated token
   bool carries_loss = true;           // false: all of it is masked
 };
 
 struct CriticMetrics {
-  // Mean over the minibatches that gave finite values.
+  // Mean over the minibatches with finite values.
   double loss = 0;
   double grad_norm = 0;  // before clipping
   double lr = 0;         // of the last optimizer step, 0 when there was none
   // Means over loss tokens, every epoch counted.
   double value = 0;
-  double clip_fraction = 0;  // tokens whose clipped term was taken
+  double clip_fraction = 0;  // tokens where the clipped term was used
 
   int64_t loss_tokens = 0;
   int64_t minibatches = 0, micro_batches = 0;
@@ -75,16 +75,16 @@ class Critic {
 
   // Forward only: values of all generated tokens of each sample into out[i].
   void values(std::span<const Sample* const> samples, std::span<const std::span<float>> out);
-  // Optimizer steps on the masters, and their publication as the model's version + 1. Everything is
+  // Optimizer steps on the masters, then publishes them as the model's version + 1. Everything is
   // checked before anything runs; an error names the sample's id, the field and the limit.
   CriticMetrics step(std::span<const CriticSample> samples);
 
   const CriticOptions& options() const { return options_; }
-  // Changes what may change between steps; sizes must stay, else Error(kNotChangeable).
+  // Changes what may change between steps; sizes must not change, else Error(kNotChangeable).
   void set_options(const CriticOptions& options);
   TrainerCounters counters() const { return learner_.counters(); }
   std::span<const float> gradients() { return learner_.gradients(); }
-  // What the critic reserved and first writes in step().
+  // Memory that the critic reserved and first writes in step().
   std::vector<std::span<std::byte>> memory() const { return learner_.memory(); }
   // Its part of a checkpoint, see Trainer::save.
   Learner& learner() { return learner_; }
@@ -108,7 +108,7 @@ class Critic {
   TrainWorkspace workspace_;
   MicroBatchPass pass_;
 
-  // Of the step under way; samples in training order.
+  // State of the current step; samples in training order.
   std::vector<const CriticSample*> ordered_;
   std::vector<PackItem> items_;
   MicroBatch micro_;

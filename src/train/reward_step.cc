@@ -1,6 +1,6 @@
-// A minibatch of a reward model: the values of all answers, the loss of their pairs, backward.
-// Where a micro-batch has both answers of its pairs, their values are those of the training pass
-// itself; else a forward without gradients comes first.
+// A minibatch of a reward model: the values of all responses, the loss of their pairs, backward.
+// If every micro-batch has both responses of its pairs, the training pass itself provides the
+// values; else a forward without gradients comes first.
 #include <cmath>
 
 #include "train/trainer_impl.h"

@@ -140,7 +140,7 @@ void Trainer::scores(std::span<const Sample* const> samples, std::span<float> ou
 TensorPtr Trainer::hidden(const Sample& sample) {
   const Model& model = impl_->model;
   SampleLimits limits = with_last_row(forward_limits(impl_->options, model, ForwardOf::kOwn));
-  ++limits.max_sample;  // the longest may have it: what bounds a forward is its rows
+  ++limits.max_sample;  // the longest sample is allowed: rows are what bounds a forward
   check_sequence(sample, limits);
   const bool wide = model.compute_dtype() == Dtype::kF32;
   const auto rows = static_cast<int64_t>(sample.ids.size());

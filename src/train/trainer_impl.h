@@ -1,6 +1,6 @@
-// The inside of a Trainer: everything that lives longer than a step, and the state of the step
-// under way. trainer.cc holds the interface, training_step.cc the step, reward_step.cc what it is
-// of a reward model.
+// Private state of a Trainer: everything that outlives a step, and the state of the current step.
+// trainer.cc holds the interface, training_step.cc the step, reward_step.cc its part for a reward
+// model.
 #pragma once
 #include <span>
 #include <vector>
@@ -54,7 +54,7 @@ struct Trainer::Impl {
   bool drawn_by_these_weights(const PackItem& item) const;
   void minibatch(std::span<const PackItem> items, bool fresh, TrainMetrics& metrics);
 
-  // Of a reward model (reward_step.cc).
+  // For a reward model (reward_step.cc).
   bool scores() const { return options.objective == Objective::kRewardModel; }
   void reward_minibatch(std::span<const PackItem> items, TrainMetrics& metrics);
   void reward_micro_batch(TrainMetrics& metrics);
@@ -65,7 +65,7 @@ struct Trainer::Impl {
   int64_t gather(std::span<const PackItem> items, TrainMetrics& metrics);
   void minibatch_loss();
   void count(std::span<const PackItem> items, TrainMetrics& metrics) const;
-  void prepare(TrainMetrics& metrics);  // packs what is stale, clears the gradients
+  void prepare(TrainMetrics& metrics);  // packs what is stale, zeroes the gradients
   void micro_batch(bool fresh, TrainMetrics& metrics);
   HeadGradient chunk_loss(const HeadChunk& chunk);
   const float* compare_rows(const HeadChunk& chunk);  // with the teacher's
@@ -76,14 +76,14 @@ struct Trainer::Impl {
   Model& model;
   const Model* reference;
   TrainerOptions options;
-  CustomLoss custom_loss;  // empty: the host gave none
+  CustomLoss custom_loss;  // empty: the host set none
   RowTeacher* teacher = nullptr;
   const PhaseTimer::Place place;
   TrainWorkspace workspace;
   Learner learner;
   MicroBatchPass pass;
 
-  // Of the step under way, indexed by sample in training order.
+  // State of the current step, indexed by sample in training order.
   std::vector<const TrainSample*> ordered;
   std::vector<PackItem> items;
   std::vector<std::vector<float>> own_reference;

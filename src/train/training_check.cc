@@ -1,5 +1,5 @@
-// What a training step demands of its samples before anything runs: limits by the options, one
-// check after another. The checks of single fields are in sample_check.cc.
+// What a training step requires of its samples, checked before anything runs: limits from the
+// options, one check after another. The checks of single fields are in sample_check.cc.
 #include <algorithm>
 
 #include "core/error.h"
@@ -52,7 +52,7 @@ void Trainer::Impl::check(std::span<const TrainSample> samples) const {
   if (is_pairs(options.objective)) check_pairs(options.objective, samples_of(samples));
 }
 
-// Without them there is no ratio; given answers have none.
+// Without log-probs there is no ratio; responses from the data have none.
 void Trainer::Impl::require_logprobs(std::span<const TrainSample> samples) const {
   if (!is_rl(options.objective)) return;
   for (const TrainSample& s : samples) {
@@ -62,7 +62,7 @@ void Trainer::Impl::require_logprobs(std::span<const TrainSample> samples) const
   }
 }
 
-// Nothing has moved yet: this is found in a step's first minibatch, before its update.
+// Nothing has changed yet: this is found in a step's first minibatch, before its update.
 void Trainer::Impl::refuse_logprob(const Sample& sample, int64_t generated, float computed) const {
   const auto g = static_cast<size_t>(generated);
   const int64_t position = sample.prompt_tokens + generated;

@@ -1,5 +1,5 @@
-// One training step: order, reference log-probs, minibatches, micro-batches, optimizer. What a
-// minibatch of a reward model does is in reward_step.cc.
+// One training step: order, reference log-probs, minibatches, micro-batches, optimizer.
+// Minibatches of a reward model are in reward_step.cc.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -142,8 +142,8 @@ bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
   return true;
 }
 
-// The weights have not moved since the step began, so the stored log-probs of what they drew are
-// the ones that a forward would give (N2).
+// The weights have not changed since the step began, so the stored log-probs of samples they
+// generated are what a forward would compute (N2).
 void Trainer::Impl::score_proximal(TrainMetrics& metrics) {
   proximal_logprobs.assign(ordered.size(), {});
   if (!is_rl(options.objective)) return;
@@ -196,7 +196,7 @@ MinibatchTokens::Source Trainer::Impl::source_of(const PackItem& item) const {
   return source;
 }
 
-// Masks, corrections and weights of a minibatch; returns how many of its tokens carry loss.
+// Masks, corrections and weights of a minibatch; returns the number of tokens that carry loss.
 int64_t Trainer::Impl::gather(std::span<const PackItem> some, TrainMetrics& metrics) {
   minibatch_tokens.begin(some.empty() ? 0 : some.front().index);
   for (const PackItem& item : some) {
@@ -241,7 +241,7 @@ void Trainer::Impl::minibatch_loss() {
   if (!std::isfinite(loss.loss)) minibatch_tokens.find_non_finite(options, non_finite);
 }
 
-// The micro-batch that is filled, of these items.
+// Counts the current micro-batch, made of these items.
 void Trainer::Impl::count(std::span<const PackItem> some, TrainMetrics& metrics) const {
   ++metrics.micro_batches;
   for (const PackItem& item : some) metrics.tokens += item.rows;

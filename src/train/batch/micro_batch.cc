@@ -1,5 +1,5 @@
-// Block ids are given out one after another: only the whole blocks of a shared prompt stand in more
-// than one table.
+// Block ids are assigned consecutively; only the whole blocks of a shared prompt are in more than
+// one table.
 #include "train/batch/micro_batch.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void MicroBatch::fill(std::span<const PackItem> items, const PackRules& rules, W
     items = items.subspan(run);
   }
   if (rules.batch.packed) add_padding(rules.batch.padded(rows()) - rows(), rules.longest);
-  // The tables stay where they are from here on, so that sequences may point into them.
+  // The tables no longer move from here on, so sequences may point into them.
   const int32_t* table = tables_.data();
   for (SequenceRows& s : sequences_) {
     s.blocks = table;

@@ -1,7 +1,7 @@
 // The rows of one micro-batch: ids, sequences with their KV blocks, and the rows that predict
-// wanted tokens. The prompt of a run of several items is one sequence, their trunk, and its last
-// row predicts the first token of each of them. Padding is sequences of the token 0 that nothing is
-// wanted of: their gradients are zero, so they add nothing to any other.
+// wanted tokens. The prompt of a run of several items is one sequence, their shared prefix, and
+// its last row predicts the first token of each of them. Padding is sequences of token 0 of which
+// nothing is wanted: their gradients are zero, so they add nothing to the others.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace rl {
 
-// A wanted token: the row that predicts it, and where it is in its sample. Of kLast: the last row,
+// A wanted token: the row that predicts it, and its place in its sample. For kLast: the last row,
 // which predicts nothing.
 struct WantedRow {
   int32_t row;
@@ -30,24 +30,24 @@ class MicroBatch {
   ForwardBatch batch() const { return {ids_, sequences_}; }
   int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
   int64_t blocks() const { return next_block_; }  // ids 0..blocks() - 1
-  // Tokens in the order of items and of their tokens. Only the last row of a trunk comes several
-  // times.
+  // In the order of items and of their tokens. Only the last row of a shared prefix appears
+  // several times.
   std::span<const WantedRow> wanted() const { return wanted_; }
 
  private:
-  // Positions [first, end) of a sample as a sequence, with the blocks behind the trunk's whole
-  // ones.
+  // Adds positions [first, end) of a sample as a sequence. Its own blocks follow the whole blocks
+  // of the shared prefix.
   void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk);
   void add_padding(int64_t rows, int64_t longest);
   void add_wanted(const PackItem& item, int32_t trunk, WantedTokens which);
-  // The row of a position of the sample whose sequence came last.
+  // The row of a position of the sample whose sequence was added last.
   int32_t row_of(const Sample& sample, int32_t position, int32_t trunk) const;
 
   int64_t block_size_ = 0;
   int32_t next_block_ = 0;
   std::vector<int32_t> ids_;
   std::vector<int32_t> tables_;  // block tables of all sequences, one after another
-  size_t trunk_table_ = 0;       // where that of the last trunk begins
+  size_t trunk_table_ = 0;       // where the table of the last shared prefix begins
   std::vector<SequenceRows> sequences_;
   std::vector<WantedRow> wanted_;
 };

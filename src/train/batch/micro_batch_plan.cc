@@ -1,4 +1,4 @@
-// Sizes are kept up to date item by item, so that a plan takes time in proportion to its items.
+// Sizes are updated item by item, so that planning is linear in the number of items.
 #include "train/batch/micro_batch_plan.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ RunSize size_of(std::span<const PackItem> items, const PackRules& rules) {
   return size;
 }
 
-// Fills micro-batches one after another. With a budget of tokens a run that fits one is not cut.
+// Fills micro-batches in order. With a token budget a run that fits one micro-batch is not split.
 class InOrder {
  public:
   explicit InOrder(const PackRules& rules) : rules_(rules), run_(rules.block_size) {}
@@ -46,7 +46,7 @@ class InOrder {
     more.add(item);
     return more;
   }
-  // The run as it would be with the item; an empty micro-batch takes any.
+  // `run` is the run with the item added; an empty micro-batch takes any.
   bool fits(const RunSize& run, const PackItem& item) const {
     const auto taken = plan_.empty() ? 0 : static_cast<int64_t>(plan_.back().size());
     if (taken == 0) return true;
@@ -78,7 +78,7 @@ class InOrder {
 
   const PackRules& rules_;
   MicroBatchPlan plan_;
-  // Of the last micro-batch: rows and blocks of the runs before the last one, which is run_.
+  // Of the last micro-batch: rows and blocks of the runs before its last run, which is run_.
   int64_t rows_ = 0, blocks_ = 0, longest_ = 0;
   RunSize run_;
 };
@@ -93,7 +93,7 @@ MicroBatchPlan in_order(std::span<const PackItem> items, const PackRules& rules)
   return plan.take();
 }
 
-// What is not taken apart: runs, or the pieces of a run that fits no micro-batch.
+// The units that are not split: runs, or the parts of a run that fits no micro-batch.
 MicroBatchPlan pieces_of(std::span<const PackItem> items, const PackRules& rules) {
   MicroBatchPlan pieces;
   while (!items.empty()) {
@@ -107,7 +107,7 @@ MicroBatchPlan pieces_of(std::span<const PackItem> items, const PackRules& rules
 
 enum class Measure : uint8_t { kRows, kRowsOrBlocks };
 
-// Blocks are counted as the rows that they stand for, so that one budget holds for both.
+// Blocks are converted to the rows they correspond to, so that one budget covers both.
 WorkUnit unit_of(std::span<const PackItem> piece, const PackRules& rules, Measure measure) {
   const RunSize size = size_of(piece, rules);
   const auto cost = [&](int64_t rows) {
@@ -139,7 +139,7 @@ bool blocks_fit(const Partition& bins, const MicroBatchPlan& pieces, const PackR
   });
 }
 
-// The blocks are counted only where sequences are so many and so short that they run out.
+// Blocks are counted only if sequences are so many and so short that blocks run out.
 MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules) {
   RL_CHECK(rules.batch.packed && rules.batch.micro_batch_size == 0);
   const MicroBatchPlan pieces = pieces_of(items, rules);
@@ -154,7 +154,7 @@ MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules)
       some.insert(some.end(), piece.begin(), piece.end());
     }
   }
-  // A run that fits no micro-batch fills rests in order, and an order may be better than any rule.
+  // A run that fits no micro-batch can fill leftover room in order, so plain order may be better.
   MicroBatchPlan plain = in_order(items, rules);
   if (plain.size() < plan.size()) return plain;
   return plan;

@@ -1,4 +1,4 @@
-// Files are written and digested front to back; padding of the flat array is not stored.
+// Files are written and hashed front to back; padding of the flat array is not stored.
 #include "train/checkpoint/array_file.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ struct FileMark {
   uint64_t digest = 0;  // XXH64
 };
 
-// Tensors in the order of the layout, under their names. The file is synced.
+// Writes tensors in the order of the layout, under their names. The file is synced.
 FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
                           std::span<const float> flat);
 FileMark write_marked_text(FileSystem& fs, const std::string& path, std::string_view text);

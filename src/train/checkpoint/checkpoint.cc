@@ -15,7 +15,7 @@ namespace {
 
 std::string join(const std::string& dir, std::string_view name) { return str(dir, "/", name); }
 
-// Steps of all checkpoints of dir, ascending.
+// Steps of all checkpoints in dir, ascending.
 std::vector<int64_t> steps_in(FileSystem& fs, const std::string& dir) {
   std::vector<int64_t> steps;
   for (const std::string& name : fs.list(dir)) {
@@ -30,7 +30,7 @@ constexpr std::string_view kPartial = ".partial", kRemoved = ".removed", kReplac
 std::string with(const std::string& path, std::string_view suffix) { return str(path, suffix); }
 
 // A crash between the two renames of take_place left a whole checkpoint without its name. A
-// .replaced one whose successor stands must be gone before the successor loses its name.
+// .replaced one whose successor is in place must be removed before the successor loses its name.
 void bring_back(FileSystem& fs, const std::string& path) {
   const std::string aside = with(path, kReplaced);
   if (!fs.exists(path) && fs.exists(aside)) fs.rename(aside, path);
@@ -42,7 +42,7 @@ void bring_back_all(FileSystem& fs, const std::string& dir) {
   }
 }
 
-// A removed checkpoint loses its name before its files, so no name stands for a part of one.
+// A removed checkpoint loses its name before its files, so no name refers to a partial one.
 void remove_checkpoint(FileSystem& fs, const std::string& path, const std::string& base) {
   const std::string removed = with(base, kRemoved);
   fs.remove_all(removed);
@@ -87,7 +87,7 @@ void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& 
   fs.sync_directory(dir);
 }
 
-// The replaced one comes back when its successor cannot take the name.
+// The replaced one gets its name back if its successor cannot take it.
 void take_place(FileSystem& fs, const std::string& path, const std::string& partial,
                 bool replaces) {
   if (!replaces) return fs.rename(partial, path);
@@ -99,7 +99,7 @@ void take_place(FileSystem& fs, const std::string& path, const std::string& part
     try {
       fs.rename(aside, path);
     } catch (const Error&) {
-      // The first failure is the one to report; whoever looks next gives the name back.
+      // Report the first failure; the next lookup restores the name.
     }
     throw;
   }
@@ -160,7 +160,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
     try {
       fs.remove_all(partial);
     } catch (const Error&) {
-      // The failure that led here is the one to report; a leftover is removed by the next save.
+      // Report the failure that led here; the next save removes the leftover.
     }
     throw;
   }
@@ -202,7 +202,7 @@ void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& 
       .with_location(path);
 }
 
-// The masters are read into the scratch.
+// The masters are read into scratch.
 void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManifest& manifest,
                  CheckpointTarget& target) {
   const auto read = [&](size_t model, size_t array, std::span<float> flat) {
@@ -244,7 +244,7 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
     }
   }
   read_arrays(fs, path, manifest, target);
-  // The masters come last: nothing behind them can fail, so a failed load leaves them as they were.
+  // The masters come last: nothing after them can fail, so a failed load leaves them unchanged.
   for (const auto& m : target.models) {
     for (const Parameter& p : m.arrays.layout->parameters()) {
       const auto at = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);

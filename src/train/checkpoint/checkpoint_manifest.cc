@@ -1,4 +1,4 @@
-// 64-bit numbers are JSON integers, digests 16 hexadecimal digits.
+// 64-bit numbers are JSON integers, digests are 16 hexadecimal digits.
 #include "train/checkpoint/checkpoint_manifest.h"
 
 #include <charconv>
@@ -41,7 +41,7 @@ std::string render(const CheckpointManifest& m) {
   }
 }
 
-// A JSON object of the manifest, for checked access by key.
+// A JSON object of the manifest, with checked access by key.
 class Fields {
  public:
   Fields(const nlohmann::json& json, const std::string& path) : json_(json), path_(path) {

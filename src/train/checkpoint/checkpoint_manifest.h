@@ -9,7 +9,7 @@
 
 namespace rl {
 
-// Of the policy, then of the critic: masters, first and second moments.
+// The policy's, then the critic's: masters, first and second moments.
 inline constexpr std::array<std::array<const char*, 3>, 2> kCheckpointFiles = {
     {{"masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"},
      {"critic_masters.safetensors", "critic_first_moments.safetensors",
@@ -17,7 +17,7 @@ inline constexpr std::array<std::array<const char*, 3>, 2> kCheckpointFiles = {
 
 struct CheckpointManifest {
   CheckpointState state;
-  std::map<std::string, FileMark> files;  // by name; those of each model that has counters
+  std::map<std::string, FileMark> files;  // by name; three for each model that has counters
 };
 
 void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointManifest& manifest);

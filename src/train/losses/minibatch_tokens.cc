@@ -166,7 +166,7 @@ PolicyLossSums MinibatchTokens::compute(const CustomLoss& loss) {
   return sums;
 }
 
-// Covariances are of the tokens that carry loss.
+// Covariances are over the tokens that carry loss.
 void MinibatchTokens::select(const TrainerOptions& options, int64_t optimizer_step) {
   std::vector<size_t> tokens;
   std::vector<float> advantages, logprobs;

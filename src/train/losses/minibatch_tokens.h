@@ -1,9 +1,9 @@
-// What the loss of an optimizer step has to know before its first micro-batch runs, as flat arrays
-// over all generated tokens of a minibatch: which tokens carry loss, with what weight and
-// correction, and for losses of more than one token their gradients.
+// What the loss of an optimizer step needs before its first micro-batch runs, as flat arrays over
+// all generated tokens of a minibatch: which tokens carry loss, with what weight and correction,
+// and, for losses over more than one token, their gradients.
 //
-// Every count, mean and selection here is of the whole minibatch, so nothing depends on its cut
-// into micro-batches. A masked token has mask 0 and weight 0: it is never read.
+// Every count, mean and selection here is over the whole minibatch, so nothing depends on the
+// split into micro-batches. A masked token has mask 0 and weight 0: it is never read.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,9 +17,10 @@
 
 namespace rl {
 
-// True when the loss of a token depends on others: it is computed for the whole minibatch at once.
+// True if the loss of a token depends on other tokens: it is computed for the whole minibatch at
+// once.
 bool is_minibatch_loss(const TrainerOptions& options);
-// True when losses or masks depend on current log-probs before the first micro-batch runs.
+// True if losses or masks need current log-probs before the first micro-batch runs.
 bool needs_current_logprobs(const TrainerOptions& options);
 
 class MinibatchTokens {
@@ -28,30 +29,31 @@ class MinibatchTokens {
     const Sample* sample;
     double advantage;                          // of every token
     std::span<const float> token_advantages;   // or one per token
-    std::span<const float> old_logprobs;       // what the ratio refers to; empty: nothing does
+    std::span<const float> old_logprobs;       // what the ratio is taken against; empty: no ratio
     bool carries_loss;                         // false: all of it is masked
     std::span<const float> ref_logprobs = {};  // read by dpo
   };
 
-  // Forgets everything; items are numbered from first_item on.
+  // Clears everything; items are numbered from first_item on.
   void begin(int32_t first_item);
   void add(const Source& source);
-  // Current log-probs of an item, to be filled where needs_current_logprobs.
+  // Current log-probs of an item, to be filled if needs_current_logprobs().
   std::span<float> current(int32_t item);
 
-  // Weights of the mismatch, then rejections, which take tokens out of the mask.
+  // Mismatch weights, then rejections, which remove tokens from the mask.
   CorrectionReport correct(const CorrectionOptions& options);
-  // Denominators from the mask, before rejections where correct() was told so, and from them the
-  // weight of each token. Returns the tokens that carry loss.
+  // Computes denominators from the mask (before rejections if correct() was asked to count
+  // rejected tokens), and from them the weight of each token. Returns the number of tokens that
+  // carry loss.
   int64_t set_weights(LossAgg agg, double scale_factor);
-  // The loss and gradients of a minibatch loss; draws are those of this optimizer step.
+  // The loss and gradients of a minibatch loss; random numbers are keyed by optimizer_step.
   PolicyLossSums compute(const TrainerOptions& options, int64_t optimizer_step);
-  // The same by a function of the host.
+  // The same with a loss function of the host.
   PolicyLossSums compute(const CustomLoss& loss);
-  // Of the last compute() with dpo.
+  // Result of the last compute() with dpo.
   const PreferenceSums& preference() const { return preference_; }
-  // Items whose own part of that loss is not finite; of a host's loss those whose gradients are
-  // not, or all.
+  // Items whose own part of that loss is not finite; for a host's loss, those whose gradients are
+  // not finite, or all.
   void find_non_finite(const TrainerOptions& options, std::vector<int32_t>& items) const;
 
   // One token of the minibatch.
@@ -85,7 +87,7 @@ class MinibatchTokens {
   std::vector<uint64_t> ordinals_, ids_;   // of samples, as a host's loss sees them
   std::vector<float> rollout_, old_, current_, reference_, advantage_;
   std::vector<uint8_t> mask_, keep_, selected_;
-  std::vector<uint8_t> counted_;  // of the denominators; empty: mask_
+  std::vector<uint8_t> counted_;  // tokens in the denominators; empty: mask_
   std::vector<double> weight_, gradient_;
   std::vector<double> correction_;  // empty: all 1
   PreferenceSums preference_;

@@ -1,4 +1,4 @@
-// Two walks over the tokens of a pair: sums, then gradients.
+// Two passes over the tokens of a pair: sums, then gradients.
 #include "train/losses/pair_losses.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ AnswerSums sum_answer(const PairTokens& t, size_t first, size_t end) {
 }
 
 struct Pair {
-  size_t first, middle, end;  // tokens of the chosen answer, then of the rejected one
+  size_t first, middle, end;  // tokens of the chosen response, then of the rejected one
   AnswerSums chosen, rejected;
   PairLoss loss;
 };

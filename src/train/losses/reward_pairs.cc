@@ -1,4 +1,4 @@
-// A pair is found by the parity of its answers' numbers.
+// The parity of a response's number says which half of the pair it is.
 #include "train/losses/reward_pairs.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ void RewardPairs::begin(int32_t first_item, size_t num_answers) {
 
 PairLoss RewardPairs::loss(size_t chosen) const {
   PairLoss pair = reward_pair_loss(values_[chosen], values_[chosen + 1], 0);
-  // An infinite margin would have no loss and no gradient.
+  // An infinite margin would have zero loss and zero gradient.
   if (!std::isfinite(pair.reward_chosen - pair.reward_rejected)) {
     pair.value = std::numeric_limits<double>::quiet_NaN();
   }

@@ -1,7 +1,7 @@
-// The loss of a reward model over a minibatch: answers in order, each two neighbours a pair, the
-// chosen one first, each with one value, its score. The loss is the mean of reward_pair_loss over
-// the pairs (algo/losses/preference.h), summed in their order from all values at once, so neither
-// it nor a gradient in a value depends on the cut into micro-batches.
+// The loss of a reward model over a minibatch: responses in order, two neighbours form a pair, the
+// chosen one first; each has one value, its score. The loss is the mean of reward_pair_loss over
+// the pairs (algo/losses/preference.h), summed in order from all values at once, so neither it nor
+// a gradient depends on the split into micro-batches.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,20 +12,20 @@
 
 namespace rl {
 
-// Whether both answers of every pair stand in one micro-batch; items are numbered in pairs.
+// Whether both responses of every pair are in the same micro-batch; items are numbered in pairs.
 bool keeps_pairs(const MicroBatchPlan& plan);
 
 class RewardPairs {
  public:
-  // Forgets everything; answers are numbered from first_item, a chosen one, on.
+  // Clears everything; responses are numbered from first_item on, which is a chosen one.
   void begin(int32_t first_item, size_t num_answers);
   void set(int32_t item, float value) { values_[index(item)] = value; }
 
-  // Of the mean loss, in the value of the item. Both values of its pair have been set.
+  // Gradient of the mean loss in the item's value. Both values of its pair must be set.
   double gradient(int32_t item) const;
-  // Of all pairs; all values have been set. The log-probs of answers stay 0.
+  // Sums over all pairs; all values must be set. The log-probs of responses stay 0.
   PreferenceSums sums() const;
-  // Appends both answers of each pair whose loss is not finite.
+  // Appends both responses of each pair whose loss is not finite.
   void find_non_finite(std::vector<int32_t>& items) const;
 
  private:

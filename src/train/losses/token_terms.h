@@ -1,8 +1,8 @@
 // The loss of a chunk of tokens: policy term, KL to the reference, entropy bonus, and their
-// gradients in log-prob and entropy. The divergence from a teacher is added to the sums; its
-// gradient is in whole rows (train/passes/row_teacher.h). Tokens are taken in order; sums of
-// several chunks add up in the order of the chunks. The policy term of a minibatch loss
-// (train/losses/minibatch_tokens.h) is no part of these sums; its gradients come with the tokens.
+// gradients in log-prob and entropy. The divergence from a teacher is included in the sums; its
+// gradient is over whole rows (train/passes/row_teacher.h). Tokens are processed in order; sums of
+// several chunks are added in the order of the chunks. The policy term of a minibatch loss
+// (train/losses/minibatch_tokens.h) is not part of these sums; its gradients come with the tokens.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -16,14 +16,14 @@ struct TokenSums {
   double loss = 0;          // all terms, weighted
   double pg_loss = 0;       // policy term, weighted
   double kl_loss = 0;       // with its coefficient, weighted
-  double distill_loss = 0;  // the same of the divergence from a teacher
+  double distill_loss = 0;  // the same for the divergence from a teacher
   // Plain sums over tokens.
   double entropy = 0, neg_log_ratio = 0, k3 = 0, kl = 0, distill = 0;
   double ratio_max = 0;
   int64_t tokens = 0, clipped = 0, dual_clipped = 0;
 
   void add(const TokenSums& other);
-  // The policy's part, from the sums of its loss.
+  // Sets the policy part from the sums of its loss.
   void set_policy(const PolicyLossSums& policy);
 };
 
@@ -33,8 +33,9 @@ struct LossToken {
   float logprob, old_logprob, ref_logprob, entropy, advantage;
   double weight;  // 0: masked, contributes nothing and is not counted
   double correction = 1;
-  double policy_gradient = 0;  // of the policy term, where that is a loss of the whole minibatch
-  double distill = 0;          // divergence of its row from the teacher's
+  // Gradient of the policy term, if that is a loss of the whole minibatch.
+  double policy_gradient = 0;
+  double distill = 0;  // divergence of its row from the teacher's
 };
 
 class TokenTerms {

@@ -1,4 +1,4 @@
-// The table of public names, most of them those of verl.
+// The table of public metric names, most of them verl's.
 #include "train/losses/train_metrics.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ void visit_policy(const TrainMetrics& m, Visit visit) {
   visit("actor/distill_loss", m.distill_loss);
 }
 
-// Names of TRL, but for those of whole answers.
+// TRL's names, except those of whole responses.
 void visit_rewards(const PreferenceSums& p, Visit visit) {
   visit("rewards/chosen", p.mean(p.reward_chosen));
   visit("rewards/rejected", p.mean(p.reward_rejected));
@@ -154,7 +154,7 @@ void visit_corrections(const CorrectionReport& c, Visit visit) {
   rejected("rollout_corr/opsm_masked_fraction", "rollout_corr/opsm_seq_masked_fraction", c.opsm);
 }
 
-// What a forward of the rows whose log-probs were stored would have taken, at the speed of this
+// Time that a forward of the rows with stored log-probs would have taken, at the speed of this
 // step's forwards and without the head.
 double saved_ns(const TrainMetrics& m) {
   return share(static_cast<double>(m.rows_not_scored) * static_cast<double>(m.forward_ns),

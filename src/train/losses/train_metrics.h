@@ -1,5 +1,5 @@
-// What one training step measured. Means over tokens are sums over all micro-batches divided by one
-// count, so they do not depend on the cut into micro-batches.
+// The metrics of one training step. Means over tokens are sums over all micro-batches divided by
+// one count, so they do not depend on the split into micro-batches.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,7 @@ struct CorrectionReport {
   void add(const CorrectionReport& other);
 };
 
-// Probabilities of the same tokens, stored by the sampler and found by the trainer.
+// Probabilities of the same tokens, as stored by the sampler and as computed by the trainer.
 struct ProbabilityPairs {
   int64_t count = 0;
   double stored = 0, found = 0;  // sums
@@ -31,12 +31,12 @@ struct ProbabilityPairs {
   // A pair that is not finite is not counted.
   void add(float stored_logprob, float found_logprob);
   double difference_std() const;  // ddof 1
-  double pearson() const;         // 1 where one of them does not vary
+  double pearson() const;         // 1 if one of them does not vary
 };
 
 struct TrainMetrics {
-  Objective objective = Objective::kRl;  // decides which of these have a name
-  // Mean over the minibatches that gave finite values.
+  Objective objective = Objective::kRl;  // decides which of these are reported
+  // Mean over the minibatches with finite values.
   double loss = 0;       // all terms
   double pg_loss = 0;    // policy term
   double grad_norm = 0;  // before clipping
@@ -44,14 +44,14 @@ struct TrainMetrics {
 
   // Means over loss tokens, every epoch counted.
   double entropy = 0;        // nats
-  double clip_fraction = 0;  // tokens whose clipped term was taken
+  double clip_fraction = 0;  // tokens where the clipped term was used
   double dual_clip_fraction = 0;
-  double ppo_kl = 0;  // of old and new policy, estimator k1
+  double ppo_kl = 0;  // between old and new policy, estimator k1
   double ppo_kl_k3 = 0;
   double ratio_max = 0;     // largest importance ratio
   double kl = 0;            // to the reference, algo.kl.estimator; 0 without kl_in_loss
   double kl_loss = 0;       // kl times its coefficient
-  double distill_kl = 0;    // divergence of whole rows from a teacher's, algo.distill.kl
+  double distill_kl = 0;    // divergence of whole rows from the teacher's, algo.distill.kl
   double distill_loss = 0;  // the same with weights and coefficient, mean over minibatches
   bool has_row_teacher = false;
 
@@ -60,15 +60,15 @@ struct TrainMetrics {
   int64_t logprob_compared_tokens = 0;
   ProbabilityPairs probabilities;  // of the first minibatch
 
-  PreferenceSums preference;  // of pairs, over the minibatches that gave finite values
+  PreferenceSums preference;  // over the minibatches with finite values
 
   CorrectionReport corrections;
   bool has_corrections = false;  // algo.correction.* is in use
 
-  int64_t samples = 0;        // given to the step
+  int64_t samples = 0;        // passed to the step
   int64_t tokens = 0;         // of the sequences trained on, every epoch counted
-  int64_t loss_tokens = 0;    // of them, those that carry loss
-  int64_t computed_rows = 0;  // forwarded and backwarded: a shared prompt counts once
+  int64_t loss_tokens = 0;    // of these, tokens that carry loss
+  int64_t computed_rows = 0;  // computed forward and backward: a shared prompt counts once
   int64_t minibatches = 0;    // with at least one loss token
   int64_t micro_batches = 0;
   int64_t optimizer_steps = 0;               // applied
@@ -79,11 +79,14 @@ struct TrainMetrics {
           publish_ns = 0;
   int64_t reference_ns = 0;  // log-probs of the reference
   int64_t teacher_ns = 0;    // forwards of a teacher of whole rows; its head is part of head_ns
-  int64_t proximal_ns = 0;   // of the policy when the step began, where the stored ones are not it
-  int64_t current_ns = 0;    // of the current policy, before the gradients of a minibatch loss
+  // Log-probs of the policy at the step's start, where the stored ones do not match it.
+  int64_t proximal_ns = 0;
+  // Log-probs of the current policy, before the gradients of a minibatch loss.
+  int64_t current_ns = 0;
   int64_t proximal_samples = 0;
-  int64_t foreign_samples = 0;  // of them, those that came without log-probs
-  int64_t rows_not_scored = 0;  // forwards of the proximal policy that the stored log-probs save
+  int64_t foreign_samples = 0;  // of these, samples that came without log-probs
+  // Forward rows saved because stored log-probs serve as proximal ones.
+  int64_t rows_not_scored = 0;
   int64_t total_ns = 0;
 };
 

@@ -1,5 +1,5 @@
-// Gradients and AdamW moments of all parameters, flat in the model's layout. Work is cut into fixed
-// chunks of floats, so sums and updates do not depend on the thread count.
+// Gradients and AdamW moments of all parameters, flat in the model's layout. Work is split into
+// fixed chunks of floats, so sums and updates do not depend on the thread count.
 #pragma once
 #include <span>
 #include <vector>

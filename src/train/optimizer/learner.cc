@@ -1,4 +1,4 @@
-// One optimizer step, and the packed forms of what it moved.
+// One optimizer step, and the packed forms of the weights it updates.
 #include "train/optimizer/learner.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 // Squares of larger scaled gradients would make the second moment infinite.
 constexpr double kLargestUpdateNorm = 1e18;
 
-// So that no step makes kernels for the number of rows it happens to have.
+// So that no step creates kernels for the row count it happens to have.
 void prepare_gradients(const Model& model) {
   const ProductRules rules = forward_rules(model.config());
   const auto prepare = [&](const SliceRule& r) {
@@ -71,7 +71,7 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
     return {};
   }
   const double lr = learning_rate(options.schedule, optimizer_steps_);
-  model_.move_masters();  // said first: an update that throws has moved some of them
+  model_.move_masters();  // marked first: an update that throws has changed some of them
   moved_on_ = model_.published().release();
   state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}), masters());
   ++optimizer_steps_;

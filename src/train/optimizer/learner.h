@@ -1,9 +1,9 @@
-// A model that is trained: its gradients, AdamW moments and backward packed weights, and the
-// counters of its optimizer steps. The policy's trainer and the critic have one each.
+// A model in training: its gradients, AdamW moments and backward packed weights, and the counters
+// of its optimizer steps. The policy's trainer and the critic have one each.
 //
-// 1. An optimizer step whose loss or gradient is not finite, or too large for the moments, moves
-//    nothing: masters, moments and optimizer_steps stay, the skip is counted.
-// 2. Packed matrices are those of the masters after stage() and, backward, after prepare().
+// 1. An optimizer step whose loss or gradient is not finite, or too large for the moments, changes
+// nothing: masters, moments and optimizer_steps stay, and the skip is counted.
+// 2. Packed matrices match the masters after stage() and, for backward, after prepare().
 #pragma once
 #include <optional>
 #include <span>
@@ -32,24 +32,24 @@ class Learner {
   std::span<float> gradients() { return state_.gradients(); }
   std::vector<std::span<std::byte>> memory() const;
 
-  // Packs what is stale and clears the gradients.
+  // Packs what is stale and zeroes the gradients.
   void prepare();
   struct Outcome {
     bool applied = false;
-    double grad_norm = 0;  // before clipping; with applied only, as lr
+    double grad_norm = 0;  // before clipping; valid only if applied, as is lr
     double lr = 0;
   };
-  // Clips the gradients and moves the masters.
+  // Clips the gradients and updates the masters.
   Outcome update(const StepOptions& options, bool finite_loss);
-  // Packs the masters, so that publish() has only to name them.
+  // Packs the masters, so that publish() only has to assign the version.
   void stage();
-  // Makes trained masters the model's version + 1; without an update since the last one it does
-  // nothing. Returns the version.
+  // Publishes trained masters as the model's version + 1; does nothing if there was no update
+  // since the last publication. Returns the version.
   uint64_t publish();
-  // The same for masters that something else moved: another learner of the model, which may be
-  // gone.
+  // The same for masters changed by something else: another learner of the model, which may no
+  // longer exist.
   uint64_t publish_masters();
-  // Whether the trained weights are in no published version, whichever learner moved them.
+  // Whether the trained weights are not yet published, whichever learner changed them.
   bool unpublished() const {
     return model_.masters_moved() || &model_.trained() != &model_.published() ||
            (moved_on_ && *moved_on_ == model_.published().release());
@@ -57,14 +57,14 @@ class Learner {
 
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
   int64_t optimizer_steps() const { return optimizer_steps_; }
-  // For a checkpoint. A load reads into the gradients first, then into the arrays and calls
-  // masters_read(). After loaded(), which may fail while it packs them, the model is published as
-  // the counters say and the gradients are zero.
+  // For a checkpoint. A load reads into the gradients first, then into the arrays, and calls
+  // masters_read(). After loaded(), which may fail while it packs the arrays, the model is
+  // published as the counters say and the gradients are zero.
   CheckpointArrays arrays();
   void masters_read() { model_.move_masters(); }
   void loaded(const TrainerCounters& counters);
   void load_failed(bool moments_lost, const std::string& path);
-  // Error(kFailedPrecondition) while the moments are not those of the weights.
+  // Error(kFailedPrecondition) while the moments do not match the weights.
   void require_whole() const;
 
  private:
@@ -73,9 +73,9 @@ class Learner {
   Model& model_;
   AdamwState state_;
   PackedWeights packed_backward_;
-  std::string lost_;  // not empty: the checkpoint whose reading left the moments in pieces
+  std::string lost_;  // not empty: the checkpoint whose failed load corrupted the moments
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
-  uint64_t backward_of_ = 0;          // Model::num_packings() of packed_backward_; 0: never packed
+  uint64_t backward_of_ = 0;  // Model::num_packings() when packed_backward_ was packed; 0: never
   std::optional<uint64_t> moved_on_;  // ComputeCopy::release() published at the last update
 };
 

@@ -36,7 +36,7 @@ CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
     for (Learner* learner : learners) learner->load_failed(target.moments_lost, path);
     throw;
   }
-  // Said of all first: packing one of them may fail.
+  // Mark all of them first: packing one may fail.
   for (Learner* learner : learners) learner->masters_read();
   for (size_t i = 0; i < learners.size(); ++i) learners[i]->loaded(loaded.counters[i]);
   return std::move(loaded.meta);

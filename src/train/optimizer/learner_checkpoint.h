@@ -1,5 +1,5 @@
-// The trained models of a run as one checkpoint (train/checkpoint/checkpoint.h): the policy, and
-// its critic where it has one.
+// Saves and loads the trained models of a run as one checkpoint (train/checkpoint/checkpoint.h):
+// the policy, and its critic if there is one.
 #pragma once
 #include <span>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace rl {
 
-// learners: the policy, then the critic. Error(kFailedPrecondition) while one of them has updates
-// that are not published, or moments that were lost.
+// learners: the policy, then the critic. Error(kFailedPrecondition) while one of them has
+// unpublished updates or lost moments.
 std::string save_learners(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, std::span<Learner* const> learners);
 
-// Also publishes the masters as the checkpoint's versions. When reading fails the weights are as
-// they were; after moments began to change, all learners have lost theirs then. When packing what
-// was read fails, Model::masters_moved() is true of the models that are not published.
+// Also publishes the masters as the checkpoint's versions. If reading fails, the weights are
+// unchanged; if the moments had begun to change, all learners have lost theirs. If packing fails,
+// Model::masters_moved() is true for the models that are not published.
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
                              const std::string& config_digest, std::span<Learner* const> learners);
 

@@ -1,4 +1,4 @@
-// Range checks, and the rows that follow from budgets.
+// Range checks, and row counts derived from budgets.
 #include "train/options/step_options.h"
 
 #include <cmath>
@@ -87,7 +87,7 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
         .with_key(key);
   };
   const BatchRules &a = now.batch, &b = next.batch;
-  RL_CHECK(a.step_samples == b.step_samples);  // of the memory plan, which stays
+  RL_CHECK(a.step_samples == b.step_samples);  // fixed by the memory plan
   require_same(now.keys.max_tokens, now.max_tokens, next.max_tokens);
   require_same(now.keys.micro_batch_size, a.micro_batch_size, b.micro_batch_size);
   require_same("trainer.sequence_packing", a.packed, b.packed);

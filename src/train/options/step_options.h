@@ -1,5 +1,5 @@
-// What optimizer steps of any trained model need, the policy's or a critic's: how its batches are
-// cut and aggregated, and how AdamW moves it. Sizes are pure functions of these settings.
+// What the optimizer steps of any trained model need, the policy or a critic: how its batches are
+// split and aggregated, and the AdamW parameters. Sizes are pure functions of these settings.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace rl {
 
-// The options that the sizes of a role come from, for errors.
+// The option keys that determine the sizes of a role; named in errors.
 struct SizeKeys {
   const char* max_tokens;
   const char* forward_max_tokens;
@@ -25,8 +25,8 @@ struct StepOptions {
   SizeKeys keys = kTrainerKeys;
   int64_t max_tokens = 1024;  // rows of one micro-batch, >= 1
   int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
-  int64_t logprob_chunk_tokens =
-      256;  // trainer.logprob_chunk_tokens: head rows at a time; 0: a micro-batch at once
+  // trainer.logprob_chunk_tokens: rows per head chunk; 0: a whole micro-batch at once.
+  int64_t logprob_chunk_tokens = 256;
   int64_t epochs = 1;  // trainer.epochs over the samples of one step
   BatchRules batch;
 
@@ -40,11 +40,11 @@ struct StepOptions {
   int64_t longest_sample() const { return max_sequence != 0 ? max_sequence : max_tokens + 1; }
   // Rows of the longest sequence that is trained on.
   int64_t longest_rows() const;
-  // Rows of a training and of a forward-only micro-batch at most, with padding.
+  // Most rows of a training micro-batch, and of a forward-only one, with padding.
   int64_t train_rows() const;
   int64_t forward_budget() const;
   int64_t forward_rows() const;
-  // The same of forwards of a reference.
+  // The same for forwards of a reference.
   int64_t reference_budget() const;
   int64_t reference_rows() const;
   int64_t chunk_rows() const {

@@ -1,4 +1,4 @@
-// Range checks; the rules of the algorithms are with the algorithms.
+// Range checks; the rules of the algorithms are in algo/.
 #include "train/options/trainer_options.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Settings of the trainer, and the memory they ask for. Sizes are a pure function of the model's
+// Settings of the trainer, and the memory they need. Sizes are a pure function of the model's
 // configuration, the shape of its KV, these settings and the number of threads.
 #pragma once
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace rl {
 
-// algo.correction.*. l compares the sampler's log-probs with the proximal ones when decoupled, with
-// the current ones otherwise.
+// algo.correction.*. The log ratio l compares the sampler's log-probs with the proximal ones when
+// decoupled, else with the current ones.
 struct CorrectionOptions {
   CorrectionParams weights;
   bool batch_normalize = false;
@@ -27,7 +27,7 @@ struct CorrectionOptions {
   double veto = 0;               // 0: off
   double opsm_delta = 0;         // 0: off
   bool counts_rejected = false;  // rejected tokens stay in the denominators
-  bool decoupled = false;        // ratios are against the policy as it was when the step began
+  bool decoupled = false;        // ratios are against the policy at the beginning of the step
 
   bool reads_mismatch() const {
     return weights.level != CorrectionLevel::kNone || !rejections.empty() || veto > 0;
@@ -35,8 +35,8 @@ struct CorrectionOptions {
   bool active() const { return reads_mismatch() || opsm_delta > 0 || decoupled; }
 };
 
-// algo.distill.*, where algo.distill.kl is a divergence of whole rows: the loss has coef times its
-// mean more.
+// algo.distill.*, where algo.distill.kl is a divergence of whole rows: coef times its mean is
+// added to the loss.
 struct DistillOptions {
   bool on_rows = false;
   DistillParams params;
@@ -47,17 +47,18 @@ struct TrainerOptions : StepOptions {
   Objective objective = Objective::kRl;  // others read neither policy_loss nor correction
   DpoParams dpo;
   PolicyLossParams policy_loss;
-  ClipCovParams clip_cov;  // its ratio is kl_cov's as well
-  uint64_t seed = 0;       // runtime.seed: of the draws of clip_cov
+  ClipCovParams clip_cov;  // its ratio also applies to kl_cov
+  uint64_t seed = 0;       // runtime.seed: random numbers of clip_cov
   CorrectionOptions correction;
-  double entropy_coef = 0;   // algo.entropy_coef: the loss is less this times the mean entropy
+  // algo.entropy_coef: this times the mean entropy is subtracted from the loss.
+  double entropy_coef = 0;
   bool kl_in_loss = false;   // algo.kl.where = loss
   KlEstimator kl_estimator;  // algo.kl.estimator
   KlBounds kl_bounds;        // algo.kl.value_clamp, ratio, ratio_cap
   double kl_coef = 0;        // algo.kl.coef; 0 with kl_in_loss only measures
   DistillOptions distill;
-  // trainer.check_logprobs: stored log-probs of the present weights that are not this forward's are
-  // an error, not a metric.
+  // trainer.check_logprobs: a stored log-prob of the current weights that differs from this
+  // forward's is an error instead of a metric.
   bool check_logprobs = false;
 
   bool needs_reference() const { return kl_in_loss || objective == Objective::kDpo; }

@@ -1,5 +1,5 @@
-// Rows that carry no loss have a zero hidden gradient; the others get theirs from the head chunks,
-// the last row of a shared prompt the sum of those of its samples, in their order.
+// Rows that carry no loss have a zero hidden gradient; the others get theirs from the head chunks.
+// The last row of a shared prompt gets the sum over its samples, in their order.
 #include "train/passes/micro_batch_pass.h"
 
 #include <algorithm>

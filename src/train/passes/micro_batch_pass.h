@@ -1,6 +1,6 @@
-// Runs micro-batches through a model with the trainer's workspace: forward of the whole batch, then
-// the head over its wanted rows in chunks, or all at once where the head is scalar. Training and
-// forward-only passes are the same code.
+// Runs micro-batches through a model with the trainer's workspace: forward of the whole batch,
+// then the head over its wanted rows in chunks, or all at once if the head is scalar. Training and
+// forward-only passes share the code.
 #pragma once
 #include <vector>
 
@@ -18,7 +18,7 @@ struct HeadChunk {
   const HeadBuffers* head;  // logits and statistics of the rows
 };
 
-// Of a model with a scalar head: all wanted rows of a micro-batch.
+// For a model with a scalar head: all wanted rows of a micro-batch.
 struct ValueChunk {
   std::span<const WantedRow> wanted;
   std::span<const float> values;
@@ -26,7 +26,8 @@ struct ValueChunk {
 
 struct HeadGradient {
   std::span<const float> d_logprob, d_entropy;  // one per row of the chunk
-  const float* d_tempered = nullptr;            // (rows, V) of the tempered logits beside them
+  // (rows, V): gradient in the tempered logits, added to the above.
+  const float* d_tempered = nullptr;
 };
 
 class MicroBatchPass {
@@ -34,8 +35,8 @@ class MicroBatchPass {
   MicroBatchPass(TrainWorkspace& workspace, const PhaseTimer::Place& place)
       : workspace_(workspace), place_(place) {}
 
-  // Forward without gradients: visit sees every chunk. The micro-batch may be as large as
-  // StepOptions::forward_rows.
+  // Forward without gradients: visit is called with every chunk. The micro-batch may be as large
+  // as StepOptions::forward_rows.
   void score(const Model& model, const MicroBatch& micro,
              FunctionRef<void(const HeadChunk& chunk)> visit);
   void score_values(const Model& model, const MicroBatch& micro,
@@ -51,11 +52,11 @@ class MicroBatchPass {
     int64_t& head_ns;
     int64_t& backward_ns;
   };
-  // Forward and backward. loss gives the gradient of each chunk; its spans live until the next
-  // call.
+  // Forward and backward. loss returns the gradient of each chunk; its spans must stay valid until
+  // its next call.
   void train(const Training& training, const MicroBatch& micro,
              FunctionRef<HeadGradient(const HeadChunk& chunk)> loss, const Times& times);
-  // The same of values; loss gives d_value, one per wanted row.
+  // The same for values; loss returns d_value, one per wanted row.
   void train_values(const Training& training, const MicroBatch& micro,
                     FunctionRef<std::span<const float>(const ValueChunk& chunk)> loss,
                     const Times& times);

@@ -1,5 +1,5 @@
-// What one pass over samples may be given and how it is cut: the limits of a sample and the sizes
-// of a micro-batch, from the options of a role and the model that the pass runs through.
+// The limits of a sample and the sizes of a micro-batch in one pass, from the options of a role
+// and the model that the pass runs through.
 #pragma once
 #include <span>
 
@@ -10,22 +10,23 @@
 
 namespace rl {
 
-// Where the last token of a sample is a row as well, it may have one less.
+// If the last token of a sample is a row too, the sample may have one token less.
 SampleLimits with_last_row(SampleLimits limits);
 
 SampleLimits training_limits(const StepOptions& options, const Model& model);
 PackRules training_rules(const StepOptions& options, const Model& model);
 
-// Forward only. By tokens, packed and in order, without padding: none of it would change a result.
+// Forward only: split by tokens, packed, in order, without padding. None of it changes a result.
 enum class ForwardOf : uint8_t { kOwn, kReference };
 SampleLimits forward_limits(const StepOptions& options, const Model& model, ForwardOf of);
 PackRules forward_rules(const StepOptions& options, const Model& model, ForwardOf of);
 
-// The order that samples are trained in, whatever order they came in.
+// The order in which samples are trained on, whatever order they came in.
 bool trains_before(const Sample& a, const Sample& b);
 
 // Calls visit(items) for every minibatch of every epoch, in order; items are in training order.
-// Each `together` neighbours, of which there are a whole number, count as one and stay together.
+// Each run of `together` neighbours counts as one and is never split; items.size() is a multiple
+// of it.
 template <typename Visit>
 void for_each_minibatch(const StepOptions& options, std::span<const PackItem> items,
                         const Visit& visit, int64_t together = 1) {

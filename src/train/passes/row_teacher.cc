@@ -1,4 +1,4 @@
-// The micro-batch, its KV blocks and the chunks are the policy's; only the shape of the body
+// The micro-batch, its KV block ids and the chunks are the policy's; only the shape of the layers
 // differs.
 #include "train/passes/row_teacher.h"
 

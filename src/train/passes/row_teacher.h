@@ -1,10 +1,10 @@
-// A frozen model that the policy's head is compared with on whole rows of the vocabulary: once for
-// each training micro-batch it is forwarded and its hidden states are kept; then, chunk by chunk of
-// the policy's head, its own head computes the same rows. No (rows, V) array of either model is
-// ever larger than one chunk.
+// A frozen model that the policy's head is compared with on whole rows of the vocabulary. It is
+// forwarded once per training micro-batch and its hidden states are kept; then its own head
+// computes the same rows chunk by chunk alongside the policy's head. No (rows, V) array of either
+// model is ever larger than one chunk.
 //
-// Its rows depend on a token's own prefix and on nothing else, as those of every model here do, so
-// the loss does not depend on the cut into micro-batches and chunks.
+// Its rows depend only on a token's own prefix, as in every model here, so the loss does not
+// depend on the split into micro-batches and chunks.
 #pragma once
 #include <span>
 
@@ -15,7 +15,8 @@ namespace rl {
 
 class RowTeacher {
  public:
-  // Bytes of its forwards, which the policy uses at other times, and of what is kept meanwhile.
+  // Bytes of its forwards, which the policy uses at other times, and of what is kept between
+  // calls.
   static uint64_t forward_bytes(const TrainShape& shape, const StepOptions& options);
   static uint64_t kept_bytes(const TrainShape& shape, const StepOptions& options);
 
@@ -23,17 +24,17 @@ class RowTeacher {
     std::byte* forward;  // both 64-byte aligned; any content is valid before forward()
     std::byte* kept;
   };
-  // options: those of the policy's trainer. model, which has the vocabulary, block size and compute
-  // dtype of the policy, and memory outlive the teacher.
+  // options: the policy trainer's. model, which has the vocabulary, block size and compute dtype
+  // of the policy, and memory outlive the teacher.
   RowTeacher(const Model& model, const StepOptions& options, const Memory& memory,
              const PhaseTimer::Place& place);
 
   const Model& model() const { return model_; }
-  // Hidden states of every row of the micro-batch, until the next call.
+  // Computes the hidden states of every row of the micro-batch; valid until the next call.
   void forward(const MicroBatch& micro, int64_t& ns);
-  // For each row of a chunk of that micro-batch: its value (algo/losses/distill.h), and coefficient
-  // and weight times the derivative in the policy's tempered logits, (rows, V), which stays until
-  // the next call. A row of weight 0 has value 0 and no derivative.
+  // For each row of a chunk of that micro-batch, sets its value (algo/losses/distill.h). Returns
+  // coefficient times weight times the derivative in the policy's tempered logits, (rows, V),
+  // valid until the next call. A row of weight 0 has value 0 and no derivative.
   const float* compare(const HeadChunk& chunk, const DistillOptions& options,
                        std::span<const double> weight, std::span<double> value);
 

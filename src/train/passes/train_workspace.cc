@@ -1,5 +1,5 @@
-// Pieces are booked in the order of PieceIndex; the constructor carves them by that index. Pieces
-// of a forward-only pass lie over them.
+// Workspace pieces are planned in the order of PieceIndex, and the constructor carves them by that
+// index. Pieces of a forward-only pass overlay them.
 #include "train/passes/train_workspace.h"
 
 #include <algorithm>
@@ -30,15 +30,15 @@ int64_t most_forward_blocks(const TrainShape& s, const StepOptions& o) {
   return forward_kv_blocks(o, most_forward_rows(o), s.kv.attention.block_size);
 }
 
-// Of one optimizer step at most; minibatches are cut by samples or by pairs.
+// Most samples of one optimizer step; minibatches are split by samples or by pairs.
 int64_t minibatch_samples(const BatchRules& b) {
   if (b.step_samples == 0) return 0;
   if (b.global_batch_size != 0) return std::min(b.step_samples, 2 * b.global_batch_size);
   return std::min(b.step_samples, b.step_samples / b.num_minibatches + 2);
 }
 
-// With P rows a block, r rows take at most (r + P - 1) / P blocks. A run of n sequences behind a
-// prompt that ends t rows into a block takes (rows + P - t) / P + n (t + P - 1) / P at most, which
+// With P rows per block, r rows take at most (r + P - 1) / P blocks. A run of n sequences after a
+// prompt that ends t rows into a block takes at most (rows + P - t) / P + n (t + P - 1) / P, which
 // is at most (rows + n (2 P - 1)) / P. No sequence takes more blocks than it has rows.
 int64_t blocks_of_any(int64_t rows, int64_t sequences, int64_t block_size, bool shares) {
   const int64_t waste = shares ? 2 * block_size - 1 : block_size - 1;
@@ -71,7 +71,7 @@ int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
   const int64_t count =
       b.micro_batch_size != 0 ? b.micro_batch_size : kv_sequences(rows, minibatch_samples(b));
   if (b.packed) return blocks_of_any(rows, count, block_size, b.shared_prefix);
-  // Each with a block more, as the padding behind it begins a block.
+  // One block more for each, as the padding after it begins a new block.
   const int64_t each = kv_blocks_of(b.padded(o.longest_rows()), block_size) + 1;
   if (b.micro_batch_size != 0) return count * each;
   return std::max(each, std::min(2 * rows, (rows + count * (2 * block_size - 1)) / block_size));

@@ -17,23 +17,24 @@ struct TrainShape {
 };
 TrainShape shape_of(const Model& model);
 
-// Blocks of the training KV pool, those of padding not counted, of padding, and both. They hold
-// every micro-batch of up to so many rows in up to kv_sequences() sequences, so that the budget of
-// tokens is what such a micro-batch ends at.
+// Blocks of the training KV pool: without padding, of padding, and both together. They suffice for
+// every micro-batch of up to train_rows() rows in up to kv_sequences() sequences, so that the
+// token budget is the limit that such a micro-batch reaches first.
 int64_t training_kv_blocks(const StepOptions& options, int64_t block_size);
 int64_t padding_kv_blocks(const StepOptions& options, int64_t block_size);
 int64_t all_kv_blocks(const TrainShape& shape, const StepOptions& options);
-// The same of a forward-only pass over so many rows.
+// The same for a forward-only pass over `rows` rows.
 int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t block_size);
-// The sequences of a micro-batch that have blocks: the samples of a pass where they are known, but
-// at most max(64, rows / 16). Blocks for any number of sequences of one row would be many times the
-// rest of the workspace: where sequences are more and shorter, blocks may end a micro-batch before
-// tokens do.
+// The number of sequences of a micro-batch that blocks are planned for: the samples of a pass if
+// they are known, but at most max(64, rows / 16). Planning for any number of one-row sequences
+// would make the blocks many times the rest of the workspace. With more and shorter sequences, a
+// micro-batch may run out of blocks before it runs out of tokens.
 int64_t kv_sequences(int64_t rows, int64_t samples);
 
 ArenaPlan plan_train_workspace(const TrainShape& shape, const StepOptions& options);
 
-// What a forward-only pass works in. Its bytes are those of training, as the two never meet.
+// Buffers of a forward-only pass. They overlay the training buffers, as the two passes never
+// overlap in time.
 struct ScoringBuffers {
   ScoringBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data);
   static uint64_t bytes(const TrainShape& shape, const StepOptions& options);

@@ -1,4 +1,4 @@
-// The forward-only pass of the trainer with another head and another wanted row.
+// The trainer's forward-only pass with another head and another wanted row.
 #include "train/roles/reward_model.h"
 
 #include <vector>

@@ -1,6 +1,6 @@
-// A frozen model with a scalar head that scores whole samples: the value of the row of the last
-// token, as sequence classification has it. Forward only, in micro-batches by tokens; prompts of
-// neighbours are computed once. A score does not depend on the cut.
+// A frozen model with a scalar head that scores whole samples: the value at the row of the last
+// token, as in sequence classification. Forward only, in micro-batches by tokens; equal prompts of
+// neighbours are computed once. A score does not depend on the split.
 #pragma once
 #include <span>
 
@@ -13,14 +13,14 @@ namespace rl {
 
 class RewardModel {
  public:
-  // options.max_sequence is one more than the tokens of the longest sample, whose last token is a
-  // row as well.
+  // options.max_sequence is one more than the tokens of the longest sample, because the last token
+  // is a row too.
   static uint64_t workspace_bytes(const TrainShape& shape, const StepOptions& options);
 
-  // model, of a scalar head, and workspace (64-byte aligned) outlive it.
+  // model, with a scalar head, and workspace (64-byte aligned) outlive it.
   RewardModel(const Model& model, const StepOptions& options, std::byte* workspace);
 
-  // out[i] is of samples[i]. All samples are checked before anything runs; an error names the
+  // out[i] belongs to samples[i]. All samples are checked before anything runs; an error names the
   // sample's id, the field and the limit.
   void score(std::span<const Sample* const> samples, std::span<float> out);
 

@@ -1,6 +1,6 @@
-// A frozen model that the policy learns from: its log-probs of given tokens, by forwards without
-// gradients. It has the policy's vocabulary and a shape of its own, and works on bytes that the
-// policy's trainer uses at other times.
+// A frozen model that the policy learns from: log-probs of given tokens, by forwards without
+// gradients. It has the policy's vocabulary but its own shape, and uses bytes that the policy's
+// trainer uses at other times.
 #pragma once
 #include <span>
 #include <vector>
@@ -17,15 +17,15 @@ class Teacher {
  public:
   static uint64_t workspace_bytes(const TrainShape& shape, const StepOptions& options);
 
-  // options: those of the policy's trainer, whose forward budget this one has too. model and
-  // workspace (64-byte aligned, nothing in it outlives a call) outlive the teacher.
+  // options: the policy trainer's; the teacher has the same forward budget. model and workspace
+  // (64-byte aligned, nothing in it outlives a call) outlive the teacher.
   Teacher(const Model& model, const StepOptions& options, std::byte* workspace,
           const PhaseTimer::Place& place);
 
-  // Error naming the sample that the model cannot take.
+  // Throws an error naming the sample if the model cannot take it.
   void check(const Sample& sample) const;
-  // Of all generated tokens of each sample, at its temperature, into out[i]. The samples have
-  // passed check().
+  // Log-probs of all generated tokens of each sample, at its temperature, into out[i]. The samples
+  // have passed check().
   void logprobs(std::span<const Sample* const> samples, std::span<const std::span<float>> out);
 
  private:
