@@ -19,7 +19,7 @@ struct EngineStats {
   // Of both, in the forward and the head; the rest is scheduling and sampling.
   int64_t model_ns = 0;
   int64_t drawn_tokens = 0;
-  // Of these, tokens that attended to keys and values of older weights.
+  // Sampled tokens that attended to keys and values of older weights.
   int64_t mixed_kv_tokens = 0;
   // Samples that ran for the first time, and those that ended.
   int64_t admitted = 0, finished = 0;

@@ -1,4 +1,4 @@
-// How scores become advantages: the option record of batch_advantages.h.
+// How rewards become advantages: the option record of batch_advantages.h.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -27,14 +27,14 @@ enum class Whitening : uint8_t { kNone, kEps, kFloor };
 
 struct AdvantageOptions {
   AdvantageParams estimator;
-  std::vector<double> gdpo_weights;  // of the kinds of reward
+  std::vector<double> gdpo_weights;  // weights of the reward components
   ReturnsParams returns;             // gamma; lambda and masked are read by gae
   Whitening whitening = Whitening::kNone;
   RewardShaping shaping;
   bool kl_in_reward = false;
   bool kl_per_token = false;
   KlEstimator kl_estimator;
-  KlBounds kl_bounds;  // value_clamp alone: a reward has no gradient
+  KlBounds kl_bounds;  // value_clamp only: a reward has no gradient
   // Which samples carry no loss.
   bool masks_overlong = false;
   double repetition_limit = 1;

@@ -1,5 +1,5 @@
-// The keys of algo.* as the records that algorithms take. Pure functions; the option set is valid,
-// and what its rules cannot say is checked here: errors name the key.
+// Converts the keys of algo.* to the records that algorithms take. Pure functions; the option set
+// is valid, and what its rules cannot express is checked here: errors name the key.
 #pragma once
 #include "formats/open/open_weight_source.h"
 #include "options/options.h"
@@ -11,9 +11,9 @@ namespace rl {
 Objective objective_of(const OptionSet& options);
 // The head of the trained model.
 ModelHead trained_head(const OptionSet& options);
-// Log-probs of a frozen reference are read.
+// Whether log-probs of a frozen reference are needed.
 bool uses_reference(const OptionSet& options);
-// The policy learns from a teacher's whole rows, in the trainer's head.
+// Whether the policy learns from a teacher's whole rows, in the trainer's head.
 bool distills_rows(const OptionSet& options);
 // Objective, policy loss, aggregation, corrections, entropy bonus and KL term.
 void fill_algorithm(const OptionSet& options, TrainerOptions& trainer);

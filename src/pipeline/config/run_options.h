@@ -1,4 +1,4 @@
-// Options as the records that the layers below take. Pure functions; the option set is valid.
+// Converts options to the records that lower layers take. Pure functions; the option set is valid.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,45 +13,46 @@
 namespace rl {
 
 KvFormat kv_format_of(const OptionSet& options);
-// How a batch is cut.
+// How a batch is split.
 BatchRules batch_rules_from(const OptionSet& options);
 SamplingParams sampling_from(const OptionSet& options);
-// Evaluations draw from the whole distribution, and may stop at once.
+// Evaluations sample from the whole distribution, and may stop at any time.
 SamplingParams eval_sampling_from(const OptionSet& options);
 // The token ids of a list.
 std::vector<int32_t> ids_from(const OptionSet& options, const char* key);
-// Everything of a request but prompt, keys and number of samples.
+// Everything in a request except prompt, keys and number of samples.
 Request request_from(const OptionSet& options);
 // The same for an evaluation, with eval.samples_per_prompt samples.
 Request eval_request_from(const OptionSet& options);
-// The ids that end a turn of the model's chat are ends of its own: sampling.ignore_eos goes past
+// The ids that end a turn in the chat format also end a response; sampling.ignore_eos ignores
 // them.
 void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends);
 // Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
-// Rows of a trained sample that predict nothing: 1 where its last token is read, of a reward model.
+// Rows of a trained sample that predict nothing: 1 for a reward model, which reads the row of the
+// last token, else 0.
 int64_t last_rows(const OptionSet& options);
-// step_samples: of a step, where they are known (MemoryPlan::step_samples).
+// step_samples: samples of a step, if known (MemoryPlan::step_samples).
 TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples = 0);
 bool has_critic(const OptionSet& options);
-// max_tokens is that of the policy.
+// max_tokens is the policy's.
 CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
                                   int64_t max_sequence, int64_t step_samples = 0);
 bool has_reward_model(const OptionSet& options);
-// max_tokens is that of the policy.
+// max_tokens is the policy's.
 StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence,
                                 int64_t step_samples = 0);
-// Samples of a group: pipeline.samples_per_prompt, and with remax one more, the greedy answer; of
-// given answers one, or a pair.
+// Samples per group: pipeline.samples_per_prompt, and with remax one more, the greedy response;
+// with given responses one, or two for pairs.
 int64_t attempts_per_prompt(const OptionSet& options);
 // What trainer.global_batch_size counts in a step of a pipeline: samples, or pairs.
 int64_t trained_units(const OptionSet& options);
-// The directory that relative output paths are taken from, and the path that an option of outputs
-// means; empty when the option is.
+// The directory that relative output paths start from, and the path that an output option means;
+// empty if the option is.
 std::string output_root(const OptionSet& options);
 std::string output_path(const OptionSet& options, const char* key);
-// engine.max_model_len, or the model's own limit; kOutOfRange when it exceeds that.
+// engine.max_model_len, or the model's own limit; kOutOfRange if it exceeds that limit.
 int64_t effective_model_len(const OptionSet& options, int64_t model_limit);
 
 // Rows of a trace.

@@ -15,7 +15,7 @@ Dtype compute_dtype_of(const OptionSet& options);
 int thread_count_of(const OptionSet& options);
 // What a plan may use: runtime.memory_budget_bytes less the margin; 0: no limit.
 uint64_t usable_budget(const OptionSet& options);
-// "runtime.memory_budget_bytes is 10", and the margin where there is one.
+// "runtime.memory_budget_bytes is 10", and the margin if there is one.
 std::string budget_text(const OptionSet& options);
 
 }  // namespace rl

@@ -1,6 +1,6 @@
-// Metrics of the rollout, of engines and of the requests that went through them. Telescope and vLLM
-// measure the same quantities. All hang on the clock or on the size of the KV pool, so their names
-// stand under "perf/" and "timing_s/", times in seconds.
+// Metrics of the rollout, of engines and of the requests they served. Telescope and vLLM measure
+// the same quantities. All depend on the clock or on the size of the KV pool, so their names begin
+// with "perf/" and "timing_s/"; times are in seconds.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace rl {
 
-// Of an interval of one engine.
+// For one interval of one engine.
 MetricList interval_metrics(int64_t engine, const EngineStats& interval);
-// Of what engines did in a step: their counts before and after it.
+// For the engines' work in a step: their counts before and after it.
 MetricList rollout_metrics(const EngineStats& before, const EngineStats& after);
-// How long samples waited, were computed and drew tokens, and how often they gave way.
+// How long samples waited, prefilled and decoded, and how often they were preempted.
 MetricList request_metrics(std::span<const SamplePtr> samples);
 
 }  // namespace rl

@@ -1,5 +1,5 @@
-// What a pipeline tells its host. Events are owned by whoever popped them and never change; they
-// may outlive the pipeline.
+// The events that a pipeline sends to its host. An event is owned by whoever popped it and never
+// changes; it may outlive the pipeline.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,13 +24,13 @@ struct ScoreEvent final : Event {
   ScoreEvent() : Event(static_cast<int32_t>(EventKind::kScore)) {}
   SamplePtr sample;         // ids, tag, ordinal, slot, purpose, finish reason, log-probs
   std::string prompt_text;  // empty without a tokenizer
-  std::string text;         // of the answer, special tokens left out; empty without a tokenizer
+  std::string text;         // of the response, without special tokens; empty without a tokenizer
 };
 
 struct StepEvent final : Event {
   StepEvent() : Event(static_cast<int32_t>(EventKind::kStep)) {}
-  uint64_t step = 0;     // steps done, this one counted
-  uint64_t version = 0;  // of the weights now
+  uint64_t step = 0;     // steps done, including this one
+  uint64_t version = 0;  // current version of the weights
   MetricList metrics;
 };
 
@@ -52,7 +52,7 @@ struct CheckpointEvent final : Event {
 
 struct GroupDroppedEvent final : Event {
   GroupDroppedEvent() : Event(static_cast<int32_t>(EventKind::kGroupDropped)) {}
-  Purpose purpose = Purpose::kTrain;  // evaluations count their ordinals apart
+  Purpose purpose = Purpose::kTrain;  // evaluations count their ordinals separately
   uint64_t ordinal = 0;
   int64_t data_row = -1;
   DropReason reason = DropReason::kNone;

@@ -1,5 +1,5 @@
-// A JSONL file by byte offsets: one pass finds every line, rows are read on demand. Lines are
-// numbered from 1 in errors. Invariant: every row is non-empty and at most kMaxLineBytes long.
+// Indexes a JSONL file by byte offsets: one pass finds every line, rows are read on demand. Errors
+// number lines from 1. Invariant: every row is non-empty and at most kMaxLineBytes long.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,17 +14,17 @@ inline constexpr uint64_t kMaxLineBytes = uint64_t{64} << 20;
 
 class JsonlIndex {
  public:
-  // Errors: kDataLoss for an empty file or an empty line, kResourceExhausted for a line that is too
-  // long; all name file and line.
+  // Errors: kDataLoss for an empty file or an empty line, kResourceExhausted for a line that is
+  // too long; all name file and line.
   JsonlIndex(FileSystem& fs, const std::string& path);
 
   int64_t num_rows() const { return static_cast<int64_t>(ends_.size()); }
-  // The text of row (from 0), without its line end.
+  // The text of a row (from 0), without its line end.
   std::string row(int64_t row) const;
   // "file:12" of row 11.
   std::string location(int64_t row) const;
   const std::string& path() const { return file_->path(); }
-  // Of the file's bytes.
+  // Digest of the file's bytes.
   uint64_t digest() const { return digest_; }
 
  private:

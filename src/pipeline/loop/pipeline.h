@@ -1,9 +1,9 @@
-// The synchronous loop: prompts -> samples -> rewards of the host -> update -> publication, driven
-// by an explicit state machine on one library thread. Invariants:
-// 1. Every group is accounted for: the ledger's laws hold after every event.
-// 2. Batches are ordered by (ordinal, slot): arrival order of scores changes nothing.
-// 3. Every wait of the loop ends by an event, a deadline, or stop().
-// 4. A failure ends the loop; it is the sticky result of next().
+// The synchronous loop: prompts -> samples -> rewards from the host -> update -> publication,
+// driven by an explicit state machine on one library thread. Invariants:
+// 1. Every group is accounted for: the ledger's invariants hold after every event.
+// 2. Batches are ordered by (ordinal, slot): the arrival order of rewards changes nothing.
+// 3. Every wait of the loop ends with an event, a deadline, or stop().
+// 4. A failure ends the loop; next() keeps returning it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -46,7 +46,7 @@ struct PipelineStatus {
   PipelineState state = PipelineState::kIdle;
   uint64_t step = 0;     // steps done
   uint64_t version = 0;  // of the weights
-  int64_t unscored = 0;  // score events without an answer
+  int64_t unscored = 0;  // score events without a reward yet
   LedgerCounts ledger;
 };
 
@@ -60,76 +60,75 @@ class Pipeline {
   // Checks the options against runtime, model and plan, reserves memory, opens data.path and
   // eval.path, and resumes as checkpoint.resume says. Nothing runs before start().
   Pipeline(std::shared_ptr<LoadedModel> model, const OptionSet& options);
-  // Stops; returns when the library thread ended, which takes at most one training step.
+  // Stops; returns when the library thread has ended, which takes at most one training step.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
 
-  // The host's own algorithms, before start(); null takes one away. They are called on the library
-  // thread.
+  // The host's own algorithms, set before start(); null removes one. They are called on the
+  // library thread.
   void set_custom_advantage(CustomAdvantage advantage);
   void set_custom_loss(CustomLoss loss);
 
-  // Starts the library thread; kFailedPrecondition when it was started before, or when an algorithm
-  // is the host's own and was not set.
+  // Starts the library thread; kFailedPrecondition if it was started before, or if a custom
+  // algorithm is configured but not set.
   void start();
   // The next event. kTimeout, kInterrupted, kDone (sticky: the loop ended and every event was
-  // taken); throws the cause, always again, once the loop failed and every event was taken.
+  // taken); once the loop failed and every event was taken, each call throws the cause.
   EventQueue::Popped next(int64_t timeout_ns);
   // Makes one next() return kInterrupted.
   void interrupt();
-  // Readable when next(0) has something to say.
+  // Readable when next(0) has something to return.
   int event_fd() const;
   const std::shared_ptr<EventQueue>& event_queue() const;
 
   // Any thread, any order. Errors, which are counted: kNotFound (no such sample), kDuplicate
   // (scored before), kLate (its group was dropped), kNonFinite.
   void score(uint64_t sample_id, double reward) { score(sample_id, reward, {}); }
-  // parts: kinds of reward beside it, as many as algo.gdpo_weights has entries where that has any,
-  // else kInvalidArgument; those of an evaluation may be left out.
+  // parts: components of the reward, as many as algo.gdpo_weights has entries if it has any, else
+  // kInvalidArgument; for an evaluation they may be omitted.
   void score(uint64_t sample_id, double reward, std::span<const double> parts);
-  // All scores are tried; the first error is thrown at the end with the number of those refused.
+  // All scores are tried; the first error is thrown at the end with the number of refused scores.
   void score_many(std::span<const Score> scores);
-  // The sample has no reward: its group is dropped by name and the step goes on.
+  // The sample has no reward: its group is dropped with the reason and the step continues.
   void fail(uint64_t sample_id, std::string_view reason);
 
-  // Host-fed prompts, when data.path is empty. A row as in the data file. False when the feed holds
-  // feed_capacity() rows: try again after a step event.
+  // Prompts fed by the host, if data.path is empty. A row as in the data file. False if the feed
+  // already holds feed_capacity() rows: try again after a step event.
   bool feed_line(std::string_view json);
   bool feed_ids(std::vector<int32_t> ids, std::string tag);
   int64_t feed_capacity() const;
   // No more rows: the loop ends after the last whole step.
   void end_feed();
 
-  // The loop halts before its next forward, wait or update, and goes on after resume().
+  // The loop halts before its next forward, wait or update, and continues after resume().
   void pause();
   void resume();
-  // Abandons the current step unless it is already training (its groups end as shutdown) and ends
-  // the loop. True when it ended within timeout_ns.
+  // Ends the loop and abandons the current step unless it is already training (its groups are
+  // dropped as shutdown). True if it ended within timeout_ns.
   bool stop(int64_t timeout_ns);
-  // A checkpoint at the next step boundary, or at once when the loop is not running; returns its
-  // path. kTimeout when it was not written in time (it still will be), kFailedPrecondition without
+  // A checkpoint at the next step boundary, or at once if the loop is not running; returns its
+  // path. kTimeout if it was not written in time (it still will be), kFailedPrecondition without
   // checkpoint.dir.
   std::string checkpoint(int64_t timeout_ns);
-  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without
-  // one.
+  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) if there
+  // is no critic.
   void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
-  // An evaluation at the next step boundary.
+  // Requests an evaluation at the next step boundary.
   void request_eval();
-  // Values of options that may change between steps; they act from the next step on.
+  // Sets options that may change between steps; they take effect with the next step.
   void set_options(const OptionSet& options);
 
-  // A report of the run so far as one HTML file, which appears by one rename. trace is taken
-  // instead of the timeline of the pipeline itself; it may be null. facts stand beside what the
-  // pipeline knows of itself. A report does not wait for a step: what training keeps busy is left
-  // out.
+  // Writes a report of the run so far as one HTML file, which appears by one rename. trace
+  // replaces the pipeline's own timeline and may be null. facts are added to the pipeline's own. A
+  // report does not wait for a step: what training keeps busy is left out.
   using Facts = std::vector<std::pair<std::string, std::string>>;
   void write_report(const std::string& path, const TraceRecorder* trace, const Facts& facts) const;
 
   PipelineStatus status() const;
-  // Why the loop failed; null while it has not.
+  // Why the loop failed; null unless it has.
   std::shared_ptr<const Error> failure() const;
-  // The first thing that went wrong after the loop, in closing the metrics file or the trace; null
-  // when nothing did. The run itself did not fail by it.
+  // The first error after the loop, in closing the metrics file or the trace; null if there was
+  // none. It does not make the run a failed one.
   std::shared_ptr<const Error> close_failure() const;
   // Throws close_failure(), and kFailedPrecondition while the loop has not ended.
   void require_closed() const;

@@ -1,9 +1,9 @@
-// The inside of a pipeline. Who touches what:
+// Private state of a pipeline. Who may touch what:
 // - `shared` fields: any thread, under mutex.
 // - `loop` fields: the library thread while it runs, else the caller that owns the pipeline.
-// A step goes drawing -> generating -> scoring -> training -> publishing, on given answers drawing
-// -> training -> publishing; evaluations and checkpoints stand between steps. advance() does the
-// work of one state and names the next.
+// A step goes drawing -> generating -> scoring -> training -> publishing, or with given responses
+// drawing -> training -> publishing; evaluations and checkpoints run between steps. advance() does
+// the work of one state and returns the next.
 #pragma once
 #include <condition_variable>
 #include <map>
@@ -54,7 +54,7 @@ struct Pipeline::Impl {
   PipelineState draw();
   bool take_prompts(int64_t count, bool all, std::vector<Prompt>& prompts, bool& ended);
   void submit_groups(const std::vector<Prompt>& drawn);
-  bool draws() const;  // answers come from the engine, not from the rows
+  bool draws() const;  // responses are generated, not read from the data
   PipelineState take_answers(const std::vector<Prompt>& drawn);
   PipelineState generate();
   void step_engine();
@@ -109,11 +109,11 @@ struct Pipeline::Impl {
   MemoryPlan plan;
   std::unique_ptr<Model> reference;
   Arena phase;
-  std::unique_ptr<EngineSet> engine;  // null: nothing is ever drawn
+  std::unique_ptr<EngineSet> engine;  // null: nothing is ever generated
   std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CriticRole> critic;    // null but with gae
+  std::unique_ptr<CriticRole> critic;    // null except with gae
   std::unique_ptr<RewardRole> reward;    // null: the host scores
-  std::unique_ptr<TeacherRole> teacher;  // null but with distill
+  std::unique_ptr<TeacherRole> teacher;  // null except with distill
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
@@ -150,15 +150,15 @@ struct Pipeline::Impl {
   OptionSet settings;  // of this step
   BatchPreparation preparation;
   CustomAdvantage custom_advantage;
-  CustomLoss custom_loss;  // the trainer's, so that it ends here
+  CustomLoss custom_loss;  // the trainer's; held here so that it is destroyed with the pipeline
   bool checkpoint_due = false;
-  bool lineage_begins = false;  // resumed by name: later checkpoints are still to be set aside
+  bool lineage_begins = false;  // resumed by name: later checkpoints are yet to be abandoned
   bool eval_open = false;
   uint64_t cursor = 0, next_eval_ordinal = 0;
   uint64_t drawn_in_step = 0;
   struct FilterCounts {
     int64_t score = 0, zero_advantage = 0;  // groups dropped
-    int64_t missing = 0;                    // dropped by score and not replaced yet
+    int64_t missing = 0;                    // dropped by score and not yet replaced
     int64_t rounds = 0;
   } filter_counts;                     // of this step
   std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids

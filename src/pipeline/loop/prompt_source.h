@@ -1,6 +1,6 @@
-// Where the prompts of a run come from. The n-th draw of a run is always the same row: files are
-// shuffled per epoch by a permutation of (seed, epoch), epochs counted on; host-fed rows come in
-// the order fed.
+// Where the prompts of a run come from. The n-th prompt of a run is always the same row: files are
+// shuffled per epoch by a permutation of (seed, epoch), epochs counted on; rows fed by the host
+// come in the order fed.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -26,7 +26,7 @@ class PromptFile {
   int64_t num_rows() const { return index_.num_rows(); }
   uint64_t digest() const { return index_.digest(); }
   uint64_t epoch_of(uint64_t ordinal) const { return ordinal / num_rows(); }
-  // The prompt of a draw, or of a row of the file.
+  // The prompt of an ordinal, or of a row of the file.
   Prompt draw(uint64_t ordinal, const LoadedModel& model, const PromptLimits& limits);
   Prompt read(int64_t row, const LoadedModel& model, const PromptLimits& limits) const;
 
@@ -37,7 +37,7 @@ class PromptFile {
   std::vector<uint32_t> rows_;  // of epoch_
 };
 
-// Rows that the host feeds, at most capacity of them waiting. Not thread-safe.
+// Rows that the host feeds, at most `capacity` of them waiting. Not thread-safe.
 class PromptFeed {
  public:
   explicit PromptFeed(int64_t capacity, int64_t first_row)

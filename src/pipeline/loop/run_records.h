@@ -1,6 +1,6 @@
-// The files in which a run is recorded as it goes: metrics of steps and of evaluations, kept
-// answers, TensorBoard events. Each exists as its option says. Invariant: after a resume every file
-// has each step once. One owner; not thread-safe.
+// The files in which a run is recorded as it proceeds: metrics of steps and of evaluations, kept
+// responses, TensorBoard events. Each exists if its option is set. Invariant: after a resume every
+// file has each step once. One owner; not thread-safe.
 #pragma once
 #include <memory>
 #include <span>
@@ -15,28 +15,27 @@
 
 namespace rl {
 
-// Once the file of metrics.samples would grow beyond this, it takes no more.
+// The file of metrics.samples never grows beyond this; after that it takes no more.
 inline constexpr uint64_t kMaxSamplesBytes = uint64_t{256} << 20;
 
 class RunRecords {
  public:
-  // Opens what the options name and keeps what is there of the first done_steps steps.
+  // Opens the files that the options name and keeps their content of the first done_steps steps.
   RunRecords(LoadedModel& model, const OptionSet& options, uint64_t done_steps);
-  // The errors of the constructor's reading, without a change to any file.
+  // Throws the errors that the constructor's reading would throw, without changing any file.
   static void check(FileSystem& fs, const OptionSet& options, uint64_t done_steps);
 
-  // Remembers the best and the worst answer of a scored batch for the step that ends next.
+  // Keeps the best and the worst response of a scored batch for the step that ends next.
   void keep_extremes(std::span<const ScoreBoard::Scored> batch);
-  // The step that ended. metrics has kStepMetric; they are written when the step is a multiple of
-  // interval_steps.
+  // For the step that ended. metrics has kStepMetric; they are written if the step is a multiple
+  // of interval_steps.
   void write_step(const MetricList& metrics, int64_t interval_steps);
-  // An interval of an engine within a step that is not yet done.
+  // For an interval of an engine within a step that is not yet done.
   void write_engine(uint64_t step, const MetricList& metrics);
-  // An evaluation after `step` steps, with its scored answers.
+  // For an evaluation after `step` steps, with its scored responses.
   void write_eval(uint64_t step, const MetricList& metrics,
                   std::span<const ScoreBoard::Scored> answers);
-  // Makes what was written durable and ends writing. Every file is closed; the first failure is
-  // thrown.
+  // Makes everything durable and ends writing. Every file is closed; the first failure is thrown.
   void close();
 
  private:

@@ -1,4 +1,4 @@
-// The pipeline's own part of a checkpoint, as one JSON text: where the run stands between two
+// The pipeline's own part of a checkpoint, as one JSON text: the state of the run between two
 // steps. Weights, moments and counters of the optimizer are the trainer's part.
 #pragma once
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rl {
 
 struct RunState {
   uint64_t step = 0;    // steps done
-  uint64_t cursor = 0;  // ordinal of the next draw
+  uint64_t cursor = 0;  // ordinal of the next group
   uint64_t next_eval_ordinal = 0;
   uint64_t seed = 0;
   int64_t max_tokens = 0;         // rows of a training micro-batch

@@ -1,9 +1,10 @@
-// Groups from their draw to the batch: which samples are out for scoring, which groups are whole,
-// which are lost. Invariant: a group is open, in the batch, or gone with a reason; the ledger sees
-// every change, and its laws are checked after each.
+// Tracks groups from their submission to the batch: which samples wait for a reward, which groups
+// are complete, which are dropped. Invariant: a group is open, in the batch, or dropped with a
+// reason; the ledger sees every change, and its invariants are checked after each.
 //
-// A group that is lost while some of its samples are still being generated is doomed at once (its
-// scores come late) and leaves when the last of them is finished. Not thread-safe.
+// A group that is dropped while some of its samples are still being generated is marked doomed at
+// once (its scores are late from then on) and removed when the last of them is finished. Not
+// thread-safe.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -31,29 +32,29 @@ class ScoreBoard {
   bool owns(uint64_t sample_id) const { return sample_id >= first_id_; }
 
   void open(uint64_t ordinal, int64_t data_row);
-  // A sample of an open group is generated. True when it now waits for a score; deadline_ns < 0: no
+  // A sample of an open group is generated. True if it now waits for a reward; deadline_ns < 0: no
   // deadline.
   bool finish(SamplePtr sample, int64_t deadline_ns);
-  // The group is lost.
+  // Drops the group.
   void doom(uint64_t ordinal, DropReason reason, std::string message);
 
-  // Errors, which are counted: kNotFound, kDuplicate, kLate, kNonFinite.
-  // parts are the kinds of reward beside it.
+  // Errors, which are counted: kNotFound, kDuplicate, kLate, kNonFinite. parts are the components
+  // of the reward.
   void score(uint64_t sample_id, double reward, std::vector<double> parts, int64_t now_ns);
   void score(uint64_t sample_id, double reward, int64_t now_ns) {
     score(sample_id, reward, {}, now_ns);
   }
-  // As score for errors; then the group is lost with kRewardError.
+  // Same errors as score; then the group is dropped with kRewardError.
   void fail(uint64_t sample_id, std::string_view reason, int64_t now_ns);
 
-  // Dooms groups whose deadline has passed.
+  // Drops groups whose deadline has passed.
   void expire(int64_t now_ns);
-  // When to call expire() next, at the latest; none while no sample has a deadline.
+  // Latest time of the next expire() call; none while no sample has a deadline.
   std::optional<int64_t> next_expiry() const;
   int64_t unscored() const { return unscored_; }
-  // The samples that wait for a score, by (ordinal, slot).
+  // The samples that wait for a reward, by (ordinal, slot).
   std::vector<SamplePtr> waiting() const;
-  // True when every open group is whole, that is all scored.
+  // True if every open group is complete, that is, all its samples are scored.
   bool decided() const;
 
   struct Scored {
@@ -61,13 +62,13 @@ class ScoreBoard {
     double reward;
     std::vector<double> parts = {};
   };
-  // All open groups, which are decided, as reserve() gives them.
+  // All open groups, which must be decided, in the order of reserve().
   std::vector<Scored> peek() const;
-  // All open groups, which are decided, by (ordinal, slot); they are reserved in the ledger.
+  // All open groups, which must be decided, by (ordinal, slot); the ledger reserves them.
   std::vector<Scored> reserve();
   void commit();
-  // Every open group ends for this reason. aborted: the samples that were running, as far as they
-  // came.
+  // Ends every open group with this reason. aborted: the samples that were running, with the
+  // tokens they have so far.
   void abandon(DropReason reason, const std::vector<SamplePtr>& aborted);
 
   struct Dropped {
@@ -76,7 +77,7 @@ class ScoreBoard {
     DropReason reason;
     std::string message;
   };
-  // Groups lost since the last call, in the order in which they were.
+  // Groups dropped since the last call, in the order of dropping.
   std::vector<Dropped> take_dropped();
 
   const Ledger& ledger() const { return ledger_; }
@@ -84,7 +85,7 @@ class ScoreBoard {
 
  private:
   struct Slot {
-    SamplePtr sample;  // null while it is generated
+    SamplePtr sample;  // null while it is being generated
     bool waiting = false, scored = false;
     double reward = 0;
     std::vector<double> parts;
@@ -112,9 +113,9 @@ class ScoreBoard {
   std::map<uint64_t, Group> groups_;
   uint64_t next_ordinal_ = 0;
   int64_t unscored_ = 0;
-  int64_t earliest_ns_ =
-      kNever;                  // no deadline lies before it: the board is asked after every forward
-  std::deque<uint64_t> lost_;  // ordinals of the last lost groups
+  // No deadline is earlier. Saves a search: expire() is called after every forward.
+  int64_t earliest_ns_ = kNever;
+  std::deque<uint64_t> lost_;  // ordinals of the most recently dropped groups
   std::vector<Dropped> dropped_;
 };
 

@@ -1,6 +1,7 @@
-// The batches of a run as buffer files, one per step: DIR/step_000001.rlbuf holds what the first
-// step trains on. Each names the weights that its step starts from, so a trainer that is given the
-// files in order, from the weights and options of the run, ends with the weights of the run.
+// Records the batches of a run as buffer files, one per step: DIR/step_000001.rlbuf holds what the
+// first step trains on. Each names the weights that its step starts from, so a trainer that
+// processes the files in order, with the initial weights and options of the run, ends with the
+// weights of the run.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,15 +14,14 @@ namespace rl {
 
 class StepRecorder {
  public:
-  // kAlreadyExists, naming buffer.record_dir, when a run that starts anew finds files of another
-  // one.
+  // kAlreadyExists, naming buffer.record_dir, if a fresh run finds files of another one.
   StepRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes);
 
-  // Files of steps after this one are of a future that did not come about: they are renamed to
+  // Files of later steps belong to an abandoned timeline: they are renamed to
   // "step_000123.rlbuf.abandoned"; an older one of that name is replaced.
   void begin(uint64_t step);
-  // The batch in (ordinal, slot) order with its rewards; it may be empty. A file of the same step
-  // is replaced. Memory is that of one group beside the batch.
+  // Writes the batch in (ordinal, slot) order with its rewards; it may be empty. A file of the
+  // same step is replaced. Needs memory for one group in addition to the batch.
   void write(const BufferInfo& info, std::span<const ScoreBoard::Scored> batch);
 
  private:

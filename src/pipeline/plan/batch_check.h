@@ -1,4 +1,4 @@
-// Sizes of training batches that do not go together with each other or with the model.
+// Consistency checks between batch sizes and the model.
 #pragma once
 #include <string>
 
@@ -8,10 +8,10 @@
 
 namespace rl {
 
-// Two options, or an option and the model, that do not go together.
+// An error for two options, or an option and the model, that contradict each other.
 Error conflict(const char* key, const char* other, std::string message);
 
-// longest: tokens of the longest sample. in_pipeline: a step has the samples that pipeline.* says.
+// longest: tokens of the longest sample. in_pipeline: pipeline.* fixes the samples of a step.
 void check_batches(const OptionSet& options, int64_t longest, bool in_pipeline, Violations& v);
 
 }  // namespace rl

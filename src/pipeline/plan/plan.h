@@ -2,10 +2,10 @@
 // anything is allocated. Invariant: the ledger of a run's runtime holds exactly the arenas of its
 // plan.
 //
-// In a pipeline, phases that exclude each other share one arena, "phase workspace": rollout (KV
-// pool and engine) and training (activations, backward, head). The chosen micro-batch size decides
-// bits of a run. It follows from options that are part of a run's identity; where a budget binds,
-// threads beyond the first four take their scratch from it.
+// In a pipeline, phases that never overlap share one arena, "phase workspace": rollout (KV pool
+// and engine) and training (activations, backward, head). The chosen micro-batch size affects the
+// bits of a run. It follows from options that are part of a run's identity and, where a budget
+// binds, from the scratch of threads beyond the first four.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,32 +22,32 @@ namespace rl {
 
 // What the memory is for. Numbers are part of the ABI.
 enum class PlanUse : int32_t {
-  kModel = 1,     // a loaded model: text, log-probs of nothing yet
-  kGenerate = 2,  // and an engine
-  kTrain = 3,     // and a trainer of its own
+  kModel = 1,     // a loaded model: text only, no log-probs yet
+  kGenerate = 2,  // plus an engine
+  kTrain = 3,     // plus a trainer of its own
   kPipeline = 4,  // engine and trainer that share the phase workspace
-  kParts = 5,     // engine and trainer, each with a workspace of its own
+  kParts = 5,     // engine and trainer, each with its own workspace
 };
 
-// Headers of the models that a plan has to know.
+// Headers of the models that a plan depends on.
 struct PlanModels {
   PlanModels(const ModelConfig& policy) : policy(policy) {}
   ModelConfig policy;
   std::optional<ModelConfig> teacher = {};  // with algo.objective = distill
-  std::optional<ModelConfig> reward = {};   // with model.reward_path, of a pipeline
+  std::optional<ModelConfig> reward = {};   // with model.reward_path, in a pipeline
 };
-// With those of the teacher and the reward model that options name, whose headers are read.
+// Reads the headers of the teacher and the reward model that options name.
 PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs,
                        PlanUse use);
 
 struct PlanEntry {
-  std::string name;   // of the arena, or of a part of one
+  std::string name;   // of the arena, or of a part of it
   std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train",
                       // "critic", "reward" or "teacher"
   uint64_t bytes = 0;
 };
 
-// A setting to turn when memory is short, best first, and what it would save.
+// A setting to change when memory is short, best first, and what it would save.
 struct PlanKnob {
   std::string key;
   std::string value;  // to set
@@ -57,10 +57,10 @@ struct PlanKnob {
 struct MemoryPlan {
   std::vector<PlanEntry> arenas;   // as the ledger will list them
   std::vector<PlanEntry> parts;    // of the workspaces, by phase
-  std::vector<PlanEntry> outside;  // of arenas: what baseline_bytes is made of
+  std::vector<PlanEntry> outside;  // outside arenas: what baseline_bytes is made of
   uint64_t arena_bytes = 0;        // sum of arenas
   uint64_t baseline_bytes = 0;     // estimate of what is held outside arenas
-  uint64_t total_bytes = 0;        // arenas and baseline: what a budget is compared with
+  uint64_t total_bytes = 0;        // arenas and baseline: compared with the budget
   uint64_t budget_bytes = 0;       // 0: no limit
   std::vector<PlanKnob> knobs;
 
@@ -68,33 +68,34 @@ struct MemoryPlan {
   int threads = 0;
   int64_t max_model_len = 0;
   int64_t max_tokens = 0;  // rows of a training micro-batch; 0 without a trainer
-  int64_t step_samples =
-      0;                 // trained in a step; 0 where the host brings them, or without a trainer
-  EngineOptions engine;  // of each engine, num_blocks chosen; all 0 without one
+  // Samples trained on per step; 0 if the host brings them, or without a trainer.
+  int64_t step_samples = 0;
+  EngineOptions engine;  // options of each engine, with num_blocks chosen; all 0 without one
   int64_t num_engines = 0;
-  uint64_t kv_bytes = 0;  // of all engines, as the workspace
+  uint64_t kv_bytes = 0;  // of all engines together, as is engine_workspace_bytes
   uint64_t engine_workspace_bytes = 0;
   uint64_t train_workspace_bytes = 0;
-  uint64_t teacher_kept_offset = 0;  // in it, with a teacher of whole rows
+  uint64_t teacher_kept_offset = 0;  // into the training workspace, with a teacher of whole rows
 
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
-  // Where the engines' parts stand in kv_bytes + engine_workspace_bytes from begin on.
+  // Splits kv_bytes + engine_workspace_bytes at `begin` among the engines.
   EngineSetMemory engine_memory(std::byte* begin) const;
 };
 
-// Sizes that do not go together for this use and model, each naming both options.
+// Sizes that are inconsistent for this use and model; each error names both options.
 std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& config,
                                    PlanUse use);
 
-// A pure function. All violations, those of the registry too, are one error. A budget too small for
-// the least possible plan is Error(kResourceExhausted) naming the phase that needs most, bytes
-// needed, budget, and the knobs with the bytes each saves. threads 0: those of the options.
+// A pure function. All violations, including the registry's, are reported as one error. A budget
+// too small for the smallest plan is Error(kResourceExhausted) naming the phase that needs most,
+// bytes needed, budget, and the knobs with the bytes each saves. threads 0: taken from the
+// options.
 MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use,
                        int threads = 0);
-// The same from the header of model.path; nothing of the weights is read.
+// The same from the header of model.path; no weights are read.
 MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use, int threads = 0);
 
-// A text table, one arena a line, for people.
+// A text table for people, one arena per line.
 std::string render_plan(const MemoryPlan& plan);
 
 }  // namespace rl

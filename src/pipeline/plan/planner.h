@@ -1,6 +1,6 @@
-// Sizes of everything a run reserves, as functions of the two numbers that are left to choose: rows
-// of a training micro-batch and KV blocks. The plan chooses them; the smallest choice is what a
-// budget must hold.
+// Sizes of everything a run reserves, as functions of the two numbers that are left to choose:
+// rows of a training micro-batch and KV blocks. The plan chooses them; a budget must hold at least
+// the smallest choice.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace rl {
 
-constexpr int64_t kTokenStep = 64;          // micro-batch sizes that the plan chooses are multiples
+constexpr int64_t kTokenStep = 64;  // the plan chooses micro-batch sizes in multiples of this
 constexpr int64_t kMostBlocks = INT32_MAX;  // KV blocks of one pool: their ids have 32 bits
 
 // KV blocks that engine.swap_space_bytes holds.
@@ -19,13 +19,13 @@ int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
 inline bool trains(PlanUse use) {
   return use == PlanUse::kTrain || use == PlanUse::kPipeline || use == PlanUse::kParts;
 }
-// Whether there is an engine; a run on given answers has one for evaluations only, that of a reward
-// model none.
+// Whether there is an engine. A run on given responses has one only for evaluations; a run that
+// trains a reward model has none.
 bool draws_samples(const OptionSet& options, PlanUse use);
 
 class Planner {
  public:
-  // threads 0: those of the options.
+  // threads 0: taken from the options.
   Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads = 0);
 
   bool has_engine() const;
@@ -35,16 +35,16 @@ class Planner {
   bool has_reward_model() const { return reward_.has_value(); }
   bool has_teacher() const { return has_trainer() && teacher_.has_value(); }
 
-  // Estimates of what is held outside arenas, and their sum.
+  // Estimates of memory held outside arenas, and their sum.
   std::vector<PlanEntry> outside() const;
   uint64_t baseline_bytes() const;
-  // Arenas that live all the time, in the order in which a run makes them.
+  // Arenas that live for the whole run, in the order in which they are reserved.
   const std::vector<PlanEntry>& always() const { return always_; }
   uint64_t always_bytes() const;
   uint64_t weight_bytes() const { return weight_bytes_; }  // masters and compute copies
 
   int64_t num_engines() const { return num_engines_; }
-  // Of one engine.
+  // For one engine.
   uint64_t kv_bytes(int64_t blocks) const;
   uint64_t engine_workspace() const;
   uint64_t swap_bytes() const;  // part of the workspace
@@ -52,34 +52,34 @@ class Planner {
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
-  // max_tokens is that of the policy.
+  // max_tokens is the policy's.
   TrainerSizes critic_sizes(int64_t max_tokens) const;
   uint64_t reward_workspace(int64_t max_tokens) const;
-  // Of a teacher, 0 without one: its forwards, and what one of whole rows keeps beside the policy's
-  // pass, from an offset in the workspace on.
+  // For a teacher, 0 without one: bytes of its forwards; bytes that a teacher of whole rows keeps
+  // during the policy's pass; and their offset in the workspace.
   uint64_t teacher_bytes(int64_t max_tokens) const;
   uint64_t teacher_kept_bytes(int64_t max_tokens) const;
   uint64_t teacher_kept_offset(int64_t max_tokens) const;
 
   int64_t min_tokens() const;  // one longest sample
-  int64_t max_tokens() const;  // more gains nothing
+  int64_t max_tokens() const;  // more has no benefit
   int64_t min_blocks() const;  // one longest sequence
   int64_t max_blocks() const;  // engine.max_num_seqs samples at once
-  // Least bytes of the whole run, baseline counted.
+  // Minimum bytes of the whole run, including the baseline.
   uint64_t min_total() const;
-  // Least bytes of what engine.memory_fraction is a share for: weights and one longest sequence.
+  // Minimum bytes of what engine.memory_fraction applies to: weights and one longest sequence.
   uint64_t min_shared() const;
-  // Of both workspaces, or of the one that they share.
+  // Bytes of both workspaces, or of the one they share.
   uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
 
-  // Samples that a pipeline trains in a step; 0 where a host brings them.
+  // Samples that a pipeline trains on per step; 0 if the host brings them.
   int64_t step_samples() const;
   int64_t max_model_len() const { return max_model_len_; }
   int threads() const { return threads_; }
   Dtype compute() const { return compute_; }
   const EngineOptions& engine() const { return engine_; }
-  // The token budget that options set, or 0. Micro-batches of a number of sequences have that of
-  // one.
+  // The token budget that options set, or 0. Micro-batches split by sequence count have the budget
+  // of one sequence.
   int64_t fixed_tokens() const { return fixed_tokens_; }
 
  private:

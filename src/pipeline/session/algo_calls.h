@@ -1,6 +1,6 @@
-// The algorithms on arrays of a host: what a training step does with samples, without a model. The
-// keys algo.* say which algorithm; everything is computed by the functions that a step calls, over
-// all tokens given as one minibatch.
+// The algorithms on a host's arrays: what a training step computes from samples, without a model.
+// The keys algo.* select the algorithm; the same functions that a step calls compute everything,
+// treating all given tokens as one minibatch.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,12 +19,12 @@ struct AlgoLoss {
   int64_t num_rejected = 0;  // by algo.correction.*
 };
 
-// Advantages of every token, 0 where there is no loss.
+// Advantages of every token; 0 where there is no loss.
 std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& in);
-// Policy term and KL term; gradient in the log-prob of each token.
+// Policy term and KL term; the gradient is in the log-prob of each token.
 AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
                           std::vector<double>& gradient);
-// Factor of each token's loss and whether it stays; 0 for masked tokens.
+// Factor of each token's loss and whether the token is kept; 0 for masked tokens.
 struct AlgoCorrections {
   std::vector<double> weights;
   std::vector<uint8_t> keep;

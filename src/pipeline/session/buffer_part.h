@@ -1,6 +1,6 @@
-// The experience buffer as the host drives it: samples drawn here or elsewhere gather to groups of
-// pipeline.samples_per_prompt, with remax of one more, given answers alone or in pairs, and go to
-// files and back. Thread-safe.
+// The experience buffer as the host drives it: samples generated here or elsewhere collect into
+// groups of pipeline.samples_per_prompt (one more with remax; given responses alone or in pairs),
+// and are saved to files and loaded. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ class BufferPart {
         compression_level_(static_cast<int>(options.get_i64("buffer.compression_level"))) {}
 
   void put(SamplePtr sample) { buffer_.put(std::move(sample)); }
-  // All of them, or none; an error names the sample as "name[i]".
+  // All or none; an error names the sample as "name[i]".
   void put_all(std::vector<SamplePtr> samples, std::string_view name) {
     buffer_.put_all(std::move(samples), name);
   }
@@ -38,7 +38,8 @@ class BufferPart {
     save_buffer(real_fs(), path, buffer_, std::move(info),
                 {.compression_level = compression_level_, .replace_existing = replace_existing});
   }
-  // model: whose weights the file must be for; null does not ask. Returns the samples added.
+  // model: the file must be for its weights; null skips the check. Returns the number of samples
+  // added.
   int64_t load(const std::string& path, const LoadedModel* model) {
     if (model == nullptr) return load_buffer(real_fs(), path, buffer_, nullptr);
     const ModelIdentity identity = model->identity();

@@ -1,6 +1,6 @@
-// The engine as the host drives it: submit, step, take, on an arena of its own. Calls from several
-// threads take turns, a run() after every step. While requests are in flight the model's weights
-// cannot change; what waits behind a drain is not in flight.
+// The engine as the host drives it: submit, step, take, on its own arena. Calls from several
+// threads are served in order; run() lets others in after every step. While requests are in flight
+// the model's weights cannot change; requests held back by a drain are not in flight.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -16,8 +16,7 @@
 
 namespace rl {
 
-// A mutex that serves its callers in the order they came, so that a thread which locks it again and
-// again keeps nobody out.
+// A FIFO mutex: a thread that locks it again and again does not starve others.
 class TurnMutex {
  public:
   void lock() {
@@ -39,12 +38,12 @@ class TurnMutex {
   uint64_t next_ = 0, serving_ = 0;
 };
 
-// What a call that computes did.
+// Outcome of a call that computes.
 enum class EngineStep {
   kComputed,
-  kRested,   // nothing is there to compute
-  kPaused,   // nothing may be computed
-  kTimedOut  // a drain's time is up
+  kRested,   // there is nothing to compute
+  kPaused,   // computing is paused
+  kTimedOut  // the drain's timeout has passed
 };
 
 class EnginePart {
@@ -53,16 +52,17 @@ class EnginePart {
   ~EnginePart();
   EnginePart(const EnginePart&) = delete;
 
-  // Queues request and returns the id of its first sample; slot i gets that id + i. The draws are
-  // keyed by (runtime.seed, request number, slot, position). One that resumes a sample keeps the
-  // sample's id and ordinal: kFailedPrecondition while a sample of that id is unfinished here.
+  // Queues a request and returns the id of its first sample; slot i gets that id + i. Random
+  // numbers are keyed by (runtime.seed, request number, slot, position). A request that resumes a
+  // sample keeps the sample's id and ordinal: kFailedPrecondition while a sample of that id is
+  // unfinished here.
   uint64_t submit(Request request);
   // At most one forward.
   EngineStep step();
-  // Steps until it rests or pauses. Others may act between two steps.
+  // Steps until nothing can run or it is paused. Other calls may run between two steps.
   EngineStep run();
-  // No sample begins from now on; steps until those that have begun are finished, it pauses, or
-  // timeout_ns has passed. 0 only asks, a negative one has no end.
+  // No new sample begins from now on; steps until those that have begun are finished, it is
+  // paused, or timeout_ns has passed. 0 only makes the request; a negative timeout never expires.
   EngineStep drain(int64_t timeout_ns);
   // Steps compute nothing until resume().
   void pause();
@@ -71,27 +71,27 @@ class EnginePart {
   void resume();
   // Samples finished since the last call, in order of completion.
   std::vector<SamplePtr> take_finished();
-  // Ends all requests; their samples come through take_finished with FinishReason::kAborted.
+  // Ends all requests; their samples are returned by take_finished with FinishReason::kAborted.
   void abort_all();
-  // The same for the request of one sample; kNotFound when no unfinished sample has this id.
+  // The same for the request of one sample; kNotFound if no unfinished sample has this id.
   void abort_request(uint64_t sample_id);
-  // The same for all that pipeline.partial_rollout_max_aborts does not protect; returns the number
-  // of samples that go on.
+  // The same for all requests that pipeline.partial_rollout_max_aborts does not protect; returns
+  // the number of samples that continue.
   int64_t interrupt();
-  // Gives memory back to the system until wake(): at level 1 KV pool and workspace, at level 2 the
-  // packed weights of the model too. Unfinished samples wait and are computed anew; requests are
-  // queued; whatever would compute is kFailedPrecondition. A level not above the present one is
-  // without effect. Errors, after which it is as before: kOutOfRange for another level, and at
-  // level 2 what LoadedModel::drop_packed says.
+  // Releases memory to the system until wake(): at level 1 KV pool and workspace, at level 2 also
+  // the packed weights of the model. Unfinished samples wait and are recomputed; requests are
+  // queued; whatever would compute is kFailedPrecondition. A level not above the current one has
+  // no effect. On error nothing has changed: kOutOfRange for an invalid level, and at level 2 the
+  // errors of LoadedModel::drop_packed.
   void sleep(int level);
   // Restores the packed weights, then KV pool and workspace.
   void wake();
   bool idle() const;
-  // The same as abort_all(), and every later request is kFailedPrecondition.
+  // Like abort_all(), and every later request is kFailedPrecondition.
   void close();
 
-  // For conversations. A turn is a request that goes on from a sample; it does not come through
-  // take_finished(). Identities are numbered with those of requests.
+  // For conversations. A turn is a request that resumes a sample; take_finished() does not return
+  // it. Ids and ordinals come from the same counters as those of requests.
   struct Identity {
     uint64_t ordinal, sample_id;
   };
@@ -100,16 +100,16 @@ class EnginePart {
   void submit_turn(Request turn);
   // The sample once its turn has ended, else null.
   SamplePtr take_turn(uint64_t sample_id);
-  // Ends a turn that nobody waits for any more.
+  // Ends a turn that nobody waits for any longer.
   void drop_turn(uint64_t sample_id);
   int64_t vocab() const { return model_->config().vocab; }
   int64_t max_model_len() const { return max_model_len_; }
 
   EngineStats stats() const;
   int64_t num_engines() const { return engine_->num_engines(); }
-  // Of one engine.
+  // For one engine.
   EngineStats stats(int64_t engine) const;
-  // Of its last whole interval; nothing before the first one. kFailedPrecondition without
+  // For its last whole interval; nothing before the first one ends. kFailedPrecondition without
   // engine.stats_interval_ns.
   std::optional<EngineStats> last_interval(int64_t engine) const;
   LoadedModel& model() { return *model_; }
@@ -129,9 +129,9 @@ class EnginePart {
   std::unique_ptr<EngineSet> engine_;
   bool in_use_ = false, paused_ = false, draining_ = false, closed_ = false;
   int64_t max_model_len_ = 0;
-  std::vector<SamplePtr> collected_;  // from the engine, on the way to finished_ and turns_
+  std::vector<SamplePtr> collected_;  // taken from the engine, on the way to finished_ and turns_
   std::vector<SamplePtr> finished_;
-  std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is drawn
+  std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is generated
   uint64_t next_sample_id_ = 1, next_request_ = 0;
 };
 

@@ -25,8 +25,8 @@ namespace rl {
 
 class LoadedModel {
  public:
-  // Opens model.path. The plan of `use` is checked first, so that a budget too small for what
-  // follows is refused before the weights are read.
+  // Opens model.path. The plan for `use` is checked first, so that a budget too small is refused
+  // before the weights are read.
   static std::shared_ptr<LoadedModel> open(std::shared_ptr<Runtime> runtime,
                                            const OptionSet& options, PlanUse use);
 
@@ -37,70 +37,71 @@ class LoadedModel {
   const Model& model() const { return *model_; }
   const ModelConfig& config() const { return model_->config(); }
   const std::string& path() const { return path_; }
-  const MemoryPlan& plan() const { return plan_; }  // of the use it was opened for
-  // The plan of an engine (kGenerate) or a trainer (kTrain) on this model, that of both where it
-  // was opened for both. Everything that is wrong with the options is one error.
+  const MemoryPlan& plan() const { return plan_; }  // for the use it was opened for
+  // The plan of an engine (kGenerate) or a trainer (kTrain) on this model; if it was opened for
+  // both, the plan of both. All problems with the options are reported as one error.
   MemoryPlan plan_part(const OptionSet& options, PlanUse part) const;
 
   bool has_tokenizer() const { return tokenizer_.has_value(); }
-  // kFailedPrecondition naming the model when it came without one.
+  // kFailedPrecondition naming the model if it came without one.
   const Tokenizer& tokenizer() const;
   EncodeResult encode(std::string_view text, EncodeOptions options) const;
   std::string decode(std::span<const int32_t> ids, bool skip_special) const;
-  // The same with U+FFFD for an id without a token: a model draws from every row of its embedding,
+  // The same with U+FFFD for an id without a token: a model may sample any row of its embedding,
   // and a tokenizer may have fewer ids.
   std::string decode_sampled(std::span<const int32_t> ids, bool skip_special) const;
   // kFailedPrecondition without a chat template; see ChatTemplates::render for the others.
   MarkedText render_chat(const ChatRequest& request, bool add_generation_prompt) const;
   EncodeResult encode_chat(const ChatRequest& request, bool add_generation_prompt) const;
-  // Ids that end an assistant turn of the chat format, beside the model's own end ids.
+  // Ids that end an assistant turn of the chat format, in addition to the model's own end ids.
   const std::vector<int32_t>& chat_stop_ids() const { return chat_stop_ids_; }
 
   uint64_t version() const { return model_->version(); }
-  // Engines read a compute copy of their own, so training and publication never wait for them.
+  // Engines read their own compute copy, so training and publication never wait for them.
   bool published_apart() const { return model_->num_compute_copies() > 1; }
   uint64_t weight_digest() const;
-  ModelIdentity identity() const;  // of the weights as they are; kBusy while they are being trained
-  // A Hugging Face directory in the given dtype, complete by one rename. kBusy while the weights
-  // are being trained.
+  ModelIdentity identity() const;  // of the current weights; kBusy while they are being trained
+  // Writes a Hugging Face directory in the given dtype, which appears by one rename. kBusy while
+  // the weights are being trained.
   void save(const std::string& dir, Dtype dtype, bool replace_existing) const;
-  // The same of another model that is trained together with this one, with this one's tokenizer.
+  // The same for another model that is trained together with this one, with this one's tokenizer.
   void save_other(const Model& other, const std::string& dir, Dtype dtype,
                   bool replace_existing) const;
 
-  // Calls read while the weights stay as they are; kBusy while they are being trained.
+  // Calls read while the weights cannot change; kBusy while they are being trained.
   void with_steady_weights(FunctionRef<void()> read) const;
 
-  // Engines count themselves here while they have requests; kBusy while the weights that they would
-  // read change or a pipeline has the model.
+  // Engines register here while they have requests; kBusy while the weights that they would read
+  // change or a pipeline holds the model.
   void begin_use();
   void end_use();
 
-  // Gives the memory of the packed weights back to the system until something computes: kBusy while
-  // a pipeline has the model, or engines have requests, the caller's own not counted.
+  // Releases the memory of the packed weights to the system until something computes: kBusy while
+  // a pipeline holds the model, or engines other than the caller have requests.
   void drop_packed(bool caller_counts);
-  // What a computation reads: what engines do, or what the trainer has made of it since.
+  // Which weights a computation reads: those that engines read, or those trained since.
   enum class Weights : uint8_t { kPublished, kTrained };
   // Called before anything computes with the weights, under the ComputeLease: restores what
-  // drop_packed() gave back. Errors of require_whole().
+  // drop_packed() released. Throws the errors of require_whole().
   void prepare_compute(Weights which);
 
-  // The model is half-trained after a training step that failed between its optimizer steps: its
-  // masters moved, and no version names them. Publishing them ends that, and so does loading a
-  // checkpoint; until then whatever reads them to compute is Error(kFailedPrecondition). With two
-  // compute copies what is published is whole.
+  // After a training step that failed between its optimizer steps the model is half-trained: its
+  // masters changed, and no version names them. Publishing them or loading a checkpoint ends that;
+  // until then any computation on them is Error(kFailedPrecondition). With two compute copies the
+  // published weights are intact.
   struct FailedStep {
-    uint64_t release = 0;              // of the weights that it began with
+    uint64_t release = 0;              // of the weights it began with
     int64_t applied = 0, planned = 0;  // optimizer steps; planned 0: weights were being set
   };
   void note_failed_step(const FailedStep& step) noexcept;
   bool half_trained() const;
   void require_whole(Weights which) const;
-  // Runs store, which names other packed weights the published ones; kBusy while weights are being
-  // trained. None, and store does not run, where the model is half-trained.
+  // Runs store, which publishes other packed weights; kBusy while weights are being trained.
+  // Returns nothing, and does not run store, if the model is half-trained.
   std::optional<uint64_t> publish_packed(FunctionRef<uint64_t()> store);
 
-  // One run has the model to itself: kBusy while engines have requests or another run has it.
+  // Exclusive use of the model by one run: kBusy while engines have requests or another run holds
+  // it.
   class RunLease {
    public:
     RunLease(LoadedModel& model, const char* what);
@@ -112,8 +113,9 @@ class LoadedModel {
     LoadedModel& model_;
   };
 
-  // Taken around every change of the weights: kBusy naming the number of engines with requests on
-  // the copy that changes; waits for a running save or digest, and is kBusy when that takes longer.
+  // Held around every change of the weights: kBusy naming the number of engines with requests on
+  // the copy that changes. Waits for a running save or digest; kBusy if that takes longer than
+  // wait_ns.
   class WriteLease {
    public:
     explicit WriteLease(LoadedModel& model, int64_t wait_ns);
@@ -143,24 +145,25 @@ class LoadedModel {
   ChatTemplates chat_templates_;
   SpecialTokenTexts special_token_texts_;
   std::vector<int32_t> chat_stop_ids_;
-  SaveOptions save_options_;  // tokenizer and template, as they came
+  SaveOptions save_options_;  // tokenizer and template, unchanged
   mutable std::mutex use_mutex_;
   mutable std::condition_variable use_changed_;
   int64_t users_ = 0;            // engines with requests
   mutable int64_t readers_ = 0;  // saves and digests under way
   bool writing_ = false;
-  std::optional<FailedStep> failed_step_;  // in force while what it began with is still published
-  const char* run_ = nullptr;              // what has the model to itself
+  // In effect while the weights it began with are still published.
+  std::optional<FailedStep> failed_step_;
+  const char* run_ = nullptr;  // holds the model exclusively
 };
 
-// kConflict, naming each key, when options that shaped the loaded model differ.
+// kConflict, naming each key, if options that shaped the loaded model differ.
 void require_same_model(const LoadedModel& model, const OptionSet& options);
-// Everything that is wrong with options for an object on this model, as one error: combinations,
-// differences from runtime and model, sizes that the model does not allow, and for a pipeline what
-// a step would refuse.
+// All problems with options for an object on this model, as one error: combinations, differences
+// from runtime and model, sizes that the model does not allow, and for a pipeline what a step
+// would refuse.
 void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse use);
 
-// Refuses, with both numbers, arenas of so many bytes when they do not fit beside those that live.
+// Refuses arenas of this many bytes, naming both numbers, if they do not fit next to those in use.
 void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
                   uint64_t baseline_bytes);
 

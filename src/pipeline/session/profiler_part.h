@@ -1,6 +1,6 @@
-// A trace as the host asks for it: records everything that the objects of one runtime do, from
+// A trace that the host started: records everything that the objects of one runtime do, from
 // construction to destruction. The newest profiler of a runtime records; when it ends, the one
-// before it goes on, and its own records are freed.
+// before it resumes, and its own records are freed.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
-// The models of a run beside the policy: the frozen reference of a KL term or of preferences, the
-// critic, the model that scores, and the teacher. Invariant: reference and critic have the policy's
-// shape, so that the plan follows from its header; a reward model and a teacher have its
-// vocabulary. All but the critic are frozen: they hold no fp32 masters.
+// The models of a run other than the policy: the frozen reference of a KL term or of preferences,
+// the critic, the reward model, and the teacher. Invariant: reference and critic have the policy's
+// shape, so that the plan follows from its header; reward model and teacher share its vocabulary.
+// All except the critic are frozen: they hold no fp32 masters.
 #pragma once
 #include <memory>
 
@@ -10,8 +10,8 @@
 
 namespace rl {
 
-// Null where nothing refers to it. Reads model.reference_path, or the policy's own file: the policy
-// as it was when the run began, also after a resume. The caller holds the compute lease.
+// Null if nothing needs it. Reads model.reference_path, or the policy's own file: the policy at
+// the beginning of the run, also after a resume. The caller holds the compute lease.
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options);
 
 // model.critic_path, or the policy's own file, with a scalar head. The caller holds the compute

@@ -1,4 +1,4 @@
-// What an object refuses of its options before it is made, beside the rules of the registry.
+// What an object refuses of its options before it is made, in addition to the registry's rules.
 #pragma once
 #include <vector>
 
@@ -9,12 +9,12 @@ namespace rl {
 
 class LoadedModel;
 
-// Everything that a run would refuse later, in a step, or that nothing in it would read: what the
-// records themselves check, stops that the model or its tokenizer does not know, an experiment that
-// is no name, options of an engine that is never made. Errors name the key.
+// Everything that a step of the run would refuse later, or that nothing in the run would read:
+// what the option records themselves check, stops that the model or its tokenizer does not know,
+// an invalid experiment name, options of an engine that is never made. Errors name the key.
 std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model);
-// Options that act in a pipeline only, for an object of a host's own loop: "an engine", "a
-// trainer".
+// Options that only act in a pipeline, for an object of a host's own loop: part is "an engine" or
+// "a trainer".
 std::vector<Error> part_violations(const OptionSet& options, const char* part);
 
 }  // namespace rl

@@ -1,6 +1,6 @@
-// What every object of a run shares: threads, matrix products, log, trace, files, clock, the memory
-// budget and the ledger of what is held of it. Invariant: the executor has one caller at a time,
-// and whoever computes holds the ComputeLease; a second one is an error, never a wait.
+// What all objects of a run share: threads, matrix products, log, trace, files, clock, the memory
+// budget and the ledger of arenas. Invariant: the executor has one caller at a time, and whoever
+// computes holds the ComputeLease; a second one is an error, never a wait.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace rl {
 
-// Replacements of the seams, for tests. Null takes the real thing. All outlive the runtime.
+// Replacements of the seams, for tests. Null uses the real one. All outlive the runtime.
 struct RuntimeSeams {
   FileSystem* fs = nullptr;
   const Clock* clock = nullptr;
@@ -45,7 +45,7 @@ class Runtime {
   FileSystem& fs() { return fs_; }
   const Clock& clock() const { return clock_; }
 
-  // kConflict, naming each key, when options that the runtime was made with differ.
+  // kConflict, naming each key, if options that the runtime was made with differ.
   void require_same(const OptionSet& options) const;
 
  private:
@@ -63,8 +63,8 @@ class Runtime {
   const char* lease_holder_ = nullptr;
 };
 
-// The right to compute, while it lives. Taking it when another one lives is Error(kBusy) naming
-// both. what is a string literal.
+// The right to compute, for its lifetime. Taking it while another lease exists is Error(kBusy)
+// naming both. what is a string literal.
 class ComputeLease {
  public:
   ComputeLease(Runtime& runtime, const char* what);

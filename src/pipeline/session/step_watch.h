@@ -1,6 +1,5 @@
-// Watches a change of a model's weights: one that ends without done() after it moved masters, and
-// before it published them, leaves the model half-trained (loaded_model.h). Made under the
-// WriteLease.
+// Guards a change of a model's weights: if it ends without done() after it changed masters, and
+// before it published them, the model is half-trained (loaded_model.h). Made under the WriteLease.
 #pragma once
 #include <cstdint>
 
@@ -12,7 +11,7 @@ class Trainer;
 
 class StepWatch {
  public:
-  // trainer is that of a training step; null: something else writes the masters.
+  // trainer: the one that runs a training step; null if something else writes the masters.
   StepWatch(LoadedModel& model, const Trainer* trainer);
   ~StepWatch();
   StepWatch(const StepWatch&) = delete;

@@ -1,6 +1,6 @@
 // The fp32 weights of a model as tensors: lent to a host by name, and set from tensors. Names and
-// shapes are those of the Hugging Face directory. Setting is all or nothing as far as
-// arguments go: everything is checked before the first weight changes. When memory ends after that,
+// shapes are those of the Hugging Face directory. Setting is all or nothing with respect to
+// arguments: everything is checked before the first weight changes. If memory runs out after that,
 // the model is half-trained (loaded_model.h).
 #pragma once
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace rl {
 
-// The masters where they lie, read-only: their values change with every step. Keeps the model.
+// The masters in place, read-only: their values change with every step. Keeps the model alive.
 TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view name);
-// The values now; kBusy while they are being trained.
+// The current values; kBusy while they are being trained.
 TensorPtr copy_weight(const LoadedModel& model, std::string_view name);
 
 struct NamedTensor {
@@ -23,9 +23,9 @@ struct NamedTensor {
   TensorPtr values;  // fp32 or bf16, of the weight's shape
 };
 // Publishes the weights and returns their version. Errors name the weight: kNotFound, kDuplicate,
-// kWrongType, kIncompatible for a shape, kNonFinite, kConflict for values that lie among
-// the weights themselves. kBusy while anything uses the weights, kFailedPrecondition while trained
-// ones are not published.
+// kWrongType, kIncompatible for a shape, kNonFinite, kConflict for values that alias the weights
+// themselves. kBusy while anything uses the weights, kFailedPrecondition while trained ones are
+// not published.
 uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights);
 
 }  // namespace rl

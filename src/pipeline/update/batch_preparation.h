@@ -1,7 +1,7 @@
-// What stands between a scored batch and the trainer: log-probs of the reference where the reward
-// pays for the KL, advantages, filtered samples, and the coefficient of the KL over time. The
-// pipeline and the trainer of a host prepare alike, so a replayed batch gives the same weights. One
-// owner; not thread-safe.
+// Turns a scored batch into trainer input: log-probs of the reference if the reward includes the
+// KL, advantages, filtered samples, and the KL coefficient over time. The pipeline and a host's
+// own trainer use the same preparation, so a replayed batch gives the same weights. One owner; not
+// thread-safe.
 #pragma once
 #include <map>
 #include <optional>
@@ -19,11 +19,11 @@
 
 namespace rl {
 
-// Samples and what a host said of them, in (ordinal, slot) order.
+// Samples and the rewards the host gave them, in (ordinal, slot) order.
 struct ScoredSamples {
   std::span<const SamplePtr> samples = {};
   std::span<const double> scores = {};
-  std::span<const std::vector<double>> parts = {};  // kinds of reward of each; empty: none
+  std::span<const std::vector<double>> parts = {};  // reward components of each; empty: none
 };
 
 struct PreparedBatch {
@@ -33,7 +33,7 @@ struct PreparedBatch {
   double penalty_kl = 0;
   int64_t reference_ns = 0;  // log-probs of the reference
 
-  CompletedBatch completed;                // storage of train, and what it took
+  CompletedBatch completed;                // owns the samples of train; how many were completed
   std::vector<float> token_advantages;     // storage of train
   std::vector<std::vector<float>> values;  // storage of critic
   std::vector<float> returns;
@@ -42,33 +42,33 @@ struct PreparedBatch {
 class BatchPreparation {
  public:
   explicit BatchPreparation(const OptionSet& options);
-  // The trainer takes the coefficient that the controller has reached.
+  // Gives the trainer the coefficient that the controller has reached.
   void set_options(const OptionSet& options, Trainer& trainer);
 
   struct Workers {
     Trainer& trainer;
     const Model* reference;  // null without a KL
     const Clock& clock;
-    const CustomAdvantage* advantage = nullptr;  // the host's, where algo.advantage = custom
-    Critic* critic = nullptr;                    // where algo.advantage = gae
-    TeacherRole* teacher = nullptr;              // where algo.objective = distill
+    const CustomAdvantage* advantage = nullptr;  // the host's, for algo.advantage = custom
+    Critic* critic = nullptr;                    // for algo.advantage = gae
+    TeacherRole* teacher = nullptr;              // for algo.objective = distill
   };
-  // With remax the sample of slot pipeline.samples_per_prompt is the
-  // greedy answer of its group. It computes, on the trainer's workspace, when the reward pays for
-  // the KL or log-probs are missing, and the values of a critic. Given answers have no scores and
-  // stay as they are.
+  // With remax the sample in slot pipeline.samples_per_prompt is the greedy response of its group.
+  // Computes on the trainer's workspace if the reward includes the KL, if log-probs are missing,
+  // or if there is a critic, whose values it needs. Given responses have no rewards and are passed
+  // through.
   PreparedBatch prepare(const ScoredSamples& all, const Workers& workers) const;
-  // The same with advantages of the host, one per sample. Error(kFailedPrecondition) with gae: a
-  // critic learns from returns. Error(kConflict) where algo.distill.rewards is false, and for every
-  // option that was set to make advantages out of rewards.
+  // The same with the host's advantages, one per sample. Error(kFailedPrecondition) with gae: a
+  // critic learns from returns. Error(kConflict) if algo.distill.rewards is false, and for every
+  // option that was set to derive advantages from rewards.
   PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                               std::span<const double> advantages, const Workers& workers) const;
-  // After the step: completes what it measured; the adaptive controller moves the coefficient, and
-  // the trainer takes it.
+  // After the step: completes its metrics, lets the adaptive controller update the coefficient,
+  // and passes that to the trainer.
   void finish(const PreparedBatch& batch, TrainMetrics& measured, Trainer& trainer);
 
   const AdvantageOptions& options() const { return options_; }
-  // Of the adaptive controller; a checkpoint holds it. Empty for a fixed one.
+  // The adaptive controller's coefficient, stored in checkpoints. Empty for a fixed one.
   std::optional<double> adaptive_coef() const;
   void restore_coef(double coef, Trainer& trainer);
 
@@ -90,7 +90,8 @@ class BatchPreparation {
   double option_coef_ = 0, coef_ = 0;
   double distill_coef_ = 0;
   bool reads_rewards_ = true;
-  std::map<std::string, std::string> beside_given_;  // what given advantages make inert, by key
+  // Options that given advantages make ineffective, by key.
+  std::map<std::string, std::string> beside_given_;
 };
 
 }  // namespace rl

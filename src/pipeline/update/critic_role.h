@@ -1,5 +1,5 @@
-// The critic of a run (algo.advantage = gae): its model, its optimizer, and when the policy learns
-// beside it. One owner; not thread-safe.
+// The critic of a run (algo.advantage = gae): its model, its optimizer, and whether the policy
+// trains in a step as well. One owner; not thread-safe.
 #pragma once
 #include <memory>
 #include <span>
@@ -21,15 +21,15 @@ class CriticRole {
 
   Critic& critic() { return critic_; }
   // Writes the critic as LoadedModel::save writes the policy: a model for sequence classification.
-  // Error(kFailedPrecondition) when role is null: nothing has made one.
+  // Error(kFailedPrecondition) if role is null: the run has no critic.
   static void save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
                    Dtype dtype, bool replace_existing);
   void set_options(const OptionSet& options);
 
-  // Trains on what the preparation gave it, and adds what it measured to the batch's metrics.
-  // Returns whether an optimizer step was applied.
+  // Trains on the critic samples of the batch and adds its metrics to the batch's. Returns whether
+  // an optimizer step was applied.
   bool step(PreparedBatch& batch);
-  // Whether the policy waits for the critic in the step after so many.
+  // Whether the critic is still warming up, so the next step leaves the policy unchanged.
   bool policy_waits(uint64_t steps_done) const { return steps_done < warmup_steps_; }
 
  private:

@@ -1,5 +1,5 @@
-// Old log-probs of samples that a host drew elsewhere and brought without them: a forward without
-// gradients under the weights as they are, so that in the first optimizer step every ratio is
+// Old log-probs for samples that a host generated elsewhere and brought without them: a forward
+// without gradients under the current weights, so that in the first optimizer step every ratio is
 // exactly 1.
 #pragma once
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace rl {
 struct CompletedBatch {
   std::vector<SamplePtr> samples;  // in the order given; copies where log-probs were missing
   int64_t num_completed = 0;
-  int64_t rows = 0;  // forwarded
+  int64_t rows = 0;  // computed
   int64_t ns = 0;
 
   void count(TrainMetrics& metrics) const;
 };
 
-// The samples have passed Trainer::check. A copy names the version of the weights that gave its
-// log-probs.
+// The samples have passed Trainer::check. A copy names the version of the weights that computed
+// its log-probs.
 CompletedBatch complete_logprobs(std::span<const SamplePtr> samples, Trainer& trainer,
                                  const Clock& clock);
 

@@ -1,5 +1,5 @@
-// The reward model of a run (model.reward_path): it answers for the host, so no sample becomes a
-// score event. One owner; not thread-safe.
+// The reward model of a run (model.reward_path): it scores in the host's place, so no sample
+// becomes a score event. One owner; not thread-safe.
 #pragma once
 #include <memory>
 #include <span>

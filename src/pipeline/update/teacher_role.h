@@ -1,5 +1,5 @@
-// The teacher of a run (algo.objective = distill): its model, and what it adds to advantages or, on
-// whole rows, to the trainer's loss. One owner; not thread-safe.
+// The teacher of a run (algo.objective = distill): its model, and what it adds to the advantages
+// or, on whole rows, to the trainer's loss. One owner; not thread-safe.
 #pragma once
 #include <memory>
 #include <optional>
@@ -17,21 +17,21 @@ namespace rl {
 class TeacherRole {
  public:
   // Null unless algo.objective is distill. workspace: plan.train_workspace_bytes, shared with the
-  // trainer. The errors of load_teacher. The caller holds the compute lease.
+  // trainer. Throws the errors of load_teacher. The caller holds the compute lease.
   static std::unique_ptr<TeacherRole> make(const LoadedModel& policy, const OptionSet& options,
                                            const MemoryPlan& plan, std::byte* workspace);
 
-  // For the trainer where algo.distill.kl is a divergence of whole rows, else null.
+  // For the trainer if algo.distill.kl is a divergence of whole rows, else null.
   RowTeacher* rows() { return rows_ ? &*rows_ : nullptr; }
 
-  // What the teacher says of a batch.
+  // What the teacher measured on a batch.
   struct Lesson {
     double kl = 0;  // mean over loss tokens of log p - log q: the reverse KL by its estimator k1
     int64_t ns = 0;
   };
-  // Where algo.distill.kl is sampled: advantage_t -= coef (log p_t - log q_t) at every loss token,
-  // with the stored log-probs as the student's. Else it does nothing. Error naming a sample that
-  // the teacher cannot take.
+  // If algo.distill.kl is `sampled`: advantage_t -= coef (log p_t - log q_t) at every loss token,
+  // with the stored log-probs as the student's. Otherwise does nothing. Throws an error naming a
+  // sample that the teacher cannot process.
   std::optional<Lesson> teach(std::span<const SamplePtr> samples, double coef,
                               BatchAdvantages& advantages);
 

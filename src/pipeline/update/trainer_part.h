@@ -1,5 +1,5 @@
-// The trainer as the host drives it: a step on scored samples, log-probs, publication, on arenas of
-// its own. A step while requests run on the model is Error(kBusy).
+// The trainer as the host drives it: a step on scored samples, log-probs, publication, on its own
+// arenas. A step while requests run on the model is Error(kBusy).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,8 @@
 
 namespace rl {
 
-// The rewards of a sample, apart from it: a host may set new ones while a step reads the sample.
+// The rewards of a sample, kept apart from it: a host may set new ones while a step reads the
+// sample.
 struct SampleRewards {
   bool scored = false;
   double reward = 0;
@@ -26,10 +27,10 @@ struct SampleRewards {
 };
 inline SampleRewards rewards_of(const Sample& s) { return {s.scored, s.reward, s.reward_parts}; }
 
-// What a step measured, its number, and what came of it.
+// Metrics of a step, its number, and the resulting version.
 struct TrainedStep : MetricList {
-  uint64_t step = 0;     // steps done, this one counted
-  uint64_t version = 0;  // that the weights have, or will be published as
+  uint64_t step = 0;     // steps done, including this one
+  uint64_t version = 0;  // the version of the weights, now or once published
 };
 
 class TrainerPart {
@@ -38,21 +39,21 @@ class TrainerPart {
   ~TrainerPart();
   TrainerPart(const TrainerPart&) = delete;
 
-  // One training step over scored samples. With one compute copy it publishes: when an optimizer
-  // step was applied, the model's version is one higher. With two publish() does that. Samples of
-  // one ordinal are a group; the batch is ordered by (ordinal, slot), whatever order they came in.
-  // Error(kFailedPrecondition) names a sample that is not scored; given answers need no score.
-  // One that fails after an optimizer step leaves the model half-trained (loaded_model.h).
-  // rewards: one per sample; the samples' own are not read.
+  // One training step over scored samples. With one compute copy it also publishes: if an
+  // optimizer step was applied, the model's version grows by one. With two copies publish() does
+  // that. Samples with the same ordinal form a group; the batch is sorted by (ordinal, slot),
+  // whatever order they came in. Error(kFailedPrecondition) names a sample without a reward; given
+  // responses need none. A step that fails after an optimizer step leaves the model half-trained
+  // (loaded_model.h). rewards: one per sample; those stored in the samples are not read.
   TrainedStep step(std::span<const SamplePtr> samples, std::span<const SampleRewards> rewards);
-  TrainedStep step(std::span<const SamplePtr> samples);  // on their own rewards
-  // The same with advantages of the host, one per sample in the order given.
+  TrainedStep step(std::span<const SamplePtr> samples);  // with the samples' own rewards
+  // The same with the host's advantages, one per sample in the order given.
   TrainedStep step_with_advantages(std::span<const SamplePtr> samples,
                                    std::span<const SampleRewards> rewards,
                                    std::span<const double> advantages);
   TrainedStep step_with_advantages(std::span<const SamplePtr> samples,
                                    std::span<const double> advantages);
-  // The host's own algorithms, for the steps that follow; null takes one away.
+  // The host's own algorithms, for later steps; null removes one.
   void set_custom_advantage(CustomAdvantage advantage);
   void set_custom_loss(CustomLoss loss);
   // Log-probs of ids[prompt_tokens..] under the trained weights, at a temperature > 0.
@@ -61,24 +62,24 @@ class TrainerPart {
   // The value at the last token of each sample under the trained weights.
   // Error(kFailedPrecondition) unless algo.objective is reward_model.
   std::vector<float> scores(std::span<const SamplePtr> samples);
-  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) without
-  // one.
+  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) if there
+  // is no critic.
   void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
-  // Final hidden states of all ids under the trained weights: (tokens, hidden) of the compute
+  // Final hidden states of all ids under the trained weights: (tokens, hidden) in the compute
   // dtype.
   TensorPtr hidden(std::span<const int32_t> ids);
-  // The trained weights become those that engines read from their next step on, whatever runs;
-  // returns their version. With one compute copy a step has done it already. Those of a
+  // Makes the trained weights what engines read from their next step on, whatever is running;
+  // returns their version. With one compute copy a step has already done this. The weights of a
   // half-trained model are packed first: kBusy while anything computes or engines have requests on
   // the copy.
   uint64_t publish();
-  // The version that the weights of the last step have or will be published as.
+  // The version that the weights of the last step have, or will get when published.
   uint64_t trained_version() const;
   LoadedModel& model() { return *model_; }
 
  private:
   struct Impl;
-  // Error unless the trained model gives scores, or log-probs.
+  // Throws unless the trained model has scores (or log-probs), as wanted.
   void require_scores(bool wanted, const char* what) const;
   TrainedStep train_prepared(FunctionRef<PreparedBatch()> prepare);
   TrainMetrics train_locked(std::span<const TrainSample> samples);
