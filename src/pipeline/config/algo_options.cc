@@ -29,7 +29,7 @@ PolicyLossParams policy_loss_from(const OptionSet& options) {
   return p;
 }
 
-// Takes a number that fills the text.
+// Parses a number; the whole text must match.
 bool parse_number(std::string_view text, double& value) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
@@ -45,7 +45,7 @@ bool parse_number(std::string_view text, double& value) {
       .with_location(str(key, "[", index, "]"));
 }
 
-// "0.5_2", or "2" for 0.5_2, of k1; "2" of the others.
+// For k1 "0.5_2", or "2", which means 0.5_2; for the others "2".
 Rejection rejection_from(const std::string& name, const std::string& bounds, size_t index) {
   constexpr const char* kBounds = "algo.correction.rs_bounds";
   Rejection r = parse_rejection(name);

@@ -25,7 +25,7 @@ namespace {
       .with_location(str(kKey, "[", index, "]"));
 }
 
-// Takes a number that fills the text.
+// Parses a number; the whole text must match.
 template <typename T>
 bool parse_all(std::string_view text, T& value) {
   const char* const end = text.data() + text.size();
@@ -176,7 +176,7 @@ BatchRules batch_rules_from(const OptionSet& options) {
 
 namespace {
 
-// What the policy and the critic have in common.
+// Fields that the policy and the critic share.
 void fill_step(const OptionSet& options, StepOptions& s) {
   s.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
   s.epochs = options.get_i64("trainer.epochs");
@@ -191,7 +191,7 @@ void fill_step(const OptionSet& options, StepOptions& s) {
   s.grad_clip = options.get_f64("optimizer.grad_clip");
 }
 
-// Rates keep their proportion to those of the policy.
+// Scales the policy's schedule, so that min_lr keeps its ratio to lr.
 Schedule critic_schedule(const Schedule& policy, double lr) {
   Schedule s = policy;
   s.lr = lr;
@@ -199,7 +199,7 @@ Schedule critic_schedule(const Schedule& policy, double lr) {
   return s;
 }
 
-// The critic's own value, or where it is negative that of the policy.
+// The critic's own value, or the policy's if that is negative.
 double own_or(const OptionSet& options, const char* key, double of_policy) {
   const double own = options.get_f64(key);
   return own >= 0 ? own : of_policy;
@@ -228,7 +228,7 @@ bool has_reward_model(const OptionSet& options) {
   return !options.get_string("model.reward_path").empty();
 }
 
-// The last token of a sample is a row as well.
+// The last token of a sample is a row too.
 StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence,
                                 int64_t step_samples) {
   StepOptions s;
@@ -245,7 +245,7 @@ StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, in
 
 bool has_critic(const OptionSet& options) { return options.get_string("algo.advantage") == "gae"; }
 
-// Padding shapes the micro-batches of the policy; the critic's end where their sequences do.
+// Padding applies to the policy's micro-batches only; the critic's are not padded.
 CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
                                   int64_t max_sequence, int64_t step_samples) {
   CriticOptions c;

@@ -1,4 +1,4 @@
-// An interval and a step have the same names for the same quantities.
+// Intervals and steps use the same names for the same quantities.
 #include "pipeline/loop/engine_metrics.h"
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Scanning in pieces of 1 MiB; memory is eight bytes a row.
+// Scans in blocks of 1 MiB; needs eight bytes of memory per row.
 #include "pipeline/loop/jsonl_index.h"
 
 #include <algorithm>

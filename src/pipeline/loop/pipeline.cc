@@ -1,5 +1,5 @@
-// The host's side of a pipeline: every call is short, but for next, stop and checkpoint, which wait
-// no longer than they are told to.
+// The host's side of a pipeline: every call is short, except next, stop and checkpoint, which wait
+// no longer than their timeouts.
 #include "pipeline/loop/pipeline.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void name_lanes(const Tracer& tracer, int64_t num_engines) {
 
 }  // namespace
 
-// The function that was there before ends with the parameter, after the locks: it may call back.
+// The previous function is destroyed with the parameter, after unlocking: it may call back.
 void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard control(impl_->control_mutex);
   const std::lock_guard lock(impl_->mutex);
@@ -78,11 +78,11 @@ void Pipeline::start() {
     recorder = std::make_shared<TraceRecorder>();
   }
   const std::lock_guard lock(p.mutex);
-  refuse_second_start(p.ended, p.state);  // a stop came in between
+  refuse_second_start(p.ended, p.state);  // it was stopped in the meantime
   if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
   name_lanes(p.runtime.tracer(), p.plan.num_engines);
   p.recorder = recorder;
-  p.version = p.model->version();  // the host may have set weights since
+  p.version = p.model->version();  // the host may have set weights meanwhile
   p.run_lease = std::move(run_lease);
   p.compute = std::move(compute);
   const auto give_back = [&] {
@@ -255,7 +255,7 @@ bool Pipeline::stop(int64_t timeout_ns) {
 
 std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;
-  std::unique_lock control(p.control_mutex, std::defer_lock);  // for a direct write alone
+  std::unique_lock control(p.control_mutex, std::defer_lock);  // locked only for a direct write
   std::unique_lock lock(p.mutex);
   if (p.options.get_string("checkpoint.dir").empty()) {
     throw Error(Code::kFailedPrecondition, "checkpoint.dir is empty: no place for a checkpoint")
@@ -274,7 +274,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
     lock.unlock();
     control.lock();
     lock.lock();
-    if (p.running()) control.unlock();  // a start came first
+    if (p.running()) control.unlock();  // it was started in the meantime
   }
   if (p.failure != nullptr) {
     throw Error(Code::kFailedPrecondition, "the pipeline failed: its state is not saved")
@@ -302,7 +302,7 @@ void Pipeline::request_eval() {
 
 void Pipeline::set_options(const OptionSet& options) {
   Impl& p = *impl_;
-  // What shaped runtime and model is fixed at creation, so it needs no check of its own.
+  // What shaped runtime and model is fixed at creation, so it needs no check here.
   Violations violations;
   violations.add(options.validate_all());
   violations.add(plan_violations(options, p.model->config(), PlanUse::kPipeline));

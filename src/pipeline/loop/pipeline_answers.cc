@@ -1,7 +1,6 @@
-// Steps on given answers (sft, dpo, reward_model): nothing is drawn from the policy and nobody
-// scores. Their groups go over the score board and the ledger like any other, so the books of a
-// run, what is recorded and what a resume goes on from are the same. Held-out pairs of a reward
-// model are told apart and counted, no more.
+// Steps on given responses (sft, dpo, reward_model): nothing is generated and nobody scores. Their
+// groups go through the score board and the ledger like any other, so accounting, records and
+// resume are the same. Held-out pairs of a reward model are only scored and counted.
 #include <cmath>
 
 #include "pipeline/config/algo_options.h"
@@ -49,7 +48,7 @@ PipelineState Pipeline::Impl::take_answers(const std::vector<Prompt>& drawn) {
 
 namespace {
 
-// Of the pairs that have finite scores; answers are chosen, rejected, chosen, ...
+// Sums over the pairs with finite scores; scores are chosen, rejected, chosen, ...
 PreferenceSums sums_of(std::span<const float> scores) {
   std::vector<float> finite;
   for (size_t i = 0; i < scores.size(); i += 2) {

@@ -1,4 +1,4 @@
-// The end of a run: files are closed, books are closed, the host is told. Invariant: what fails
+// The end of a run: closes files, settles the accounting, notifies the host. Invariant: a failure
 // while closing never changes whether the run failed, and the queue closes last.
 #include "core/error.h"
 #include "pipeline/loop/pipeline_impl.h"
@@ -6,7 +6,7 @@
 namespace rl {
 namespace {
 
-// A result code such as kTimeout would look like an ordinary answer of the call that reports the
+// A result code such as kTimeout would look like a normal result of the call that reports the
 // failure.
 std::shared_ptr<const Error> as_failure(const std::shared_ptr<const Error>& cause) {
   if (cause == nullptr || cause->code >= Code::kInvalidArgument) return cause;
@@ -18,7 +18,7 @@ std::shared_ptr<const Error> as_failure(const std::shared_ptr<const Error>& caus
 
 }  // namespace
 
-// What fails here is told apart from a failure of the loop: the run stays what it was.
+// Errors while closing are reported separately and do not change the run's outcome.
 template <typename Work>
 void Pipeline::Impl::close_step(const char* what, Work work) noexcept {
   std::shared_ptr<const Error> failed;
@@ -40,7 +40,7 @@ void Pipeline::Impl::close_step(const char* what, Work work) noexcept {
     const std::lock_guard lock(mutex);
     if (close_failure == nullptr) close_failure = failed;
   } catch (const std::exception&) {
-    return;  // no memory is left to tell it in
+    return;  // not even memory for the report
   }
 }
 
@@ -71,7 +71,7 @@ void Pipeline::require_closed() const {
   if (impl_->close_failure != nullptr) throw Error(*impl_->close_failure);
 }
 
-// The outcome is known when the queue closes: whoever takes its last event finds the failure.
+// The outcome is set before the queue closes: whoever takes its last event finds the failure.
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   close_step("the metrics file", [&] { records->close(); });
   close_step("the trace", [&] { close_trace(); });
@@ -96,8 +96,8 @@ void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   changed.notify_all();
 }
 
-// After a failure nothing is open any more: later scores are told to be late. A broken law of the
-// ledger may be what failed, so a second complaint of it is not the cause.
+// After a failure no group stays open: later scores are late. A violated invariant of the ledger
+// may be the failure itself, so a second one here is ignored.
 void Pipeline::Impl::close_books() noexcept {
   try {
     board.abandon(DropReason::kAborted, {});

@@ -1,6 +1,6 @@
-// Evaluations: answers to the rows of eval.path, scored by the host like any sample and never
-// trained on. They have a score board of their own, in groups of eval.samples_per_prompt. Those of
-// a reward model are in pipeline_answers.cc.
+// Evaluations: responses to the rows of eval.path, scored by the host like any sample and never
+// trained on. They have their own score board, with groups of eval.samples_per_prompt. Evaluations
+// of a reward model are in pipeline_answers.cc.
 #include <algorithm>
 
 #include "core/error.h"
@@ -44,7 +44,7 @@ int64_t Pipeline::Impl::num_eval_rows() const {
   return asked == 0 ? eval_data->num_rows() : std::min(asked, eval_data->num_rows());
 }
 
-// A request that comes from here on asks for one more evaluation.
+// A request that arrives after this asks for one more evaluation.
 void Pipeline::Impl::begin_eval() {
   {
     const std::lock_guard lock(mutex);

@@ -1,5 +1,5 @@
-// Groups that a step does not keep, and the prompts that are drawn for them. A dropped group is
-// told to the host by name like any other.
+// Filters groups and takes replacement prompts. A dropped group is reported to the host like any
+// other.
 #include <algorithm>
 
 #include "algo/batching/filters.h"
@@ -9,7 +9,7 @@
 namespace rl {
 namespace {
 
-// Why scores of a group do not pass; empty when they do.
+// Why a group's scores are filtered out; empty if they pass.
 std::string why_filtered(const OptionSet& o, std::span<const double> scores) {
   const std::string& filter = o.get_string("pipeline.filter");
   if (filter == "mean") {
@@ -37,7 +37,7 @@ void Pipeline::Impl::for_each_group(std::span<const ScoreBoard::Scored> batch, c
   }
 }
 
-// Under mutex. The greedy answer of remax is no member of its group here.
+// Under mutex. The greedy response of remax does not count as a member of its group here.
 int64_t Pipeline::Impl::drop_filtered() {
   int64_t dropped = 0;
   const auto size = static_cast<size_t>(settings.get_i64("pipeline.samples_per_prompt"));
@@ -69,7 +69,8 @@ void Pipeline::Impl::drop_zero_advantages() {
   });
 }
 
-// Every open group is scored. Training follows unless filtered groups are to be replaced.
+// Called when every open group is scored. Training follows unless filtered groups are to be
+// replaced.
 PipelineState Pipeline::Impl::filter_groups() {
   {
     const std::lock_guard lock(mutex);
@@ -91,8 +92,8 @@ PipelineState Pipeline::Impl::filter_groups() {
   return PipelineState::kTraining;
 }
 
-// Draws for the groups that are missing, as many as there are prompts. Training follows when there
-// will never be one; a feed that is empty for now is waited for.
+// Takes prompts for the missing groups, as many as there are. Training follows if there will be no
+// more; waits if a feed is only empty for now.
 PipelineState Pipeline::Impl::refill() {
   std::vector<Prompt> more;
   bool feed_ended = false;

@@ -1,4 +1,4 @@
-// The state machine of the loop and its life on the library thread.
+// The state machine of the loop, and its run on the library thread.
 #include <algorithm>
 #include <new>
 
@@ -10,7 +10,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kSliceNs = 1'000'000'000;  // longest sleep before the state is looked at again
+constexpr int64_t kSliceNs = 1'000'000'000;  // longest sleep before the state is checked again
 
 bool is_final(PipelineState s) { return s == PipelineState::kDone || s == PipelineState::kFailed; }
 
@@ -20,13 +20,13 @@ bool must_finish(PipelineState s) {
          s == PipelineState::kStopping;
 }
 
-// Takes no memory: the text is short enough to stand in the string itself, and nobody owns it.
+// Allocates nothing: the text fits the string's inline buffer, and nobody owns the error.
 std::shared_ptr<const Error> out_of_memory() noexcept {
   static const Error error(Code::kOutOfMemory, "no memory left");
   return {std::shared_ptr<const Error>(), &error};
 }
 
-// What is being handled, as an error.
+// The exception being handled, as an error.
 std::shared_ptr<const Error> caught_error() noexcept {
   try {
     try {
@@ -89,7 +89,7 @@ int64_t Pipeline::Impl::deadline_from_now() const {
   return start + timeout;
 }
 
-// Sleeps until something changes, the deadline, or the end of a slice.
+// Sleeps until a change, the deadline, or the end of a slice.
 void Pipeline::Impl::wait_for_change(std::unique_lock<std::mutex>& lock,
                                      std::optional<int64_t> deadline_ns) {
   int64_t sleep = kSliceNs;
@@ -118,7 +118,7 @@ void Pipeline::Impl::loop() {
   }
 }
 
-// Waits out a pause; true when the loop has to end.
+// Waits while paused; true if the loop has to end.
 bool Pipeline::Impl::take_stop(PipelineState current) {
   std::unique_lock lock(mutex);
   while (paused && !stop_requested) {
@@ -153,8 +153,8 @@ PipelineState Pipeline::Impl::advance(PipelineState current) {
   return PipelineState::kFailed;
 }
 
-// Between two steps: changed options, evaluations and checkpoints that are due, then the prompts of
-// the next step.
+// Between two steps: applies changed options, runs evaluations and checkpoints that are due, then
+// takes the prompts of the next step.
 PipelineState Pipeline::Impl::draw() {
   apply_staged_options();
   {
@@ -184,8 +184,8 @@ PipelineState Pipeline::Impl::draw() {
   return PipelineState::kGenerating;
 }
 
-// Up to `count` prompts; with `all` none or `count`. False when the feed has not enough yet, or
-// none; ended when it never will.
+// Takes up to `count` prompts; with `all`, exactly `count` or none. False if the feed does not
+// have enough (with `all`) or any yet; ended_feed is set if it never will.
 bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& out,
                                   bool& ended_feed) {
   const PromptLimits limits{settings.get_i64("sampling.max_new_tokens"), plan.max_model_len,
@@ -232,7 +232,7 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
   if (preparation.options().estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
 }
 
-// The request of a group once more, for its one greedy answer; it has the slot after the others.
+// Submits the group's request again for its greedy response, in the slot after the others.
 void Pipeline::Impl::submit_greedy(Request r) {
   const auto slot = static_cast<uint32_t>(r.num_samples);
   r.sampling.temperature = 0;
@@ -241,8 +241,8 @@ void Pipeline::Impl::submit_greedy(Request r) {
   engine->submit(r);
 }
 
-// One forward, and what the engine has to tell of the interval that ends with it. The line in the
-// metrics file is of the step in progress: a resume that does the step again cuts it off.
+// One forward, and the metrics of the engine interval that ends with it. Their line in the metrics
+// file belongs to the step in progress: a resume that repeats the step removes it.
 void Pipeline::Impl::step_engine() {
   engine->step();
   const auto interval = engine->take_interval();
@@ -265,7 +265,7 @@ PipelineState Pipeline::Impl::generate() {
   return PipelineState::kScoring;
 }
 
-// Finished samples wait for a score; one whose logits were not finite loses its group.
+// Finished samples wait for a reward; a sample with non-finite logits drops its group.
 void Pipeline::Impl::deliver(ScoreBoard& to) {
   for (const Error& e : engine->take_errors()) {
     runtime.logger().log(LogLevel::kError, "engine", e.message);

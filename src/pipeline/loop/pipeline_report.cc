@@ -1,5 +1,5 @@
-// What the pipeline knows of a run, for the report: facts, options, memory and trace. The files of
-// the run are read by the report itself.
+// Collects what the pipeline knows of a run for the report: facts, options, memory and trace. The
+// report reads the run's files itself.
 #include <sys/resource.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace rl {
 namespace {
 
-// A report is made to be passed on: it names files, and no directory of the machine.
+// A report is meant to be shared: it names files, but no directories of the machine.
 std::string without_directories(const std::string& text) {
   const size_t end = text.find_last_not_of('/');
   if (end == std::string::npos) return text;
@@ -37,7 +37,7 @@ Pipeline::Facts changed_options(const OptionSet& options) {
   return out;
 }
 
-// Arenas of the plan in its order, then those that are held beside it; several of one name are one.
+// Arenas of the plan in order, then others in use; those of equal name are merged.
 std::vector<ReportMemory> memory_of(const MemoryPlan& plan, const ArenaLedger& ledger) {
   std::map<std::string, ReportMemory> by_name;
   std::vector<std::string> order;
@@ -53,7 +53,7 @@ std::vector<ReportMemory> memory_of(const MemoryPlan& plan, const ArenaLedger& l
   return out;
 }
 
-// Kept from a trainer that works on the weights at this moment.
+// Not computed while a trainer is changing the weights.
 std::string weight_digest_of(const LoadedModel& model) {
   try {
     return hex64(model.weight_digest());

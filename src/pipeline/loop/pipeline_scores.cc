@@ -1,4 +1,4 @@
-// Who scores a finished sample: the host, by an event, or the reward model of the run.
+// Finished samples are scored by the host, through an event, or by the run's reward model.
 #include <cmath>
 #include <optional>
 
@@ -19,7 +19,7 @@ void Pipeline::Impl::ask_host(const SamplePtr& sample) {
   queue->push(std::move(event));
 }
 
-// Once nothing is generated any more: the reward model computes where keys and values stood.
+// Runs only when no generation is active: the reward model's workspace overlays keys and values.
 void Pipeline::Impl::ask_reward_model(ScoreBoard& of) {
   std::vector<SamplePtr> samples;
   {
@@ -34,7 +34,7 @@ void Pipeline::Impl::ask_reward_model(ScoreBoard& of) {
   for (size_t i = 0; i < samples.size(); ++i) {
     if (std::isfinite(scores[i])) of.score(samples[i]->id, scores[i], now());
   }
-  std::optional<uint64_t> lost;  // the group that failed last: it takes its samples along
+  std::optional<uint64_t> lost;  // the group dropped last: its other samples go with it
   for (size_t i = 0; i < samples.size(); ++i) {
     if (std::isfinite(scores[i]) || lost == samples[i]->ordinal) continue;
     lost = samples[i]->ordinal;

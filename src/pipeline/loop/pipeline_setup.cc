@@ -1,4 +1,4 @@
-// Making a pipeline: checks first, then memory, then workers, then what a checkpoint says.
+// Building a pipeline: checks first, then memory, then workers, then the checkpoint to resume.
 #include <algorithm>
 
 #include "core/error.h"
@@ -11,7 +11,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kFeedSteps = 4;  // steps of rows that a feed holds
+constexpr int64_t kFeedSteps = 4;  // steps' worth of rows that a feed holds
 
 const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
   check_for_use(model, options, PlanUse::kPipeline);
@@ -88,7 +88,7 @@ void Pipeline::Impl::make_workers() {
         model->model(), plan.engine, plan.engine_memory(phase.data()),
         model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
   }
-  // Rollout comes first: what only training writes gets its pages meanwhile.
+  // Rollout comes first: memory that only training writes is prefaulted meanwhile.
   std::vector<std::span<std::byte>> memory = trainer->memory();
   if (critic != nullptr) {
     const std::vector<std::span<std::byte>> more = critic->critic().memory();
@@ -118,7 +118,7 @@ void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
       .with_key("algo.gdpo_weights");
 }
 
-// A fresh run among the checkpoints of another one would mix them up.
+// A fresh run in the directory of another run's checkpoints would mix the two.
 void Pipeline::Impl::refuse_old_checkpoints() {
   const std::string dir = output_path(options, "checkpoint.dir");
   if (dir.empty() || options.get_string("checkpoint.resume") != "never") return;
@@ -174,8 +174,8 @@ RunState saved_run_state(FileSystem& fs, const std::string& path, const std::str
 
 }  // namespace
 
-// The trainer's part comes last: it overwrites the host's model, so all else that can be wrong is
-// found before.
+// The trainer's part comes last: it overwrites the host's model, so everything else is checked
+// before.
 void Pipeline::Impl::resume_from_checkpoint() {
   const std::string& resume = options.get_string("checkpoint.resume");
   if (resume == "never") return;
@@ -207,8 +207,8 @@ void Pipeline::Impl::resume_from_checkpoint() {
   runtime.logger().log(LogLevel::kInfo, "pipeline", "resumed from ", path, " at step ", step);
 }
 
-// A run that was told where to go on makes checkpoints after that point history: none of them may
-// be taken for the newest of this run.
+// A run that resumes from a named checkpoint abandons later ones: none of them may be taken for
+// the newest of this run.
 void Pipeline::Impl::begin_lineage() {
   if (!lineage_begins) return;
   abandon_later_checkpoints(runtime.fs(), output_path(settings, "checkpoint.dir"),
@@ -224,7 +224,7 @@ std::string Pipeline::Impl::write_checkpoint() {
   meta.step = static_cast<int64_t>(boundary.step);
   meta.config_digest = config_digest();
   meta.pipeline = render_run_state(boundary);
-  // One of the same step can only be of a run before this one.
+  // An existing one of the same step can only be from an earlier run.
   const CheckpointRules rules{.keep_last = settings.get_i64("checkpoint.keep_last"),
                               .replace_existing = true};
   const std::string path = trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"),

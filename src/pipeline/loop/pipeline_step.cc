@@ -1,4 +1,4 @@
-// The second half of a step: the update on the scored batch, and what is told about it.
+// The second half of a step: the update on the scored batch, and its events and records.
 #include "core/error.h"
 #include "pipeline/loop/engine_metrics.h"
 #include "pipeline/loop/pipeline_impl.h"
@@ -32,7 +32,7 @@ PipelineState Pipeline::Impl::train() {
   if (!batch.empty()) {
     const LoadedModel::WriteLease write(*model, kReaderWaitNs);
     StepWatch watch(*model, trainer.get());
-    // Activations take its place, also when the weights stay as they are.
+    // Activations overwrite the KV memory, even if the weights do not change.
     if (engine != nullptr) engine->forget_kv();
     prepared = preparation.prepare({lists.samples, lists.scores, lists.parts}, workers);
     measured = update(prepared);
@@ -51,8 +51,8 @@ PipelineState Pipeline::Impl::train() {
   return PipelineState::kPublishing;
 }
 
-// The policy first: it is what refuses a batch, and then the critic has not learned from it either.
-// While the critic warms up the policy stays as it is.
+// The policy first: it is the one that may refuse a batch, and then the critic has not trained on
+// it either. While the critic warms up the policy is not trained.
 TrainMetrics Pipeline::Impl::update(PreparedBatch& prepared) {
   TrainMetrics measured;
   if (critic == nullptr || !critic->policy_waits(step)) {
@@ -66,7 +66,7 @@ TrainMetrics Pipeline::Impl::update(PreparedBatch& prepared) {
   return measured;
 }
 
-// Before the update: the file names the weights that the step starts from.
+// Before the update, because the file names the weights that the step starts from.
 void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.record", TraceLane::kPipeline);
   BufferInfo info;
@@ -79,7 +79,7 @@ void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
   step_recorder->write(info, batch);
 }
 
-// The step is final: the ledger commits it, the host is told.
+// The step is final: the ledger commits it and the host is notified.
 PipelineState Pipeline::Impl::publish() {
   auto event = std::make_shared<StepEvent>();
   {
@@ -134,7 +134,7 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
         c.late_scores + c.duplicate_scores + c.unknown_scores + c.nonfinite_scores);
 }
 
-// As in verl: generation over generated tokens, all else over the tokens of prompts and answers.
+// As in verl: generation per generated token, everything else per token of prompts and responses.
 void set_times_per_token(MetricList& m, double generated, double all) {
   for (const char* phase : {"gen", "ref", "values", "adv", "update_critic", "update_actor"}) {
     const auto spent = m.get(str("timing_s/", phase));

@@ -1,4 +1,4 @@
-// Parsing is apart from encoding, so that rows can be checked without a model.
+// Parsing is separate from encoding, so that rows can be checked without a model.
 #include "pipeline/loop/prompt_row.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ std::vector<int32_t> take_encoded(EncodeResult&& encoded, const std::string& loc
   return std::move(encoded.ids);
 }
 
-// What goes wrong in `work` is told with the place of the row.
+// Adds the location of the row to errors from `work`.
 template <typename Work>
 auto located(const std::string& location, const Work& work) {
   try {
@@ -143,7 +143,7 @@ std::span<const char* const> fields_of(Objective objective) {
   return is_pairs(objective) ? all.subspan(1) : all.first(0);
 }
 
-// The answers in the order that the objective names them.
+// The responses in the order in which the objective lists them.
 std::vector<const RowAnswer*> answers_of(const PromptRow& row, Objective objective,
                                          const std::string& location) {
   const auto fields = fields_of(objective);

@@ -1,4 +1,4 @@
-// Fisher-Yates with one Philox draw per row.
+// Fisher-Yates with one Philox number per row.
 #include "pipeline/loop/prompt_source.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Texts are made of the token ids again, for the few answers that are kept.
+// Texts are decoded from the token ids, only for the few responses that are kept.
 #include "pipeline/loop/run_records.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string directory_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// What stands for a text when the model has no tokenizer.
+// Replaces the text if the model has no tokenizer.
 std::string id_text(std::span<const int32_t> ids) {
   std::string out = "[";
   for (const int32_t id : ids) out += str(out.size() > 1 ? ", " : "", id);

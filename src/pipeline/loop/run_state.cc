@@ -1,4 +1,4 @@
-// Every field is listed once, in fields(), for both directions.
+// fields() lists every field once, for both reading and writing.
 #include "pipeline/loop/run_state.h"
 
 #include "core/encoding/strict_json.h"

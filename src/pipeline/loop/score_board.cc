@@ -1,4 +1,4 @@
-// Answers are checked in one place, slot_for_answer, so that score and fail refuse alike.
+// score and fail look up their sample in one place, slot_for_answer, so that both refuse alike.
 #include "pipeline/loop/score_board.h"
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 
 namespace rl {
 namespace {
-constexpr size_t kLostRemembered = 65536;  // groups whose scores are told to be late
-}
+// Dropped groups remembered so that late scores get kLate.
+constexpr size_t kLostRemembered = 65536;
+}  // namespace
 
 ScoreBoard::ScoreBoard(int64_t group_size, uint64_t first_id)
     : group_size_(group_size), first_id_(first_id) {
@@ -77,7 +78,7 @@ void ScoreBoard::doom(uint64_t ordinal, DropReason reason, std::string message) 
   ledger_.check();
 }
 
-// A doomed group leaves when nothing of it is generated any more.
+// A doomed group is removed when none of its samples is being generated.
 void ScoreBoard::leave_if_complete(uint64_t ordinal) {
   const Group& g = find_open(ordinal);
   if (!g.doomed || g.generated < group_size_) return;

@@ -1,4 +1,4 @@
-// Rewards live on the score board, so a sample is copied to be written with its own.
+// Rewards are kept on the score board, so a sample is copied to be written with its reward.
 #include "pipeline/loop/step_recorder.h"
 
 #include <utility>

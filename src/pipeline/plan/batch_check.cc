@@ -1,4 +1,4 @@
-// What the registry cannot see: the model's own limit, multiples, and padded lengths.
+// Checks that the registry cannot make: the model's own limit, multiples, and padded lengths.
 #include "pipeline/plan/batch_check.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ Error conflict(const char* key, const char* other, std::string message) {
 
 namespace {
 
-// Unless samples above a budget go alone, a budget that is set holds the longest, whose last token
-// is mostly no row.
+// Unless samples above a budget get their own micro-batch, a budget that is set must hold the
+// longest sample, whose last token usually is not a row.
 void check_budget(const OptionSet& options, const char* key, int64_t longest, Violations& v,
                   bool last_row = false) {
   const int64_t budget = options.get_i64(key), least = last_row ? longest : longest - 1;
@@ -26,7 +26,7 @@ void check_budget(const OptionSet& options, const char* key, int64_t longest, Vi
             .with_expected(str("0, or at least ", least)));
 }
 
-// The budgets of roles that this run has.
+// The budgets of the roles in this run.
 void check_roles(const OptionSet& options, int64_t longest, Violations& v) {
   check_budget(options, "reward.forward_max_tokens_per_device", longest, v, true);
   if (has_critic(options)) {
@@ -36,7 +36,7 @@ void check_roles(const OptionSet& options, int64_t longest, Violations& v) {
   check_budget(options, "reference.forward_max_tokens_per_device", longest, v);
 }
 
-// One sequence with its padding fits a micro-batch.
+// One sequence with its padding must fit a micro-batch.
 void check_padding(const OptionSet& options, const BatchRules& batch, int64_t longest,
                    Violations& v) {
   const int64_t budget = options.get_i64("trainer.max_tokens_per_device");

@@ -1,5 +1,5 @@
-// Choosing micro-batch and KV pool inside the budget, and the error when even the least does not
-// fit.
+// Chooses micro-batch and KV pool within the budget, and reports an error if not even the smallest
+// plan fits.
 #include "pipeline/plan/plan.h"
 
 #include <algorithm>
@@ -17,21 +17,21 @@
 namespace rl {
 namespace {
 
-// The micro-batch decides bits of a run, so it is chosen as if at least this many threads had their
-// scratch: runs with up to as many take the same one. So are the KV blocks that it is chosen
-// beside.
+// The micro-batch affects the bits of a run, so it is chosen as if at least this many threads had
+// their scratch: runs with up to this many threads choose the same one. The KV blocks that share
+// the budget with it are planned the same way.
 constexpr int kPlanThreads = 4;
-constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV when no budget is set
+constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV if no budget is set
 
-// What a plan is asked for.
+// The arguments of a plan.
 struct Asked {
   const OptionSet& options;
   const PlanModels& models;
   PlanUse use;
-  int threads;  // 0: those of the options
+  int threads;  // taken from the options
 
   Planner planner() const { return {options, models, use, threads}; }
-  // Of sizes that do not follow the number of threads up to kPlanThreads.
+  // For sizes that do not depend on the thread count up to kPlanThreads.
   Planner size_planner() const {
     return {options, models, use, std::max(kPlanThreads, planner().threads())};
   }
@@ -45,8 +45,8 @@ void throw_violations(const Asked& a) {
   violations.throw_any();
 }
 
-// Settings that save memory, those that cost least first. A value that the option does not take, or
-// that saves nothing, is left out.
+// Settings that save memory, cheapest first. A value that the option does not accept, or that
+// saves nothing, is left out.
 std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet& o,
                                                                  const Planner& p) {
   const auto half = [&](const char* key) { return std::to_string(o.get_i64(key) / 2); };
@@ -114,7 +114,7 @@ uint64_t share_of(const OptionSet& options, uint64_t budget) {
                                static_cast<double>(budget));
 }
 
-// Fewer engines would fit: their number is what is wrong.
+// If fewer engines would fit, the error names their number.
 void check_engines(const Asked& asked, uint64_t budget) {
   const Planner all = asked.planner();
   int64_t fitting = all.has_engine() ? all.num_engines() : 0;
@@ -133,7 +133,8 @@ void check_engines(const Asked& asked, uint64_t budget) {
       .with_expected(str("at most ", fitting));
 }
 
-// The budget holds the run, and engine.memory_fraction of it weights and one longest sequence.
+// The budget must hold the run, and engine.memory_fraction of it the weights and one longest
+// sequence.
 void check_budget(const Asked& asked, uint64_t budget) {
   const OptionSet& options = asked.options;
   const Planner p = asked.planner();
@@ -154,7 +155,8 @@ void check_budget(const Asked& asked, uint64_t budget) {
       .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
 }
 
-// The largest multiple of 64 rows that fits beside so many bytes; sizes grow with the rows.
+// The largest multiple of 64 rows that fits in addition to `beside` bytes; sizes grow with the
+// rows.
 int64_t choose_tokens(const Planner& p, uint64_t budget, uint64_t beside) {
   const int64_t least = p.min_tokens();
   if (budget == 0) return p.max_tokens();
@@ -171,8 +173,8 @@ int64_t choose_tokens(const Planner& p, uint64_t budget, uint64_t beside) {
   return least + low * kTokenStep;
 }
 
-// beside: bytes that the engines do not share. Without a budget they may have as many as training,
-// which they share, takes anyway.
+// beside: bytes that the engines do not share. Without a budget they may use at least `shared`,
+// the bytes that training needs anyway.
 int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budget, uint64_t shared,
                       uint64_t beside) {
   const auto engines = static_cast<uint64_t>(p.num_engines());
@@ -243,7 +245,7 @@ uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
 PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs,
                        PlanUse use) {
   PlanModels models(policy);
-  // A host of its own loop scores.
+  // In a host's own loop the host scores.
   if (use == PlanUse::kPipeline && has_reward_model(options)) {
     const std::string& path = options.get_string("model.reward_path");
     models.reward = open_weight_source(fs, path, ModelHead::kScalar)->config();
@@ -256,8 +258,9 @@ PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, File
 
 namespace {
 
-// The engines' blocks and the rows of a micro-batch. Where engines and training share no bytes, the
-// blocks come first: all that engine.memory_fraction gives them, beside the least training.
+// Chooses the engines' blocks and the rows of a micro-batch. If engines and training do not share
+// bytes, the blocks come first: all that engine.memory_fraction allows next to the smallest
+// training.
 void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryPlan& plan) {
   const bool apart = asked.use == PlanUse::kParts;
   const Planner sizes = asked.size_planner();

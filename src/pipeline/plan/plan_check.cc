@@ -1,4 +1,4 @@
-// What options and a model's sizes make impossible for a use, which the registry cannot see.
+// What options and a model's sizes make impossible for a use, and the registry cannot check.
 #include "core/error.h"
 #include "core/violations.h"
 #include "pipeline/config/algo_options.h"
@@ -11,7 +11,7 @@
 namespace rl {
 namespace {
 
-// A longest answer beside the model's own limit; a limit of the options is a rule of the registry.
+// The longest response against the model's own limit; limits in options are the registry's rules.
 void check_answer(const OptionSet& options, const char* key, int64_t longest, Violations& v) {
   const int64_t tokens = options.get_i64(key);
   if (tokens < longest || options.get_i64("engine.max_model_len") != 0) return;
@@ -22,7 +22,7 @@ void check_answer(const OptionSet& options, const char* key, int64_t longest, Vi
             .with_expected(str("at most ", longest - 1)));
 }
 
-// What the registry cannot see: the model's own limit, and the size of a block.
+// Checks that the registry cannot make: the model's own limit, and the block size.
 void check_engine(const OptionSet& options, const ModelConfig& config, int64_t longest,
                   Violations& v) {
   const int64_t batch = options.get_i64("engine.max_num_batched_tokens");

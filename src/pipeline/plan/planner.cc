@@ -1,4 +1,4 @@
-// Byte counts come from the same functions that the objects themselves ask when they reserve.
+// Byte counts come from the same functions that the objects themselves use when they reserve.
 #include "pipeline/plan/planner.h"
 
 #include <algorithm>
@@ -15,26 +15,26 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kMostTokens = 4096;  // larger micro-batches do not run faster
+constexpr int64_t kMostTokens = 4096;  // larger micro-batches are not faster
 
-// What a process holds beside the arenas: code and libraries, generated kernels, heaps of the
-// threads, and per vocabulary entry the tokenizer. Measured on SmolLM2-135M with two threads: 38
-// MiB against an estimate of 75.
+// What a process holds outside arenas: code and libraries, generated kernels, thread heaps, and
+// per vocabulary entry the tokenizer. Measured on SmolLM2-135M with two threads: 38 MiB against an
+// estimate of 75.
 constexpr uint64_t kProcessBytes = uint64_t{48} << 20;
 constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 constexpr uint64_t kVocabularyBytes = 640;
 
-// Of a sample, of an id in it and of a token of its answer (data/sample.h).
+// Per sample, per id in it, and per token of its response (data/sample.h).
 constexpr uint64_t kSampleBytes = 512, kIdBytes = 4, kTokenBytes = 18;
-// The most that preparation or trainer hold at once of each answer token of a step, in vectors that
-// may have grown to twice their size: advantages, log-probs, weights, gradients, and what metrics
-// copy; more where a reference or a critic is asked.
+// The most that preparation and trainer hold at once per response token of a step, in vectors that
+// may have grown to twice their size: advantages, log-probs, weights, gradients, and copies made
+// for metrics; more with a reference or a critic.
 constexpr uint64_t kTrainedTokenBytes = 80, kReferenceTokenBytes = 8, kCriticTokenBytes = 56;
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kTokenStep; }
 
-// Samples of one prompt that may run together.
+// Samples of one prompt that may run at the same time.
 int64_t samples_at_once(const OptionSet& options, PlanUse use) {
   if (use != PlanUse::kPipeline) return 1;
   const bool draws = is_rl(objective_of(options));
@@ -43,8 +43,8 @@ int64_t samples_at_once(const OptionSet& options, PlanUse use) {
   return std::min(most, options.get_i64("engine.max_num_seqs"));
 }
 
-// The token budget of training that options set, or 0. Where sequences are counted it is the
-// longest.
+// The training token budget that options set, or 0. With a fixed number of sequences it is the
+// longest sequence.
 int64_t fixed_tokens_of(const OptionSet& options, int64_t max_model_len) {
   const BatchRules batch = batch_rules_from(options);
   if (batch.micro_batch_size > 0)
@@ -87,7 +87,7 @@ Planner::Planner(const OptionSet& options, const PlanModels& models, PlanUse use
 
 void Planner::add(const char* name, uint64_t bytes) { always_.push_back({name, "always", bytes}); }
 
-// Both copies then hold what the first one alone reads from the masters.
+// Both copies then hold what a single copy reads from the masters.
 void Planner::add_second_copy() {
   add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
   add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
@@ -142,7 +142,8 @@ uint64_t Planner::rope_bytes() const {
          (has_reward_model() ? rope_of(*reward_) : 0);
 }
 
-// Those of a step, of the largest evaluation that options bound, or that run at once.
+// Samples of a step, of the largest evaluation that options bound, or running at once, whichever
+// is more.
 int64_t Planner::samples_held() const {
   const auto product = [&](const char* prompts, int64_t each) {
     return (CheckedI64(options_.get_i64(prompts)) * CheckedI64(each)).get();
@@ -258,8 +259,8 @@ uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
   return passes.align_up(ArenaPlan::kAlignment).get();
 }
 
-// Policy, critic, reward model and teacher compute one after the other, on the same bytes. Only
-// what a teacher of whole rows keeps is beside those of the policy.
+// Policy, critic, reward model and teacher compute one after the other on the same bytes. Only
+// what a teacher of whole rows keeps is in addition to the policy's.
 uint64_t Planner::train_bytes(int64_t max_tokens) const {
   if (!has_trainer()) return 0;
   uint64_t most = std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens));
@@ -291,7 +292,7 @@ int64_t Planner::max_tokens() const {
   return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
 }
 
-// The prompt length that asks for most decides; the number is periodic in it but for whole blocks.
+// The prompt length that needs most decides; apart from whole blocks the number is periodic in it.
 int64_t Planner::group_blocks() const {
   const int64_t block = kv_.attention.block_size;
   const int64_t longest = std::max<int64_t>(1, max_model_len_ - max_new_tokens_);
@@ -303,7 +304,7 @@ int64_t Planner::group_blocks() const {
   return most;
 }
 
-// With preemption the sequence whose turn is first goes on alone; the others wait.
+// With preemption the sequence of highest priority continues alone while the others wait.
 int64_t Planner::min_blocks() const { return ceil_div(max_model_len_, kv_.attention.block_size); }
 
 int64_t Planner::max_blocks() const {

@@ -1,4 +1,4 @@
-// Arrays become samples of one prompt token, so that the code of a step runs over them unchanged.
+// Arrays become samples with one prompt token, so that the code of a step runs on them unchanged.
 #include "pipeline/session/algo_calls.h"
 
 #include <algorithm>
@@ -121,7 +121,7 @@ Gathered gather(const TrainerOptions& options, const AlgoArrays& in) {
   return out;
 }
 
-// What no arrays can give.
+// Refuses estimators whose inputs arrays cannot provide.
 void require_estimator(Advantage kind) {
   if (kind == Advantage::kGae) {
     throw Error(Code::kInvalidArgument,

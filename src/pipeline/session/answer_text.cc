@@ -1,5 +1,5 @@
-// The turn is what the rendered chat has more with it; its text is encoded by itself, so that no
-// token reaches over the end of the prompt.
+// The turn is what it adds to the rendered chat; its text is encoded separately, so that no token
+// crosses the end of the prompt.
 #include "pipeline/session/answer_text.h"
 
 #include <algorithm>

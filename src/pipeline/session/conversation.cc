@@ -1,4 +1,4 @@
-// A turn is a request that goes on from the sample; its end is noticed when somebody asks.
+// A turn is a request that resumes the sample; its end is noticed on the next call.
 #include "pipeline/session/conversation.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void check_added(const EnginePart& engine, int64_t before, std::span<const int32
       .with_expected(str("at most ", room, " tokens"));
 }
 
-// Before the model has drawn anything, the sample takes what all of its log-probs will have.
+// Before the model's first turn, the sample gets the settings that all its log-probs will share.
 void adopt(Sample& s, const SamplingParams& params) {
   if (std::count(s.loss_mask.begin(), s.loss_mask.end(), 1) > 0) return;
   s.temperature = stored_temperature(params);
@@ -80,7 +80,7 @@ void Conversation::end() {
   generating_ = false;
 }
 
-// Takes over a turn that has ended.
+// Takes the sample of a turn that has ended.
 void Conversation::settle() const {
   if (!generating_) return;
   SamplePtr ended = engine_->take_turn(sample_->id);

@@ -1,4 +1,4 @@
-// The engine counts as a user of the model while it has something to compute, paused or not.
+// The engine counts as a user of the model while it has something to compute, even when paused.
 #include "pipeline/session/engine_part.h"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ void EnginePart::note_use() {
   in_use_ = uses;
 }
 
-// A request without a sample to go on from takes the next number; ids follow once it is accepted.
+// A request that does not resume a sample takes the next number; ids are assigned once it is
+// accepted.
 void EnginePart::identify(Request& request) {
   request.bare = true;
   request.seed = model_->runtime().seed();
@@ -141,8 +142,8 @@ std::vector<SamplePtr> EnginePart::take_finished() {
   return std::exchange(finished_, {});
 }
 
-// Turns go to those who wait for them, all others to take_finished(). Nothing is lost when memory
-// ends.
+// Turns go to their waiters, all other samples to take_finished(). Nothing is lost if memory runs
+// out.
 void EnginePart::collect() {
   for (const Error& e : engine_->take_errors()) {
     model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);

@@ -1,4 +1,4 @@
-// Opening: header, plan, weights, tokenizer, in this order, so that nothing large is reserved for a
+// Opens header, plan, weights and tokenizer in this order, so that nothing large is reserved for a
 // model that does not fit.
 #include "pipeline/session/loaded_model.h"
 
@@ -15,7 +15,7 @@
 namespace rl {
 namespace {
 
-// Options that decide what a loaded model looks like.
+// Options that shape a loaded model.
 constexpr const char* kModelKeys[] = {"engine.block_size",    "engine.kv_dtype",
                                       "engine.max_model_len", "model.chat_template_path",
                                       "model.compute_copies", "model.path"};
@@ -30,7 +30,7 @@ ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
   return m;
 }
 
-// The model's header, when nothing is wrong with the options alone or with this model.
+// The model's header, if options and model pass all checks.
 std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const OptionSet& options,
                                              PlanUse use) {
   Violations violations;
@@ -60,7 +60,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   MemoryPlan plan = plan_memory(options, models, use, runtime->num_threads());
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel);
-  loaded->runtime_ = runtime;  // a copy: the lease ends after a model that could not be loaded
+  loaded->runtime_ = runtime;  // a copy: if loading fails, the lease must outlive the model
   loaded->options_ = options;
   loaded->path_ = path;
   loaded->use_ = use;
@@ -81,8 +81,8 @@ MemoryPlan LoadedModel::plan_part(const OptionSet& options, PlanUse part) const 
                      runtime_->num_threads());
 }
 
-// A template that was chosen by an option must be right; one that came with the model need not be,
-// as long as nobody uses it.
+// A template chosen by an option must be valid; one that came with the model need not be, as long
+// as it is not used.
 void LoadedModel::load_chat_templates() {
   const std::string& own = options_.get_string("model.chat_template_path");
   std::vector<ChatTemplateText>& texts = save_options_.chat_templates;
@@ -148,7 +148,7 @@ EncodeResult LoadedModel::encode_chat(const ChatRequest& request,
   return rl::encode_chat(t, render_chat(request, add_generation_prompt));
 }
 
-// Keeps the weights as they are while it lives.
+// The weights cannot change during its lifetime.
 class LoadedModel::ReadLease {
  public:
   explicit ReadLease(const LoadedModel& model) : model_(model) {

@@ -1,4 +1,4 @@
-// They have arenas of their own and share the matrix products.
+// The models have their own arenas and share the matrix products.
 #include "pipeline/session/role_models.h"
 
 #include <tuple>
@@ -12,9 +12,9 @@ namespace {
 
 struct Role {
   const char* name;
-  const char* key;  // of the path
+  const char* key;  // option key of the path
   ModelHead head;
-  bool own_head = false;  // a head that begins with zeros will not do
+  bool own_head = false;  // a head initialised with zeros is refused
   bool own_shape = false;
   bool trained = false;
 };
@@ -23,7 +23,7 @@ constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar, fal
 constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true, true};
 constexpr Role kTeacher = {"teacher", "model.teacher_path", ModelHead::kLogits, false, true};
 
-// All that bytes depend on.
+// Everything that arena sizes depend on.
 auto sizes(const ModelConfig& c) {
   return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn, c.qkv_bias,
                     c.qk_norm, c.sandwich_norms, c.num_ropes());
@@ -35,7 +35,7 @@ std::string shape(const ModelConfig& c) {
              ", ffn ", c.ffn);
 }
 
-// Ids mean the same tokens.
+// Ids must mean the same tokens.
 void require_same_ids(const ModelConfig& policy, const ModelConfig& given, const Role& role,
                       const std::string& path) {
   if (policy.vocab == given.vocab) return;
@@ -58,7 +58,7 @@ void require_positions(int64_t longest, const ModelConfig& given, const Role& ro
       .with_location(path);
 }
 
-// The plan has room for a second model of the policy's shape only.
+// The plan has room only for a second model of the policy's shape.
 void require_shape(const ModelConfig& policy, const ModelConfig& given, const Role& role,
                    const std::string& path) {
   if (sizes(policy) == sizes(given)) return;

@@ -1,4 +1,4 @@
-// What options alone or one model cannot do, told with every key at once.
+// What options alone or one model make impossible, with every key reported at once.
 #include "pipeline/session/run_rules.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ void check_experiment(const OptionSet& options) {
       .with_expected("a name without '/', not . and not ..");
 }
 
-// Two writers of one file would destroy each other's lines.
+// Two writers of one file would overwrite each other's lines.
 void refuse_shared_files(const OptionSet& options, Violations& violations) {
   constexpr const char* kKeys[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
   for (size_t i = 0; i < std::size(kKeys); ++i) {
@@ -41,7 +41,7 @@ void refuse_shared_files(const OptionSet& options, Violations& violations) {
   }
 }
 
-// Options of the engine that training reads too: the form of keys and values, the longest sequence.
+// Engine options that training reads too: the layout of keys and values, the longest sequence.
 constexpr const char* kReadWithoutEngine[] = {"engine.block_size", "engine.kv_dtype",
                                               "engine.max_model_len"};
 
@@ -55,7 +55,7 @@ std::string default_text(const std::string& key) {
   return text.empty() ? "empty" : text;
 }
 
-// Adds an error for each option that was set and that nothing reads; why: the end of its message.
+// Adds an error for each option that was set and is never read; why: the end of its message.
 void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)> is_read,
                    const std::string& why, Violations& violations) {
   for (size_t i = 0; i < option_count(); ++i) {
@@ -70,13 +70,13 @@ void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)>
   }
 }
 
-// What evaluations of a run on given answers read of sampling.*; how they sample is eval.*.
+// What evaluations of a run on given responses read of sampling.*; how they sample is eval.*.
 constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.max_new_tokens",
                                               "sampling.seed", "sampling.stop",
                                               "sampling.stop_token_ids"};
 
 // Options of engine and sampling have no effect in a run that never generates, and most of
-// sampling.* none in one that generates for evaluations alone.
+// sampling.* has none in a run that generates only for evaluations.
 void refuse_idle_engine(const OptionSet& options, Violations& violations) {
   if (!draws_samples(options, PlanUse::kPipeline)) {
     const bool never = trained_head(options) == ModelHead::kScalar;
@@ -115,7 +115,7 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
   refuse_idle_engine(options, v);
   refuse_interrupts(options, v);
   v.collect([&] { eval_sampling_from(options); });
-  // The shortest request stands for all: lengths depend on the prompts.
+  // The shortest request is enough for the check: lengths depend on the prompts.
   Request shortest;
   shortest.prompt = {0};
   shortest.max_new_tokens = 1;
@@ -140,7 +140,7 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
   rules.ignore_eos = options.get_bool("sampling.ignore_eos");
   rules.min_new_tokens = std::min<int64_t>(options.get_i64("sampling.min_new_tokens"), 1);
   if (v.empty()) v.collect([&] { check(rules); });
-  // What the records below refuse is a rule of the registry too, and reported as such.
+  // What the option records below refuse is a rule of the registry too, and reported as such.
   if (!options.validate_all().empty()) return v.errors();
   v.collect([&] { advantage_options_from(options); });
   v.collect([&] { kl_controller_from(options); });

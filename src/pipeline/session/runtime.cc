@@ -1,4 +1,4 @@
-// Creation order: options, executor, matrix products with their self-check.
+// Construction order: options, executor, matrix products with their self-check.
 #include "pipeline/session/runtime.h"
 
 #include "core/error.h"
@@ -9,7 +9,7 @@
 namespace rl {
 namespace {
 
-// Options that the runtime acts on, so that no object of it may hold another value.
+// Options that the runtime acts on; its objects may not have other values.
 constexpr const char* kRuntimeKeys[] = {"runtime.device",
                                         "runtime.memory_budget_bytes",
                                         "runtime.memory_margin_bytes",

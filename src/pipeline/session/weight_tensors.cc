@@ -1,4 +1,4 @@
-// One weight is one task, both when values are checked and when they are written.
+// Each weight is one task, both when values are checked and when they are written.
 #include "pipeline/session/weight_tensors.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void check_weight(const LoadedModel& model, const Parameter& p, const NamedTenso
   }
 }
 
-// Values in row-major order, whatever their address and strides.
+// Visits values in row-major order, for any address and strides.
 template <typename Visit>
 void for_each_value(const Tensor& t, Visit&& visit) {
   for_each_run(t, [&](const ElementRun& run) {

@@ -1,4 +1,4 @@
-// One function per arrow of the header. Sums run in batch order, so equal batches give equal bits.
+// One function per arrow in the header. Sums run in batch order, so equal batches give equal bits.
 #include "pipeline/update/batch_advantages.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool has_token_rewards(Advantage kind) {
   return kind == Advantage::kReinforcePp || kind == Advantage::kRemax || kind == Advantage::kGae;
 }
 
-// Samples of one ordinal, wherever they stand; numbered as they come.
+// Group number of each sample, by ordinal; numbered in order of appearance.
 std::vector<int32_t> groups_of(std::span<const SamplePtr> samples) {
   std::unordered_map<uint64_t, int32_t> numbers;
   std::vector<int32_t> group;
@@ -50,7 +50,7 @@ std::vector<double> shaped(const RewardShaping& s, const ScoredBatch& batch) {
   return rewards;
 }
 
-// Greedy answers are shaped like the samples, by their moments.
+// Greedy responses are shaped like the samples, with the samples' moments.
 std::vector<double> greedy_rewards(const RewardShaping& s, const ScoredBatch& batch) {
   RL_CHECK(batch.greedy.size() == batch.samples.size());
   const Moments moments = moments_of(batch.scores, {});
@@ -114,7 +114,7 @@ std::vector<double> token_kl(const AdvantageOptions& o, const ScoredBatch& batch
   return kl;
 }
 
-// rewards[k][i] is the kind k of sample i.
+// rewards[k][i] is component k of sample i.
 std::vector<std::vector<double>> reward_kinds(size_t count, const ScoredBatch& batch) {
   std::vector<std::vector<double>> kinds(count);
   for (size_t i = 0; i < batch.samples.size(); ++i) {
@@ -159,7 +159,7 @@ void subtract_sample_kl(double coef, std::span<const double> kl, BatchAdvantages
   }
 }
 
-// Error(kNonFinite) names a sample whose critic has a value of a loss token that is not finite.
+// Error(kNonFinite) names a sample with a non-finite critic value at a loss token.
 std::vector<double> flat_values(const ScoredBatch& batch, const BatchAdvantages& out) {
   RL_CHECK(batch.values.size() == batch.samples.size());
   std::vector<double> flat;
@@ -177,7 +177,7 @@ std::vector<double> flat_values(const ScoredBatch& batch, const BatchAdvantages&
   return flat;
 }
 
-// Rewards to go of `outcomes` at the last loss token and the KL of each token before it.
+// Rewards to go, from `outcomes` at the last loss token and the KL of each token before it.
 void rewards_to_go(const AdvantageOptions& o, std::span<const double> outcomes,
                    const ScoredBatch& batch, std::span<const double> kl, BatchAdvantages& out) {
   const ResponseShape shape{out.lengths, out.mask};
@@ -202,7 +202,7 @@ std::vector<uint64_t> sample_numbers(const ScoredBatch& batch, uint64_t Sample::
   return out;
 }
 
-// Every token of a batch, one sample after another.
+// The log-probs of every token of the batch, one sample after another.
 std::vector<float> stored_logprobs(const ScoredBatch& batch) {
   std::vector<float> out;
   for (const SamplePtr& s : batch.samples) {
@@ -211,8 +211,8 @@ std::vector<float> stored_logprobs(const ScoredBatch& batch) {
   return out;
 }
 
-// Of all samples, one after another: as many of each as algo.gdpo_weights has, where that is empty
-// as the first one has.
+// The components of all samples, one after another: each has as many as algo.gdpo_weights, or, if
+// that is empty, as the first sample.
 std::vector<double> flat_parts(size_t num_weights, const ScoredBatch& batch) {
   std::vector<double> out;
   if (batch.parts.empty()) return out;

@@ -1,4 +1,4 @@
-// The reference is asked here only where the reward needs it; a KL in the loss is the trainer's.
+// Runs the reference only if the reward needs it; a KL in the loss is the trainer's.
 #include "pipeline/update/batch_preparation.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace rl {
 
 namespace {
 
-// What was set to make advantages out of rewards, "key = value" each by its key.
+// Options that were set to derive advantages from rewards: "key = value", by key.
 std::map<std::string, std::string> options_of_rewards(const OptionSet& options) {
   constexpr std::string_view kKeys[] = {"algo.adv", "algo.gamma", "algo.gdpo_weights",
                                         "algo.reward.", "algo.whiten"};
@@ -41,7 +41,7 @@ void BatchPreparation::set_options(const OptionSet& options, Trainer& trainer) {
   give_coef(trainer);
 }
 
-// A coefficient that was set anew is where the controller goes on from.
+// A coefficient that changes in the options is where the controller continues from.
 void BatchPreparation::read(const OptionSet& options) {
   const double coef = options.get_f64("algo.kl.coef");
   objective_ = objective_of(options);
@@ -85,12 +85,12 @@ void BatchPreparation::finish(const PreparedBatch& batch, TrainMetrics& measured
 
 namespace {
 
-// Arrays of a host's samples are read here first.
+// First read of the arrays of a host's samples.
 void check_samples(std::span<const SamplePtr> samples, const Trainer& trainer) {
   std::vector<TrainSample> train;
   for (const SamplePtr& s : samples) {
     train.push_back({s.get(), 0, {}, {}});
-    // What stands for log-probs of a reference that the trainer has not been asked for yet.
+    // Stands in for the reference log-probs, which the trainer has not computed yet.
     if (s != nullptr) train.back().ref_logprobs = s->logprobs;
   }
   trainer.check(train);
@@ -125,14 +125,14 @@ TokenValues values_of(std::span<const SamplePtr> samples, Critic& critic) {
   return token_values(samples, [&](auto asked, auto out) { critic.values(asked, out); });
 }
 
-// The policy learns from the teacher alone.
+// Removes the rewards' part: the policy learns from the teacher alone.
 void forget_rewards(BatchAdvantages& a) {
   std::ranges::fill(a.advantages, 0.0);
   std::ranges::fill(a.per_sample, 0.0);
   a.varies = false;
 }
 
-// What the policy learns.
+// Fills the policy's training samples.
 void give_policy(std::span<const SamplePtr> samples, const BatchAdvantages& a, PreparedBatch& out) {
   out.token_advantages.assign(a.advantages.begin(), a.advantages.end());
   size_t at = 0;
@@ -145,7 +145,7 @@ void give_policy(std::span<const SamplePtr> samples, const BatchAdvantages& a, P
   }
 }
 
-// What the critic learns, from values and the samples that stand in out already.
+// Fills the critic's samples, from values and the policy's samples already in out.
 void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
   out.returns.assign(a.returns.begin(), a.returns.end());
   size_t at = 0;

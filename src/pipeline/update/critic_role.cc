@@ -1,4 +1,4 @@
-// The critic learns before the policy does, as in verl; neither reads the other.
+// The critic trains before the policy does, as in verl; neither reads the other.
 #include "pipeline/update/critic_role.h"
 
 #include "core/error.h"

@@ -1,4 +1,4 @@
-// The host's own samples stay as they are.
+// The host's own samples are not changed.
 #include "pipeline/update/missing_logprobs.h"
 
 #include "train/batch/micro_batch_plan.h"

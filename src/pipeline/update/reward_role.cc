@@ -1,4 +1,4 @@
-// A model of its own beside the policy, and its forward pass.
+// A model of its own next to the policy, and its forward pass.
 #include "pipeline/update/reward_role.h"
 
 #include "pipeline/config/run_options.h"

@@ -1,4 +1,4 @@
-// The teacher has arenas of its own and shares the matrix products.
+// The teacher has its own arenas and shares the matrix products.
 #include "pipeline/update/teacher_role.h"
 
 #include "algo/losses/distill.h"

@@ -1,5 +1,5 @@
-// The weights are held for writing during a step; log-probs only compute. With two compute copies a
-// step leaves the published one as it is, and publishing is one store.
+// A step holds the write lease of the weights; log-probs only compute. With two compute copies a
+// step leaves the published one unchanged, and publishing is one store.
 #include "pipeline/update/trainer_part.h"
 
 #include <algorithm>
@@ -24,13 +24,13 @@ struct TrainerPart::Impl {
   BatchPreparation preparation;
   const Objective objective;
   CustomAdvantage advantage;
-  CustomLoss loss;  // the trainer's, so that it ends here
+  CustomLoss loss;  // the trainer's; held here so that it is destroyed with this object
   std::unique_ptr<Model> reference;
   Arena workspace;
   std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CriticRole> critic;    // null but with gae
-  std::unique_ptr<TeacherRole> teacher;  // null but with distill
-  uint64_t steps = 0;                    // done
+  std::unique_ptr<CriticRole> critic;    // null except with gae
+  std::unique_ptr<TeacherRole> teacher;  // null except with distill
+  uint64_t steps = 0;                    // steps done
   uint64_t trained_version = 0;          // after the last of them
 
   Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
@@ -151,7 +151,7 @@ TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples
   });
 }
 
-// The function that was there before ends with the parameter, after the lock: it may call back.
+// The previous function is destroyed with the parameter, after unlocking: it may call back.
 void TrainerPart::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard lock(mutex_);
   impl_->advantage.swap(advantage);
@@ -234,7 +234,7 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
   return out;
 }
 
-// The lease of the policy's weights is held while either of them learns.
+// The policy's write lease is held while either of them trains.
 void TrainerPart::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
   CriticRole::save(impl_->critic.get(), *model_, dir, dtype, replace_existing);
 }
