@@ -1,4 +1,4 @@
-// Algorithms on arrays of a host, and the host's own functions in their place.
+// Algorithms on a host's arrays, and the host's own functions in their place.
 #include <limits>
 
 #include "abi/arguments.h"
@@ -61,7 +61,7 @@ const T* data_or_null(std::span<const T> values) {
   return values.empty() ? nullptr : values.data();
 }
 
-// What a host's own function sees.
+// The arrays as a host's own function sees them.
 rl_algo_tokens tokens_of(const AlgoArrays& a) {
   rl_algo_tokens t;
   rl_algo_tokens_init(&t, sizeof t);

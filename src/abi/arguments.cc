@@ -7,7 +7,7 @@
 namespace rl::abi {
 namespace {
 
-// No struct of rl.h will come near this; a larger size is an uninitialised one.
+// No struct of rl.h will come near this; a larger size means an uninitialised field.
 constexpr size_t kMaxStructSize = 65536;
 
 void check_utf8(std::string_view text, const char* parameter) {

@@ -1,5 +1,5 @@
-// Checks of what a host passes: NULL, lengths, UTF-8, truth values, flags and struct sizes. Every
-// error names the parameter. Outs are cleared before anything else and written last, so that a
+// Checks of a host's arguments: NULL, lengths, UTF-8, booleans, flags and struct sizes. Every
+// error names the parameter. Outputs are cleared before anything else and written last, so that a
 // failed call leaves them zero.
 #pragma once
 #include <algorithm>
@@ -24,7 +24,7 @@ template <typename T>
 void clear(T* out) {
   if (out != nullptr) *out = T{};
 }
-// Zeroes what the host says the array has, unless no array can have so much.
+// Zeroes the array with the host's count, unless the count is implausible.
 template <typename T>
 void clear_array(T* out, size_t count) {
   constexpr size_t kMost = size_t{1} << 31;
@@ -35,7 +35,7 @@ void require(const T* out, const char* parameter) {
   if (out == nullptr) refuse(parameter, "is NULL");
 }
 
-// Text of any content but broken UTF-8.
+// Any text that is valid UTF-8.
 std::string_view text_arg(const char* data, size_t len, const char* parameter);
 // Also without NUL bytes: keys, names, paths.
 std::string_view name_arg(const char* data, size_t len, const char* parameter);
@@ -44,7 +44,7 @@ std::string path_arg(const char* data, size_t len, const char* parameter);
 bool bool_arg(uint32_t value, const char* parameter);
 void flags_arg(uint64_t flags, uint64_t known, const char* parameter);
 PlanUse plan_use_arg(int32_t use);
-// Of a function that writes a model: dir, dtype and RL_SAVE_REPLACE in flags.
+// Arguments of a function that writes a model: dir, dtype and RL_SAVE_REPLACE in flags.
 struct SaveArgs {
   std::string dir;
   Dtype dtype;
@@ -60,15 +60,16 @@ std::span<const T> array_arg(const T* data, size_t count, const char* parameter)
   check_array(data, count, sizeof(T), parameter);
   return {data, count};
 }
-// Text i of arrays of pointers and lengths; lens may be null.
+// Text i from arrays of pointers and lengths; lens may be null.
 std::string_view text_at(const char* const* texts, const size_t* lens, size_t index,
                          const char* parameter);
 
-// The options behind a handle; a null one takes fallback.
+// The options behind a handle, or fallback if the handle is null.
 OptionSet options_or(const rl_options* options, const OptionSet& fallback);
 
-// Struct sizes. A public struct grows at its end only: a host may have any size from that of the
-// first release on. One that grew has a line here, and results go to it through write_result.
+// Struct sizes. A public struct only grows at its end: a host may have any size from the first
+// release's on. A struct that has grown has a specialisation here, and write_result writes results
+// to it.
 template <typename T>
 inline constexpr size_t kFirstSize = sizeof(T);
 template <>
@@ -85,14 +86,14 @@ inline constexpr size_t kFirstSize<rl_engine_stats> = offsetof(rl_engine_stats, 
 void check_struct_size(size_t struct_size, size_t first, const char* parameter);
 void check_unknown_tail(const void* data, size_t struct_size, size_t known, const char* parameter);
 
-// Zeroes all of a result struct but struct_size, as far as its size is plausible.
+// Zeroes all of a result struct except struct_size, as far as its size is plausible.
 void clear_struct(void* out, size_t first);
 
 template <typename T>
 void clear_result(T* out) {
   if (out != nullptr) clear_struct(out, kFirstSize<T>);
 }
-// A result struct that never grew, checked and clear.
+// A result struct that has never grown, checked and cleared.
 template <typename T>
 T& result_struct(T* out, const char* parameter) {
   static_assert(kFirstSize<T> == sizeof(T), "the host's struct may be smaller: use write_result");
@@ -100,7 +101,7 @@ T& result_struct(T* out, const char* parameter) {
   check_struct_size(out->struct_size, sizeof(T), parameter);
   return *out;
 }
-// Writes what fill(T&) makes to a clear result struct, as much of it as the host has.
+// Copies the result that fill(T&) makes to the host's struct, up to the host's size.
 template <typename T, typename F>
 void write_result(T* out, const char* parameter, F&& fill) {
   require(out, parameter);
@@ -110,7 +111,7 @@ void write_result(T* out, const char* parameter, F&& fill) {
   made.struct_size = out->struct_size;
   std::memcpy(out, &made, std::min(made.struct_size, sizeof(T)));
 }
-// A copy of the known part of an input struct; what the host does not have is zero.
+// A copy of the known part of an input struct; fields that the host does not have are zero.
 template <typename T>
 T input_struct(const T* in, const char* parameter) {
   require(in, parameter);
@@ -121,7 +122,7 @@ T input_struct(const T* in, const char* parameter) {
   std::memcpy(&copy, in, std::min(size, sizeof(T)));
   return copy;
 }
-// rl_xxx_init: zeros and the size; false when nothing was done.
+// rl_xxx_init: zeros and the size; false if nothing was done.
 bool init_struct(void* data, size_t size, size_t first) noexcept;
 
 }  // namespace rl::abi

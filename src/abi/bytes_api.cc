@@ -1,4 +1,4 @@
-// rl_bytes: an immutable std::string, which ends with NUL and is aligned for every element type.
+// rl_bytes: an immutable std::string, NUL-terminated and aligned for every element type.
 #include <cstring>
 
 #include "abi/bytes.h"
@@ -7,7 +7,7 @@
 namespace rl::abi {
 
 rl_bytes* make_bytes(std::string text) {
-  // Short strings lie inside their object at an odd multiple of 8; a reserved one lies on the heap.
+  // Short strings are stored inline, at an odd multiple of 8; a reserved one is on the heap.
   if (text.capacity() < kMinHeapBytes) text.reserve(kMinHeapBytes);
   return issue<rl_bytes>(std::make_shared<const std::string>(std::move(text)));
 }

@@ -1,11 +1,11 @@
-// Which functions may be called where. A call from inside a callback of the host, for the log or
-// for an algorithm, could wait for the very thread it is on, and in a child process the threads of
-// the objects are missing: both are refused before anything is touched.
+// Which functions may be called where. A call from inside a host's callback (log or algorithm)
+// could wait for the very thread it runs on, and in a child process the objects' threads do not
+// exist: both are refused before anything is touched.
 #pragma once
 
 namespace rl::abi {
 
-// While it lives, this thread is inside a callback of the host.
+// During its lifetime this thread is inside a callback of the host.
 class CallbackScope {
  public:
   CallbackScope() noexcept;

@@ -1,4 +1,4 @@
-// Integer constants of rl.h by name, and their equality with the enumerations below this layer.
+// Integer constants of rl.h by name, and checks that they equal the enumerations below this layer.
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "core/dlpack.h"

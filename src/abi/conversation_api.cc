@@ -47,7 +47,7 @@ rl_status rl_conversation_fork(const rl_conversation* conversation, rl_conversat
 void rl_conversation_destroy(rl_conversation* conversation) {
   const auto target = destroy(conversation);
   if (target == nullptr) return;
-  // Nobody is left to tell of a failure; what is drawn for it is not handed to anybody.
+  // There is no caller left to report a failure to; tokens of an aborted turn are dropped.
   guarded(nullptr, nullptr, [&] { target->conversation->end(); });
 }
 

@@ -1,6 +1,6 @@
-// rl_error: records made from exceptions, and their getters. When no record can be made (no memory,
-// a forked child, a full handle table) the host gets a fixed token that carries the status itself,
-// so the status is never another one than without an rl_error.
+// rl_error: records made from exceptions, and their getters. If no record can be made (no memory,
+// a forked child, a full handle table), the host gets a fixed token that encodes the status
+// itself, so the status is the same with and without an rl_error.
 #include <new>
 
 #include "abi/guard.h"
@@ -8,8 +8,8 @@
 namespace rl::abi {
 namespace {
 
-// A fixed token is this with the status in the low bits. Generations start at 1, so the table never
-// issues it.
+// A fixed token is this with the status in the low bits. Generations start at 1, so the table
+// never issues it.
 constexpr uint64_t kFixedToken = uint64_t{static_cast<uint8_t>(Kind::kError)} << 56;
 constexpr uint64_t kFixedStatusMask = 0xffff;
 
@@ -47,7 +47,7 @@ rl_error* make_record(Error error) {
       std::make_shared<const ErrorRecord>(ErrorRecord{std::move(error), std::move(summary)}));
 }
 
-// Without memory the caller sees an error without this detail.
+// If memory runs out, the caller sees an error without this detail.
 rl_error* record_or_null(const Error& error) noexcept {
   try {
     return make_record(error);

@@ -1,6 +1,6 @@
-// The wrappers around every call that can fail: whatever is thrown becomes a status and an owned
-// rl_error, and nothing leaves the library. A broken invariant also poisons the handle concerned.
-// guarded is for all functions but those marked callback-safe in rl.h.
+// The wrappers around every call that can fail: any exception becomes a status and an owned
+// rl_error, and none leaves the library. A broken invariant also poisons the handle concerned.
+// guarded is for all functions except those marked callback-safe in rl.h.
 #pragma once
 #include <utility>
 
@@ -10,12 +10,12 @@
 
 namespace rl::abi {
 
-// Turns the exception being handled into a status and, when err is not null, a record. Results
-// (timeout, done, interrupted) have no record.
+// Turns the current exception into a status and, if err is not null, a record. Results (timeout,
+// done, interrupted) have no record.
 rl_status report_exception(rl_error** err, const void* handle) noexcept;
 
-// Runs body, which returns nothing (RL_OK) or an rl_status, also inside a callback; in the
-// library's own floating-point mode, which threads that it starts inherit.
+// Runs body, which returns nothing (RL_OK) or an rl_status; allowed inside a callback. Uses the
+// library's own floating-point mode, which threads started by body inherit.
 template <typename Body>
 rl_status guarded_callback_safe(rl_error** err, const void* handle, Body&& body) noexcept {
   if (err != nullptr) *err = nullptr;

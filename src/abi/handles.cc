@@ -1,5 +1,5 @@
-// The process has one handle table; it is never destroyed, so that handles may be ended at any time
-// during exit.
+// The process has one handle table. It is never destroyed, so that handles may be ended at any
+// time during exit.
 #include "abi/handles.h"
 
 #include <atomic>
@@ -15,7 +15,7 @@ constexpr size_t kNumKinds = sizeof(kKindNames) / sizeof(kKindNames[0]);
 static_assert(kNumKinds == static_cast<size_t>(Kind::kTensor) + 1);
 static_assert(sizeof(void*) == sizeof(uint64_t), "a handle holds a 64-bit token");
 
-// Null until the first handle: a child forked before that has a table of its own.
+// Null until the first handle: a child forked before that has its own table.
 std::atomic<const HandleTable*> made_table = nullptr;
 
 HandleTable& table() {
@@ -80,7 +80,7 @@ void poison_handle(const void* handle, const char* message) noexcept {
   try {
     table().poison(token_of(handle), message);
   } catch (...) {
-    // Without memory for the message the handle stays usable; the caller still gets its error.
+    // Without memory for the message the handle is not poisoned; the caller still gets its error.
   }
 }
 

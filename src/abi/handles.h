@@ -1,5 +1,5 @@
-// Handles of rl.h: which object stands behind each handle type, and how to issue, use and end one.
-// A host's pointer is the 64-bit token of core/handle_table.h; it is never dereferenced.
+// Handles of rl.h: the object type behind each handle type, and how to issue, use and end a
+// handle. A host's pointer is the 64-bit token of core/handle_table.h; it is never dereferenced.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -67,14 +67,14 @@ using PayloadPtr = std::shared_ptr<typename HandleOf<Handle>::Payload>;
 // True in a child of the process that made the first handle.
 bool handles_forked() noexcept;
 uint64_t insert_handle(Kind kind, std::shared_ptr<void> payload);
-// The same in two halves (HandleTable::reserve).
+// The same in two steps (HandleTable::reserve).
 uint64_t reserve_handle(Kind kind);
 void fill_handle(uint64_t token, std::shared_ptr<void> payload) noexcept;
 void cancel_handle(uint64_t token) noexcept;
 // Errors of HandleTable::get with the parameter's name in key and message.
 std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* parameter);
-// Ends the handle and returns its object. Null, without effect, for one that is NULL, stale, of
-// another kind, or made before fork.
+// Ends the handle and returns its object. Null, without effect, if it is NULL, stale, of another
+// kind, or made before fork.
 std::shared_ptr<void> take_handle(const void* handle, Kind kind) noexcept;
 void poison_handle(const void* handle, const char* message) noexcept;
 
@@ -86,7 +86,7 @@ Handle* issue(PayloadPtr<Handle> payload) {
   return reinterpret_cast<Handle*>(static_cast<uintptr_t>(token));
 }
 
-// The place of a handle, taken before what it is for, so that nothing is lost where there is none.
+// A handle slot, reserved before its object is made, so that no object is lost for lack of a slot.
 template <typename Handle>
 class Reserved {
  public:
@@ -115,7 +115,7 @@ PayloadPtr<Handle> use(const Handle* handle, const char* parameter) {
   return std::static_pointer_cast<typename HandleOf<Handle>::Payload>(
       find_handle(handle, HandleOf<Handle>::kKind, parameter));
 }
-// The same for getters without a status: null when the handle is not live.
+// The same for getters without a status: null if the handle is not live.
 template <typename Handle>
 PayloadPtr<Handle> use_if_live(const Handle* handle) noexcept {
   try {
@@ -125,7 +125,7 @@ PayloadPtr<Handle> use_if_live(const Handle* handle) noexcept {
   }
 }
 
-// Ends the handle; its object ends with the result and the calls that still use it.
+// Ends the handle; its object lives until the result and all calls that still use it are done.
 template <typename Handle>
 PayloadPtr<Handle> take(const Handle* handle) noexcept {
   return std::static_pointer_cast<typename HandleOf<Handle>::Payload>(
@@ -136,8 +136,8 @@ template <typename Handle>
 void drop(const Handle* handle) noexcept {
   take(handle);
 }
-// For xxx_destroy, which may wait for a thread: without effect inside a callback, which that
-// thread may be in.
+// For xxx_destroy, which may wait for a thread: no effect inside a callback, which may be running
+// on that thread.
 template <typename Handle>
 PayloadPtr<Handle> destroy(const Handle* handle) noexcept {
   return inside_callback() ? nullptr : take(handle);

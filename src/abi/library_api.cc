@@ -6,7 +6,7 @@
 namespace rl::abi {
 namespace {
 
-// Why bf16 is not the compute dtype here, or empty.
+// Why bf16 is not the compute dtype on this machine, or empty.
 const char* bf16_reason() {
   return compute_dtype_of(OptionSet()) == Dtype::kBf16
              ? ""
@@ -24,7 +24,7 @@ const char* no_distributed() {
 
 struct Feature {
   const char* name;
-  const char* (*reason)();  // empty: it works
+  const char* (*reason)();  // empty: available
 };
 constexpr Feature kFeatures[] = {
     {"cpu", works},  {"bf16", bf16_reason},  {"cuda", no_cuda},
@@ -33,7 +33,7 @@ constexpr Feature kFeatures[] = {
 };
 
 #ifdef __clang__
-constexpr const char* kCompiler = "";  // its version text begins with its name
+constexpr const char* kCompiler = "";  // its version text already starts with its name
 #else
 constexpr const char* kCompiler = "GCC ";
 #endif

@@ -1,5 +1,5 @@
-// What engine, trainer and pipeline share at the boundary: each is made from a model, and from the
-// model's options unless others are given; and batches, which several of them give.
+// Shared by engine, trainer and pipeline at the ABI: each is made from a model, with the model's
+// options unless others are given; and batches, which several of them return.
 #pragma once
 #include <memory>
 #include <utility>

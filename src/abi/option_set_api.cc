@@ -1,4 +1,4 @@
-// Option sets as a whole: life, comparison, documents, digests.
+// Option sets as a whole: lifetime, comparison, documents, digests.
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
@@ -25,7 +25,7 @@ rl_status tell(const rl_options* options, T* out, rl_error** err, F&& get) {
   });
 }
 
-// The same for a text of all options or the changed ones.
+// The same for a text of all options or only the changed ones.
 template <typename F>
 rl_status write(const rl_options* options, uint32_t only_changed, rl_bytes** out, rl_error** err,
                 F&& text) {

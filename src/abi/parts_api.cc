@@ -1,4 +1,4 @@
-// The parts of a host's own loop: engine, buffer and batches between them.
+// Engine, buffer and batches for a host's own loop.
 #include <cmath>
 
 #include "abi/arguments.h"
@@ -44,7 +44,7 @@ rl_status status_of(EngineStep step) {
   RL_CHECK(false);
 }
 
-// Of a call that ends when nothing is left to do.
+// For a call that runs until there is nothing left to do.
 rl_status status_of_whole(EngineStep end) {
   return end == EngineStep::kRested ? RL_OK : status_of(end);
 }
@@ -170,8 +170,8 @@ rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine
 void rl_engine_destroy(rl_engine* engine) {
   const auto target = destroy(engine);
   if (target == nullptr) return;
-  // An rl_engine_run of another thread may still use it and returns without requests. Nobody is
-  // left to tell of a failure, and the engine ends in any case.
+  // An rl_engine_run of another thread may still use it and then returns without requests. There
+  // is no caller left to report a failure to, and the engine ends in any case.
   guarded(nullptr, nullptr, [&] { target->close(); });
 }
 

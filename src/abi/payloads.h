@@ -1,4 +1,4 @@
-// What stands behind the handles that have no class of their own below this layer.
+// Payload types of handles that have no class of their own below this layer.
 #pragma once
 #include <mutex>
 #include <string>
@@ -26,11 +26,11 @@ struct ErrorRecord {
   std::string summary;
 };
 
-// An option set whose calls take turns.
+// An option set with serialised access.
 class OptionsBox {
  public:
   explicit OptionsBox(OptionSet set) : set_(std::move(set)) {}
-  // Never frozen.
+  // The copy is never frozen.
   OptionSet copy() const {
     const std::lock_guard lock(mutex_);
     return set_.clone();
@@ -46,20 +46,20 @@ class OptionsBox {
   OptionSet set_;
 };
 
-// An engine with the options it was made with, whose sampling.* a bare request takes.
+// An engine with the options it was made with; a bare request uses their sampling.*.
 struct EngineBox final : EnginePart {
   EngineBox(std::shared_ptr<LoadedModel> model, const OptionSet& set)
       : EnginePart(std::move(model), set), options(set) {}
   const OptionSet options;
 };
 
-// A conversation with the options of its engine, whose sampling.* a turn takes.
+// A conversation with the options of its engine; a turn uses their sampling.*.
 struct ConversationBox {
   std::shared_ptr<Conversation> conversation;
   const OptionSet options;
 };
 
-// Samples, which never change, and their rewards, which a host sets while others read them.
+// Samples, which never change, and their rewards, which a host may set while others read them.
 class BatchBox {
  public:
   BatchBox() = default;
@@ -67,12 +67,12 @@ class BatchBox {
 
   std::vector<SamplePtr> samples;  // set before the handle is issued
 
-  // As they are now, one per sample.
+  // The current rewards, one per sample.
   std::vector<SampleRewards> rewards() const {
     const std::lock_guard lock(mutex_);
     return filled();
   }
-  // Runs f(rewards of sample i), which may change them, while nobody else reads them.
+  // Runs f(rewards of sample i), which may change them, under the lock.
   template <typename F>
   void with_rewards(size_t i, F&& f) const {
     const std::lock_guard lock(mutex_);
@@ -80,7 +80,8 @@ class BatchBox {
   }
 
  private:
-  // Made when first asked for: taking samples needs no memory after they were taken.
+  // Built on first use: taking samples out of the library then allocates nothing after they are
+  // taken.
   std::vector<SampleRewards>& filled() const {
     if (rewards_.size() == samples.size()) return rewards_;
     std::vector<SampleRewards> made;

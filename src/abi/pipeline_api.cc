@@ -18,7 +18,7 @@ rl_status with_pipeline(const rl_pipeline* pipeline, rl_error** err, F&& call) {
   });
 }
 
-// Hands one event to a host's function; the event ends with the call.
+// Passes one event to a host's function; the event ends with the call.
 bool hand_over(rl_event* handle, rl_event_fn fn, void* user_data) {
   const int32_t stop = fn(user_data, handle);
   drop(handle);
@@ -36,7 +36,7 @@ rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipe
 
 void rl_pipeline_destroy(rl_pipeline* pipeline) {
   const auto target = destroy(pipeline);
-  // Calls of other threads may still use it: the end of the loop lets them return.
+  // Other threads' calls may still use it: the end of the loop lets them return.
   if (target != nullptr) target->stop(-1);
 }
 

@@ -1,4 +1,4 @@
-// The books of a pipeline.
+// The accounting of a pipeline.
 #include "abi/arguments.h"
 #include "abi/guard.h"
 

@@ -1,5 +1,4 @@
-// Samples across the boundary: views of what the library holds, and samples made from a host's
-// view.
+// Samples across the ABI: views of the library's samples, and samples made from a host's view.
 #pragma once
 #include "abi/handles.h"
 

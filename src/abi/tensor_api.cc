@@ -1,4 +1,4 @@
-// Tensors: their handles, DLPack in and out, and what gives or takes them.
+// Tensors: their handles, DLPack import and export, and the functions that return or accept them.
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "core/tensor_exchange.h"
@@ -66,7 +66,7 @@ TensorPtr array_of(const SamplePtr& sample, int32_t array) {
   throw Error(Code::kNotFound, str(sample_name(s), " has no array ", array)).with_key("array");
 }
 
-// The weights that the arrays name, with their tensors kept alive.
+// The weights named in the arrays; keeps their tensors alive.
 std::vector<NamedTensor> named_tensors(const char* const* names, const size_t* name_lens,
                                        const rl_tensor* const* tensors, size_t count) {
   check_array(names, count, sizeof(*names), "names");

@@ -1,4 +1,4 @@
-// Trainers of a host's own loop, and the profiler.
+// Trainers for a host's own loop, and the profiler.
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
@@ -9,7 +9,7 @@ using namespace rl::abi;
 
 namespace {
 
-// On the rewards as they are when the call begins.
+// Uses the rewards as they are when the call begins.
 TrainedStep train(TrainerPart& trainer, const BatchBox& box, const double* advantages,
                   size_t num_advantages) {
   const auto given = array_arg(advantages, num_advantages, "advantages");

@@ -1,4 +1,4 @@
-// The user_data of a callback and how the host wants it ended.
+// The user_data of a callback, with the host's destroy function for it.
 #pragma once
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace rl::abi {
 
-// What a host gave with a callback: ended exactly once, whatever happens.
+// Owns a callback's user_data: destroyed exactly once, whatever happens.
 class UserData {
  public:
   UserData(void* data, rl_destroy_fn destroy) : data_(data), destroy_(destroy) {}

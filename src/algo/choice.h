@@ -1,7 +1,6 @@
 // Text names of enumerated algorithm choices and range checks of their parameters. Every enum of
-// this folder has one table of (value, name); the names are those of the options. A wrong name or
-// value is an Error that carries the key, what would have been right and the value seen; nothing is
-// clamped.
+// this folder has one table of (value, name); the names are the option values. A wrong name or
+// value is an Error with the key, the expected values and the value seen; nothing is clamped.
 #pragma once
 #include <array>
 #include <cmath>
@@ -40,7 +39,7 @@ E parse_choice(std::string_view key, const std::array<Choice<E>, N>& table, std:
       .with_expected(expected);
 }
 
-// Throws unless ok; ok is false for NaN when it is written as a comparison that must hold.
+// Throws unless ok. Write ok as a comparison that must hold, so that NaN fails it.
 inline void require_value(bool ok, std::string_view key, double value, std::string_view expected) {
   if (ok) return;
   throw Error(Code::kOutOfRange, str(key, " is ", value, ", expected ", expected))

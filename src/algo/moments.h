@@ -1,5 +1,6 @@
-// Mean and spread of the loss tokens of a batch, and whitening by them. The moments are an input of
-// whitening, so that parts of a batch can be measured apart, merged, and then whitened alike.
+// Mean and spread of the loss tokens of a batch, and whitening by them. The moments are an input
+// of whitening, so that parts of a batch can be measured separately, merged, and then whitened
+// alike.
 //
 //   whiten  (x - mean) / sqrt(var + eps)          verl masked_whiten: ddof 1, eps 1e-8
 //           (x - mean) / sqrt(max(var, eps))      OpenRLHF: ddof 0, eps 1e-8, floor
@@ -20,18 +21,18 @@ struct Moments {
 // Two passes in order over the entries with mask 1. An empty mask means that all entries count.
 Moments moments_of(std::span<const double> values, std::span<const uint8_t> mask);
 
-// The moments of both parts together.
+// The moments of both parts combined.
 Moments merge(const Moments& a, const Moments& b);
 
-// squares / (count - ddof), 0 where count <= ddof.
+// squares / (count - ddof), or 0 if count <= ddof.
 double variance(const Moments& moments, int32_t ddof);
 
 struct WhitenParams {
   int32_t ddof = 1;           // 0 or 1
   double eps = 1e-8;          // > 0
-  bool floor = false;         // eps is the least variance, not an addend
+  bool floor = false;         // eps is a lower bound of the variance, not added to it
   bool shift_mean = true;     // false: the mean is added back
-  bool divide_by_std = true;  // false: only the mean is taken off
+  bool divide_by_std = true;  // false: only the mean is subtracted
 };
 
 // Throws Error(kOutOfRange) naming the option.

@@ -1,5 +1,5 @@
 // The shape of packed responses: sequence i has the next lengths[i] tokens of every array, with
-// mask 1 where the policy wrote the token and 0 where the environment did or where it is dropped.
+// mask 1 for tokens the policy generated and 0 for tokens of the environment or dropped ones.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Runs a loop in the widest vector form the machine has, and the exponential such loops use. The
-// loop is one piece of source compiled for several instruction sets; no form contracts or reorders,
-// so all of them give the same bits. The callable and everything it calls must be RL_WIDE_INLINE,
-// and must fix its order of summation by explicit lanes.
+// Runs a loop with the widest vector instructions the machine has, and provides the exponential
+// that such loops use. The loop is one piece of source compiled for several instruction sets; none
+// contracts or reorders, so all give the same bits. The callable and everything it calls must be
+// RL_WIDE_INLINE, and must fix its order of summation by explicit lanes.
 #pragma once
 #include <bit>
 #include <cstdint>

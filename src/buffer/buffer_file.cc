@@ -1,4 +1,4 @@
-// Writing, walking, and the way between a file and an ExperienceBuffer.
+// Writing and reading files, and conversion between a file and an ExperienceBuffer.
 #include "buffer/buffer_file.h"
 
 #include <utility>
@@ -16,7 +16,7 @@ void require_new(FileSystem& fs, const std::string& path, bool replace_existing)
   throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
 }
 
-// Ids and slots that the file's own info rules out. place is empty for groups of the caller.
+// Refuses ids and slots outside the file's own info. place is empty for groups of the caller.
 void check_limits(const BufferInfo& info, const Group& group, Code code, const std::string& place) {
   const auto refuse = [&](const Sample& s, const char* field, const std::string& what) {
     throw Error(code, str(place, place.empty() ? "" : ": ", sample_name(s), ": ", what))
@@ -72,7 +72,7 @@ void BufferFileWriter::discard() noexcept {
   try {
     fs_.remove_all(temporary_);
   } catch (...) {
-    // The failure that led here is the one to report; the next save of this path overwrites it.
+    // Report the failure that led here; the next save of this path overwrites the file.
   }
 }
 

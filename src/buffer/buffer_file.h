@@ -1,6 +1,6 @@
-// Groups at rest: a file of frames (data/frame.h), a BufferInfo first and then one group each.
-// Invariants: a file appears under its name by one rename, complete and synced; memory is that of
-// one group, however long the file is.
+// Files of groups: a sequence of frames (data/frame.h), first a BufferInfo and then one group
+// each. Invariants: a file appears under its name by one rename, complete and synced; memory is
+// that of one group, however long the file is.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,11 +17,11 @@ class ExperienceBuffer;
 
 struct BufferFileRules {
   int compression_level = 3;      // buffer.compression_level
-  bool replace_existing = false;  // else Error(kAlreadyExists) when the path is there
+  bool replace_existing = false;  // false: Error(kAlreadyExists) if the path exists
 };
 
-// Writes PATH.tmp; commit() gives it its name. Without commit it is removed at the end. One writer
-// of a path at a time.
+// Writes PATH.tmp; commit() renames it. Without commit the destructor removes it. One writer per
+// path at a time.
 class BufferFileWriter {
  public:
   BufferFileWriter(FileSystem& fs, const std::string& path, const BufferInfo& info,
@@ -29,10 +29,10 @@ class BufferFileWriter {
   ~BufferFileWriter();
   BufferFileWriter(const BufferFileWriter&) = delete;
 
-  // Errors of encode_group; kInvalidArgument naming sample and limit when an id or a slot is beyond
+  // Errors of encode_group; kInvalidArgument naming sample and limit if an id or a slot exceeds
   // the vocabulary or the group size of the file's own info.
   void append(const Group& group);
-  // The file is durable and has its name on return. After an error the path is as it was, except
+  // On return the file is durable under its name. After an error the path is unchanged, except
   // that a failure to sync the directory leaves the new file.
   void commit();
 
@@ -47,8 +47,9 @@ class BufferFileWriter {
   std::unique_ptr<FrameWriter> frames_;
 };
 
-// Walks a file. Damage in a group is found when it is read; that the file is whole is known once
-// next() has returned nullopt, so what may not act on a part of a file walks it twice.
+// Iterates over a file. Damage in a group is found when it is read; only when next() has returned
+// nullopt is the whole file known to be intact, so code that must not act on a partial file
+// iterates twice.
 class BufferFileReader {
  public:
   // Reads the file's BufferInfo. Errors: kNotFound, kIo, kDataLoss and kIncompatible naming the
@@ -57,8 +58,8 @@ class BufferFileReader {
 
   const BufferInfo& info() const { return info_; }
   const std::string& path() const { return file_->path(); }
-  // Groups in the order written; nullopt after the last. Ids reach the vocabulary of info().model
-  // at most, slots info().group_size; else Error(kDataLoss).
+  // Groups in the order written; nullopt after the last. Ids are within the vocabulary of
+  // info().model and slots below info().group_size, else Error(kDataLoss).
   std::optional<Group> next();
 
  private:
@@ -72,15 +73,16 @@ class BufferFileReader {
 void require_start_weights(const std::string& path, const BufferInfo& info,
                            const ModelIdentity& model);
 
-// Every sample of the buffer, group by group; calls of other threads on the buffer wait meanwhile.
+// Writes every sample of the buffer, group by group; other threads' calls on the buffer wait
+// meanwhile.
 void save_buffer(FileSystem& fs, const std::string& path, const ExperienceBuffer& buffer,
                  BufferInfo info, const BufferFileRules& rules);
 
-// Adds every sample of the file to the buffer, or after an error none. model: what the weights must
-// be (require_start_weights), null when that does not matter. Returns the number of samples.
-// Errors: those of the reader and of ExperienceBuffer::put, naming the path; kIncompatible when the
-// groups of the file are of another size; kResourceExhausted as soon as the samples read do not
-// fit.
+// Adds every sample of the file to the buffer or, after an error, none. model: the weights that
+// the file must be for (require_start_weights), or null to skip the check. Returns the number of
+// samples. Errors: those of the reader and of ExperienceBuffer::put, naming the path;
+// kIncompatible if the file's group size differs; kResourceExhausted as soon as the samples read
+// do not fit.
 int64_t load_buffer(FileSystem& fs, const std::string& path, ExperienceBuffer& buffer,
                     const ModelIdentity* model);
 

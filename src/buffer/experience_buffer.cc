@@ -30,7 +30,7 @@ void check_sample(const SamplePtr& sample, int64_t group_size, bool needs_scores
   require_storable(s);
 }
 
-// Rethrows what is being handled, as an error of sample i.
+// Rethrows the current exception as an error of sample i.
 [[noreturn]] void name_refused(std::string_view name, size_t i) {
   try {
     throw;
@@ -90,7 +90,7 @@ void ExperienceBuffer::put_locked(SamplePtr sample) {
     throw Error(Code::kDuplicate,
                 str("ordinal ", ordinal, ", slot ", slot, " is in the buffer already"));
   }
-  // Made first: when memory ends here, no group without samples stays behind.
+  // Made first: if memory runs out here, no group without samples is left behind.
   std::map<uint32_t, SamplePtr> only;
   only.emplace(slot, std::move(sample));
   groups_[ordinal].merge(only);
@@ -117,7 +117,8 @@ std::vector<SamplePtr> ExperienceBuffer::take(int64_t max_groups) {
   const std::lock_guard lock(mutex_);
   const int64_t groups = std::min(max_groups, num_whole_locked());
   std::vector<SamplePtr> out;
-  out.reserve(static_cast<size_t>(groups * group_size_));  // nothing is lost when memory ends here
+  // If memory runs out here, nothing is lost.
+  out.reserve(static_cast<size_t>(groups * group_size_));
   for (auto it = groups_.begin(); static_cast<int64_t>(out.size()) < groups * group_size_;) {
     if (static_cast<int64_t>(it->second.size()) < group_size_) {
       ++it;

@@ -1,6 +1,7 @@
-// Samples on their way to the trainer, scored or given answers. Samples gather into groups by
-// ordinal; a group can be taken once it has all its slots, so a batch never holds a part of one.
-// What is held can be saved: every sample obeys the rules of its document. Thread-safe.
+// Holds samples on their way to the trainer: scored ones, or given responses. Samples collect into
+// groups by ordinal; a group can be taken once all its slots are filled, so a batch never holds a
+// partial group. The content can be saved: every sample obeys the rules of its document.
+// Thread-safe.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -15,21 +16,21 @@ namespace rl {
 
 class ExperienceBuffer {
  public:
-  // group_size is 1..kMaxGroupSamples; at most capacity samples are held. needs_scores: those that
-  // have none are refused.
+  // group_size is 1..kMaxGroupSamples; at most capacity samples are held. needs_scores: samples
+  // without a reward are refused.
   ExperienceBuffer(int64_t group_size, int64_t capacity, bool needs_scores = true);
 
-  // Errors: kInvalidArgument (null, of an evaluation, require_storable), kFailedPrecondition (not
-  // scored), kNonFinite (reward), kDuplicate (same ordinal and slot), kOutOfRange (slot),
-  // kResourceExhausted (full). The sample is untouched then.
+  // Errors: kInvalidArgument (null, from an evaluation, require_storable), kFailedPrecondition
+  // (not scored), kNonFinite (reward), kDuplicate (same ordinal and slot), kOutOfRange (slot),
+  // kResourceExhausted (full). The sample is then unchanged.
   void put(SamplePtr sample);
-  // All of them or, after an error, none. Errors as put; with a name for the samples the key of the
-  // error is "name[i]", and so its message begins.
+  // All of them or, after an error, none. Errors as for put; if the samples have a name, the key
+  // of the error is "name[i]", and its message begins with it.
   void put_all(std::vector<SamplePtr> samples, std::string_view name = {});
-  // The samples of up to max_groups whole groups, by (ordinal, slot); they leave the buffer.
+  // Removes and returns the samples of up to max_groups complete groups, by (ordinal, slot).
   std::vector<SamplePtr> take(int64_t max_groups);
 
-  // Every group, whole or not, in order. Other calls wait meanwhile.
+  // Visits every group, complete or not, in order. Other calls wait meanwhile.
   void visit(FunctionRef<void(const Group& group)> visitor) const;
 
   int64_t num_samples() const;

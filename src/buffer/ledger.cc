@@ -1,5 +1,5 @@
-// Every transition checks the state it comes from and keeps the counts of the laws up to date;
-// check() counts the open groups anew and compares, which takes as long as there are samples open.
+// Every transition checks its source state and updates the counts of the invariants; check()
+// recounts the open groups and compares, in time linear in the number of open samples.
 #include "buffer/ledger.h"
 
 #include <numeric>
@@ -38,7 +38,7 @@ Ledger::Attempt& Ledger::attempt(uint64_t ordinal, uint32_t slot) {
 
 void Ledger::open_group(uint64_t ordinal, int64_t group_size) {
   RL_CHECK(group_size > 0 && !open_.contains(ordinal));
-  RL_CHECK(ordinal >= next_ordinal_);  // an ordinal is drawn once
+  RL_CHECK(ordinal >= next_ordinal_);  // an ordinal is used once
   next_ordinal_ = ordinal + 1;
   open_[ordinal].attempts.resize(static_cast<size_t>(group_size));
   counts_.attempts_started += group_size;

@@ -1,10 +1,11 @@
-// The books of a run: every attempt at a sample and every drawn prompt is in exactly one state.
+// Accounting of a run: every attempt at a sample and every prompt taken is in exactly one state.
 // States of an attempt: running -> finished -> scored -> reserved -> trained | discarded(reason);
-// only the last two are final. Laws, checked after every event (Code::kInternal when one breaks):
+// only the last two are final. Invariants, checked after every event (Code::kInternal if
+// violated):
 //   attempts started = trained + sum of discarded + in flight
 //   tokens generated = trained + discarded + in flight
 //   prompts drawn    = trained + dropped + open
-//   every (ordinal, slot) is trained at most once, and all slots of an ordinal go together.
+//   every (ordinal, slot) is trained at most once, and all slots of an ordinal share their fate.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -34,16 +35,16 @@ enum class AttemptState : uint8_t { kRunning, kFinished, kScored, kReserved };
 
 class Ledger {
  public:
-  // A prompt was drawn and group_size attempts of it began.
+  // A prompt was taken and group_size attempts at it began.
   void open_group(uint64_t ordinal, int64_t group_size);
   void finished(uint64_t ordinal, uint32_t slot, int64_t tokens);
   void scored(uint64_t ordinal, uint32_t slot);
-  // All slots are scored: the group goes into the batch of this step.
+  // All slots are scored: the group joins the batch of this step.
   void reserve(uint64_t ordinal);
   // The step committed: every reserved group is trained.
   void commit();
-  // The whole group ends for this reason, whatever state its attempts are in. Tokens of attempts
-  // that were running are told by the caller.
+  // The whole group ends with this reason, whatever state its attempts are in. running_tokens:
+  // tokens of attempts that were running.
   void drop(uint64_t ordinal, DropReason reason, int64_t running_tokens);
 
   void count_late() { ++counts_.late_scores; }
@@ -54,11 +55,12 @@ class Ledger {
   const LedgerCounts& counts() const { return counts_; }
   std::vector<uint64_t> open_ordinals() const;
   bool is_open(uint64_t ordinal) const { return open_.contains(ordinal); }
-  // Counts restored from a checkpoint; nothing may be open. Error(kInternal) when they break a law.
+  // Sets counts from a checkpoint; nothing may be open. Error(kInternal) if they violate an
+  // invariant.
   void restore(const LedgerCounts& counts, uint64_t next_ordinal);
-  // Throws unless every law holds: after the event of one sample.
+  // Checks the counts, after an event of one sample. Throws unless every invariant holds.
   void check_laws() const;
-  // And unless the open groups add up to the counts: after those of whole groups.
+  // Also checks that the open groups add up to the counts, after events of whole groups.
   void check() const;
 
  private:
@@ -75,7 +77,7 @@ class Ledger {
 
   LedgerCounts counts_;
   std::map<uint64_t, OpenGroup> open_;
-  uint64_t next_ordinal_ = 0;  // ordinals below were opened already
+  uint64_t next_ordinal_ = 0;  // lower ordinals were opened already
 };
 
 }  // namespace rl

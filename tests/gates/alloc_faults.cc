@@ -1,8 +1,8 @@
-// Every place in librl.so that allocates fails once, and then for ever, while the work of the four
-// example programs is done on a tiny model. A play then ends with an error that says so, or as if
+// Every place in librl.so that allocates fails once, and then permanently, while the work of the
+// four example programs runs on a tiny model. Each play ends with an error that says so, or as if
 // nothing had failed; nothing crashes, hangs or is lost, and the next play works.
 //
-// usage: gate_alloc_faults MODEL DIRECTORY [PLAY [SITE]]      with SITE that one alone
+// usage: gate_alloc_faults MODEL DIRECTORY [PLAY [SITE]]      SITE: only that one
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ namespace {
 using gates::Mode;
 
 constexpr unsigned kHangSeconds = 120;
-constexpr double kSecondsOfPlay = 6;  // without RL_LONG; then every n-th site is tried
+constexpr double kSecondsOfPlay = 6;  // without RL_LONG: only every n-th site is tried then
 
 char now_tried[128];
 
@@ -36,7 +36,7 @@ void on_crash(int number) {
 }
 
 struct Run {
-  bool failed = false;  // an allocation did
+  bool failed = false;  // an allocation failed
   std::optional<gates::Failure> failure;
   uint64_t digest = 0;
   std::string leaks;
@@ -102,7 +102,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Sites that the play hits after a warm-up: what is made once stays out of it.
+// Sites that the play hits after a warm-up, which excludes one-time allocations.
 std::vector<uintptr_t> sites_of(const gates::Api& rl, const gates::Play& play,
                                 const gates::Place& place) {
   const auto before = gates::allocation_sites();
@@ -123,7 +123,7 @@ Counts try_play(const gates::Api& rl, const gates::Play& play, const gates::Plac
   Counts counts;
   clear(place);
   play.run(rl, place);
-  const auto start = Clock::now();  // of a play that finds what is made once
+  const auto start = Clock::now();  // of a play after one-time allocations
   const uint64_t expected = run_once(rl, play, place, Mode::kCount, 0).digest;
   const double one = seconds_since(start);
   std::vector<uintptr_t> sites = sites_of(rl, play, place);

@@ -1,5 +1,5 @@
-// Replaces operator new of the program, and so of every library in it, mmap and pthread_create.
-// Nothing here allocates: tables have a fixed size, and the state of a thread is a word.
+// Replaces operator new of the program (and so of every library in it), mmap and pthread_create.
+// Nothing here allocates: tables have a fixed size, and the state of a thread is one word.
 #include "gates/alloc_hooks.h"
 
 #include <dlfcn.h>
@@ -42,7 +42,7 @@ struct SiteRow {
 };
 std::array<SiteRow, kMaxSites> sites;
 
-// What lives, by address: open addressing with linear probing, under one lock.
+// Live blocks by address: open addressing with linear probing, under one lock.
 struct LiveRow {
   void* block = nullptr;
   SiteRow* site = nullptr;
@@ -82,7 +82,7 @@ void forget(void* block) {
   }
   --live[i].site->live;
   --num_live;
-  // Rows behind it move up, so that no probe ends before its row.
+  // Later rows move up, so that no probe ends before its row.
   for (size_t k = (i + 1) % kMaxLive; live[k].block != nullptr; k = (k + 1) % kMaxLive) {
     const size_t home = slot_of(live[k].block);
     const bool reaches =
@@ -109,7 +109,7 @@ struct Walk {
   int frames = 0;
 };
 
-// Past the hooks of this program and the frames of libstdc++: who called that.
+// Skips the hooks of this program and the frames of libstdc++ to find the caller.
 _Unwind_Reason_Code step(_Unwind_Context* context, void* data) {
   auto* const walk = static_cast<Walk*>(data);
   const uintptr_t address = _Unwind_GetIP(context);
@@ -129,7 +129,7 @@ bool is_excluded(uintptr_t address) {
   return next != excluded.begin() && std::prev(next)->holds(address);
 }
 
-// The address in the library that asks, or 0.
+// The address in the library that allocates, or 0.
 uintptr_t site_behind(uintptr_t caller) {
   Walk walk;
   if (library.holds(caller)) {
@@ -188,7 +188,7 @@ bool of_json(const char* name) {
          (of_std && strstr(name, "8nlohmann") != nullptr);
 }
 
-// The symbols of the file; none when it is stripped.
+// Reads the symbols of the file; none if it is stripped.
 void find_excluded(const char* path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(file), {});
@@ -266,7 +266,7 @@ void print_failed_stack() { backtrace_symbols_fd(failed_stack, failed_depth, STD
 
 bool of_library(const void* caller) { return library.holds(reinterpret_cast<uintptr_t>(caller)); }
 
-// Memory for the program, or null where the site is to fail.
+// Memory for the program, or null if the site is to fail.
 void* allocate(size_t size, size_t alignment, void* caller) {
   const Decision decision = decide(caller);
   if (decision.fail) return nullptr;

@@ -1,5 +1,5 @@
 // The functions of rl.h as a table, so that one host program can use the library it is linked with
-// or any copy that it loaded by itself. Every member is set or the table was not made.
+// or any copy that it loaded. A table is only made if every member is set.
 #pragma once
 #include <dlfcn.h>
 
@@ -16,7 +16,7 @@ struct Api {
 #undef RL_FUNCTION
 };
 
-// The functions of a library that dlopen or dlmopen gave; throws for one that it lacks.
+// The functions of a library from dlopen or dlmopen; throws if one is missing.
 inline Api loaded_api(void* library) {
   Api api;
   const auto find = [library](const char* name) {

@@ -1,6 +1,6 @@
-// 100 times, 1,000 with RL_LONG: runtime, model, engine, trainer, buffer, pipeline and profiler
-// come and go on a tiny model, some pipelines in the middle of a step. Memory, threads and
-// descriptors stay what they were after the warm-up.
+// 100 times, or 1,000 with RL_LONG: runtime, model, engine, trainer, buffer, pipeline and profiler
+// are created and destroyed on a tiny model, some pipelines in the middle of a step. Memory,
+// threads and descriptors do not grow after the warm-up.
 //
 // usage: gate_cycles MODEL
 #include <cstdlib>
@@ -26,7 +26,7 @@ void set_options(const gates::Api& rl, gates::Host& host, const char* model) {
   host.set("pipeline.prompts_per_step", "1");
 }
 
-// Until the first sample waits for its score.
+// Runs until the first sample waits for its reward.
 void begin_a_step(const gates::Api& rl, const gates::Host& host, rl_pipeline* pipeline) {
   static const int32_t prompt[] = {1, 2, 3};
   Handle<rl_event> event(rl.rl_event_release);

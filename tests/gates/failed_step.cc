@@ -1,6 +1,7 @@
-// A training step whose memory ends between its optimizer steps, at every place of librl.so that
-// allocates there: the model is half-trained then. Whatever computes with it is refused by that
-// name, what keeps weights works, and after rl_trainer_publish engine and trainer agree again.
+// A training step in which memory runs out between its optimizer steps, at every place of librl.so
+// that allocates there: the model is then half-trained. Whatever would compute with it is refused
+// with that reason, calls that keep weights work, and after rl_trainer_publish engine and trainer
+// agree again.
 //
 // usage: gate_failed_step MODEL DIRECTORY
 #include <algorithm>
@@ -31,12 +32,12 @@ void expect(bool holds, const std::string& what) {
   ++problems;
 }
 
-// The host's loss, -A log-prob, by which it knows where in the step the library is.
+// The host's loss, -A log-prob, which also tells how far the step has come.
 struct Loss {
   int asked = 0;
   uintptr_t site = 0;
   Mode mode = Mode::kCount;
-  std::vector<gates::Site> before_second;  // sites hit until the second minibatch
+  std::vector<gates::Site> before_second;  // sites hit before the second minibatch
 };
 
 int32_t loss(void* user_data, const rl_algo_tokens* tokens, const double* weights, double* value,
@@ -88,7 +89,7 @@ struct Parts {
     rl_request made;
     rl.rl_request_init(&made, sizeof made);
     made.prompt = prompt;
-    made.num_prompt = 20;  // more than a block, which the engine keeps
+    made.num_prompt = 20;  // more than one block, which the engine keeps
     made.num_samples = 2;
     return made;
   }
@@ -121,7 +122,7 @@ struct Parts {
   }
 
   const Api& rl;
-  Loss state;  // before what refers to it
+  Loss state;  // declared before what refers to it
   Host host;
   Handle<rl_runtime> runtime;
   Handle<rl_model> model;
@@ -140,7 +141,7 @@ void expect_half_trained(Parts& p, const std::string& where) {
     const std::string name =
         "RL_FAILED_PRECONDITION: the model is half-trained: a training step failed after ";
     const bool one = text.starts_with(name + "1 of 2 optimizer steps");
-    const bool both = text.starts_with(name + "2 of 2 optimizer steps");  // while they were packed
+    const bool both = text.starts_with(name + "2 of 2 optimizer steps");  // failed while packing
     expect(one || both, where + ": " + what + " says \"" + text + "\"");
     after_one += one;
   };
@@ -166,7 +167,7 @@ void expect_half_trained(Parts& p, const std::string& where) {
   CALL(rl_model_save, p.model, saved.c_str(), saved.size(), RL_DTYPE_F32, RL_SAVE_REPLACE);
 }
 
-// Engine and trainer agree on the weights as they are.
+// Engine and trainer agree on the current weights.
 void expect_agreement(Parts& p, const std::string& where) {
   p.state = {};
   p.draw();
@@ -219,14 +220,14 @@ bool try_site(const Api& rl, const Place& place, uintptr_t site, Mode mode) {
   char where[64];
   std::snprintf(where, sizeof where, "+0x%lx failing %s", site,
                 mode == Mode::kFailOnce ? "once" : "from then on");
-  if (said.empty()) return false;  // not reached again, or done without
+  if (said.empty()) return false;  // site not reached again, or its failure tolerated
   expect(said.starts_with("RL_OUT_OF_MEMORY"), std::string(where) + ": the step says " + said);
-  if (p.version() != 0) return false;  // the step was done: its metrics had no room
+  if (p.version() != 0) return false;  // the step was done, but there was no memory for its metrics
   check_failed(p, before, where);
   return true;
 }
 
-// The same within a pipeline; another trainer of the model publishes.
+// The same in a pipeline; another trainer of the model publishes.
 void try_pipeline(const Api& rl, const Place& place, uintptr_t site) {
   Parts p(rl, place);
   const Host& host = p.host;

@@ -1,7 +1,7 @@
-// Setting weights, with an engine awake or asleep, and loading a checkpoint, whose memory ends at
-// every place of librl.so that allocates there. Afterwards the model is as before, or as it should
-// be where a load had ended, or half-trained by name; then it works again once it is published.
-// What computes always agrees with the weights that it would save.
+// Setting weights, with an engine awake or asleep, and loading a checkpoint, while memory runs out
+// at every place of librl.so that allocates there. Afterwards the model has its old weights, or
+// those of a completed load, or is reported as half-trained; once published it works again.
+// Computation always agrees with the weights that the model would save.
 //
 // usage: gate_failed_weights MODEL DIRECTORY
 #include <algorithm>
@@ -77,17 +77,17 @@ struct Parts {
   Handle<rl_model> model;
   Handle<rl_engine> engine;
   Handle<rl_trainer> trainer;
-  Host run;  // with the options of a run that goes on from a checkpoint
+  Host run;  // with the options of a run that resumes from a checkpoint
   Handle<rl_pipeline> pipeline;
   Handle<rl_batch> batch;
   Handle<rl_tensor> norm;  // values for another weight
   const Place place;
 };
 
-// What is tried: a change of weights, and what surrounds it.
+// A change of weights to try, with what precedes and follows it.
 struct Change {
   const char* name;
-  bool may_stay;  // a failure behind the change leaves it in place
+  bool may_stay;  // a failure after the change leaves it in place
   void (*prepare)(Parts&);
   std::string (*apply)(Parts&);
   void (*conclude)(Parts&);
@@ -160,7 +160,7 @@ State state_of(const Parts& p) { return {p.digest(), p.logprobs()}; }
 
 enum class Outcome { kAsBefore, kAsAfter, kHalfTrained };
 
-// Whole, and as before or as it should be, or half-trained by name, which ends with a publication.
+// Either intact, with the old or the new weights, or reported as half-trained until a publication.
 Outcome check_failed(Parts& p, const State& before, const State& after, const std::string& where) {
   const Api& rl = p.rl;
   const Host& host = p.host;
@@ -219,7 +219,7 @@ void try_site(const Api& rl, const Place& place, const Change& change, uintptr_t
   expect_agreement(p, where);
 }
 
-// Sites that the change hits, and what it leads to.
+// Returns the sites that the change hits, and sets the state it leads to.
 std::vector<uintptr_t> sites(const Api& rl, const Place& place, const Change& change,
                              State& after) {
   Parts p(rl, place, place.model);

@@ -1,8 +1,8 @@
 // Every call on a file fails in turn while a model is loaded, trained and saved, samples are
-// written and read, and a run with checkpoints is made; and while all that is done where it was
-// done before, so that files are replaced and the run is resumed. A play then ends with an error
-// or a report that names the file, or as if nothing had failed. What it left under a final name is
-// whole, and the next play there works and ends with the weights of a run in which nothing failed.
+// written and read, and a run with checkpoints is made; then again in a directory with results, so
+// that files are replaced and the run is resumed. Each play ends with an error or a report that
+// names the file, or as if nothing had failed. Everything it left under a final name is complete,
+// and the next play there works and ends with the weights of a run without failures.
 //
 // usage: gate_file_faults MODEL DIRECTORY [PLAY]
 #include <errno.h>
@@ -45,7 +45,7 @@ constexpr Fault kFaults[] = {{FileOp::kOpen, EIO},
                              {FileOp::kClose, EIO}};
 constexpr Fault kMoreFaults[] = {{FileOp::kOpen, EMFILE}, {FileOp::kWrite, EIO}};  // with RL_LONG
 
-// Call n of its kind, which is on a file.
+// Call number `call` of its kind, which is on `file`.
 struct Attempt {
   Fault fault;
   uint64_t call;
@@ -103,9 +103,9 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Of the files that appear by one rename, checkpoints apart, which the next play reads: the first
-// that is not as after a play in which nothing failed, or that is gone and was there at the start.
-// Throws what the library says of one that it cannot read.
+// Among the files that appear by one rename (except checkpoints, which the next play reads): the
+// first that differs from one of a play without failures, or that existed at the start and is
+// gone. Throws the library's error for a file that it cannot read.
 std::string spoilt_file(const gates::Api& rl, const std::string& dir, const std::string& start,
                         uint64_t expected_digest) {
   const auto is_whole = [&](const std::string& name) {
@@ -121,8 +121,8 @@ std::string spoilt_file(const gates::Api& rl, const std::string& dir, const std:
   return "";
 }
 
-// A later play finds what the first one left, but for the newest checkpoint: a run goes on from
-// the one before.
+// A later play finds what the first one left, except for the newest checkpoint: a run resumes from
+// the one before it.
 void take_newest_checkpoint_away(const std::string& dir) {
   if (!std::filesystem::exists(dir + "/checkpoints")) return;
   std::string newest;
@@ -142,7 +142,7 @@ bool must_be_survived(const Fault& fault) {
   return fault.error == gates::kShort || fault.error == EINTR;
 }
 
-// Without RL_LONG: of each file the last call, after which most of a half file is there, and for
+// Without RL_LONG: only the last call on each file, when most of it has been written, and for
 // faults that end a play the first one too, as the same file may be read for several reasons.
 std::vector<Attempt> fewer(const std::vector<Attempt>& all) {
   std::vector<Attempt> out;
@@ -159,7 +159,7 @@ std::vector<Attempt> fewer(const std::vector<Attempt>& all) {
   return out;
 }
 
-// Each of the faults at each call of its kind that a play made.
+// Each fault at each call of its kind that a play made.
 std::vector<Attempt> attempts(std::span<const Fault> faults) {
   std::vector<Attempt> all;
   for (const Fault& fault : faults) {
@@ -174,7 +174,7 @@ class Trial {
   Trial(const gates::Api& rl, const gates::Play& play, const gates::Place& place)
       : rl_(rl), play_(play), place_(place), start_(start_of(place)) {}
 
-  // In a directory with a model and the rows of data alone, then in one with results as well.
+  // First in a directory with only a model and data rows, then in one with results as well.
   void run(const std::string& model) {
     std::filesystem::remove_all(start_);
     std::filesystem::create_directories(start_);
@@ -197,7 +197,7 @@ class Trial {
   bool good() const { return problems_ == 0; }
 
  private:
-  // Beside the place, by a name that does not begin with the place's.
+  // Next to the place, under a name that does not begin with the place's.
   static std::string start_of(const gates::Place& place) {
     const std::filesystem::path dir(place.dir);
     return dir.parent_path() / ("start_of_" + dir.filename().string());
@@ -262,7 +262,7 @@ class Trial {
     }
   }
 
-  // A report is written without the files that cannot be read, and says which.
+  // A report is written without the files that cannot be read, and names them.
   bool told_on_page() const {
     const std::string text = text_of(place_.dir + "/report.html");
     const std::string name = std::filesystem::path(gates::failed_file()).filename();

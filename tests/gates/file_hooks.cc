@@ -1,4 +1,4 @@
-// Which descriptor belongs to a watched file is known from the open that made it.
+// Descriptors of watched files are recorded when they are opened.
 #include "gates/file_hooks.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ bool is_watched(const char* path) {
 }
 bool is_watched(int fd) { return fd >= 0 && fd < kMaxDescriptors && watched[size_t(fd)]; }
 
-// 0: the call is to be made; else what it fails with.
+// 0: make the call; otherwise the error it fails with.
 int fault_of(FileOp op, const char* path) {
   const std::lock_guard lock(calls_mutex);
   calls[size_t(op)].push_back(path);
@@ -134,7 +134,7 @@ RL_HOOK ssize_t write(int fd, const void* data, size_t size) {
   return call(fd, data, error == gates::kShort ? std::max<size_t>(size / 2, 1) : size);
 }
 
-// Nothing waits for the disk: what was written is read back from memory all the same.
+// Does not wait for the disk: what was written is read back from memory anyway.
 RL_HOOK int fsync(int fd) {
   const int error = fault_of_file(FileOp::kSync, fd);
   return error != 0 ? (errno = error, -1) : 0;
@@ -158,8 +158,8 @@ RL_HOOK int mkdir(const char* path, mode_t mode) noexcept {
   return error != 0 ? (errno = error, -1) : call(path, mode);
 }
 
-// Only of files that were written: nothing is lost with the others. The descriptor is gone also
-// when close fails, as on Linux.
+// Faults only for files that were written: nothing is lost with the others. The descriptor is
+// closed even if close fails, as on Linux.
 RL_HOOK int close(int fd) {
   static const auto call = real<decltype(&close)>("close");
   const bool ours = is_watched(fd) && gates::written[size_t(fd)];

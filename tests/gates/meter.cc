@@ -1,4 +1,4 @@
-// By mallinfo2 and /proc/self.
+// Measured with mallinfo2 and /proc/self.
 #include "gates/meter.h"
 
 #include <malloc.h>
@@ -30,10 +30,10 @@ uint64_t lines_of(const char* path) {
   return count;
 }
 
-constexpr uint64_t kHeapSlack = 16 << 10;  // without a leak up to 6 KiB were seen
+constexpr uint64_t kHeapSlack = 16 << 10;  // up to 6 KiB were seen without a leak
 constexpr uint64_t kResidentSlack = 8 << 20;
 constexpr uint64_t kThreadSlack = 2;    // compute threads of the plays
-constexpr uint64_t kMappingSlack = 32;  // arenas of malloc, stacks of the threads above
+constexpr uint64_t kMappingSlack = 32;  // malloc arenas, stacks of the threads above
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// What the library says of devices where it has none but cores: it starts and computes, no library
-// of a GPU's driver is loaded, and asking for one is an error that names the reason.
+// On a machine without a GPU the library starts and computes, loads no GPU driver library, and
+// refuses a request for a GPU with an error that gives the reason.
 //
 // usage: gate_no_gpu MODEL DIRECTORY
 #include <fstream>
@@ -17,7 +17,7 @@ void expect(bool condition, const std::string& text) {
   ++problems;
 }
 
-// Names of files mapped into the process that belong to a driver.
+// Names of driver files mapped into the process.
 std::string driver_libraries() {
   std::string found;
   std::ifstream maps("/proc/self/maps");

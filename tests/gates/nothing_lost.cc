@@ -1,6 +1,7 @@
-// What a call takes out of the library stays there when memory ends in the call: finished samples
-// of rl_engine_take, groups of rl_buffer_take, events of rl_pipeline_next. Each place of librl.so
-// that allocates in the call fails once, the table of handles among them; the call after it gives
+// What a call takes out of the library stays in it if memory runs out during the call: finished
+// samples of rl_engine_take, groups of rl_buffer_take, events of rl_pipeline_next. Each place of
+// librl.so that allocates in the call fails once, including the handle table; the next call
+// returns everything.
 // all.
 //
 // usage: gate_nothing_lost MODEL
@@ -23,7 +24,7 @@ using gates::Handle;
 using gates::Host;
 using gates::Mode;
 
-constexpr size_t kSpareHandles = 64;  // more than a world has beside them
+constexpr size_t kSpareHandles = 64;  // more than a world has handles
 
 int problems = 0;
 
@@ -76,7 +77,7 @@ struct World {
     for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, batch, i, double(i));
     CALL(rl_buffer_put_batch, buffer, batch);
   }
-  // Two events wait, and the loop for their scores.
+  // Two events wait, and the loop waits for their rewards.
   void start_pipeline() {
     static const int32_t ids[] = {1, 2, 3};
     host.set("pipeline.total_steps", "1");
@@ -91,8 +92,8 @@ struct World {
       CALL(rl_pipeline_get_stats, pipeline, &stats);
     } while (stats.state != RL_STATE_SCORING || rl.rl_event_queue_size(queue) < 2);
   }
-  // From now on a handle needs a place that the table does not have yet: those of earlier worlds
-  // are used, and these are kept.
+  // Uses up the free handles, so that the next handle needs a new slot in the table: slots of
+  // earlier worlds are reused and these are kept.
   void use_free_handles() {
     static std::vector<std::unique_ptr<Handle<rl_options>>> spare;
     for (size_t i = 0; i < kSpareHandles; ++i) {
@@ -120,10 +121,10 @@ struct World {
 
 struct Case {
   const char* name;
-  size_t whole;  // what there is to take
+  size_t whole;  // how much there is to take
   void (*prepare)(World&);
-  size_t (*take)(World&);  // one call; how much it gave; throws Failure
-  size_t (*rest)(World&);  // what later calls give
+  size_t (*take)(World&);  // one call; returns how much it took; throws Failure
+  size_t (*rest)(World&);  // what later calls return
 };
 
 size_t take_engine(World& w) {
@@ -167,7 +168,7 @@ std::vector<uintptr_t> sites(const Api& rl, const std::string& model, const Case
   return out;
 }
 
-// Whether the call failed.
+// Returns whether the call failed.
 bool try_site(const Api& rl, const std::string& model, const Case& one, uintptr_t site) {
   World w(rl, model);
   one.prepare(w);

@@ -1,5 +1,4 @@
-// A host of the library for gates: handles that end by themselves, and calls whose failure is
-// thrown as a Failure.
+// A host of the library for gates: RAII handles, and calls whose failure is thrown as a Failure.
 #pragma once
 #include <span>
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace gates {
 
-// Ends a handle when it goes out of scope.
+// Ends its handle when it goes out of scope.
 template <typename T>
 class Handle {
  public:
@@ -31,7 +30,7 @@ class Host {
  public:
   explicit Host(const Api& rl) : rl_(rl), options(rl.rl_options_destroy) {}
 
-  // Calls fn with err last; a failure is thrown, a result is returned.
+  // Calls fn with err as the last argument; a failure is thrown, a result is returned.
   template <typename... Parameters, typename... Arguments>
   rl_status call(const char* name, rl_status (*fn)(Parameters...),
                  const Arguments&... arguments) const {
@@ -57,10 +56,10 @@ class Host {
   Handle<rl_options> options;
 };
 
-// A call by a function that has `rl` and `host`.
+// A call in a function that has `rl` and `host`.
 #define CALL(function, ...) host.call(#function, rl.function __VA_OPT__(, ) __VA_ARGS__)
 
-// What a call says; "" when it worked.
+// The error text of a call; "" if it worked.
 template <typename... Parameters, typename... Arguments>
 std::string answer(const Host& host, rl_status (*fn)(Parameters...),
                    const Arguments&... arguments) {
@@ -72,11 +71,11 @@ std::string answer(const Host& host, rl_status (*fn)(Parameters...),
   }
 }
 
-// Two samples of a prompt, drawn to their end.
+// Generates two samples of a prompt to their end.
 void draw(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
           std::span<const int32_t> prompt);
 
-// Makes the options of a play on parts, and of play_grpo.
+// Sets the options of a play on single objects, and of play_grpo.
 void small_options(const Api& rl, Host& host, const Place& place);
 void grpo_options(const Api& rl, Host& host, const Place& place);
 

@@ -39,7 +39,7 @@ uint64_t digest_of(const Api& rl, const Host& host, const rl_batch* batch) {
   return digest;
 }
 
-// A failed loop refuses scores; what failed is then told by rl_pipeline_next.
+// A failed loop refuses rewards; rl_pipeline_next then reports what failed.
 void score(const Api& rl, const Host& host, rl_pipeline* pipeline, const rl_event* event) {
   rl_sample_view sample;
   rl.rl_sample_view_init(&sample, sizeof sample);
@@ -210,7 +210,8 @@ std::span<const Play> plays() {
 }
 
 void prepare(const Place& place) {
-  std::filesystem::remove_all(place.dir);  // checkpoints of an earlier build are no run of this one
+  // Checkpoints of an earlier build do not belong to this run.
+  std::filesystem::remove_all(place.dir);
   std::filesystem::create_directories(place.dir);
   for (const char* name : {"/train.jsonl", "/eval.jsonl"}) {
     std::ofstream file(place.dir + name);

@@ -1,6 +1,6 @@
-// The work of the four example programs on a tiny model, as functions that end by themselves when
-// a call fails: hello, generate, train_step and grpo. Whatever happens, every handle that a play
-// made has ended when it returns.
+// The work of the four example programs on a tiny model, as functions that throw when a call
+// fails: hello, generate, train_step and grpo. Whatever happens, a play has ended all its handles
+// when it returns.
 #pragma once
 #include <cstdio>
 #include <exception>
@@ -27,10 +27,10 @@ using PlayFn = uint64_t (*)(const Api&, const Place&);
 
 uint64_t play_hello(const Api& rl, const Place& place);
 uint64_t play_generate(const Api& rl, const Place& place);
-// Draw, put, save and load a buffer file, take, train, publish, save the model.
+// Generate, put, save and load a buffer file, take, train, publish, save the model.
 uint64_t play_train_step(const Api& rl, const Place& place);
-// Two steps of the loop with evaluation, metrics, trace, checkpoints and report; goes on from the
-// newest checkpoint of place.dir when there is one.
+// Two steps of the loop with evaluation, metrics, trace, checkpoints and report; resumes from the
+// newest checkpoint of place.dir if there is one.
 uint64_t play_grpo(const Api& rl, const Place& place);
 
 struct Play {
@@ -42,7 +42,7 @@ std::span<const Play> plays();
 // Empties the directory and writes the data files that play_grpo reads.
 void prepare(const Place& place);
 
-// The result of main: that of body, or 1 after telling what it threw.
+// The result of main: body's, or 1 after printing what it threw.
 template <typename Body>
 int reported(Body body) {
   try {

@@ -1,5 +1,5 @@
-// Opens librl.so, uses it and closes it again, many times: what one round leaves, every round
-// finds. The library stays mapped (-z nodelete), so what it and its dependencies keep is kept once.
+// Opens librl.so, uses it and closes it, many times: every round leaves what the first one left.
+// The library stays mapped (-z nodelete), so what it and its dependencies keep is kept once.
 //
 // usage: gate_reload LIBRARY MODEL DIRECTORY
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRounds = 100, kWarmUp = 10;
 
-// What a round computed.
+// Returns a digest of what a round computed.
 uint64_t play(const char* library, const gates::Place& place) {
   void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(dlerror());

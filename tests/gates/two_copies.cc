@@ -1,7 +1,7 @@
-// Two copies of librl.so in one process, at work at once: each function is found in its own copy,
-// results equal those of one copy alone, and no state is shared. Both are in the namespace of the
-// program: in another one (dlmopen) glibc 2.36 does not survive that TBB opens its allocator with
-// RTLD_GLOBAL.
+// Two copies of librl.so in one process, working at the same time: each function is found in its
+// own copy, results equal those of one copy alone, and no state is shared. Both are in the
+// program's namespace: in another one (dlmopen) glibc 2.36 crashes when TBB opens its allocator
+// with RTLD_GLOBAL.
 //
 // usage: gate_two_copies LIBRARY MODEL DIRECTORY
 #include <algorithm>
@@ -52,7 +52,7 @@ uint64_t reserved(const gates::Api& rl, const rl_runtime* runtime) {
   return bytes;
 }
 
-// The arenas of a model are in the books of its own copy alone.
+// The arenas of a model are only in the ledger of its own copy.
 void expect_own_books(const Copy& busy, const Copy& idle) {
   const gates::Api &a = busy.api, &b = idle.api;
   rl_options* options = nullptr;

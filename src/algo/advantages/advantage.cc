@@ -1,5 +1,5 @@
-// Two passes over the batch: group means, then squared deviations from them; a third for what some
-// estimators need beside.
+// Two passes over the batch: group means, then squared deviations from them; a third for the extra
+// statistics that some estimators need.
 #include "algo/advantages/advantage.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void check_samples(std::span<const double> rewards, std::span<const int32_t> gro
   }
 }
 
-// Spread of count values; a single value has none, and 1 stands in.
+// Standard deviation of `count` values; 1 for a single value.
 double spread(int64_t count, double squares, int32_t ddof) {
   return count < 2 ? 1.0 : std::sqrt(squares / static_cast<double>(count - ddof));
 }
@@ -76,7 +76,7 @@ double batch_spread(std::span<const double> rewards, int32_t ddof) {
   return spread(s.count, s.squares, ddof);
 }
 
-// What the estimators beyond grpo need of a group.
+// Group statistics that only estimators other than grpo need.
 struct GroupExtra {
   double tokens = 0;
   double token_rewards = 0;  // sum of length * reward
@@ -138,7 +138,7 @@ void check_kind(const AdvantageParams& p, size_t num_samples, std::span<const in
       .with_key("algo.adv_singleton");
 }
 
-// The reward less its baseline, before any division.
+// The reward minus its baseline, before any division.
 double centred_reward(const AdvantageParams& p, double reward, const GroupStats& s,
                       const GroupExtra& e, size_t sample) {
   if (s.count == 1) return reward;

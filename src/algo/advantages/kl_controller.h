@@ -1,10 +1,10 @@
 // The coefficient of the KL penalty over time.
 //
-//   fixed     the coefficient never moves
+//   fixed     the coefficient is constant
 //   adaptive  after a batch: coef *= 1 + clamp(kl / target - 1, -0.2, 0.2) * samples / horizon
 //             (arXiv 1909.08593, section 2.2; verl and OpenRLHF alike)
 //
-// The coefficient is state of a run: it belongs into a checkpoint.
+// The coefficient is part of the state of a run: it belongs in a checkpoint.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -31,12 +31,12 @@ struct OverlongParams {
 };
 // Throws Error(kOutOfRange) naming the option.
 void validate(const OverlongParams& params);
-// What a response of `length` tokens loses, >= 0.
+// Subtracted from the reward of a response of `length` tokens, >= 0.
 double overlong_penalty(const OverlongParams& params, int32_t length);
 
 double truncation_reward(double penalty, double reward, bool truncated);
 
-// Rewards with non-finite values are the caller's error; var uses ddof 1 as verl does.
+// Rewards must be finite; var uses ddof 1 as verl does.
 double normalize_reward(const Moments& moments, double eps, double reward);
 
 struct TokenRewardInput {
@@ -45,7 +45,7 @@ struct TokenRewardInput {
   std::span<const double> kl;       // of each token; empty: no KL penalty
   double kl_coef = 0;               // algo.kl.coef, finite, >= 0
 };
-// Masked tokens get 0. A sample without a loss token has nowhere to put its reward: it gets none.
+// Masked tokens get 0. The reward of a sample without a loss token is dropped.
 void token_rewards(const TokenRewardInput& in, std::span<double> out);
 
 }  // namespace rl

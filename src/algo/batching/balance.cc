@@ -1,5 +1,5 @@
-// The differencing method. A state keeps its non-empty sets only, largest first; the other places
-// of its k sets are empty.
+// The differencing method. A state keeps only its non-empty sets, largest first; the rest of its k
+// places are empty.
 #include "algo/batching/balance.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct State {
   }
 };
 
-// The place i of one meets the place k - 1 - i of the other.
+// Set i of one is merged with set k - 1 - i of the other.
 State merged(State a, State b, size_t k) {
   for (size_t j = 0; j < b.sets.size(); ++j) {
     const size_t place = k - 1 - j;
@@ -95,7 +95,7 @@ State reduce(std::vector<State> states, size_t k) {
   return std::move(states[widest.top()]);
 }
 
-// Zero costs can leave places empty.
+// Zero costs can leave sets empty.
 void fill_empty(State& state, size_t k) {
   while (state.sets.size() < k) {
     auto most = std::max_element(

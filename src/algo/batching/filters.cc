@@ -17,7 +17,7 @@ bool is_zero_advantage(std::span<const double> advantages) {
 bool has_no_spread(std::span<const double> values, double limit) {
   require_value(limit >= 0 && std::isfinite(limit), "limit", limit, "a finite value of at least 0");
   if (values.size() < 2) return false;
-  // Equal values differ from their rounded mean by rounding, which is no spread.
+  // Equal values may differ from their rounded mean; that is not spread.
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   if (*low == *high) return true;
   return std::sqrt(variance(moments_of(values, {}), 1)) <= limit;

@@ -1,12 +1,12 @@
-// Predicates that say whether a sample or a group is worth training on. They decide nothing else:
-// dropping, refilling and counting by reason are the caller's.
+// Predicates that decide whether a sample or a group is worth training on. Dropping, refilling and
+// counting by reason are the caller's.
 //
 //   zero_advantage   every advantage of the group is 0                     (Telescope)
 //   no_spread        the std of the group's values is at most limit        (verl filter_groups: 0;
 //                    slime: 1e-6, ddof 1); a group of one has spread
 //   dynamic          low < mean of the group's values < high is kept       (OpenRLHF
 //                    dynamic_filtering_range, arXiv 2503.14476: 0..1)
-//   repetition       share of an answer's n-grams that occurred before in it, above limit
+//   repetition       fraction of a response's n-grams that occurred in it before, above limit
 #pragma once
 #include <cstdint>
 #include <span>
@@ -24,10 +24,10 @@ struct DynamicFilter {
 };
 // Throws Error(kOutOfRange) naming the option.
 void validate(const DynamicFilter& filter);
-// False for a group to be replaced; an empty group is one.
+// False if the group is to be replaced; an empty group is.
 bool passes(const DynamicFilter& filter, std::span<const double> values);
 
-// In [0, 1]: 1 - distinct n-grams / n-grams, 0 for an answer shorter than n. n >= 1, else Error.
+// In [0, 1]: 1 - distinct n-grams / n-grams, 0 for a response shorter than n. n >= 1, else Error.
 double repetition(std::span<const int32_t> ids, int32_t n);
 
 }  // namespace rl

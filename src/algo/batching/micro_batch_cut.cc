@@ -1,4 +1,4 @@
-// Balanced bins under a token budget: differencing, repair, first-fit, one bin more.
+// Balanced bins under a token budget: differencing, repair, first-fit, one more bin.
 #include <algorithm>
 #include <optional>
 
@@ -46,12 +46,12 @@ Bins make_bins(Partition items, std::span<const Unit> units) {
   return bins;
 }
 
-// A move of one unit out of the fullest bin, in exchange for another one or for none.
+// A move of one unit out of the fullest bin, with or without another one in exchange.
 struct Change {
   size_t give;                 // position in the fullest bin
-  size_t bin;                  // that takes it
+  size_t bin;                  // the bin that takes it
   std::optional<size_t> take;  // position in that bin
-  int64_t excess;              // of both bins after it
+  int64_t excess;              // excess of both bins after the change
 };
 
 void consider(const Bins& bins, std::span<const Unit> units, int64_t budget, size_t full,
@@ -93,7 +93,7 @@ void apply(Bins& bins, std::span<const Unit> units, size_t full, const Change& c
 }
 
 // Each change lowers the excess of the fullest bin and makes no other bin exceed the budget, so
-// this ends. False where no change helps.
+// this terminates. Returns false if no change helps.
 bool repair(Bins& bins, std::span<const Unit> units, int64_t budget) {
   for (;;) {
     const auto most = std::max_element(bins.tokens.begin(), bins.tokens.end());

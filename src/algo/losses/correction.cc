@@ -1,4 +1,4 @@
-// Weights of importance sampling and the sums of mismatch.
+// Importance sampling weights and the mismatch sums.
 #include "algo/losses/correction.h"
 
 #include <algorithm>

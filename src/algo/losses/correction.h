@@ -1,5 +1,5 @@
-// Correction of the mismatch between the policy that sampled a token (rollout) and the one it is
-// trained under (old: the trainer's policy before the update). l_t = old_log_prob -
+// Correction of the mismatch between the policy that sampled a token (rollout) and the one that it
+// is trained under (old: the trainer's policy before the update). l_t = old_log_prob -
 // rollout_log_prob; sums, means and maxima of a sequence run over its tokens with mask 1.
 //
 // Weights, factors of the token losses without a gradient:
@@ -8,18 +8,18 @@
 //   tis       w = min(w, high), and at least low   (truncated importance sampling, Ionides 2008;
 //             low is 0 in verl, an option in OpenRLHF and slime)
 //   icepop    w = 0 outside [low, high]            (verl's lo_hi threshold, OpenRLHF mask, slime)
-//   batch_normalize  w over the mean of all w (sequence: one w per sequence), an input
+//   batch_normalize  w divided by the mean of all w (sequence: one w per sequence), an input
 // c is 20 in verl and off in TRL and OpenRLHF. Sequence ratios are products in verl and TRL.
 //
-// Rejections, for the mask: a token, or a whole sequence, stays when its statistic is in bounds.
+// Rejections change the mask: a token, or a whole sequence, stays if its statistic is in bounds.
 //   k1 -l (compared with log low .. log high: the bounds are on rollout / old, as in verl, so
 //      bounds [a, b] on old / rollout are 1 / b .. 1 / a);  k2 l^2 / 2;  k3 exp(l) - 1 - l;
 //   binary_kl  KL of (q, 1 - q) from (p, 1 - p), q rollout's probability, p old's;  tv |p - q|
-//   token_S of each token; seq_sum_S, seq_mean_S, seq_max_S of the sequence (verl; OpenRLHF gates
-//   are token_S and seq_mean_S; seq_mean_k1 is the geometric mean ratio)
-//   k1 .. k3 clamp l to +-20 first. Bounds other than k1's have no low end.
-// token veto: a sequence goes when l_t < log(threshold) for any token (verl before 0.8).
-// opsm: a sequence goes when A < 0 and mean(old - current) > delta (slime, TRL).
+//   token_S of each token; seq_sum_S, seq_mean_S, seq_max_S of the sequence (verl; OpenRLHF's
+//   gates are token_S and seq_mean_S; seq_mean_k1 is the geometric mean ratio)
+//   k1 .. k3 clamp l to +-20 first. Only the bounds of k1 have a low end.
+// token veto: rejects a sequence if l_t < log(threshold) for any token (verl before 0.8).
+// opsm: rejects a sequence if A < 0 and mean(old - current) > delta (slime, TRL).
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -55,10 +55,10 @@ struct MismatchInput {
   std::span<const float> rollout_log_prob;
 };
 
-// Sums of the weights that the loss uses; what batch_normalize and the metrics divide.
+// Sums of the weights that the loss uses; batch_normalize and the metrics are ratios of them.
 struct CorrectionSums {
   double num_tokens = 0;
-  double num_sequences = 0;  // with a token
+  double num_sequences = 0;  // sequences with a token
   double token_sum = 0;      // of w over tokens
   double token_squares = 0;  // effective sample size = token_sum^2 / (num_tokens token_squares)
   double sequence_sum = 0;   // of the mean w of each sequence
@@ -74,7 +74,7 @@ struct CorrectionSums {
 CorrectionSums correction_weights(const CorrectionParams& params, const MismatchInput& in,
                                   std::span<double> weights);
 
-// The divisor of batch_normalize from the sums of the whole batch; 1 where the mean is below 1e-8.
+// The divisor of batch_normalize from the sums of the whole batch; 1 if the mean is below 1e-8.
 double correction_mean(CorrectionLevel level, const CorrectionSums& sums);
 
 enum class RejectLevel : uint8_t { kToken, kSeqSum, kSeqMean, kSeqMax };
@@ -83,7 +83,7 @@ enum class RejectStatistic : uint8_t { kK1, kK2, kK3, kBinaryKl, kTv };
 struct Rejection {
   RejectLevel level = RejectLevel::kToken;
   RejectStatistic statistic = RejectStatistic::kK1;
-  double low = 0;  // k1: above 0, at most high; others: not read
+  double low = 0;  // k1: above 0, at most high; others: ignored
   double high = 0;
 };
 // "token_k1", "seq_mean_k3", ...; seq_max_k1 does not exist. The bounds are set by the caller.
@@ -104,7 +104,7 @@ struct RejectionSums {
 RejectionSums reject(std::span<const Rejection> rejections, const MismatchInput& in,
                      std::span<uint8_t> keep);
 
-// keep, for the veto; threshold in (0, 1).
+// Updates keep for the veto; threshold in (0, 1).
 RejectionSums veto(double threshold, const MismatchInput& in, std::span<uint8_t> keep);
 
 struct OpsmInput {
@@ -115,10 +115,11 @@ struct OpsmInput {
 };
 RejectionSums opsm(double delta, const OpsmInput& in, std::span<uint8_t> keep);
 
-// Mismatch of rollout and old, as global sums; means over tokens or sequences are verl's metrics.
+// Mismatch between rollout and old, as global sums; means over tokens or sequences are verl's
+// metrics.
 struct MismatchSums {
   double num_tokens = 0;
-  double num_sequences = 0;      // with a token
+  double num_sequences = 0;      // sequences with a token
   double neg_log_ratio = 0;      // rollout_corr/kl
   double k3 = 0;                 // rollout_corr/k3_kl
   double ratio_squares = 0;      // chi2_token = mean - 1

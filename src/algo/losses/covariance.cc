@@ -1,4 +1,4 @@
-// Selection by sorting indices; ties go to the lower index, so the choice is one.
+// Selection by sorting indices; ties go to the lower index, so the selection is unique.
 #include "algo/losses/covariance.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Choosing the tokens that clip_cov and kl_cov treat apart (arXiv 2505.22617). The means and the
-// choice are of the whole batch of an optimizer step, so they do not depend on its cut into
-// micro-batches; verl takes both from the micro-batch.
+// Selects the tokens that clip_cov and kl_cov treat differently (arXiv 2505.22617). Means and
+// selection are over the whole batch of an optimizer step, so they do not depend on its split into
+// micro-batches; verl uses the micro-batch for both.
 //
 //   cov_i     (A_i - mean A) (log_prob_i - mean log_prob)
 //   kl_cov    the max(1, floor(ratio N)) tokens with the largest cov; of equals the first
@@ -36,7 +36,7 @@ void validate(const ClipCovParams& params);
 struct ClipCovInput {
   std::span<const double> covariance;
   std::span<const uint8_t> clipped;  // by ppo_clip
-  std::span<const double> u;         // uniform in [0, 1), drawn by the caller for each token
+  std::span<const double> u;         // uniform in [0, 1), one per token from the caller
 };
 void select_between(const ClipCovParams& params, const ClipCovInput& in,
                     std::span<uint8_t> selected);

@@ -33,10 +33,10 @@ Mixture mixture(double beta, double log_p, double log_q) {
 
 struct RowSums {
   double value;  // of the loss
-  double own;    // sum p (log p - log b), b = q or m, which the derivative takes off
+  double own;    // sum p (log p - log b), b = q or m, subtracted in the derivative
 };
 
-// log_p and log_q are functions of the id. A NaN is passed on; probability 0 adds nothing.
+// log_p and log_q are functions of the id. NaN propagates; probability 0 adds nothing.
 template <typename P, typename Q>
 RowSums row_sums(const DistillParams& params, size_t n, const P& log_p, const Q& log_q) {
   double from_p = 0, from_q = 0;

@@ -24,14 +24,14 @@ DistillKl parse_distill_kl(std::string_view text);  // key algo.distill.kl
 
 struct DistillParams {
   DistillKl kind = DistillKl::kReverse;
-  double beta = 0.5;  // algo.distill.beta, read by mixed
+  double beta = 0.5;  // algo.distill.beta, used by mixed
 };
 // Throws Error(kOutOfRange) naming the option.
 void validate(const DistillParams& params);
 
-// Log-probs of every id, as row_reference of algo/losses/entropy.h gives them; -inf is probability
-// 0. An id that p has and q has not makes reverse infinite, and the other way round for forward:
-// Error(kNonFinite). Adds scale * d to gradient.
+// Log-probs of every id, as row_reference of algo/losses/entropy.h returns them; -inf is
+// probability 0. An id with probability 0 only in q makes reverse infinite, one with probability 0
+// only in p makes forward infinite: Error(kNonFinite). Adds scale * d to gradient.
 double distill_row(const DistillParams& params, std::span<const double> student_log_probs,
                    std::span<const double> teacher_log_probs, double scale,
                    std::span<double> gradient);
@@ -41,8 +41,8 @@ double distill_row(const DistillParams& params, std::span<const double> student_
 struct DistillNorm {
   float max, log_sum;
 };
-// The same of one row of two heads, in place: scale * d replaces the teacher's logits. Equal rows
-// give 0 and gradients of 0 exactly. What is not finite is returned as it is.
+// The same for one row of two heads, in place: scale * d replaces the teacher's logits. Equal rows
+// give 0 and gradients of exactly 0. Non-finite values are returned unchanged.
 struct DistillLogits {
   std::span<const float> student;
   DistillNorm student_norm;

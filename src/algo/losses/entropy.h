@@ -1,13 +1,13 @@
 // Reference functions for one row of logits, in double: log-prob of a token, entropy, and their
-// gradients. They are the written definition that fast implementations are compared with.
-// p = softmax(logits / T); d is the derivative in logits_i.
+// gradients. They are the specification that fast implementations are compared with. p =
+// softmax(logits / T); d is the derivative in logits_i.
 //
 //   log_prob(y)  logits_y / T - log sum exp(logits / T)   d = ((i == y) - p_i) / T
 //   entropy      -sum p log p, in nats                    d = -p_i (log p_i + entropy) / T
 //   sum_squares  sum p^2
 //
-// The entropy bonus is a term -coef * weight * entropy of the loss of a token, the weight being
-// that of algo/losses/loss_agg.h; verl, TRL and slime form it so. Entropy and log-prob share one
+// The entropy bonus is a term -coef * weight * entropy in the loss of a token, with the weight of
+// algo/losses/loss_agg.h, as in verl, TRL and slime. Entropy and log-prob use the same
 // temperature.
 #pragma once
 #include <cstdint>

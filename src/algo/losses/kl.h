@@ -16,12 +16,12 @@
 // the estimator is straight-through. ratio corrects for tokens sampled under old_log_prob, with
 // r = exp(log_prob - old_log_prob):
 //   none      no correction
-//   gradient  the gradient times min(r, ratio_cap), the value as it is (OpenRLHF, ratio_cap 10)
+//   gradient  the gradient times min(r, ratio_cap), the value unchanged (OpenRLHF, ratio_cap 10)
 //   full      r times the value, differentiated through r as well (TRL use_bias_correction_kl,
 //             slime use-unbiased-kl)
 //
-// The KL penalty inside the reward is algo/advantages/reward.h's; the coefficient over time is
-// algo/advantages/kl_controller.h's.
+// The KL penalty inside the reward is in algo/advantages/reward.h, the coefficient over time in
+// algo/advantages/kl_controller.h.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -50,7 +50,7 @@ enum class KlRatio : uint8_t { kNone, kGradient, kFull };
 struct KlBounds {
   double value_clamp = 0;  // 0 (off) or > 0
   KlRatio ratio = KlRatio::kNone;
-  double ratio_cap = 0;  // 0 (off) or > 0; read by kGradient
+  double ratio_cap = 0;  // 0 (off) or > 0; used by kGradient
 };
 KlTerm kl_term(KlEstimator estimator, const KlBounds& bounds, double log_prob, double ref_log_prob,
                double old_log_prob);
@@ -60,7 +60,7 @@ struct KlLossInput {
   std::span<const float> ref_log_prob;
   std::span<const double> weight;            // algo/losses/loss_agg.h
   double coef = 0;                           // algo.kl.coef, finite, >= 0
-  std::span<const float> old_log_prob = {};  // read where bounds.ratio is not kNone
+  std::span<const float> old_log_prob = {};  // used unless bounds.ratio is kNone
   KlBounds bounds = {};
 };
 
@@ -70,7 +70,7 @@ struct KlLossSums {
 };
 
 // Adds coef * weight * gradient to gradient, token by token in order. A token of weight 0 is
-// masked: it contributes exactly nothing, to the metric neither.
+// masked: it contributes nothing, not even to the metric.
 KlLossSums kl_loss(KlEstimator estimator, const KlLossInput& in, std::span<double> gradient);
 
 }  // namespace rl

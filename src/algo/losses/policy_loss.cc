@@ -1,4 +1,4 @@
-// Names, checks, and the loop over tokens that all token losses share.
+// Names, checks, and the token loop that all token losses share.
 #include "algo/losses/policy_loss.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Policy losses, with their gradient in the log-prob of the sampled token. A loss sees packed
-// tokens and a weight per token (algo/losses/loss_agg.h), so no denominator is ever taken from the
-// batch at hand.
+// tokens and a weight per token (algo/losses/loss_agg.h), so no denominator ever depends on the
+// micro-batch at hand.
 //
 //   A = advantage,  r = exp(x),  x = clamp(log_prob - old_log_prob, -c, c), c = ratio_log_clamp,
 //   clip(r) = clamp(r, 1 - clip_low, 1 + clip_high),  sg = no gradient through it
@@ -9,19 +9,19 @@
 //             l = min(l, -A dual_clip)                      (arXiv 1912.09729); with ratio_cap > 0
 //             the unclipped r is at most ratio_cap          (TRL delta, arXiv 2505.07291)
 //   none      l = -A log_prob                               (REINFORCE)
-//   gpg       the same, the name that goes with its advantage (arXiv 2504.02546)
+//   gpg       the same, under the name of its advantage estimator (arXiv 2504.02546)
 //   cispo     l = -sg(clip(r)) A log_prob                   (arXiv 2506.13585)
 //   sapo      l = -A (4 / tau) sigmoid(tau (r - 1)), tau by the sign of A     (arXiv 2511.20347)
 //   dppo_tv   l = -A sg(min(r, ratio_cap)) log_prob, 0 outside the trust region: with A > 0 where
 //             p - p_old > clip_high, else where p_old - p > clip_low          (arXiv 2602.04879)
 //   dppo_kl   the same with the KL of (p_old, 1 - p_old) from (p, 1 - p) against clip_high and
-//             clip_low, where p moved to the side that A asks for
+//             clip_low, if p moved in the direction of A
 //   dro       l = -(A log_prob - dro_beta / 2 x^2)          (arXiv 2405.19107, as in verl)
 //   clip_cov  ppo_clip, 0 for selected tokens               (arXiv 2505.22617, with kl_cov)
 //   kl_cov    l = -A r, + kl_cov_coef |x| for selected tokens; selection: algo/losses/covariance.h
 //   gspo, gmpo: ratios of whole sequences, algo/losses/sequence_loss.h
 //
-// The gradient is exact for these formulas: 0 where a clip, a cap or the clamp of x decides.
+// The gradient is exact for these formulas: 0 where a clip, a cap or the clamp of x is active.
 //
 // Where libraries differ under one name: c is 20 in verl (ppo_clip, cispo, sapo, dppo, dro) and
 // OpenRLHF, off in TRL and in verl's clip_cov, kl_cov and gmpo, and 10 from above in verl's gspo.
@@ -72,9 +72,9 @@ struct PolicyLossParams {
 // Throws Error(kOutOfRange) naming the option.
 void validate(const PolicyLossParams& params);
 
-// True for losses whose ratio is one of a whole sequence: they need PolicyLossInput::lengths.
+// True for losses whose ratio is over a whole sequence: they need PolicyLossInput::lengths.
 bool is_sequence_loss(PolicyLoss kind);
-// True for losses that treat some tokens apart: they need PolicyLossInput::selected.
+// True for losses that treat selected tokens differently: they need PolicyLossInput::selected.
 bool needs_selection(PolicyLoss kind);
 
 struct TokenLoss {
@@ -86,12 +86,12 @@ struct TokenLoss {
   bool dual_clipped;  // the dual clip is active; dppo: the ratio is capped
 };
 
-// One token of a loss that is no sequence loss; params must have passed validate.
+// One token of a loss that is not a sequence loss; params must have passed validate.
 TokenLoss token_policy_loss(const PolicyLossParams& params, double log_prob, double old_log_prob,
                             double advantage, bool selected = false);
 
 // A token of weight 0 is masked: it is not read, contributes exactly nothing and is not counted. A
-// correction of 0 takes a token's loss away and leaves it counted.
+// correction of 0 removes a token's loss but still counts the token.
 struct PolicyLossInput {
   std::span<const float> log_prob;
   std::span<const float> old_log_prob;

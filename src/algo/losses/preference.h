@@ -1,10 +1,10 @@
-// Losses of pairs: a chosen and a rejected answer to one prompt, or their two rewards.
-// D = (log pi_c - log pi_r) - (log ref_c - log ref_r), of whole sequences (sums over tokens).
+// Losses of pairs: a chosen and a rejected response to one prompt, or their two rewards.
+// D = (log pi_c - log pi_r) - (log ref_c - log ref_r), over whole sequences (sums over tokens).
 //
 //   dpo     l = -(1 - s) log sigmoid(beta D) - s log sigmoid(-beta D), s = label_smoothing
 //                                                     (arXiv 2305.18290; s: cDPO, Mitchell 2023)
 //   ipo     l = (D - 1 / (2 beta))^2                  (arXiv 2310.12036, equation 17)
-//   nll     + nll_coef * -(log pi_c) / T_c, T_c = tokens of the chosen answer   (arXiv 2404.19733)
+//   nll     + nll_coef * -(log pi_c) / T_c, T_c = tokens of the chosen response (arXiv 2404.19733)
 //   reward  l = -log sigmoid(c - r - margin)          (Bradley-Terry; arXiv 2203.02155)
 //   log_exp l = log(1 + exp(r - c)), which is reward with margin 0
 //
@@ -17,7 +17,7 @@ namespace rl {
 
 struct DpoParams {
   double beta = 0.1;             // > 0
-  double label_smoothing = 0.0;  // 0..0.5, at 0.5 nothing is learnt; not with ipo
+  double label_smoothing = 0.0;  // 0..0.5, at 0.5 nothing is learnt; must be 0 with ipo
   bool ipo = false;
   double nll_coef = 0.0;  // >= 0
 };
@@ -29,7 +29,7 @@ struct PreferencePair {
   double rejected;
   double ref_chosen;  // under the reference
   double ref_rejected;
-  double chosen_tokens;  // >= 1; read where nll_coef > 0
+  double chosen_tokens;  // >= 1; used if nll_coef > 0
 };
 
 struct PairLoss {

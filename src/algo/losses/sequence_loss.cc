@@ -61,7 +61,7 @@ void gspo(const Sequence& s, double num_tokens, PolicyLossSums& sums, std::span<
   }
 }
 
-// The clamp lowers A x: only then does it decide.
+// The clamp is active only where it lowers A x.
 bool gmpo_clamped(const PolicyLossParams& p, double advantage, double x) {
   return advantage > 0 ? x > p.clip_high : advantage < 0 && x < -p.clip_low;
 }

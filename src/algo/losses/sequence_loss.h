@@ -1,5 +1,5 @@
-// Policy losses whose ratio is one of a whole sequence. T, sums and means run over the sequence's
-// tokens of weight other than 0; x_t = log_prob_t - old_log_prob_t without a clamp; names as in
+// Policy losses whose ratio is over a whole sequence. T, sums and means run over the sequence's
+// tokens of nonzero weight; x_t = log_prob_t - old_log_prob_t without a clamp; names as in
 // algo/losses/policy_loss.h.
 //
 //   gspo  s = exp(min(mean x, c)), l_t = max(-A_t s, -A_t clip(s))              (arXiv 2507.18071)
@@ -13,8 +13,8 @@
 //         corrections (each + 1e-10, as in verl). verl takes the mean over all sequences, empty
 //         ones too: seq_mean_token_mean with num_sequences = all.
 //
-// A ratio is written here rather than per token because its mean needs the whole sequence: a
-// micro-batch must not cut one.
+// These losses are separate from the per-token ones because their mean needs the whole sequence: a
+// micro-batch must not split one.
 #pragma once
 #include <span>
 

@@ -1,9 +1,8 @@
 // Loss of a critic, with its gradient in the predicted value.
 //
-//   l = max((v - R)^2, (clamp(v, v_old - clip, v_old + clip) - R)^2) / 2        (arXiv 1707.06347
-//   and
-//       its reference code; verl compute_value_loss, OpenRLHF ValueLoss; clip 0 is off: OpenRLHF's
-//       default; verl's default is 0.5, slime's 0.2)
+//   l = max((v - R)^2, (clamp(v, v_old - clip, v_old + clip) - R)^2) / 2
+//       (arXiv 1707.06347 and its reference code; verl compute_value_loss, OpenRLHF ValueLoss;
+//       clip 0 is off: OpenRLHF's default; verl's default is 0.5, slime's 0.2)
 //
 // The gradient is v - R, and 0 where the clipped term is the larger one.
 #pragma once

@@ -5,8 +5,8 @@
 //   m = m + (g - m) * (1 - beta1);  v = v * beta2 + ((1 - beta2) * g) * g
 //   p = p + (-lr / (1 - beta1^t)) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 //
-// Coefficients are made in double once per step and rounded to fp32. Elements are independent:
-// disjoint spans may be updated at the same time, and any cut into spans gives the same bits. decay
+// Coefficients are computed in double once per step and rounded to fp32. Elements are independent:
+// disjoint spans may be updated concurrently, and any split into spans gives the same bits. decay
 // 0 is the no-decay group.
 #pragma once
 #include <cstdint>
@@ -42,7 +42,7 @@ struct AdamwStepInput {
 };
 AdamwStep adamw_step(const AdamwParams& params, const AdamwStepInput& in);
 
-// Spans of one length that do not overlap.
+// Spans of equal length that do not overlap.
 struct AdamwSpans {
   std::span<float> param;
   std::span<float> m;
@@ -51,14 +51,14 @@ struct AdamwSpans {
 };
 void adamw_update(const AdamwStep& step, const AdamwSpans& spans);
 
-// Sum of squares in double. Order: blocks of 4096 elements, 16 lanes a block (element i in lane i
-// mod 16), lanes added pairwise, blocks in order. Spans that start at multiples of 4096 of a tensor
-// therefore add up to the same block sums.
+// Sum of squares in double. Order: blocks of 4096 elements, 16 lanes per block (element i in lane
+// i mod 16), lanes added pairwise, blocks in order. Spans that start at multiples of 4096 of a
+// tensor therefore have the same block sums.
 inline constexpr int64_t kGradNormBlock = 4096;
 double grad_norm_squared(std::span<const float> grad);
 
-// min(1, max_norm / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_; max_norm 0 means no
-// clipping, 1.
+// min(1, max_norm / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_; max_norm 0 disables clipping
+// and returns 1.
 double grad_clip_scale(double norm, double max_norm);
 
 }  // namespace rl

@@ -7,7 +7,7 @@
 //   linear    m + (L - m) * (1 - q)
 //   cosine    m + (L - m) * (1 + cos(pi q)) / 2
 //
-// At and after step N linear and cosine stay at m. These are the formulas of transformers'
+// From step N on linear and cosine stay at m. These are the formulas of transformers'
 // get_*_schedule_with_warmup (cosine with m > 0: get_cosine_with_min_lr_schedule_with_warmup),
 // which verl, OpenRLHF and TRL use; only their cosine rises again past N.
 #pragma once
@@ -24,8 +24,8 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   double lr = 1e-6;          // finite, >= 0
   int64_t warmup_steps = 0;  // >= 0
-  int64_t total_steps = 0;   // linear, cosine: >= 1 and >= warmup_steps; constant does not read it
-  double min_lr = 0;         // linear, cosine: 0..lr; constant does not read it
+  int64_t total_steps = 0;   // linear, cosine: >= 1 and >= warmup_steps; constant ignores it
+  double min_lr = 0;         // linear, cosine: 0..lr; constant ignores it
 };
 
 // Throws Error(kOutOfRange) naming the option.

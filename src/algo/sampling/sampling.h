@@ -1,16 +1,17 @@
-// From one row of logits to a token, by rules that depend on nothing but the row, the parameters,
-// the ids before and a uniform number u in [0, 1). A draw is the smallest id, in id order, whose
-// cumulative probability exceeds u. Both log-probs of a sample: the one under the full temperature
-// softmax is the caller's (it has the log-sum-exp); the one of the distribution drawn from is here.
+// Samples a token from one row of logits, by rules that depend only on the row, the parameters,
+// the previous ids and a uniform number u in [0, 1). The sampled id is the smallest, in id order,
+// whose cumulative probability exceeds u. Of a sample's two log-probs the caller computes the one
+// under the full softmax at temperature (it has the log-sum-exp); the one under the filtered
+// distribution is computed here.
 //
 // Rules that change logits come first, in the order of vLLM (vllm/v1/sample/sampler.py, version 1
 // engine), then the temperature, then the filters in the order of transformers (top-k, top-p,
-// min-p; vLLM has min-p before them, which differs when top-p is on as well):
+// min-p; vLLM has min-p before them, which differs if top-p is also on):
 //
 //   allowed     ids that are not in the list get -inf; an empty list allows all
-//   forbidden   ids of the context's list get -inf
+//   forbidden   ids in the row's list get -inf
 //   bias        adds the bias of an id
-//   repetition  divides a logit > 0 of an id that stands before, multiplies one <= 0; once per id
+//   repetition  divides a logit > 0 of an id that occurred before, multiplies one <= 0; once per id
 //   frequency   subtracts frequency_penalty * (times the id was generated)
 //   presence    subtracts presence_penalty from an id that was generated
 //   top_k       keeps the k largest, and all ties of the k-th
@@ -28,7 +29,7 @@
 
 namespace rl {
 
-// Most ids per token whose log-probs are kept beside that of the token.
+// Most ids per token whose log-probs are kept in addition to the token's.
 inline constexpr int32_t kMaxTopLogprobs = 20;
 
 struct LogitBias {
@@ -44,29 +45,30 @@ struct SamplingParams {
   int32_t top_k = 0;                         // >= 0; 0 = off
   float presence_penalty = 0.0f;             // -2..2; 0 = off
   float frequency_penalty = 0.0f;            // -2..2; 0 = off
-  int32_t top_logprobs = 0;                  // 0..kMaxTopLogprobs; changes no draw
+  int32_t top_logprobs = 0;                  // 0..kMaxTopLogprobs; does not affect sampling
   std::vector<LogitBias> logit_bias{};       // each id once
   std::vector<int32_t> allowed_token_ids{};  // in any order
 };
 
-// Throws Error(kOutOfRange or kInvalidArgument) naming the option, the range and the value; NaN and
-// infinities are refused. The row's size is not known here: an id is checked to be at least 0.
+// Throws Error(kOutOfRange or kInvalidArgument) naming the option, the range and the value; NaN
+// and infinities are refused. The size of the vocabulary is unknown here: ids are only checked to
+// be >= 0.
 void validate(const SamplingParams& params);
 
-// True when nothing but the temperature shapes the distribution.
+// True if nothing but the temperature shapes the distribution.
 bool is_plain(const SamplingParams& params);
-// True when a rule may change logits, whatever the temperature.
+// True if a rule may change logits, whatever the temperature.
 bool has_logit_rules(const SamplingParams& params);
 
 // The lowest id with the largest logit.
 int32_t greedy_token(std::span<const float> logits);
 
-// One row to draw from, and what came before it.
+// One row to sample from, and the ids before it.
 struct SamplingRow {
   std::span<const float> logits;
-  bool tempered = false;                    // the logits are divided by the temperature already
+  bool tempered = false;                    // the logits are already divided by the temperature
   std::span<const int32_t> previous_ids{};  // prompt, then generated
-  size_t num_generated = 0;                 // of previous_ids, its last ones
+  size_t num_generated = 0;                 // how many of previous_ids, at the end
   std::span<const int32_t> forbidden_ids{};
 };
 
@@ -75,9 +77,9 @@ struct TokenDraw {
   float log_prob;  // under the filtered distribution
 };
 
-// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated once
-// it is made. Others may write to the scratch between the last sample() of a row, or look at what
-// it kept, and the next assign(). Not thread-safe; use one per thread.
+// The filtered distribution of one row. Keeps its scratch between rows: nothing is allocated after
+// construction. The scratch may be used for something else between the last access to a row and
+// the next assign(). Not thread-safe; use one per thread.
 class TokenDistribution {
  public:
   // Takes scratch_bytes(max_vocab) from `scratch`, which outlives it.
@@ -91,7 +93,7 @@ class TokenDistribution {
 
   struct Entry {
     int32_t id;
-    float x;     // tempered logit less the row's maximum
+    float x;     // tempered logit minus the row's maximum
     float mass;  // exp(x); probability = mass / total_mass
   };
   std::span<const Entry> kept() const { return kept_; }  // in id order

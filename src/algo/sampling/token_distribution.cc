@@ -1,7 +1,7 @@
 // The general path of sampling: rules and filters over one row. Probabilities are exp(x) in fp32
-// with x measured from the row's maximum, sums are in double in id order. Rules may be applied to a
-// tempered row: a repetition penalty scales a logit and keeps its sign, what the others add is
-// tempered too.
+// with x relative to the row's maximum; sums are in double in id order. Rules may be applied to a
+// row that is already tempered: a repetition penalty only scales a logit and keeps its sign, and
+// what the other rules add is tempered too.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -35,7 +35,7 @@ void require_in_row(const char* what, std::span<const int32_t> ids, size_t size)
   }
 }
 
-// What a logit of the row is multiplied with to be tempered.
+// The factor that tempers a logit of the row.
 float tempering(const SamplingParams& params) {
   return params.temperature == 0 ? 1.0f : 1.0f / params.temperature;
 }
@@ -85,7 +85,7 @@ void TokenDistribution::apply_rules(const SamplingParams& params, const Sampling
   penalise(params, row);
 }
 
-// An id is penalised where it stands first; then its count is marked as done.
+// An id is penalised at its first occurrence; then its count is marked as done.
 void TokenDistribution::penalise(const SamplingParams& params, const SamplingRow& row) {
   if (params.repetition_penalty == 1 && params.frequency_penalty == 0 &&
       params.presence_penalty == 0) {
@@ -128,7 +128,7 @@ void TokenDistribution::temper(float scale) {
   });
 }
 
-// The k-th largest x, or the lowest finite value when top_k keeps everything: -inf is a forbidden
+// The k-th largest x, or the lowest finite value if top_k keeps everything: -inf is a forbidden
 // token.
 float TokenDistribution::top_k_floor(int32_t top_k) {
   if (top_k == 0 || static_cast<size_t>(top_k) >= x_.size()) return kLowest;
@@ -145,8 +145,8 @@ void TokenDistribution::keep_at_least(float floor) {
   }
 }
 
-// Ids that are far too small to be in the nucleus are not sorted: V of them together stay below the
-// mass 1 - top_p that is dropped anyway.
+// Ids far too small for the nucleus are not sorted: even V of them together stay below the mass 1
+// - top_p that is dropped anyway.
 void TokenDistribution::keep_nucleus(float top_p) {
   const double dropped_mass = (1.0 - top_p) * total_mass_;
   const double small = 0.5 * dropped_mass / static_cast<double>(kept_.size());
