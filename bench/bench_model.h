@@ -1,4 +1,4 @@
-// A model opened the way a process uses it: all usable cores, bf16 where the CPU has it. Also what
+// Opens a model the way a process uses it: all usable cores, bf16 if the CPU has it. Also what
 // bench programs share: arguments, repeatable token ids and the clock.
 #pragma once
 #include <algorithm>
@@ -34,7 +34,7 @@ struct BenchModel {
   std::unique_ptr<Executor> executor;
   Matmul matmul;
   std::unique_ptr<Model> model;
-  std::unique_ptr<Tokenizer> tokenizer;  // null when the model came without one
+  std::unique_ptr<Tokenizer> tokenizer;  // null if the model came without one
 };
 
 struct BenchArgs {

@@ -1,7 +1,7 @@
 // The rollout engine: time from opening the model to the first token, prefill, and decode at
-// several batch sizes. Decode is timed over steps in which all sequences run: after the last prompt
-// is in, before the first one ends. Then the gain of shared prompts: groups with the prefix cache
-// and shared reads against the same without.
+// several batch sizes. Decode is timed over steps in which all sequences run: after the last
+// prompt is prefilled, before the first one ends. Then the speedup from shared prompts: groups
+// with the prefix cache and shared reads against the same groups without.
 #include <cstdio>
 #include <exception>
 
@@ -17,7 +17,7 @@ struct DecodeCase {
   int64_t sequences, prompt_tokens, new_tokens;
 };
 
-// An engine with room for all sequences of a case at once.
+// An engine with room for all sequences of a case at the same time.
 class BenchEngine {
  public:
   BenchEngine(const BenchModel& bench, int64_t sequences, int64_t max_len,
@@ -73,7 +73,8 @@ void finish(BenchEngine& engine, const DecodeCase& c) {
   }
 }
 
-// All prompts of a case in, and some steps more, which make kernels and touch memory.
+// Prefills all prompts of a case, then runs some more steps, which create kernels and touch
+// memory.
 void start_decoding(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
   constexpr int64_t kWarmSteps = 4;
   const int64_t prompt_rows = engine->stats().prefill_tokens + c.sequences * c.prompt_tokens;
@@ -82,14 +83,14 @@ void start_decoding(BenchEngine& engine, const DecodeCase& c, int64_t vocab) {
   for (int64_t i = 0; i < kWarmSteps; ++i) engine->step();
 }
 
-// One run; each repeat is some of its steps, at the context that they have.
+// One run; each repeat is some of its steps, at their context.
 void run_decode(const DecodeCase& c, const BenchArgs& args, const BenchModel& bench,
                 Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   const ModelConfig& config = bench.model->config();
   BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
   start_decoding(engine, c, config.vocab);
-  // No sequence has more tokens than there were steps, and none may end while decoding is timed.
+  // No sequence has more tokens than there were steps, and none may end while decode is timed.
   const int64_t done = engine->stats().forwards, steps = (c.new_tokens - 1 - done) / args.repeats;
   if (steps * args.repeats < c.new_tokens / 2)
     throw std::runtime_error("too few steps run the whole batch");
@@ -113,7 +114,7 @@ void run_prefill(const DecodeCase& c, const BenchArgs& args, const BenchModel& b
   const ModelConfig& config = bench.model->config();
   BenchEngine engine(bench, c.sequences, c.prompt_tokens + c.new_tokens);
   submit_all(engine, c, config.vocab);
-  finish(engine, c);  // makes kernels and touches memory
+  finish(engine, c);  // creates kernels and touches memory
   for (int repeat = 0; repeat < args.repeats; ++repeat) {
     report.repeat(c.name, prefill_work(config, c.sequences, c.prompt_tokens),
                   [&](MeteredTime& time) {
@@ -130,8 +131,8 @@ struct GroupCase {
   int64_t groups, group_size, prompt_tokens, new_tokens;
 };
 
-// Seconds for all groups, from the first submission to the last sample. Every repeat has prompts of
-// its own, so that none finds those of another in the cache.
+// Seconds for all groups, from the first submission to the last sample. Every repeat has its own
+// prompts, so that none hits another's in the cache.
 double group_seconds(BenchEngine& engine, const GroupCase& c, int64_t vocab, int repeat) {
   const Stopwatch watch;
   for (int64_t g = 0; g < c.groups; ++g) {
@@ -142,7 +143,7 @@ double group_seconds(BenchEngine& engine, const GroupCase& c, int64_t vocab, int
   return watch.seconds();
 }
 
-// The two ways take turns, so that a change of the machine's speed meets both.
+// The two variants alternate, so that a change of the machine's speed affects both.
 void run_group_case(const GroupCase& c, double goal, const BenchArgs& args, const BenchModel& bench,
                     Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
@@ -159,7 +160,7 @@ void run_group_case(const GroupCase& c, double goal, const BenchArgs& args, cons
   report.add(c.name, median(gains), "times", goal, Goal::kAtLeast);
 }
 
-// The share of a decode step that is neither the forward nor the head.
+// The fraction of a decode step that is neither the forward nor the head.
 void run_share_case(const DecodeCase& c, double goal, const BenchArgs& args,
                     const BenchModel& bench, Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
@@ -175,7 +176,7 @@ void run_share_case(const DecodeCase& c, double goal, const BenchArgs& args,
   report.add(c.name, 1 - model / whole, "of a step", goal, Goal::kAtMost);
 }
 
-// Open to first token, before anything else of this process warmed the libraries.
+// From opening the model to the first token, before the process has warmed up the libraries.
 double first_token_seconds(const std::string& path) {
   const Stopwatch watch;
   BenchModel bench(path);
@@ -189,8 +190,8 @@ double first_token_seconds(const std::string& path) {
   return watch.seconds();
 }
 
-// A host takes free memory back from a virtual machine, and giving it again takes seconds that are
-// not the library's.
+// A hypervisor takes free memory back from a virtual machine, and returning it takes seconds that
+// are not the library's.
 void claim_memory() { const Arena claimed("claimed", uint64_t{2} << 30); }
 
 void run(const BenchArgs& args) {

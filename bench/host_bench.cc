@@ -1,5 +1,5 @@
-// What a host pays at the border of librl.so, measured through rl.h alone: an empty call, the way
-// of a reward, and how many samples may wait for theirs at once.
+// Costs of the C ABI for a host, measured through rl.h alone: an empty call, the round trip of a
+// reward, and how many samples may wait for rewards at once.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -37,13 +37,13 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// One step of the loop on a tiny model; answers are one token long.
+// One step of the loop on a tiny model; responses are one token long.
 class Host {
  public:
   Host(const std::string& model, uint64_t prompts, uint64_t running) : prompts_(prompts) {
     call(rl_options_create, &options_);
     set("model.path", model);
-    set("runtime.threads", "1");  // the other core is the host's
+    set("runtime.threads", "1");  // the other core is for the host
     set("engine.max_num_seqs", std::to_string(running));
     set("engine.max_model_len", "64");
     set("sampling.max_new_tokens", "1");
@@ -78,7 +78,7 @@ class Host {
     call(rl_pipeline_finish_feed, pipeline_);
   }
 
-  // The next sample that waits for its reward; false when the step is done.
+  // The next sample that waits for its reward; false if the step is done.
   bool next(rl_sample_view& sample) {
     rl_event* event = nullptr;
     rl_error* error = nullptr;
@@ -119,7 +119,7 @@ class Host {
   rl_pipeline* pipeline_ = nullptr;
 };
 
-// Nanoseconds of a call that checks its handle, is guarded and reads one number.
+// Nanoseconds of a call that checks its handle, enters the guard and reads one number.
 double empty_call_ns(const std::string& model) {
   constexpr int kBatches = 101, kCalls = 2000;
   const Host host(model, 1, 1);
@@ -147,7 +147,7 @@ double reward_us(const std::string& model, uint64_t prompts) {
   return median(each);
 }
 
-// Samples that waited at once, all of which were answered, the newest first, and trained on.
+// Number of samples that waited at once; all were then scored, newest first, and trained on.
 double outstanding_samples(const std::string& model, uint64_t prompts) {
   Host host(model, prompts, 64);
   std::vector<rl_sample_view> waiting(host.samples());

@@ -1,6 +1,6 @@
 // The probes. Reads sum 64-byte vectors, so that every byte reaches a register; the sums are kept,
-// so nothing is optimised away. Matrix products run through oneDNN's C API with packed weights, one
-// primitive per thread, the way the library calls it; a thread works on data of its own. Compiled
+// so nothing is optimised away. GEMMs run through oneDNN's C API with packed weights, one
+// primitive per thread, the way the library calls it; each thread works on its own data. Compiled
 // for the machine it is built on (bench/CMakeLists).
 #include "bench/probe.h"
 
@@ -51,12 +51,12 @@ void stay_on(int cpu) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(cpu, &one);
-  sched_setaffinity(0, sizeof(one), &one);  // without it the figure is only less steady
+  sched_setaffinity(0, sizeof(one), &one);  // if this fails the figure is only less steady
 }
 
 // Runs body(thread) on `threads` threads and returns the seconds from the common start to the end
-// of the last one. Each has a core to itself: new threads may share one at first, and a probe of
-// milliseconds would measure that.
+// of the last one. Each thread is pinned to its own core: new threads may share one at first,
+// which a probe of milliseconds would measure.
 double timed_threads(int threads, const std::function<void(int)>& body) {
   const std::vector<int> cores = own_cores();
   Clock::time_point start;
@@ -75,11 +75,12 @@ double timed_threads(int threads, const std::function<void(int)>& body) {
 
 // ---- Memory read ----
 
-// Bytes to go through before any of them is read again, so that no cache still has it.
+// Bytes to read before any byte is read again, so that no cache still holds it.
 uint64_t uncached_bytes() {
   constexpr uint64_t kLeast = uint64_t{1} << 30, kCaches = 4;
   const int64_t last_cache =
-      sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where the system does not know
+      // 0 or -1 if unknown.
+      sysconf(_SC_LEVEL3_CACHE_SIZE);
   return std::max(kLeast, kCaches * static_cast<uint64_t>(std::max<int64_t>(0, last_cache)));
 }
 
@@ -104,8 +105,7 @@ class ReadBuffer {
   ~ReadBuffer() { munmap(data_, bytes_); }
   ReadBuffer(const ReadBuffer&) = delete;
   ReadRange all() const { return {data_, bytes_}; }
-  // The range of so many bytes that follows after `index` others, from the beginning again after
-  // the last whole one.
+  // Range number `index` of this many bytes, wrapping around after the last whole one.
   ReadRange range(uint64_t index, uint64_t bytes) const {
     return {data_ + index % (bytes_ / bytes) * bytes, bytes};
   }
@@ -233,11 +233,11 @@ struct Owned {
 struct MatmulShape {
   int64_t m, k, n;
 };
-// Rows, depth and columns of one thread: a tile that stays in the second-level cache, the slice
-// that the library cuts, and a whole feed-forward matrix of SmolLM2.
+// Rows, K and columns per thread: a tile that stays in L2, a slice as the library cuts it, and a
+// whole feed-forward matrix of SmolLM2.
 constexpr MatmulShape kMatmulShapes[] = {{256, 576, 128}, {256, 576, 512}, {512, 576, 1536}};
 
-// One thread's product y = x W with W in oneDNN's own layout, repeated on the same data.
+// One thread's GEMM y = x W with W in oneDNN's own layout, repeated on the same data.
 class ThreadMatmul {
  public:
   ThreadMatmul(const MatmulShape& shape, dnnl_data_type_t type) {
@@ -279,7 +279,7 @@ class ThreadMatmul {
     check(dnnl_primitive_desc_create(&desc_.value, &op, attr.value, engine_.value, nullptr));
   }
 
-  // Bytes of value 0x3f are 0.75 in fp32 and bf16: ordinary numbers, no denormals.
+  // Bytes of value 0x3f are 0.75 in fp32 and bf16: normal numbers, no denormals.
   void fill(Argument& argument, dnnl_query_t what, int value) {
     const dnnl_memory_desc_t* desc = dnnl_primitive_desc_query_md(desc_.value, what, 0);
     const size_t bytes = (dnnl_memory_desc_get_size(desc) + 4095) / 4096 * 4096;
@@ -308,12 +308,12 @@ std::string name_of(const MatmulShape& s) {
   return name.str();
 }
 
-// One product a thread, all at the same time.
+// One GEMM per thread, all at the same time.
 class MatmulProbe {
  public:
   MatmulProbe(const MatmulShape& shape, int threads) : flop_(flop_of(shape)) {
     const int omp_threads = omp_get_max_threads();
-    omp_set_num_threads(1);  // blocking follows the thread count: each product runs on one
+    omp_set_num_threads(1);  // blocking depends on the thread count: each GEMM runs on one
     for (int t = 0; t < threads; ++t)
       work_.push_back(std::make_unique<ThreadMatmul>(shape, probe_type()));
     omp_set_num_threads(omp_threads);
@@ -322,7 +322,7 @@ class MatmulProbe {
     return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16 ? dnnl_bf16 : dnnl_f32;
   }
 
-  // About so many seconds of it.
+  // Runs for about `seconds` seconds.
   Amount run(double seconds) {
     std::atomic<int64_t> runs{0};
     const double elapsed = timed_threads(static_cast<int>(work_.size()), [&](int t) {
@@ -376,7 +376,7 @@ ProbeReport run_probes(const ProbeOptions& options) {
 }
 
 struct LimitMeter::Impl {
-  static constexpr uint64_t kReadBytes = uint64_t{128} << 20;  // of one pattern in a sample
+  static constexpr uint64_t kReadBytes = uint64_t{128} << 20;  // per pattern and sample
   static constexpr double kMatmulSeconds = 0.004;
 
   explicit Impl(bool quick)

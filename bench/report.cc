@@ -1,4 +1,4 @@
-// Floors of work as functions of the model's shape, and the JSON file of a bench program.
+// Minimum work as functions of the model's shape, and the JSON file of a bench program.
 #include "bench/report.h"
 
 #include <algorithm>

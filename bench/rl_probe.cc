@@ -1,7 +1,7 @@
-// Prints the machine's limits as one JSON object. Its own program, so that a training process can
-// be compared with limits taken just before and after it without sharing its memory or threads.
-// With --quick a small buffer and short products only prove that it runs: the figures are not
-// limits.
+// Prints the machine's limits as one JSON object. A separate program, so that a training process
+// can be compared with limits taken just before and after it without sharing its memory or
+// threads. With --quick it uses a small buffer and short GEMMs, which only prove that it runs: the
+// figures are not limits.
 #include <cstdio>
 #include <cstring>
 #include <exception>

@@ -1,6 +1,6 @@
-// The gain of computing a group's prompt once in training: time of forward, head and backward over
-// groups with trainer.shared_prefix false, over the time with it true. Loss on every answer token,
-// micro-batches as the trainer plans them.
+// The speedup from computing a group's prompt once in training: time of forward, head and backward
+// over groups with trainer.shared_prefix false, divided by the time with it true. Loss on every
+// response token, micro-batches as the trainer plans them.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,14 +13,14 @@ namespace rl::bench {
 
 struct GroupTraining {
   int64_t groups, group_size, prompt_tokens, answer_tokens;
-  int64_t max_tokens;  // of a micro-batch
+  int64_t max_tokens;  // per micro-batch
 };
 
 class SharedPrefixCase {
  public:
   SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed,
                    const GroupTraining& shape);
-  // Seconds of one pass over all samples; gradients are added up in grads.
+  // Seconds of one pass over all samples; adds gradients to grads.
   double seconds(bool shared, float* grads);
 
  private:

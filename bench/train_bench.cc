@@ -1,7 +1,7 @@
-// Forward and backward of training, head included, every position carrying loss: 8 sequences of 512
-// tokens, 32 of 64 and 2 of 2,048, cut into micro-batches of 1,024 rows, or of one sequence where
-// that is longer. The gradients are checked to be finite and not zero. Then the gain of computing
-// the prompt of a group once.
+// Forward and backward of training, including the head, with loss at every position: 8 sequences
+// of 512 tokens, 32 of 64 and 2 of 2,048, split into micro-batches of 1,024 rows, or of one
+// sequence if that is longer. The gradients are checked to be finite and nonzero. Then the speedup
+// from computing the prompt of a group once.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -113,7 +113,7 @@ void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench
   const auto piece = [&](int64_t done) {
     step.run(spread_ids(step.rows(), model.config().vocab, done + 1), packed, grads.at<float>(0));
   };
-  piece(0);  // makes kernels and touches memory
+  piece(0);  // creates kernels and touches memory
   for (int repeat = 0; repeat < args.repeats; ++repeat) {
     report.repeat(c.name, training_work(model.config(), tokens, c.length), [&](MeteredTime& time) {
       for (int64_t done = 0; done < tokens; done += step.rows()) time.add([&] { piece(done); });

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Measures speed and size on this machine: builds in Release, probes the machine before and after, runs the programs of
-# bench/ and writes out/bench.json. Nothing else should run meanwhile. docs/benchmarks.md says what each metric is.
+# Measures speed and size on this machine: builds in Release, probes the machine before and after,
+# runs the programs of bench/ and writes out/bench.json. Nothing else should run meanwhile.
+# docs/benchmarks.md describes each metric.
 #
 #   scripts/bench.sh            all metrics, medians
 #   scripts/bench.sh --quick    one repeat of one small case a program: proves that they run

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Proves that a stranger's machine is enough: makes a minimal Debian 12 root outside the repository, clones the
-# repository's HEAD into it and runs scripts/test.sh and scripts/demo.sh there, then says how long each took. `hosts`
-# installs the packages that scripts/release.sh --debian left in out/release, with the compilers of the other languages,
-# and runs the examples of each language against them: the root then has no other file of librl than an installed one.
+# Proves that a bare Debian 12 machine is enough: makes a minimal root outside the repository,
+# clones the repository's HEAD into it, runs scripts/test.sh and scripts/demo.sh there, and prints
+# how long each took. `hosts` installs the packages that scripts/release.sh --debian left in
+# out/release, with the compilers of the other languages, and runs the examples of each language
+# against them: the only files of librl in that root are the installed ones.
 #
-#   scripts/clean_root_test.sh [setup] [test] [demo] [hosts]     test and demo when none is named
+#   scripts/clean_root_test.sh [setup] [test] [demo] [hosts]     default: test demo
 #
-# CI=true is set for all of them, so a test that skips because the root lacks something is a failure.
+# CI=true is set for all of them, so a test that skips because the root lacks something is a
+# failure.
 #
-# Needs root, git and mmdebstrap (or debootstrap). Mirror, apt and pip settings are those of this machine; host names
-# are not printed. CLEAN_ROOT_DIR chooses the parent directory of the root, CLEAN_ROOT_KEEP=1 keeps the root.
+# Needs root, git and mmdebstrap (or debootstrap). Uses this machine's mirror, apt and pip
+# settings; does not print host names. CLEAN_ROOT_DIR chooses the parent directory of the root,
+# CLEAN_ROOT_KEEP=1 keeps the root.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly release=bookworm
@@ -41,7 +44,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# The sources of this machine that carry the release's main archive, in one-line or deb822 form.
+# The apt sources of this machine that have the release's main archive, in one-line or deb822 form.
 release_sources() {
   grep -lsE "(^|[ /])$release([ -]|$)" /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
     while read -r file; do
@@ -74,7 +77,7 @@ make_root() {
   fi || die "making the root failed; see $log"
 }
 
-# Settings that say how this machine reaches its mirrors: resolver, certificates, apt and pip configuration.
+# Settings for reaching this machine's mirrors: resolver, certificates, apt and pip configuration.
 copy_settings() {
   local file
   for file in /etc/resolv.conf /etc/hosts /etc/pip.conf; do
@@ -97,7 +100,8 @@ mount_kernel() {
   mount --make-rslave "$root/dev"
 }
 
-# in_root NAME COMMAND...: runs the command with nothing of this machine's environment but the settings, and logs it.
+# in_root NAME COMMAND...: runs the command with only the settings from this machine's environment,
+# and logs it.
 in_root() {
   local name=$1 started=$SECONDS status=0
   local -a settings
@@ -112,7 +116,7 @@ in_root() {
   return "$status"
 }
 
-# The examples of every language, of the packages; all end with the same weights.
+# Runs the packages' examples of every language; all must end with the same weights.
 run_hosts() {
   local language digests failed=0
   mkdir "$root/root/packages"

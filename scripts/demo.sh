@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains SmolLM2-135M-Instruct by GRPO to add two numbers, from a bare machine: sets up, builds, fetches the model,
-# trains 40 steps with examples/c/4_grpo and prints what was learned, how fast and with how much memory.
-# Everything lies under out/demo afterwards; a new run starts from nothing there.
+# Trains SmolLM2-135M-Instruct by GRPO to add two numbers, from a bare machine: sets up, builds,
+# fetches the model, trains 40 steps with examples/c/4_grpo and prints what was learned, how fast
+# and with how much memory. All results are in out/demo; a new run deletes them first.
 #
 #   scripts/demo.sh [ARGUMENT...]     further arguments go to 4_grpo, e.g. --steps 6 --set runtime.threads=1
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -18,9 +18,9 @@ rm -rf "$out"
 mkdir -p "$out"
 python3 tools/demo_data.py "$out"
 
-# The machine's limits are taken before and after, by a process of its own, so that a noisy moment does not count.
-# The budget is for few threads: each has a workspace of its own. Without bf16 dot products everything is fp32, twice as
-# large but for masters, gradients and moments.
+# A separate process measures the machine's limits before and after, so that a noisy moment does
+# not count. The budget is for few threads, as each has its own workspace. Without bf16 dot
+# products everything is fp32: twice as large, except masters, gradients and moments.
 threads=$(nproc)
 ((threads <= 4)) || threads=4
 budget=2990MiB

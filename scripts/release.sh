@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds in Release and packs what cmake --install installs: out/release/rl-VERSION-linux-MACHINE.tar.gz with its SHA-256
-# beside it, whose path is the only line on stdout. It unpacks anywhere. Files have the time of the commit, or that of
-# SOURCE_DATE_EPOCH. With --debian the packages librlN and librl-dev are built there too; that needs dpkg-dev.
+# Builds in Release and packs what cmake --install installs:
+# out/release/rl-VERSION-linux-MACHINE.tar.gz and its SHA-256; the path of the archive is the only
+# line on stdout. It unpacks anywhere. File times are the time of the commit, or SOURCE_DATE_EPOCH.
+# With --debian the packages librlN and librl-dev are also built there; that needs dpkg-dev.
 #
 #   scripts/release.sh [--debian]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -19,7 +20,7 @@ build_preset release rl rl_static
 python3 tools/release_tarball.py build/release "$out" "$SOURCE_DATE_EPOCH"
 
 [[ ${1:-} == --debian ]] || exit 0
-# A build of its own, in the directories of Debian.
+# A separate build with Debian's directories.
 work=$(mktemp -d "$PWD/$out/debian.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/rl"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Proves that builds are reproducible and hold no path: clones the repository's HEAD into two directories whose names
-# differ in length, builds librl.so and librl.a in each, one with the compiler cache where there is one and one without,
-# and compares the files. Prints their digests; exit status 1 when they differ or name a directory of this machine.
+# Proves that builds are reproducible and contain no paths: clones the repository's HEAD into two
+# directories with names of different length, builds librl.so and librl.a in each (one with the
+# compiler cache if there is one, one without), and compares the files. Prints their digests; exit
+# status 1 if they differ or name a directory of this machine.
 #
 #   scripts/reproducible_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -9,7 +10,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/reproducible.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# build NAME CMAKE_ARGUMENT...: prints the digests of the library and the archive, without their paths.
+# build NAME CMAKE_ARGUMENT...: prints the digests of the library and the archive, without their
+# paths.
 build() {
   local tree=$work/$1
   shift

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure that everything the build needs is there. On Debian 12 missing packages are installed with apt-get; on
-# another system the missing tools and headers are named and the exit status is 1. Does nothing when nothing is missing.
+# Ensures that everything the build needs is installed. On Debian 12 missing packages are installed
+# with apt-get; on other systems the missing tools and headers are listed and the exit status is 1.
+# Does nothing if nothing is missing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages() { grep -v '^#' scripts/debian-packages.txt; }
@@ -32,7 +33,7 @@ compiles() {  # compiles HEADER: true when the C++ compiler finds it.
   printf '#include <%s>\n' "$1" | c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null
 }
 
-# Names every missing tool, header and Python module; nothing is installed.
+# Lists every missing tool, header and Python module; installs nothing.
 report_missing() {
   local -a missing=()
   local name

@@ -2,10 +2,10 @@
 # Sets up, builds and runs the tests; the last line says how many test cases passed, failed and were skipped.
 #
 #   scripts/test.sh              the whole suite in Release (build/release)
-#   scripts/test.sh --checked    the suite, then unit tests and the interface under ASan + UBSan (build/asan), and what
-#                                runs several threads under TSan (build/tsan)
-#   scripts/test.sh --sanitize   unit tests under ASan + UBSan (build/asan), the interface and the examples too, and under
-#                                TSan (build/tsan)
+#   scripts/test.sh --checked    the suite; then unit tests and the interface under ASan + UBSan
+#                                (build/asan), and multithreaded tests under TSan (build/tsan)
+#   scripts/test.sh --sanitize   unit tests, the interface and the examples under ASan + UBSan
+#                                (build/asan); unit and multithreaded tests under TSan (build/tsan)
 #   scripts/test.sh --long       the soak tests in Release
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -16,7 +16,7 @@ case $mode in
 esac
 [[ $# -le 1 ]] || die "takes one argument at most"
 
-# Tests on the real model skip, and say so, when it is neither cached nor to be downloaded.
+# Tests on the real model are skipped, with a message, if it is neither cached nor downloadable.
 offer_model() {
   if RL_SMOLLM2_GGUF=$(scripts/fetch_model.sh); then
     export RL_SMOLLM2_GGUF
@@ -26,7 +26,7 @@ offer_model() {
   fi
 }
 
-# run_tests PRESET CTEST_ARGUMENT...: runs ctest and keeps its result file; the counts come later.
+# run_tests PRESET CTEST_ARGUMENT...: runs ctest and keeps its result file for the summary.
 results=()
 run_tests() {
   local preset=$1 result=$PWD/build/$1/tests.xml
@@ -45,7 +45,7 @@ run_suite() {
   run_tests release --label-exclude long
 }
 
-# The labels are regular expressions; the model file and the bits of its runs are no matter of sanitizers.
+# The argument is a regular expression for labels. Sanitizers run without the real model.
 run_asan() {
   ASAN_OPTIONS=halt_on_error=1:detect_leaks=1:strict_string_checks=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests asan --label-regex "$1"

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Joins the figures of the bench programs with the machine's limits and writes out/bench.json.
+"""Combines the figures of the bench programs with the machine's limits and writes out/bench.json.
 
 usage: bench_report.py OUT_JSON --probe FILE... --measured FILE... [--floors FILE]
 
-Each metric becomes {"value", "unit", "limit", "fraction"}. A metric with work has for each repeat (value,
-units, flop, bytes, serial_bytes) the limit units / (serial_bytes / W + max(bytes / W, flop / F)) with the W
-and F sampled during that repeat; the repeat with the median fraction is the result. Another metric has a
-goal: at_most (fraction = value / goal) or at_least (fraction = goal / value).
-With --floors, a metric whose fraction is less than its "least_fraction", or whose value is not less than its "below" or
-not more than its "above", is named as below the floor; that is a warning, since a loaded machine is slower.
-Exit status 1 when a fraction is above 1: then the machine beats its own limit, or a goal is missed.
+Each metric becomes {"value", "unit", "limit", "fraction"}. A metric with work has repeats (value,
+units, flop, bytes, serial_bytes); the limit of each is units / (serial_bytes / W + max(bytes / W,
+flop / F)) with the W and F sampled during that repeat, and the result is the repeat with the median
+fraction. Any other metric has a goal: at_most (fraction = value / goal) or at_least (fraction =
+goal / value).
+With --floors, a metric is reported as below the floor if its fraction is less than its
+"least_fraction", or its value is not less than its "below" or not more than its "above". This is a
+warning, since a loaded machine is slower.
+Exit status 1 if a fraction is above 1: the machine beat its own limit, or a goal is missed.
 """
 import argparse
 import json
@@ -40,7 +42,7 @@ def result_of(metric):
 
 
 def below_floor(result, floors):
-    """What to tell about the metrics that miss their floor, and about those that were not measured."""
+    """Yields a message for each metric that misses its floor or was not measured."""
     for name in [name for name in floors if name in result]:
         entry, floor = result[name], floors[name]
         if entry["fraction"] < floor.get("least_fraction", 0):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the code in README.md and docs/embedding.md stands, to the letter, in the example named above it."""
+"""Checks that the code in README.md and docs/embedding.md matches the example named above it."""
 import pathlib
 import re
 import sys

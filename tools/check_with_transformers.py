@@ -17,7 +17,7 @@ import numpy
 import torch
 import transformers
 
-# A row of log-probs of a whole vocabulary costs one call per token, so it is made for small vocabularies.
+# A row of log-probs over a whole vocabulary costs one call per token: small vocabularies only.
 LARGEST_FULL_ROW = 512
 SEQUENCE_LENGTHS = (5, 12, 29)
 HARD_TEXTS = (
@@ -92,7 +92,7 @@ def id_array(ids):
 
 
 class Model:
-    """A model of librl in fp32 with a trainer, which is what gives log-probs of any ids."""
+    """A librl model in fp32, with a trainer to compute log-probs of given ids."""
 
     def __init__(self, library, path, use="RL_USE_TRAIN"):
         self.library = library
@@ -168,7 +168,7 @@ def reference_logprobs(model, ids):
 
 
 def compare_logprobs(ours, theirs, vocab):
-    """The largest differences: of the tokens of sequences, and of whole rows of the distribution."""
+    """The largest differences: over tokens of sequences, and over whole rows of the distribution."""
     random = numpy.random.default_rng(7)
     tokens = rows = 0.0
     for length in SEQUENCE_LENGTHS:
@@ -185,7 +185,7 @@ def compare_logprobs(ours, theirs, vocab):
 
 
 class Count:
-    """Cases that agreed; what did not is printed at once."""
+    """Counts cases that agree; prints each mismatch at once."""
 
     def __init__(self, name):
         self.name, self.right, self.all = name, 0, 0
@@ -252,8 +252,9 @@ def check_bf16(ours, work):
 
 
 def check_way_back(library, ours, theirs, tokenizer, work):
-    """What transformers saves, in one file and in shards, librl opens to the weights and ids it had, and what it then
-    saves transformers opens to the tokenizer and generation settings it had."""
+    """Round trip. A model saved by transformers, in one file and in shards, must open in librl with
+    the same weights and ids; saved again by librl, it must open in transformers with the same
+    tokenizer and generation settings."""
     theirs.generation_config.update(do_sample=True, temperature=0.7, top_k=11)
     for kind, limit in (("whole", "50GB"), ("shards", "100KB" if theirs.num_parameters() < 10**7 else "100MB")):
         directory, twice = work / kind, work / f"{kind}_twice"
@@ -286,7 +287,7 @@ def check_same_tokenizer(ours, again, tokenizer, twice):
 
 
 def make_model(tokenizer_json, directory):
-    """A small random model that transformers saved with the tokenizer of a NAME.tokenizer.json file."""
+    """Saves a small random transformers model with the tokenizer of a NAME.tokenizer.json file."""
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tokenizer_json))
     torch.manual_seed(5)
     config = transformers.LlamaConfig(vocab_size=len(tokenizer), hidden_size=64, intermediate_size=96,
@@ -314,7 +315,7 @@ def check_model(library, source, work):
         texts, decoded = compare_texts(source.name, ours, tokenizer)
         chats = compare_chats(source.name, ours, tokenizer)
     check_way_back(library, ours, theirs, tokenizer, work)
-    # Both sides are fp32. The goldens allow each 2e-5 against float64, and 1e-4 for a model of real size.
+    # Both sides are fp32. The goldens allow each 2e-5 against float64, and 1e-4 for full-size models.
     limit = 2e-4 if theirs.num_parameters() > 10**7 else 5e-5
     good = max(tokens, rows) <= limit and all(
         c.right == c.all for c in (texts, decoded, chats) if isinstance(c, Count))

@@ -3,17 +3,18 @@
 
 usage: demo_summary.py OUT_DIRECTORY PROBE_JSON...
 
-The best figure of all probe files is the machine's limit: F multiply-adds counted as two FLOP, W bytes read a second.
-With P matmul parameters (head included; H of them in the head), k bytes of keys and values a token, B sequences at
-mean context c, L layers and width a = heads x head size of attention:
+The best figure of all probe files is the machine's limit: F FLOP/s (a multiply-add
+is two), W bytes read per second. With P matmul parameters (head included; H of them in the head), k
+bytes of keys and values per token, B sequences at mean context c, L layers and attention width
+a = heads x head size:
 
-    rollout limit = B / (B c k / W + max(2 P / W, 2 P B / F))            generated tokens a second
-    train limit   = F / (6 (P - H + s H) + 6 S L a)                      trained tokens a second, S tokens a sample
+    rollout limit = B / (B c k / W + max(2 P / W, 2 P B / F))            generated tokens per second
+    train limit   = F / (6 (P - H + s H) + 6 S L a)                      trained tokens per second, S tokens per sample
 
-s is the share of trained tokens that carry loss: the head runs at those alone.
+s is the fraction of trained tokens that carry loss: the head runs only on those.
 
-A run that was interrupted or too short has figures that are null; they and what follows from them are "not known".
-Exit status 1 when a fraction is above 1: then a probe or a count of tokens is wrong.
+A run that was interrupted or too short has null figures; these and everything computed from them are
+"not known". Exit status 1 if a fraction is above 1: then a probe or a count of tokens is wrong.
 """
 import json
 import pathlib
@@ -26,7 +27,7 @@ LAYER_PARAMETERS = HIDDEN * (HEADS + 2 * KV_HEADS) * HEAD_SIZE + ATTENTION * HID
 PARAMETERS = LAYERS * LAYER_PARAMETERS + VOCAB * HIDDEN
 KV_BYTES = 2 * LAYERS * KV_HEADS * HEAD_SIZE * 2
 
-# The demo's shape: 8 prompts x 8 samples; a prompt has about 44 tokens, an answer at most 32.
+# The demo's shape: 8 prompts x 8 samples; a prompt has about 44 tokens, a response at most 32.
 SEQUENCES, PROMPT_TOKENS, MAX_NEW_TOKENS = 64, 44, 32
 MEAN_CONTEXT = PROMPT_TOKENS + MAX_NEW_TOKENS // 2
 
@@ -38,8 +39,8 @@ def rollout_limit(flops, read_bytes):
 
 
 def work_shares(out):
-    """Per trained token of the whole run, from metrics.jsonl: rows computed (a prompt shared by its samples is one), and
-    tokens that carry loss."""
+    """Per trained token of the whole run, from metrics.jsonl: rows computed (a shared prompt counts
+    once), and tokens that carry loss."""
     path = out / "metrics.jsonl"
     if not path.is_file():
         return 1.0, 1.0

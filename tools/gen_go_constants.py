@@ -3,9 +3,9 @@
 
 usage: gen_go_constants.py [--check]
 
-examples/go/rl/constants.go has a Go constant for every RL_ constant that a Go host meets; those of the interface's
-version and of the texts of an error are inside the package. A constant of rl.h that no rule below names is an error.
---check writes nothing and fails when the file is not what this would write.
+examples/go/rl/constants.go has a Go constant for every RL_ constant that a Go host needs; the package
+uses those of the ABI version and of error texts internally. A constant of rl.h that no rule below
+covers is an error. --check writes nothing and fails if the file is out of date.
 """
 import pathlib
 import re
@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 import header  # noqa: E402
 
 OUT = ROOT / "examples/go/rl/constants.go"
-# Prefix of the constants, the Go type, what it is of.
+# Prefix of the constants, the Go type.
 ENUMS = [("RL_OPTION_", "OptionType"), ("RL_WHEN_", "When"), ("RL_LOG_", "LogLevel"), ("RL_USE_", "Use"),
          ("RL_DTYPE_", "DType"), ("RL_PLAN_", "PlanKind"), ("RL_PURPOSE_", "Purpose"), ("RL_FINISH_", "Finish"),
          ("RL_EVENT_", "EventKind"), ("RL_DROP_", "DropReason"), ("RL_STATE_", "State"),
@@ -45,7 +45,7 @@ def rows_of(body):
 
 
 def enums():
-    """Every enum but the status codes, with the comment before it."""
+    """Every enum except the status codes, with the comment before it."""
     pattern = re.compile(r"/\*((?:(?!\*/).)*?)\*/\s*enum\s*\{(.*?)\};", re.S)
     found = pattern.findall(header.header_text())
     return [(sentence(re.sub(r"\n \*", "\n", doc)), rows_of(body)) for doc, body in found]

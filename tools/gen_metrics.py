@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/metrics.md and tests/support/metric_table.gen.h from abi/metrics.yml, which is described at its top.
 
-With --check nothing is written; the exit status is 1 and the stale files are named when they differ.
+With --check nothing is written; if files are stale, they are named and the exit status is 1.
 Exit status 77 means that python3-yaml is missing.
 """
 import argparse
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIELDS = {"name", "unit", "meaning", "formula", "in"}
 NAME = re.compile(r"^[a-z0-9_]+(/([a-z0-9_]+|\{[a-z]+\}))*$")
 PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
-# Words of a text that may be the key of an option or the name of a metric.
+# Words in a text that may be an option key or a metric name.
 KEY = re.compile(r"\b[a-z]+(?:\.[a-z0-9_]+)+(?:\.\*)?")
 PATH = re.compile(r"(?<![\w.])[a-z_]+(?:/[a-z0-9_]+)+")
 
@@ -30,7 +30,7 @@ class Bad(Exception):
 
 
 class Registry:
-    """abi/metrics.yml, and the texts that it may name options and metrics in."""
+    """abi/metrics.yml, and the option keys that its texts may name."""
 
     def __init__(self, text, options):
         table = yaml.safe_load(text)
@@ -62,7 +62,7 @@ class Registry:
                 raise Bad(f"{name}: {condition} is no condition")
 
     def check_names(self):
-        """Names are there once in an event, and those of a group stand together."""
+        """Each name occurs once per event, and the names of a group are adjacent."""
         rows = [(event, name) for event, name, _ in self.rows()]
         twice = sorted({row for row in rows if rows.count(row) > 1})
         if twice:
@@ -92,7 +92,7 @@ class Registry:
                     yield event, filled(metric["name"], chosen), [filled(c, chosen) for c in conditions]
 
     def linked(self, text):
-        """A text with its options and metrics as code; options are links. What is named has to exist."""
+        """Formats the options and metrics in a text as code, options as links. They must exist."""
         return KEY.sub(lambda m: self.option(m.group()), PATH.sub(lambda m: self.metric(m.group()), text))
 
     def option(self, word):
@@ -143,7 +143,7 @@ def doc_entry(registry, metric):
     lines = [f"### `{metric['name']}`", "", f"Unit: {metric['unit']}; {places}.", "",
              registry.linked(metric["meaning"])]
     if "formula" in metric:
-        registry.linked(metric["formula"])  # for what it names
+        registry.linked(metric["formula"])  # only to check the names
         lines += ["", "```text", metric["formula"], "```"]
     return "\n".join(lines) + "\n"
 

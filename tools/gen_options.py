@@ -2,7 +2,7 @@
 """Writes src/options/option_table.gen.cc, src/options/option_rules.gen.cc and docs/options.md.
 
 Sources are abi/options.yml, abi/option_rules.yml and abi/option_presets.yml, each described at its top.
-With --check nothing is written; the exit status is 1 and the stale files are named when they differ.
+With --check nothing is written; if files are stale, they are named and the exit status is 1.
 Exit status 77 means that python3-yaml is missing.
 """
 import argparse
@@ -158,7 +158,7 @@ def bound(entry, side):
 
 
 def wrapped(text, indent, width=100):
-    """A string literal, cut into adjacent literals so that no line exceeds the width."""
+    """A string literal, split into adjacent literals so that no line exceeds the width."""
     words, lines, line = str(text).split(" "), [], ""
     for i, word in enumerate(words):
         piece = word + (" " if i + 1 < len(words) else "")

@@ -2,7 +2,7 @@
 """Writes docs/reference/*.md, a page for each section of include/rl.h, from the header, abi/functions.yml,
 abi/errors.yml and the keys of abi/options.yml.
 
-With --check nothing is written; the exit status is 1 and the stale files are named when they differ.
+With --check nothing is written; if files are stale, they are named and the exit status is 1.
 """
 import argparse
 import pathlib
@@ -18,7 +18,7 @@ import header  # noqa: E402  the one parser of rl.h
 ITEM = re.compile(r"/\* ---- (?P<section>.*?) ---- \*/|/\*(?P<comment>.*?)\*/|"
                   r"(?P<function>RL_API [^;]*;)|(?P<code>^(?:typedef [^{;]*\{.*?^\} \w+;|enum \{.*?\};|typedef [^{;]*;|"
                   r"#define RL_(?!H$|API)[^\n]*))", re.S | re.M)
-# What any call may answer; a page names only what is more.
+# Codes that any call may return; a page lists only additional ones.
 COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD", "RL_FORKED",
           "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
 NAME = re.compile(r"`[^`]*`|\brl_xxx\*|\*\w+|\b(?:rl|RL)_\w+|\b[a-z]+(?:\.[a-z_0-9]+)+")
@@ -80,7 +80,7 @@ class Writer:
         self.codes = [name for name in entries("abi/errors.yml") if name not in RESULTS]
 
     def link(self, match, page):
-        """A name as code, with a link where there is a place for it; what is code already stays."""
+        """Formats a name as code, with a link if it has a target; existing code is kept."""
         word = match.group()
         if word in self.page_of:
             file = self.page_of[word]

@@ -2,12 +2,13 @@
 """Writes the Rust bindings from include/rl.h.
 
 usage: gen_rust.py write          writes src/bindings.rs and tests/layout/table.rs of examples/rust/rl-sys
-       gen_rust.py check          fails when a committed file is not what rl.h declares
-       gen_rust.py layout OUT.c   writes a C program that says what rl-sys must look like: it redeclares every
+       gen_rust.py check          fails if a committed file does not match rl.h
+       gen_rust.py layout OUT.c   writes a C program that checks rl-sys against rl.h: it redeclares every
                                   function from its Rust signature, and prints the size of every struct, offset and
                                   size of every field and the value of every constant, as tests/layout/main.rs does
 
-Enums become integers, handles and structs that rl.h only names opaque types. A handle whose every function has a thread tag "any" is AnyThread.
+Enums become integers; handles and structs that rl.h only declares become opaque types. A handle is
+AnyThread if every function that takes it has the thread tag "any".
 """
 import pathlib
 import re
@@ -57,7 +58,7 @@ def plain_header():
 
 
 def foreign_structs():
-    """Structs of other interfaces, which rl.h names and does not define."""
+    """Structs of other interfaces, which rl.h declares but does not define."""
     return re.findall(r"^struct (\w+);", plain_header(), re.M)
 
 
@@ -109,7 +110,7 @@ def signature(parameters, result):
 
 
 def any_thread():
-    """Handles that every thread may use: no function that takes one says otherwise."""
+    """Handles that every thread may use: all functions that take one have the tag "any"."""
     tagged = {h: [f.thread for f in header.functions() if any(h in re.findall(r"\w+", k) for k, _ in f.parameters)]
               for h in header.handle_types()}
     return [h for h in sorted(tagged) if tagged[h] and all(t.split(";")[0] == "any" for t in tagged[h])]

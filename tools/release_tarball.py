@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Packs a build as rl-VERSION-SYSTEM-MACHINE.tar.gz with its SHA-256 beside it. The same build and time give the same
-bytes: entries are sorted, owners and times are fixed, modes are 644 and 755. SHA256SUMS inside names every file.
+"""Packs a build as rl-VERSION-SYSTEM-MACHINE.tar.gz and writes its SHA-256 next to it. The same build
+and time give the same bytes: entries are sorted, owners and times are fixed, modes are 644 and 755.
+SHA256SUMS inside lists every file.
 
 usage: release_tarball.py BUILD_DIRECTORY OUT_DIRECTORY EPOCH_SECONDS
 """
@@ -25,7 +26,7 @@ def version_of(build):
 
 
 def install(build, tree):
-    """The installed files, without what only a debugger reads."""
+    """Installs the files without debug information."""
     run("cmake", "--install", build, "--prefix", tree, "--strip")
     for archive in tree.rglob("*.a"):
         run("strip", "--strip-unneeded", "--enable-deterministic-archives", archive)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes librl.a: all of librl as one object, of which only the functions of rl.h can be linked to. A version script
-means nothing to an archive, so the other names are made local here: a host may have its own copies of what librl is
-made of, other versions too, and neither sees the other's.
+"""Makes librl.a: all of librl as one object that exports only the functions of rl.h. Archives have no
+version scripts, so all other symbols are made local here: a host may link its own copies of librl's
+dependencies, even other versions, without conflicts.
 
-usage: static_archive.py COMPILER OBJCOPY AR OUT FILE...    FILE: objects, which are roots, and archives
+usage: static_archive.py COMPILER OBJCOPY AR OUT FILE...    FILE: objects (roots) and archives
 """
 import pathlib
 import struct
@@ -14,8 +14,8 @@ UNIQUE, GLOBAL, SYMTAB = 10, 1, 2  # STB_GNU_UNIQUE, STB_GLOBAL, SHT_SYMTAB
 
 
 def plain_bindings(path):
-    """Makes symbols that are unique in a process plain global ones, which alone objcopy can make local. GCC gives that
-    binding to inline variables and to static ones of inline functions."""
+    """Turns STB_GNU_UNIQUE symbols into plain global ones, since objcopy can only make those local.
+    GCC gives unique binding to inline variables and to static variables of inline functions."""
     image = bytearray(path.read_bytes())
     if image[:6] != b"\x7fELF\x02\x01":
         sys.exit(f"{path} is no 64-bit little-endian ELF file")
@@ -35,7 +35,7 @@ def main(compiler, objcopy, ar, out, *files):
         subprocess.run([str(word) for word in command], check=True)
     out = pathlib.Path(out)
     whole = out.with_suffix(".o")
-    # Without groups: a local symbol of a group that the host's linker drops for the host's own would be lost.
+    # Without section groups: the host's linker could drop a group, and a local symbol with it.
     run(compiler, "-r", "-nostdlib", "-Wl,--force-group-allocation", "-o", whole,
         *(f for f in files if f.endswith(".o")), "-Wl,--start-group", *(f for f in files if f.endswith(".a")),
         "-Wl,--end-group")

@@ -4,10 +4,11 @@
 A ctest entry whose output has GoogleTest case lines counts once per case; any other entry counts once. An entry that
 failed without a failed case (a crash, a sanitizer report, a timeout) counts as one failure.
 
-Skipped cases are listed by reason, each reason with its kind. There are five kinds (KINDS). A skip of no kind is a
-test that a complete machine runs: a tool of scripts/debian-packages.txt is missing, say. Where CI is "true" such a
-skip is a failure. Under a capped instruction set (entries *_avx2) no case may lack hardware: it must not be made.
-Exit status 1 when anything failed or nothing ran at all.
+Skipped cases are listed by reason, each reason with its kind (KINDS). A skip without a kind is a test
+that a complete machine would run: for example, a tool of scripts/debian-packages.txt is missing. If
+CI is "true" such a skip is a failure. Under a capped instruction set (entries *_avx2) a skip for lack
+of hardware counts as one too: the case should not have been made.
+Exit status 1 if anything failed or nothing ran at all.
 """
 import collections
 import os
@@ -32,7 +33,7 @@ def kind_of(reason):
 
 
 def skips_on_purpose(entry):
-    """True for an entry that is disabled or returned its skip code; a program that could not be started is a failure."""
+    """True if the entry is disabled or returned its skip code; a program that cannot start is a failure."""
     mark = entry.find("skipped")
     return entry.get("status") == "disabled" or mark is not None and mark.get("message", "").startswith("SKIP_")
 
@@ -48,7 +49,7 @@ def count_entry(entry):
     elif status != "run":
         skipped, failed = (1, 0) if skips_on_purpose(entry) else (0, 1)
     elif not cases:
-        passed, skipped = 1, len(PRINTED_REASON.findall(output))  # what a test that ran left out
+        passed, skipped = 1, len(PRINTED_REASON.findall(output))  # parts that a test which ran has skipped
     return passed, failed, skipped
 
 
@@ -68,7 +69,7 @@ def skips_of(entry):
 
 
 def refused(entry_name, reason):
-    """What is wrong with a skip, or None."""
+    """Why a skip is not acceptable, or None."""
     kind = kind_of(reason)
     if kind == "hardware" and entry_name.split(":")[0].endswith("_avx2"):
         return "a case that the cap of the instruction set forbids is not to be made"

@@ -1,4 +1,4 @@
-// One sequence with its keys and values in a shuffled table of blocks, and attention over it in
+// One sequence with its keys and values in a shuffled block table, and a reference attention in
 // double: what the tests of attention and of its backward compare with.
 #pragma once
 #include <algorithm>
@@ -18,7 +18,7 @@ struct AttentionTypes {
   Dtype q, kv;
   AttentionProducts products = AttentionProducts::kBest;
 };
-// Every kernel there is, on every machine.
+// Every kernel, on every machine.
 inline const std::vector<AttentionTypes> kAttentionTypes = {
     {Dtype::kF32, Dtype::kF32},
     {Dtype::kBf16, Dtype::kBf16, AttentionProducts::kFp32},
@@ -56,7 +56,7 @@ class AttentionCase {
                        pool_.data(), length_});
   }
 
-  // Component i of key or value at position p, as the pool holds it.
+  // Component i of the key or value at position p, as the pool stores it.
   double key(int64_t g, int64_t p, int64_t i) const {
     return pool_at(g, p, i * shape_.block_size + p % shape_.block_size);
   }

@@ -1,6 +1,6 @@
-// Hostile buffer files: mutations of a file, and mutations of the documents inside frames that are
-// sealed again, so that zstd's checksum does not stop them. Each either loads, and then only values
-// within the rules, or is an Error with a location.
+// Hostile buffer files: mutations of a file, and mutations of the documents inside frames, which
+// are resealed so that zstd's checksum does not catch them. Each either loads with only valid
+// values, or is an Error with a location.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class BufferMutation {
  public:
   int loaded = 0, refused = 0;
 
-  // Whatever was loaded obeys the rules: it can be written again.
+  // Whatever loads obeys the rules: it can be written again.
   void try_load(const std::string& file, uint64_t seed) {
     fs_.files["f"] = file;
     try {
@@ -41,7 +41,7 @@ class BufferMutation {
     }
   }
 
-  // One document of the file in turn.
+  // Mutates one document of the file per round.
   void mutate_documents(const std::string& good, int rounds) {
     const std::vector<Document> documents = documents_of(good);
     for (int round = 0; round < rounds; ++round) {

@@ -11,7 +11,7 @@
 
 namespace rl::test {
 
-// From text, so that members keep their order.
+// Parses from text, so that members keep their order.
 inline ChatRequest chat_request_of(const nlohmann::ordered_json& item) {
   ChatRequest request;
   request.messages = item.at("messages");
@@ -20,7 +20,8 @@ inline ChatRequest chat_request_of(const nlohmann::ordered_json& item) {
   return request;
 }
 
-// template_of gives a template's text, empty to leave its cases out. Returns the number of cases.
+// template_of returns a template's text, or an empty string to skip its cases. Returns the number
+// of cases.
 inline int check_chat_goldens(const nlohmann::ordered_json& golden,
                               const std::function<std::string(const std::string&)>& template_of) {
   const SpecialTokenTexts special = {{"bos_token", "<|endoftext|>"}, {"eos_token", "<|im_end|>"}};

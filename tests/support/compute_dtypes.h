@@ -1,7 +1,7 @@
-// The compute dtypes that a test program covers, and the cap of the instruction set. A run under
+// The compute dtypes that a test program covers, and the instruction set cap. A run under
 // DNNL_MAX_CPU_ISA=AVX2 (rl_test_avx2) shows what processors without AVX-512 compute: oneDNN reads
-// the cap itself, Highway's kernels are capped here before the first of them is chosen, and no case
-// in bf16 is made, since none could run.
+// the cap itself, Highway's kernels are capped here before the first of them is chosen, and bf16
+// cases are not made, since none could run.
 #pragma once
 #include <hwy/targets.h>
 

@@ -1,4 +1,4 @@
-// What every cut of a product promises, checked for one product and many numbers of threads.
+// Checks the guarantees of splitting a GEMM into tasks, for one GEMM and many thread counts.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ inline void check_piece(const SliceRule& rule, const ColumnSlices& slices, const
     ASSERT_EQ(p.col0 % unit, 0) << "a piece begins inside of a unit of " << unit;
     ASSERT_EQ(p.cols % unit, 0) << "a piece ends inside of a unit of " << unit;
   }
-  // The kernel of few rows begins inside of a column block only where it stays there.
+  // A task of the skinny kernel may start inside a column block only if it ends in the same one.
   for (int64_t part = 0; part < p.parts; ++part) {
     const int64_t within =
         (part * (slices.size(p.slice) / p.parts) + p.first) % kFewRowsColumnBlock;
@@ -27,7 +27,7 @@ inline void check_piece(const SliceRule& rule, const ColumnSlices& slices, const
   }
 }
 
-// Every column of every slice is in one piece.
+// Every column of every slice belongs to exactly one task.
 inline void check_pieces(const SliceRule& rule, const ColumnSlices& slices, int64_t threads,
                          bool any_columns) {
   const Pieces pieces(slices, rule.cut, threads, any_columns);

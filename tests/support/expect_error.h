@@ -1,5 +1,5 @@
-// Runs a callable that must throw rl::Error and hands the error back, so that a test can look at
-// its fields.
+// Runs a callable that must throw rl::Error and returns the error, so that a test can check its
+// fields.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ Error expect_error(Code code, F&& call) {
   return Error(Code::kOk, "nothing was thrown");
 }
 
-// Whether text holds part; on failure both are printed.
+// Whether text contains part; on failure both are printed.
 inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
   if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "\"" << text << "\" does not hold \"" << part << "\"";

@@ -1,4 +1,4 @@
-// A clock that moves only when a test says so.
+// A clock that advances only when a test says so.
 #pragma once
 #include <atomic>
 

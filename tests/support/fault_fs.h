@@ -1,6 +1,6 @@
 // A FileSystem over another one that fails, shortens or loses chosen operations. Operations are
 // counted over all files; the n-th one (from 1) fails with Error(kIo) and the given errno, once or
-// from then on. A failing append may first write a part of its data, as a full disk does.
+// from then on. A failing append may first write part of its data, as on a full disk.
 #pragma once
 #include <cerrno>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Reads golden .safetensors files in tests: every dtype the goldens use, widened to double. Trusts
-// its input.
+// Reads golden .safetensors files in tests: every dtype the goldens use, widened to double. The
+// input is trusted.
 #pragma once
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Log-probs of whole sequences in every way the library can compute them: packed as in training, or
-// fed in chunks with one head row at a time as in decoding.
+// Log-probs of whole sequences in every way the library can compute them: packed as in training,
+// or fed in chunks with one head row at a time as in decode.
 #pragma once
 #include <cstring>
 #include <numeric>
@@ -20,7 +20,7 @@ inline std::vector<std::vector<int32_t>> random_sequences(int count, int64_t voc
   return out;
 }
 
-// Log-probs of every next token of every sequence, forwarded as one packed training batch.
+// Log-probs of every next token of every sequence, computed as one packed training batch.
 inline std::vector<std::vector<float>> packed_logprobs(
     const TinyModel& tiny, const std::vector<std::vector<int32_t>>& sequences, float temperature) {
   const Model& model = *tiny.model;

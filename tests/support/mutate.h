@@ -1,6 +1,7 @@
 // Seeded corruption of valid input files for the loader tests. mutate(input, seed) is a pure
-// function: the same seed gives the same bytes on every machine, so a failing round is repeated
-// by its seed alone. fuzz_rounds reads RL_FUZZ_ROUNDS, the only environment variable used here.
+// function: the same seed gives the same bytes on every machine, so its seed is enough to
+// reproduce a failing round. fuzz_rounds reads RL_FUZZ_ROUNDS, the only environment variable used
+// here.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +12,7 @@
 
 namespace rl::test {
 
-// SplitMix64: small, seedable and the same everywhere, unlike the distributions of <random>.
+// SplitMix64: small, seedable and portable, unlike the distributions of <random>.
 class MutationRng {
  public:
   explicit MutationRng(uint64_t seed) : state_(seed) {}
@@ -117,7 +118,7 @@ inline std::string mutate(std::string_view input, uint64_t seed) {
   return data;
 }
 
-// Rounds of a mutation test: RL_FUZZ_ROUNDS when it is set, else usual.
+// Rounds of a mutation test: RL_FUZZ_ROUNDS if it is set, else usual.
 inline int fuzz_rounds(int usual) {
   const char* text = std::getenv("RL_FUZZ_ROUNDS");
   if (text == nullptr) return usual;

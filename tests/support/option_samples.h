@@ -1,4 +1,4 @@
-// Valid and wrong values of every option, made from the table alone.
+// Valid and invalid values of every option, derived from the table alone.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -16,8 +16,8 @@ inline bool is_signed(const OptionInfo& info) {
   return info.type == OptionType::kI64 || info.type == OptionType::kDurationNs;
 }
 
-// Values at both ends of the range and a few inside. Options that take their default only have
-// that one.
+// Values at both ends of the range and a few inside. Options that only accept their default have
+// only that one.
 inline std::vector<OptionValue> valid_values(const OptionInfo& info) {
   const OptionValue fallback = OptionSet().get_value(info.key);
   if (info.unsupported_reason[0] != '\0') return {fallback};
@@ -54,7 +54,7 @@ inline std::vector<OptionValue> valid_values(const OptionInfo& info) {
   return {};
 }
 
-// One step beyond each bound, for numbers and lists of them.
+// One step beyond each bound, for numbers and lists of numbers.
 inline std::vector<OptionValue> values_beyond(const OptionInfo& info) {
   std::vector<OptionValue> out;
   const double huge = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// A llama of any shape with random weights, as a directory that every loader takes.
+// A llama of any shape with random weights, as a directory that every loader accepts.
 #pragma once
 #include <algorithm>
 #include <filesystem>

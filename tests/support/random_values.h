@@ -17,8 +17,7 @@ inline std::vector<float> random_values(int64_t n, unsigned seed, float scale = 
   return out;
 }
 
-// The values as elements of dtype, in raw bytes; reading them back with element() gives what an op
-// sees.
+// The values as raw bytes in dtype; reading them back with element() returns what an op sees.
 inline std::vector<std::byte> as_dtype(const std::vector<float>& values, Dtype dtype,
                                        int64_t padding = 0) {
   std::vector<std::byte> out((values.size() + padding) * dtype_bytes(dtype));

@@ -1,4 +1,4 @@
-// How much of a range of memory has pages of its own, and how much of the process has.
+// Resident bytes of a range of memory, and of the process.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace rl::testing {
 
-// The range begins on a page; a page that is only partly of the range counts whole.
+// The range begins on a page boundary; a page that is only partly in the range counts whole.
 inline uint64_t resident_bytes(std::span<const std::byte> range) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> pages((range.size() + page - 1) / page);
@@ -21,7 +21,7 @@ inline uint64_t resident_bytes(std::span<const std::byte> range) {
   return bytes;
 }
 
-// Sanitizers keep freed memory and shadows of what was touched, so the process tells nothing.
+// Sanitizers keep freed memory and shadow memory, so the process size is meaningless.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kProcessIsMeasurable = false;
 #else

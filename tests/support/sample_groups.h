@@ -1,4 +1,4 @@
-// Groups of samples with every field set, comparison bit for bit, and files of frames in memory.
+// Groups of samples with every field set, bitwise comparison, and files of frames in memory.
 #pragma once
 #include <cstring>
 #include <limits>
@@ -15,7 +15,7 @@ namespace rl::testing {
 
 inline constexpr int32_t kSampleVocab = 256;
 
-// Lengths differ from sample to sample; values include the awkward ones (signed zero, denormal).
+// Lengths differ between samples; values include special ones (signed zero, denormal).
 inline SamplePtr random_sample(uint64_t ordinal, uint32_t slot, unsigned seed) {
   std::mt19937 rng(seed * 1009 + static_cast<unsigned>(ordinal) * 31 + slot);
   auto s = std::make_shared<Sample>();
@@ -127,7 +127,7 @@ class FrameText {
   FrameWriter writer_;
 };
 
-// A document in memory aligned as a reader hands it out.
+// A document in memory, aligned as a reader returns it.
 inline std::vector<std::byte> aligned(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};

@@ -1,6 +1,6 @@
 // Models of unusual shapes (tests/fixtures/seeded, made by tools/oracle/seeded_models.py): their
-// weights follow from the names of tensors and the places of elements, and what transformers
-// computes on them is stored.
+// weights are computed from tensor names and element indices, and the outputs that transformers
+// computes on them are stored.
 #pragma once
 #include <cmath>
 #include <filesystem>
@@ -18,7 +18,7 @@
 
 namespace rl::testing {
 
-// Family and head size. Numbers of heads and MLP widths are odd in most of them.
+// Family and head size. Most have odd numbers of heads and odd MLP widths.
 inline const std::vector<std::string>& seeded_models() {
   static const std::vector<std::string> names = {
       "llama_8",    "llama_20",   "llama_24", "llama_40",  "llama_48",  "llama_100", "llama_128",
@@ -33,7 +33,7 @@ inline uint64_t fnv1a(std::string_view text) {
   return h;
 }
 
-// Odd multiples of 2^-8 in (-1, 1), exact in bf16: the top byte of splitmix64's outputs in order.
+// Odd multiples of 2^-8 in (-1, 1), exact in bf16: the top bytes of splitmix64's outputs in order.
 inline std::vector<float> seeded_uniform(std::string_view key, int64_t count) {
   std::vector<float> out(static_cast<size_t>(count));
   uint64_t state = fnv1a(key);
@@ -60,7 +60,7 @@ inline std::vector<float> seeded_weights(const TensorInfo& t, NormWeight norm) {
   return out;
 }
 
-// One of them as a directory that every loader takes, with what is stored about it.
+// One of these models as a directory that every loader accepts, with its stored outputs.
 class SeededModel {
  public:
   explicit SeededModel(const std::string& name)

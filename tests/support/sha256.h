@@ -11,7 +11,7 @@
 namespace rl::test {
 namespace sha256_detail {
 
-// The first 32 bits of the fraction of a root of the first n primes.
+// The first 32 bits of the fractional part of a root of the first N primes.
 template <size_t N>
 std::array<uint32_t, N> prime_fractions(long double (*root)(long double)) {
   std::array<uint32_t, N> out{};

@@ -1,4 +1,4 @@
-// A directory of its own for one test, removed with everything in it at the end.
+// A temporary directory for one test, removed with its content at the end.
 #pragma once
 #include <gtest/gtest.h>
 #include <stdlib.h>

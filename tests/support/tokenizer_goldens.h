@@ -1,4 +1,4 @@
-// Checks one tokenizer against a golden file of the form of tests/fixtures/tokenizers: cases,
+// Checks one tokenizer against a golden file in the format of tests/fixtures/tokenizers: cases,
 // decode_only and streaming, all exact.
 #pragma once
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 namespace rl::testing {
 
-// Writes path; values(tensor) are the tensor's elements, asked for in the order of the list.
+// Writes path; values(tensor) returns the tensor's elements, called in the order of the list.
 inline void write_safetensors(const std::string& path, const std::vector<TensorInfo>& tensors,
                               FunctionRef<std::vector<float>(const TensorInfo&)> values) {
   std::string header = "{", data;

@@ -1,5 +1,5 @@
-// A strict little XML reader for pages that the library writes: elements, attributes, text and the
-// five entities, nothing else. It finds what an HTML parser would forgive.
+// A small strict XML reader for pages that the library writes: elements, attributes, text and the
+// five entities, nothing else. It finds errors that an HTML parser would forgive.
 #pragma once
 #include <cctype>
 #include <map>
@@ -52,7 +52,7 @@ class XmlPage {
     if (begin == at_) fail("no name");
     return std::string(text_.substr(begin, at_ - begin));
   }
-  // One character, or an entity, as the reader sees it.
+  // Reads one character or entity.
   std::string unit() {
     constexpr std::pair<std::string_view, const char*> kEntities[] = {
         {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}};

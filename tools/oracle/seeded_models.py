@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes tests/fixtures/seeded: configurations of unusual shapes, and what transformers computes on them.
 
-No weights are stored. They follow from the name of a tensor and the place of an element (weight_rule below), here and
-in tests/support/seeded_model.h alike; golden.json has the exact sum of every tensor, so that the two cannot part.
+No weights are stored. They are computed from the tensor name and the element index (weight_rule
+below), here and in tests/support/seeded_model.h; golden.json has the exact sum of every tensor, so
+that the two cannot diverge.
 
     python3 tools/oracle/seeded_models.py --out tests/fixtures/seeded [NAME...]
 
-README.md beside this file says what it needs, what the files hold and how weights are made.
+README.md in this folder describes requirements, file contents and how weights are made.
 """
 import argparse
 import contextlib
@@ -51,7 +52,7 @@ def uniform(key, count):
 
 
 def weight_rule(name, shape, minus_one):
-    """The weights of one tensor. minus_one: norms store their weight less one."""
+    """The weights of one tensor. minus_one: norms store their weight minus one."""
     u = uniform(fnv1a(name), int(np.prod(shape)))
     if len(shape) == 1:
         return u / 4 if name.endswith("bias") or minus_one else 1 + u / 4
@@ -64,7 +65,7 @@ def weight_rule(name, shape, minus_one):
 
 
 def direction(name, shape):
-    """What the gradient of a tensor is multiplied with, element by element, for `dot`."""
+    """The factors that a tensor's gradient is multiplied with, element by element, for `dot`."""
     return uniform(fnv1a(name + ".dot"), int(np.prod(shape))).reshape(shape)
 
 
@@ -184,7 +185,7 @@ def rows_of(name, gradient):
 
 
 def noise_of(run_, truth):
-    """How far another precision is off: the largest difference of logits, and of sampled rows in the L2 norm."""
+    """The error of another precision: the largest difference of logits, and of sampled rows in the L2 norm."""
     off = sum((rows_of(n, run_[2][n]) - rows_of(n, g)).square().sum() for n, g in truth[2].items())
     size = sum(rows_of(n, g).square().sum() for n, g in truth[2].items())
     return dict(logits=max((a - b).abs().max().item() for a, b in zip(run_[0], truth[0])),
@@ -237,7 +238,7 @@ KEPT = ("architectures", "model_type", "vocab_size", "hidden_size", "intermediat
 
 
 def write_config(path):
-    """Only what says something about the arithmetic or the vocabulary."""
+    """Only the settings that affect the arithmetic or the vocabulary."""
     config = json.loads(path.read_text())
     config = {k: config[k] for k in KEPT if k in config} | {"dtype": "float32"}
     path.write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
