@@ -2,10 +2,10 @@
 """Checks the source tree against src/LAYERS.
 
 A file of src/FOLDER may include librl headers of FOLDER itself and of the folders its row lists. A
-sub-folder counts as a separate folder: it inherits neither the row of its parent nor the right to be
-included. Only src/abi may include rl.h; every folder with sources has a row; no source file of src/,
-tests/, tools/, bench/ or examples/ exceeds 800 lines, except generated tables (*.gen.cc), which
-grow with what they list.
+sub-folder counts as a separate folder: it inherits neither the row of its parent nor the right to
+be included. Only src/abi may include rl.h; every folder with sources has a row; no source file of
+src/, tests/, tools/, bench/ or examples/ exceeds 800 lines, except generated tables (*.gen.cc),
+which grow with what they list.
 --self-test plants one violation of each kind in a temporary tree and fails unless each is found.
 """
 import pathlib

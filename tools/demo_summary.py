@@ -8,13 +8,14 @@ is two), W bytes read per second. With P matmul parameters (head included; H of 
 bytes of keys and values per token, B sequences at mean context c, L layers and attention width
 a = heads x head size:
 
-    rollout limit = B / (B c k / W + max(2 P / W, 2 P B / F))            generated tokens per second
-    train limit   = F / (6 (P - H + s H) + 6 S L a)                      trained tokens per second, S tokens per sample
+    rollout limit = B / (B c k / W + max(2 P / W, 2 P B / F))   generated tokens per second
+    train limit   = F / (6 (P - H + s H) + 6 S L a)             trained tokens per second,
+                                                                S tokens per sample
 
 s is the fraction of trained tokens that carry loss: the head runs only on those.
 
-A run that was interrupted or too short has null figures; these and everything computed from them are
-"not known". Exit status 1 if a fraction is above 1: then a probe or a count of tokens is wrong.
+A run that was interrupted or too short has null figures; these and everything computed from them
+are "not known". Exit status 1 if a fraction is above 1: then a probe or a count of tokens is wrong.
 """
 import json
 import pathlib

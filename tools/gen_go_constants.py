@@ -3,9 +3,9 @@
 
 usage: gen_go_constants.py [--check]
 
-examples/go/rl/constants.go has a Go constant for every RL_ constant that a Go host needs; the package
-uses those of the ABI version and of error texts internally. A constant of rl.h that no rule below
-covers is an error. --check writes nothing and fails if the file is out of date.
+examples/go/rl/constants.go has a Go constant for every RL_ constant that a Go host needs; the
+package uses those of the ABI version and of error texts internally. A constant of rl.h that no
+rule below covers is an error. --check writes nothing and fails if the file is out of date.
 """
 import pathlib
 import re

@@ -3,7 +3,7 @@
 
 usage: gen_rust.py write          writes src/bindings.rs and tests/layout/table.rs of examples/rust/rl-sys
        gen_rust.py check          fails if a committed file does not match rl.h
-       gen_rust.py layout OUT.c   writes a C program that checks rl-sys against rl.h: it redeclares every
+       gen_rust.py layout OUT.c   writes a C program that checks rl-sys: it redeclares every
                                   function from its Rust signature, and prints the size of every struct, offset and
                                   size of every field and the value of every constant, as tests/layout/main.rs does
 

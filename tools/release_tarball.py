@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Packs a build as rl-VERSION-SYSTEM-MACHINE.tar.gz and writes its SHA-256 next to it. The same build
-and time give the same bytes: entries are sorted, owners and times are fixed, modes are 644 and 755.
-SHA256SUMS inside lists every file.
+"""Packs a build as rl-VERSION-SYSTEM-MACHINE.tar.gz and writes its SHA-256 next to it. The same
+build and time give the same bytes: entries are sorted, owners and times are fixed, modes are 644
+and 755. SHA256SUMS inside lists every file.
 
 usage: release_tarball.py BUILD_DIRECTORY OUT_DIRECTORY EPOCH_SECONDS
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes librl.a: all of librl as one object that exports only the functions of rl.h. Archives have no
-version scripts, so all other symbols are made local here: a host may link its own copies of librl's
-dependencies, even other versions, without conflicts.
+"""Makes librl.a: all of librl as one object that exports only the functions of rl.h. Archives have
+no version scripts, so all other symbols are made local here: a host may link its own copies of
+librl's dependencies, even other versions, without conflicts.
 
 usage: static_archive.py COMPILER OBJCOPY AR OUT FILE...    FILE: objects (roots) and archives
 """

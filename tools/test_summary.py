@@ -4,10 +4,10 @@
 A ctest entry whose output has GoogleTest case lines counts once per case; any other entry counts once. An entry that
 failed without a failed case (a crash, a sanitizer report, a timeout) counts as one failure.
 
-Skipped cases are listed by reason, each reason with its kind (KINDS). A skip without a kind is a test
-that a complete machine would run: for example, a tool of scripts/debian-packages.txt is missing. If
-CI is "true" such a skip is a failure. Under a capped instruction set (entries *_avx2) a skip for lack
-of hardware counts as one too: the case should not have been made.
+Skipped cases are listed by reason, each reason with its kind (KINDS). A skip without a kind is a
+test that a complete machine would run: for example, a tool of scripts/debian-packages.txt is
+missing. If CI is "true" such a skip is a failure. Under a capped instruction set (entries *_avx2)
+a skip for lack of hardware counts as one too: the case should not have been made.
 Exit status 1 if anything failed or nothing ran at all.
 """
 import collections
@@ -33,7 +33,7 @@ def kind_of(reason):
 
 
 def skips_on_purpose(entry):
-    """True if the entry is disabled or returned its skip code; a program that cannot start is a failure."""
+    """True if the entry is disabled or returned its skip code; failing to start is a failure."""
     mark = entry.find("skipped")
     return entry.get("status") == "disabled" or mark is not None and mark.get("message", "").startswith("SKIP_")
 
@@ -49,7 +49,7 @@ def count_entry(entry):
     elif status != "run":
         skipped, failed = (1, 0) if skips_on_purpose(entry) else (0, 1)
     elif not cases:
-        passed, skipped = 1, len(PRINTED_REASON.findall(output))  # parts that a test which ran has skipped
+        passed, skipped = 1, len(PRINTED_REASON.findall(output))  # skipped parts of a test that ran
     return passed, failed, skipped
 
 

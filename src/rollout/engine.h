@@ -3,12 +3,12 @@
 // step() is schedule -> forward -> sample -> finish, one forward at a time on the calling thread.
 // Invariants:
 // 1. No schedule changes a sample: logits depend on a row's own prefix and weights (N1), and
-// tokens are sampled with Philox keyed by (seed, purpose, ordinal, slot, position) (N5).
+//    tokens are sampled with Philox keyed by (seed, purpose, ordinal, slot, position) (N5).
 // 2. Every block's reference count equals the number of running sequences that list it; all return
 //    to zero when idle.
 // 3. A request is validated whole at submit: an error leaves the engine untouched.
 // 4. When blocks run out, the running sequence of lowest priority is preempted; see
-// rollout/scheduler.h.
+//    rollout/scheduler.h.
 // One owner, one thread. The model may be published between two steps, and with two compute copies
 // at any time; a step keeps the copy it began with. Running samples continue under the new version
 // from their next token, with their keys and values recomputed, or kept (EngineOptions::keep_kv).

@@ -9,12 +9,12 @@
 // Invariants:
 // 1. A schedule has at most max_num_batched_tokens rows, and at most max_num_seqs sequences run.
 // 2. A sequence is preempted only for one of higher priority, and one sequence alone always fits
-// (the request was checked), so the first one always makes progress: nothing starves.
+//    (the request was checked), so the first one always makes progress: nothing starves.
 // 3. Nothing is admitted in a step that preempted, and an admission leaves the watermark free
-// unless nothing else runs.
+//    unless nothing else runs.
 // 4. A waiting sequence is overtaken only by followers of a leader that already runs, and while
-// admissions are off by sequences that ran before. Preempted members of a group whose leader
-// recomputes the prompt are passed over until it has.
+//    admissions are off by sequences that ran before. Preempted members of a group whose leader
+//    recomputes the prompt are passed over until it has.
 // Knows nothing of models: the caller computes rows and appends tokens.
 // Knows nothing of models: rows are computed and tokens appended by the caller.
 #pragma once

@@ -37,7 +37,7 @@ struct Sequence {
   int64_t end = 0;               // length at which sampling.max_new_tokens is reached
   uint32_t preemptions = 0;
   bool admitted = false;        // its first run has been counted
-  int64_t waits_since_ns = -1;  // begin of the wait that a trace shows; -1 while it runs
+  int64_t waits_since_ns = -1;  // start of the wait that a trace shows; -1 while it runs
   int32_t lane = -1;            // trace lane, counted from the engine's first; -1: none
   StopMatcher stop;
 

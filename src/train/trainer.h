@@ -8,12 +8,12 @@
 //
 // 1. Loss denominators are global inputs, computed before the first micro-batch (N4).
 // 2. A non-finite loss or gradient norm skips the optimizer step: masters, moments and counters
-// stay, and the skip is counted.
+//    stay, and the skip is counted.
 // 3. Log-probs of this forward equal the stored ones bit for bit in the first minibatch after
-// sampling (N2). With check_logprobs a differing bit is an error that names the token; otherwise
-// the largest difference is a metric.
+//    sampling (N2). With check_logprobs a differing bit is an error that names the token;
+//    otherwise the largest difference is a metric.
 // 4. The workspace is read and written only during calls, so an engine may use the same bytes
-// between them.
+//    between them.
 #pragma once
 #include <memory>
 #include <span>

@@ -185,7 +185,7 @@ def rows_of(name, gradient):
 
 
 def noise_of(run_, truth):
-    """The error of another precision: the largest difference of logits, and of sampled rows in the L2 norm."""
+    """The error of another precision: largest difference of logits, and of sampled rows in L2."""
     off = sum((rows_of(n, run_[2][n]) - rows_of(n, g)).square().sum() for n, g in truth[2].items())
     size = sum(rows_of(n, g).square().sum() for n, g in truth[2].items())
     return dict(logits=max((a - b).abs().max().item() for a, b in zip(run_[0], truth[0])),

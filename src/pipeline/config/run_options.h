@@ -16,13 +16,13 @@ KvFormat kv_format_of(const OptionSet& options);
 // How a batch is split.
 BatchRules batch_rules_from(const OptionSet& options);
 SamplingParams sampling_from(const OptionSet& options);
-// Evaluations sample from the whole distribution, and may stop at any time.
+// Evaluations sample from the whole distribution.
 SamplingParams eval_sampling_from(const OptionSet& options);
 // The token ids of a list.
 std::vector<int32_t> ids_from(const OptionSet& options, const char* key);
 // Everything in a request except prompt, keys and number of samples.
 Request request_from(const OptionSet& options);
-// The same for an evaluation, with eval.samples_per_prompt samples.
+// The same for an evaluation: eval.samples_per_prompt samples and no minimum length.
 Request eval_request_from(const OptionSet& options);
 // The ids that end a turn in the chat format also end a response; sampling.ignore_eos ignores
 // them.

@@ -13,7 +13,7 @@ namespace rl {
 Dtype compute_dtype_of(const OptionSet& options);
 // The thread count that runtime.threads means on this machine.
 int thread_count_of(const OptionSet& options);
-// What a plan may use: runtime.memory_budget_bytes less the margin; 0: no limit.
+// What a plan may use: runtime.memory_budget_bytes minus the margin; 0: no limit.
 uint64_t usable_budget(const OptionSet& options);
 // "runtime.memory_budget_bytes is 10", and the margin if there is one.
 std::string budget_text(const OptionSet& options);

@@ -11,9 +11,9 @@
 
 namespace rl {
 
-// For one interval of one engine.
+// Metrics of one interval of one engine.
 MetricList interval_metrics(int64_t engine, const EngineStats& interval);
-// For the engines' work in a step: their counts before and after it.
+// Metrics of the engines' work in a step: their counts before and after it.
 MetricList rollout_metrics(const EngineStats& before, const EngineStats& after);
 // How long samples waited, prefilled and decoded, and how often they were preempted.
 MetricList request_metrics(std::span<const SamplePtr> samples);

@@ -150,7 +150,7 @@ struct Pipeline::Impl {
   OptionSet settings;  // of this step
   BatchPreparation preparation;
   CustomAdvantage custom_advantage;
-  CustomLoss custom_loss;  // the trainer's; held here so that it is destroyed with the pipeline
+  CustomLoss custom_loss;  // the trainer's; its last reference is dropped here
   bool checkpoint_due = false;
   bool lineage_begins = false;  // resumed by name: later checkpoints are yet to be abandoned
   bool eval_open = false;

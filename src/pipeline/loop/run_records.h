@@ -27,12 +27,12 @@ class RunRecords {
 
   // Keeps the best and the worst response of a scored batch for the step that ends next.
   void keep_extremes(std::span<const ScoreBoard::Scored> batch);
-  // For the step that ended. metrics has kStepMetric; they are written if the step is a multiple
-  // of interval_steps.
+  // Metrics of the step that ended, with kStepMetric; written if the step is a multiple of
+  // interval_steps.
   void write_step(const MetricList& metrics, int64_t interval_steps);
-  // For an interval of an engine within a step that is not yet done.
+  // Metrics of an engine interval within a step that is not yet done.
   void write_engine(uint64_t step, const MetricList& metrics);
-  // For an evaluation after `step` steps, with its scored responses.
+  // An evaluation after `step` steps, with its scored responses.
   void write_eval(uint64_t step, const MetricList& metrics,
                   std::span<const ScoreBoard::Scored> answers);
   // Makes everything durable and ends writing. Every file is closed; the first failure is thrown.

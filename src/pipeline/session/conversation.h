@@ -3,9 +3,9 @@
 // again. Tokens of the environment carry no loss, log-probs of 0 and no version.
 // Invariants:
 // 1. While a turn of the model is generated the conversation does not change; afterwards it has
-// the turn's tokens, all of them or those sampled before an abort.
+//    the turn's tokens, all of them or those sampled before an abort.
 // 2. Conversations of one group share an ordinal and have different slots, so their random numbers
-// are independent.
+//    are independent.
 // Keys and values are in the engine's prefix cache only: kept while nobody else needs the blocks.
 #pragma once
 #include <cstdint>

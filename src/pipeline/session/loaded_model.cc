@@ -60,7 +60,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   MemoryPlan plan = plan_memory(options, models, use, runtime->num_threads());
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel);
-  loaded->runtime_ = runtime;  // a copy: if loading fails, the lease must outlive the model
+  loaded->runtime_ = runtime;  // a copy: if loading fails, the lease outlives the model
   loaded->options_ = options;
   loaded->path_ = path;
   loaded->use_ = use;

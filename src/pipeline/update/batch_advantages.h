@@ -2,7 +2,7 @@
 // estimator, whitening, and which samples carry no loss at all. Pure functions of the whole batch;
 // no result depends on how the trainer splits it.
 //
-//   score -> normalize -> truncation -> overlong -> clip -> less the KL (spread = sample)
+//   score -> normalize -> truncation -> overlong -> clip -> minus the KL (spread = sample)
 //   -> estimator -> clip (at = advantage) -> rewards to go with the KL of each token -> whitening
 // With gae the shaped reward and the KL of each token are token rewards, used together with the
 // critic's values.

@@ -24,7 +24,7 @@ struct TrainerPart::Impl {
   BatchPreparation preparation;
   const Objective objective;
   CustomAdvantage advantage;
-  CustomLoss loss;  // the trainer's; held here so that it is destroyed with this object
+  CustomLoss loss;  // the trainer's; its last reference is dropped here
   std::unique_ptr<Model> reference;
   Arena workspace;
   std::unique_ptr<Trainer> trainer;

@@ -4,13 +4,13 @@
 // critic_masters.safetensors and so on.
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by
-// one rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by the
-// next save. A checkpoint marked .replaced is whole and gave up its name to a successor; if a
-// crash kept the successor from taking the name, it is restored. A checkpoint marked .abandoned is
-// never loaded and is kept.
+//    one rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by
+//    the next save. A checkpoint marked .replaced is whole and gave up its name to a successor; if
+//    a crash kept the successor from taking the name, it is restored. A checkpoint marked
+//    .abandoned is never loaded and is kept.
 // 2. The manifest holds the XXH64 digest and size of every file, and manifest.xxh64 holds the
-// manifest's, so any changed, missing or added byte is Error(kDataLoss) naming the file. All
-// digests are checked before anything is loaded.
+//    manifest's, so any changed, missing or added byte is Error(kDataLoss) naming the file. All
+//    digests are checked before anything is loaded.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -2,7 +2,7 @@
 // of its optimizer steps. The policy's trainer and the critic have one each.
 //
 // 1. An optimizer step whose loss or gradient is not finite, or too large for the moments, changes
-// nothing: masters, moments and optimizer_steps stay, and the skip is counted.
+//    nothing: masters, moments and optimizer_steps stay, and the skip is counted.
 // 2. Packed matrices match the masters after stage() and, for backward, after prepare().
 #pragma once
 #include <optional>
