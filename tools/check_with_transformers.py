@@ -315,7 +315,7 @@ def check_model(library, source, work):
         texts, decoded = compare_texts(source.name, ours, tokenizer)
         chats = compare_chats(source.name, ours, tokenizer)
     check_way_back(library, ours, theirs, tokenizer, work)
-    # Both sides are fp32. Against float64 the goldens allow each 2e-5, or 1e-4 for full-size models.
+    # Both sides are fp32. Against float64 the goldens allow each 2e-5, or 1e-4 at full size.
     limit = 2e-4 if theirs.num_parameters() > 10**7 else 5e-5
     good = max(tokens, rows) <= limit and all(
         c.right == c.all for c in (texts, decoded, chats) if isinstance(c, Count))

@@ -16,7 +16,6 @@
 //    admissions are off by sequences that ran before. Preempted members of a group whose leader
 //    recomputes the prompt are passed over until it has.
 // Knows nothing of models: the caller computes rows and appends tokens.
-// Knows nothing of models: rows are computed and tokens appended by the caller.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -4,7 +4,6 @@
 // on their own; memory of exceptions, for which the C++ run time keeps a reserve; and
 // nlohmann/json, which as a header is part of librl.so, but whose values allocate in their
 // destructors, so that a process without any memory would terminate there.
-// destructors, so that a process without any memory ends there.
 #pragma once
 #include <cstddef>
 #include <cstdint>

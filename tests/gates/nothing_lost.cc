@@ -2,7 +2,6 @@
 // samples of rl_engine_take, groups of rl_buffer_take, events of rl_pipeline_next. Each place of
 // librl.so that allocates in the call fails once, including the handle table; the next call
 // returns everything.
-// all.
 //
 // usage: gate_nothing_lost MODEL
 #include <chrono>
