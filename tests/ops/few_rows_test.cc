@@ -1,4 +1,4 @@
-// Few rows against many: the kernels of few_rows.cc and few_rows_f32_simd.cc give the bits that
+// Few rows against many: the kernels of few_rows_cpu.cc and few_rows_f32_simd.cc give the bits that
 // oneDNN gives.
 #include "ops/few_rows.h"
 

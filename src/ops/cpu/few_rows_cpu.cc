@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "ops/few_rows.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "ops/matmul_slices.h"
 
 namespace rl {
 namespace {

@@ -1,7 +1,7 @@
 // Element-wise loops that the compiler vectorises.
-#include "ops/convert.h"
-
 #include <cstring>
+
+#include "ops/convert.h"
 
 namespace rl {
 
