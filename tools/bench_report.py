@@ -46,12 +46,14 @@ def below_floor(result, floors):
     for name in [name for name in floors if name in result]:
         entry, floor = result[name], floors[name]
         if entry["fraction"] < floor.get("least_fraction", 0):
-            yield f"{name}: fraction {entry['fraction']:.3f} is below the floor {floor['least_fraction']:g}"
+            yield (f"{name}: fraction {entry['fraction']:.3f} is below the floor "
+                   f"{floor['least_fraction']:g}")
         if "below" in floor and entry["value"] >= floor["below"]:
             value = f"{entry['value']:g} {entry['unit']}"
             yield f"{name}: {value} is below the floor, which asks for less than {floor['below']:g}"
         if "above" in floor and entry["value"] <= floor["above"]:
-            yield f"{name}: {entry['value']:g} is below the floor, which asks for more than {floor['above']:g}"
+            yield (f"{name}: {entry['value']:g} is below the floor, which asks for more than "
+                   f"{floor['above']:g}")
     missing = [name for name in floors if name not in result]
     if missing:
         yield f"not measured, so not held against a floor: {', '.join(missing)}"
@@ -76,9 +78,11 @@ def main():
     print(f"probe matmul {flops / 1e9:.0f} GFLOP/s, probe read {read_bytes / 1e9:.1f} GB/s")
     print(f"{'metric':<20}{'value':>14}{'limit':>14}  {'unit':<10}{'fraction':>8}")
     for name, entry in result.items():
-        print(f"{name:<20}{entry['value']:>14.5g}{entry['limit']:>14.5g}  {entry['unit']:<10}{entry['fraction']:>8.3f}")
+        print(f"{name:<20}{entry['value']:>14.5g}{entry['limit']:>14.5g}  "
+              f"{entry['unit']:<10}{entry['fraction']:>8.3f}")
     if args.floors is not None:
-        for text in below_floor(result, json.loads(pathlib.Path(args.floors).read_text(encoding="utf-8"))):
+        floors = json.loads(pathlib.Path(args.floors).read_text(encoding="utf-8"))
+        for text in below_floor(result, floors):
             print(f"warning: {text}", file=sys.stderr)
     over = [name for name, entry in result.items() if entry["fraction"] > 1]
     for name in over:

@@ -65,7 +65,8 @@ def check_tree(root):
             if problem:
                 problems.append(f"{shown}:{number}: {problem}")
     for folder, allowed in rows.items():
-        problems += [f"src/LAYERS: {folder} lists {other}, which has no row" for other in sorted(allowed - set(rows))]
+        problems += [f"src/LAYERS: {folder} lists {other}, which has no row"
+                     for other in sorted(allowed - set(rows))]
     return problems + long_files(root)
 
 
@@ -89,7 +90,8 @@ def plant(root, name, text):
 def self_test():
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
-        plant(root, "src/LAYERS", "# comment\n1 core :\n2 ops : core\n2 ops/cpu : ops core\n3 model : ops core ghost\n6 abi : core\n")
+        plant(root, "src/LAYERS", "# comment\n1 core :\n2 ops : core\n2 ops/cpu : ops core\n"
+              "3 model : ops core ghost\n6 abi : core\n")
         plant(root, "src/core/good.cc", '#include "core/good.h"\n#include <vector>\n')
         plant(root, "src/ops/good.cc", '#include "core/good.h"\n#include "ops/good.h"\n')
         plant(root, "src/abi/good.cc", '#include <rl.h>\n')
@@ -104,16 +106,20 @@ def self_test():
         plant(root, "src/stray/a.cc", "")
         plant(root, "tests/long.cc", "\n" * 801)
         plant(root, "src/core/table.gen.cc", "\n" * 801)
-        want = ["src/core/up.cc:2: core may not include ops", "src/ops/angle.cc:1: ops may not include model",
-                "src/ops/down.cc:1: ops may not include ops/cpu", "src/model/down.cc:1: model may not include ops/cpu",
+        want = ["src/core/up.cc:2: core may not include ops",
+                "src/ops/angle.cc:1: ops may not include model",
+                "src/ops/down.cc:1: ops may not include ops/cpu",
+                "src/model/down.cc:1: model may not include ops/cpu",
                 "src/ops/cuda/a.cu.h: folder ops/cuda has no row in src/LAYERS",
                 "src/ops/header.cc:1: rl.h belongs to src/abi alone",
                 'src/ops/relative.cc:1: "good.h" is no path from src/',
                 "src/stray/a.cc: folder stray has no row in src/LAYERS",
-                "src/LAYERS: model lists ghost, which has no row", "tests/long.cc: 801 lines, at most 800"]
+                "src/LAYERS: model lists ghost, which has no row",
+                "tests/long.cc: 801 lines, at most 800"]
         found = check_tree(root)
     if sorted(found) != sorted(want):
-        print("self-test: wanted\n  " + "\n  ".join(sorted(want)) + "\nfound\n  " + "\n  ".join(sorted(found)))
+        print("self-test: wanted\n  " + "\n  ".join(sorted(want)) + "\nfound\n  "
+              + "\n  ".join(sorted(found)))
         return 1
     return 0
 

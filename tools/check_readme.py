@@ -10,10 +10,12 @@ LANGUAGES = "c|go|python|rust"
 
 def problems_of(root, page):
     text = (root / page).read_text(encoding="utf-8")
-    blocks = re.findall(rf"\[(examples/[^\]]+)\](?:(?!\n\n|\[).)*\n\n```(?:{LANGUAGES})\n(.*?)\n```", text, re.S)
+    blocks = re.findall(rf"\[(examples/[^\]]+)\](?:(?!\n\n|\[).)*\n\n"
+                        rf"```(?:{LANGUAGES})\n(.*?)\n```", text, re.S)
     for name, code in blocks:
         if code not in (root / name).read_text(encoding="utf-8"):
-            yield f"{page}: the code quoted from {name} is not in it any more: {code.splitlines()[0]}"
+            first = code.splitlines()[0]
+            yield f"{page}: the code quoted from {name} is not in it any more: {first}"
     if not blocks:
         yield f"{page}: no code is quoted"
     if len(blocks) != len(re.findall(rf"^```(?:{LANGUAGES})$", text, re.M)):

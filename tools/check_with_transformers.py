@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Compares librl with transformers on models that one of them saved, and prints a table.
 
-For maintainers; no test runs it. It needs torch, transformers and a built librl.so, uses rl.h alone, and writes only
-into a temporary directory. docs/interop.md says what each column means and holds the figures of the last run.
+For maintainers; no test runs it. It needs torch, transformers and a built librl.so, uses rl.h
+alone, and writes only into a temporary directory. docs/interop.md says what each column means and
+holds the figures of the last run.
 
-    tools/check_with_transformers.py --lib build/release/src/abi/librl.so tests/fixtures/models/* MODEL.gguf
+    tools/check_with_transformers.py --lib build/release/src/abi/librl.so MODEL...
+
+A MODEL is a directory, such as those of tests/fixtures/models, or a GGUF file.
 """
 import argparse
 import ctypes
@@ -27,8 +30,10 @@ HARD_TEXTS = (
     "1 12 123 1234 12345 3.14e-5 \u0967\u0968\u0969 \u2167 \u00b2\u00bd",
     "caf\u00e9 cafe\u0301 \u00c5 \u212b \ufb01 \u1e9b\u0323",
     "\u4f60\u597d\uff0c\u4e16\u754c\u3002\u65e5\u672c\u8a9e\u306e\u30c6\u30ad\u30b9\u30c8",
-    "\u0645\u0631\u062d\u0628\u0627 \u05e9\u05dc\u05d5\u05dd \u0928\u092e\u0938\u094d\u0924\u0947 \u0e2a\u0e27\u0e31",
-    "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea \U0001f44d\U0001f3fd \U0001d54f",
+    "\u0645\u0631\u062d\u0628\u0627 \u05e9\u05dc\u05d5\u05dd "
+    "\u0928\u092e\u0938\u094d\u0924\u0947 \u0e2a\u0e27\u0e31",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea "
+    "\U0001f44d\U0001f3fd \U0001d54f",
     "\ufeffbom \u0000nul \u001dgroup \u007fdel \ufffd \uffff",
     "def f(x):\n\treturn {'a': [x**2, -x]}  # \u2192 <b>&amp;</b>\\n",
     "<|im_start|>user\nhi<|im_end|>\n<|endoftext|><|im_start",
@@ -38,13 +43,15 @@ HARD_TEXTS = (
 )
 CHATS = (
     [("user", "Hi")],
-    [("system", "Be brief."), ("user", "  What is 2 + 3?\n"), ("assistant", "5"), ("user", "\u4f60\u597d \U0001f44d")],
+    [("system", "Be brief."), ("user", "  What is 2 + 3?\n"), ("assistant", "5"),
+     ("user", "\u4f60\u597d \U0001f44d")],
     [("user", "one"), ("assistant", "two")],
 )
 
 
 class Library:
-    """The functions of rl.h that this tool uses; a failure is RuntimeError with the error's summary."""
+    """The functions of rl.h that this tool uses; a failure is RuntimeError with the error's
+    summary."""
 
     def __init__(self, path):
         self.lib = ctypes.CDLL(str(path))
@@ -58,13 +65,15 @@ class Library:
         status = getattr(self.lib, name)(*arguments, ctypes.byref(error))
         if status == 0:
             return
-        summary = ctypes.string_at(self.lib.rl_error_text(error, self.constant("RL_ERROR_SUMMARY"), None)).decode()
+        summary = ctypes.string_at(self.lib.rl_error_text(error, self.constant("RL_ERROR_SUMMARY"),
+                                                          None)).decode()
         self.lib.rl_error_release(error)
         raise RuntimeError(f"{summary}")
 
     def constant(self, name):
         value = ctypes.c_int64()
-        if self.lib.rl_constant(name.encode(), ctypes.c_size_t(len(name)), ctypes.byref(value), None) != 0:
+        if self.lib.rl_constant(name.encode(), ctypes.c_size_t(len(name)), ctypes.byref(value),
+                                None) != 0:
             raise RuntimeError(f"rl.h has no {name}")
         return value.value
 
@@ -98,8 +107,8 @@ class Model:
         self.library = library
         self.trainer = None
         options = library.make("rl_options_create")
-        for key, value in (("model.path", str(path)), ("model.dtype", "fp32"), ("engine.max_model_len", "64"),
-                           ("sampling.max_new_tokens", "16"),
+        for key, value in (("model.path", str(path)), ("model.dtype", "fp32"),
+                           ("engine.max_model_len", "64"), ("sampling.max_new_tokens", "16"),
                            ("trainer.max_tokens_per_device", "1024")):
             library.call("rl_options_set_text", options, *counted(key), *counted(value))
         self.runtime = library.make("rl_runtime_create", library.lib.rl_abi_version(), options)
@@ -127,8 +136,9 @@ class Model:
 
     def logprobs(self, ids, num_prompt):
         out = (ctypes.c_float * (len(ids) - num_prompt))()
-        self.library.call("rl_trainer_logprobs", self.trainer, *id_array(ids), ctypes.c_size_t(num_prompt),
-                          ctypes.c_float(1.0), out, ctypes.c_size_t(len(out)))
+        self.library.call("rl_trainer_logprobs", self.trainer, *id_array(ids),
+                          ctypes.c_size_t(num_prompt), ctypes.c_float(1.0), out,
+                          ctypes.c_size_t(len(out)))
         return numpy.array(out)
 
     def flags(self, names):
@@ -154,9 +164,10 @@ def open_in_transformers(path):
     """A Hugging Face directory, or a GGUF file through transformers' own reader of that format."""
     place = {"gguf_file": path.name} if path.is_file() else {}
     model, loading = transformers.AutoModelForCausalLM.from_pretrained(
-        path.parent if place else path, dtype=torch.float32, attn_implementation="eager", output_loading_info=True,
-        **place)
-    wrong = {k: v for k, v in loading.items() if v and k in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+        path.parent if place else path, dtype=torch.float32, attn_implementation="eager",
+        output_loading_info=True, **place)
+    kinds = ("missing_keys", "unexpected_keys", "mismatched_keys")
+    wrong = {k: v for k, v in loading.items() if v and k in kinds}
     if wrong:
         raise RuntimeError(f"transformers opened {path} with {wrong}")
     return model.eval()
@@ -180,7 +191,8 @@ def compare_logprobs(ours, theirs, vocab):
             candidates = numpy.argsort(-want[-1])[:20]
         else:
             candidates = range(vocab)
-        rows = max(rows, max(abs(ours.logprobs(ids + [int(v)], length)[0] - want[-1][v]) for v in candidates))
+        rows = max(rows, max(abs(ours.logprobs(ids + [int(v)], length)[0] - want[-1][v])
+                             for v in candidates))
     return tokens, rows
 
 
@@ -207,9 +219,11 @@ def compare_texts(name, ours, tokenizer):
         parsed = tokenizer(text, add_special_tokens=False)["input_ids"]
         ids.check(text, ours.encode(text), plain)
         ids.check(text, ours.encode(text, "ALLOW_SPECIAL"), parsed)
-        ids.check(text, ours.encode(text, "ALLOW_SPECIAL", "ADD_SPECIAL"), tokenizer(text)["input_ids"])
+        ids.check(text, ours.encode(text, "ALLOW_SPECIAL", "ADD_SPECIAL"),
+                  tokenizer(text)["input_ids"])
         for flags, skip in (((), False), (("SKIP_SPECIAL",), True)):
-            want = tokenizer.decode(parsed, skip_special_tokens=skip, clean_up_tokenization_spaces=False)
+            want = tokenizer.decode(parsed, skip_special_tokens=skip,
+                                    clean_up_tokenization_spaces=False)
             decoded.check(parsed, ours.decode(parsed, *flags), want)
     return ids, decoded
 
@@ -219,7 +233,8 @@ def compare_chats(name, ours, tokenizer):
     for messages in CHATS if tokenizer.chat_template else ():
         turns = [{"role": role, "content": content} for role, content in messages]
         for flags, prompt in (((), False), (("GENERATION_PROMPT",), True)):
-            want = tokenizer.apply_chat_template(turns, add_generation_prompt=prompt, return_dict=False)
+            want = tokenizer.apply_chat_template(turns, add_generation_prompt=prompt,
+                                                 return_dict=False)
             count.check(messages, ours.encode_chat(messages, *flags), want)
     return count
 
@@ -228,7 +243,8 @@ def check_weights_equal(a, b):
     """Two transformers models hold the same parameters, bit for bit."""
     left, right = a.state_dict(), b.state_dict()
     if left.keys() != right.keys():
-        raise RuntimeError(f"the parameters {sorted(left.keys() ^ right.keys())} are in one model only")
+        lone = sorted(left.keys() ^ right.keys())
+        raise RuntimeError(f"the parameters {lone} are in one model only")
     for key, value in left.items():
         if not torch.equal(value, right[key]):
             raise RuntimeError(f"parameter {key} differs")
@@ -256,7 +272,8 @@ def check_way_back(library, ours, theirs, tokenizer, work):
     the same weights and ids; saved again by librl, it must open in transformers with the same
     tokenizer and generation settings."""
     theirs.generation_config.update(do_sample=True, temperature=0.7, top_k=11)
-    for kind, limit in (("whole", "50GB"), ("shards", "100KB" if theirs.num_parameters() < 10**7 else "100MB")):
+    for kind, limit in (("whole", "50GB"),
+                        ("shards", "100KB" if theirs.num_parameters() < 10**7 else "100MB")):
         directory, twice = work / kind, work / f"{kind}_twice"
         theirs.save_pretrained(directory, max_shard_size=limit)
         if (kind == "shards") != (directory / "model.safetensors.index.json").exists():
@@ -271,7 +288,8 @@ def check_way_back(library, ours, theirs, tokenizer, work):
         if settings.to_diff_dict() != theirs.generation_config.to_diff_dict():
             raise RuntimeError(f"generation settings became {settings}")
         if tokenizer is not None:
-            check_same_tokenizer(ours, again, tokenizer, transformers.AutoTokenizer.from_pretrained(twice))
+            check_same_tokenizer(ours, again, tokenizer,
+                                 transformers.AutoTokenizer.from_pretrained(twice))
         again.close()
 
 
@@ -290,8 +308,9 @@ def make_model(tokenizer_json, directory):
     """Saves a small random transformers model with the tokenizer of a NAME.tokenizer.json file."""
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tokenizer_json))
     torch.manual_seed(5)
-    config = transformers.LlamaConfig(vocab_size=len(tokenizer), hidden_size=64, intermediate_size=96,
-                                      num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2,
+    config = transformers.LlamaConfig(vocab_size=len(tokenizer), hidden_size=64,
+                                      intermediate_size=96, num_hidden_layers=1,
+                                      num_attention_heads=4, num_key_value_heads=2,
                                       max_position_embeddings=64, bos_token_id=None, eos_token_id=0)
     transformers.LlamaForCausalLM(config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
@@ -320,8 +339,9 @@ def check_model(library, source, work):
     good = max(tokens, rows) <= limit and all(
         c.right == c.all for c in (texts, decoded, chats) if isinstance(c, Count))
     ours.close()
-    return [source.name, config["model_type"], f"{theirs.num_parameters():,}", f"{tokens:.1e}", f"{rows:.1e}",
-            f"{limit:.0e}", str(texts), str(decoded), str(chats), "yes" if good else "NO"]
+    return [source.name, config["model_type"], f"{theirs.num_parameters():,}", f"{tokens:.1e}",
+            f"{rows:.1e}", f"{limit:.0e}", str(texts), str(decoded), str(chats),
+            "yes" if good else "NO"]
 
 
 def print_table(rows):
@@ -342,7 +362,8 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
-    rows = [["model", "type", "parameters", "tokens", "rows", "limit", "ids", "texts", "chats", "good"]]
+    rows = [["model", "type", "parameters", "tokens", "rows", "limit", "ids", "texts", "chats",
+             "good"]]
     failed = 0
     for path in arguments.models:
         with tempfile.TemporaryDirectory() as work:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes train.jsonl and heldout.jsonl of the demo into a directory: all sums A + B with A, B in 0..20.
+"""Writes train.jsonl and heldout.jsonl of the demo into a directory: all sums A + B with A, B in
+0..20.
 
 The 88 of 441 questions with (A + 2 B) mod 5 = 3 are held out; each of their A, B and sums also
 occurs in training. The tag of a row is the right answer: the library returns it unread and the

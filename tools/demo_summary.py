@@ -21,10 +21,12 @@ import json
 import pathlib
 import sys
 
-# SmolLM2-135M: layers, hidden size, query heads, key/value heads, head size, feed-forward size, vocabulary.
+# SmolLM2-135M: layers, hidden size, query heads, key/value heads, head size, feed-forward size,
+# vocabulary.
 LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, FFN, VOCAB = 30, 576, 9, 3, 64, 1536, 49152
 ATTENTION = HEADS * HEAD_SIZE
-LAYER_PARAMETERS = HIDDEN * (HEADS + 2 * KV_HEADS) * HEAD_SIZE + ATTENTION * HIDDEN + 3 * HIDDEN * FFN
+QKV_WIDTH = (HEADS + 2 * KV_HEADS) * HEAD_SIZE
+LAYER_PARAMETERS = HIDDEN * QKV_WIDTH + ATTENTION * HIDDEN + 3 * HIDDEN * FFN
 PARAMETERS = LAYERS * LAYER_PARAMETERS + VOCAB * HIDDEN
 KV_BYTES = 2 * LAYERS * KV_HEADS * HEAD_SIZE * 2
 
@@ -49,7 +51,8 @@ def work_shares(out):
     trained = sum(step["training/tokens"] for step in steps)
     if not trained:
         return 1.0, 1.0
-    return tuple(sum(step[f"training/{name}"] for step in steps) / trained for name in ("computed_rows", "loss_tokens"))
+    return tuple(sum(step[f"training/{name}"] for step in steps) / trained
+                 for name in ("computed_rows", "loss_tokens"))
 
 
 def train_limit(flops, shares):
@@ -70,7 +73,8 @@ def merge(summary, probes, shares):
 
 
 class Figures(dict):
-    """The summary's figures as text: figures["key", ".2f"] formats a number, a null is "not known"."""
+    """The summary's figures as text: figures["key", ".2f"] formats a number, a null is "not
+    known"."""
 
     def __getitem__(self, key_and_form):
         key, form = key_and_form
@@ -87,7 +91,8 @@ def print_summary(summary, out):
     accuracy = f"{s['accuracy_before', '.3f']} -> {s['accuracy_after', '.3f']}"
     lines = [
         ("held-out accuracy", f"{accuracy} (greedy, all held-out questions)"),
-        ("mean reward", f"{s['reward_first', '.3f']} -> {s['reward_last', '.3f']} (first and last five steps)"),
+        ("mean reward",
+         f"{s['reward_first', '.3f']} -> {s['reward_last', '.3f']} (first and last five steps)"),
         ("seconds a step", f"{s['step_s_median', '.2f']} (median of {s['steps', '']}); "
                            f"first step done after {s['first_step_end_s', '.1f']}"),
         ("rollout", f"{s['rollout_tokens_per_s', '.0f']} tokens/s = "
@@ -96,9 +101,11 @@ def print_summary(summary, out):
                      f"{s['train_fraction', '.2f']} of the machine's limit"),
         ("limits measured", f"{summary['probe_matmul_flops'] / 1e9:.0f} GFLOP/s, "
                             f"{summary['probe_read_bytes_per_s'] / 1e9:.1f} GB/s read"),
-        ("log-prob difference", f"{s['logprob_max_abs_diff', 'g']} (largest, rollout against trainer)"),
+        ("log-prob difference",
+         f"{s['logprob_max_abs_diff', 'g']} (largest, rollout against trainer)"),
         ("peak memory", f"{s.mebibytes('peak_rss_bytes')}, planned {s.mebibytes('planned_bytes')}"),
-        ("weight digest", f"{s['weight_digest', '']} (seed {s['seed', '']}, {s['threads', '']} threads)"),
+        ("weight digest",
+         f"{s['weight_digest', '']} (seed {s['seed', '']}, {s['threads', '']} threads)"),
         ("wall time", f"{s['wall_s', '.0f']} s"),
         ("metrics", out / "metrics.jsonl"),
         ("trace", out / "trace.json"),
@@ -114,12 +121,14 @@ def main(directory, probe_paths):
     out = pathlib.Path(directory)
     path = out / "summary.json"
     summary = json.loads(path.read_text(encoding="utf-8"))
-    merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths], work_shares(out))
+    merge(summary, [json.loads(pathlib.Path(p).read_text(encoding="utf-8")) for p in probe_paths],
+          work_shares(out))
     path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     print_summary(summary, out)
     over = [key for key in ("rollout_fraction", "train_fraction") if (summary[key] or 0) > 1]
     for key in over:
-        print(f"{key} is {summary[key]:.3f}: above the measured limit, so a probe or a count is wrong", file=sys.stderr)
+        print(f"{key} is {summary[key]:.3f}: above the measured limit, so a probe or a count is "
+              "wrong", file=sys.stderr)
     return 1 if over else 0
 
 

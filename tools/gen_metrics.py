@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/metrics.md and tests/support/metric_table.gen.h from abi/metrics.yml, which is described at its top.
+"""Writes docs/metrics.md and tests/support/metric_table.gen.h from abi/metrics.yml, which is
+described at its top.
 
 With --check nothing is written; if files are stale, they are named and the exit status is 1.
 Exit status 77 means that python3-yaml is missing.
@@ -37,7 +38,8 @@ class Registry:
         wanted = ["events", "conditions", "placeholders", "units", "notation", "metrics"]
         if list(table) != wanted:
             raise Bad(f"its parts are {list(table)}, expected {wanted}")
-        self.events, self.conditions, self.placeholders, self.units, self.notation, self.metrics = table.values()
+        self.events, self.conditions, self.placeholders = (table[part] for part in wanted[:3])
+        self.units, self.notation, self.metrics = (table[part] for part in wanted[3:])
         self.options = options
         self.option_groups = {key.split(".")[0] for key in options}
         for metric in self.metrics:
@@ -72,7 +74,8 @@ class Registry:
             raise Bad("the metrics of a group do not stand together")
 
     def check_uses(self):
-        used = {"units": {m["unit"] for m in self.metrics}, "events": set(), "conditions": set(), "placeholders": set()}
+        used = {"units": {m["unit"] for m in self.metrics}, "events": set(), "conditions": set(),
+                "placeholders": set()}
         for metric in self.metrics:
             used["events"] |= set(metric["in"])
             used["conditions"] |= set(sum(metric["in"].values(), []))
@@ -89,7 +92,8 @@ class Registry:
             for values in itertools.product(*(self.placeholders[k]["values"] for k in keys)):
                 chosen = dict(zip(keys, values))
                 for event, conditions in metric["in"].items():
-                    yield event, filled(metric["name"], chosen), [filled(c, chosen) for c in conditions]
+                    yield event, filled(metric["name"], chosen), [filled(c, chosen)
+                                                                  for c in conditions]
 
     def linked(self, text):
         """Formats the options and metrics in a text as code, options as links. They must exist."""
@@ -123,11 +127,14 @@ def filled(pattern, chosen):
 def header_file(registry):
     rows = "".join(f'    {{"{event}", "{name}", "{" ".join(conditions)}"}},\n'
                    for event, name, conditions in registry.rows())
-    return ("// Generated from abi/metrics.yml by tools/gen_metrics.py; edit the former and run the latter.\n"
+    return ("// Generated from abi/metrics.yml by tools/gen_metrics.py; edit the former and run "
+            "the latter.\n"
             "#pragma once\n\nnamespace rl::testing {\n\n"
-            "// A name in an event, which has it when all of the conditions hold; they stand apart by blanks.\n"
+            "// A name in an event, which has it when all of the conditions hold; they stand apart "
+            "by blanks.\n"
             "struct MetricRow {\n  const char *event, *name, *conditions;\n};\n\n"
-            "inline constexpr MetricRow kMetricTable[] = {\n" + rows + "};\n\n}  // namespace rl::testing\n")
+            "inline constexpr MetricRow kMetricTable[] = {\n" + rows +
+            "};\n\n}  // namespace rl::testing\n")
 
 
 def where(registry, conditions):
@@ -154,23 +161,27 @@ def cell(text):
 
 def doc_table(registry, title, rows):
     lines = [f"| {title} | meaning |", "|---|---|"]
-    return "\n".join(lines + [f"| {name} | {cell(registry.linked(text))} |" for name, text in rows]) + "\n"
+    lines += [f"| {name} | {cell(registry.linked(text))} |" for name, text in rows]
+    return "\n".join(lines) + "\n"
 
 
 HEAD = """# Metrics of librl
 
-Generated from `abi/metrics.yml` by `tools/gen_metrics.py`. A test compares it with what runs emit, in both directions.
+Generated from `abi/metrics.yml` by `tools/gen_metrics.py`. A test compares it with what runs emit,
+in both directions.
 
 Events of `RL_EVENT_STEP`, `RL_EVENT_EVAL` and `RL_EVENT_ENGINE_STATS` (the end of an interval of
 [`engine.stats_interval_ns`](options.md#enginestats_interval_ns)) have metrics, which
 [`rl_event_metric`](reference/events.md#rl_event_metric) reads. The lines of the files
-[`metrics.jsonl`](options.md#metricsjsonl) and [`metrics.eval_jsonl`](options.md#metricseval_jsonl) and the events of
-TensorBoard have the same names; a value that is not finite is null in a line.
+[`metrics.jsonl`](options.md#metricsjsonl) and
+[`metrics.eval_jsonl`](options.md#metricseval_jsonl) and the events of TensorBoard have the same
+names; a value that is not finite is null in a line.
 
-Names under `timing_s/`, `timing_per_token_ms/` and `perf/` are of times or of what follows from them, and vary from run
-to run. All others are the same in every run of one configuration. Where a metric depends on an update of the policy:
-there is none in the steps of [`algo.critic_warmup_steps`](options.md#algocritic_warmup_steps), nor in a pipeline's step
-without samples.
+Names under `timing_s/`, `timing_per_token_ms/` and `perf/` are of times or of what follows from
+them, and vary from run to run. All others are the same in every run of one configuration. Where a
+metric depends on an update of the policy: there is none in the steps of
+[`algo.critic_warmup_steps`](options.md#algocritic_warmup_steps), nor in a pipeline's step without
+samples.
 
 """
 
@@ -196,7 +207,8 @@ def main():
     try:
         options = {e["name"] for e in yaml.safe_load((ROOT / "abi/options.yml").read_text())}
         registry = Registry((ROOT / "abi/metrics.yml").read_text(), options)
-        files = {"docs/metrics.md": doc_file(registry), "tests/support/metric_table.gen.h": header_file(registry)}
+        files = {"docs/metrics.md": doc_file(registry),
+                 "tests/support/metric_table.gen.h": header_file(registry)}
     except (Bad, yaml.YAMLError) as error:
         print(f"abi/metrics.yml: {error}")
         return 1

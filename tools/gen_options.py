@@ -22,14 +22,17 @@ TYPES = {
     "enum": "kEnum", "duration_ns": "kDurationNs", "bytes": "kBytes",
     "string_list": "kStringList", "i64_list": "kI64List",
 }
-BOUND_FIELD = {"i64": "i64", "duration_ns": "i64", "i64_list": "i64", "u64": "u64", "bytes": "u64", "f64": "f64"}
+BOUND_FIELD = {"i64": "i64", "duration_ns": "i64", "i64_list": "i64", "u64": "u64", "bytes": "u64",
+               "f64": "f64"}
 WHEN = {"create": "kCreate", "between_steps": "kBetweenSteps", "any_time": "kAnyTime"}
 WHEN_TEXT = {"create": "at creation", "between_steps": "between steps", "any_time": "any time"}
-FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two", "not_empty", "choices",
-          "unit", "doc", "since", "when", "flags", "unsupported_reason", "source"}
+FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two",
+          "not_empty", "choices", "unit", "doc", "since", "when", "flags", "unsupported_reason",
+          "source"}
 FLAGS = {"determinism", "needs_gpu", "pipeline_only"}
 CONDITION = re.compile(r"^(\S+) (changed|is not|is|above|at least)(?: (.+))?$")
-CONDITION_KIND = {"changed": "kChanged", "is": "kIs", "is not": "kIsNot", "above": "kAbove", "at least": "kAtLeast"}
+CONDITION_KIND = {"changed": "kChanged", "is": "kIs", "is not": "kIsNot", "above": "kAbove",
+                  "at least": "kAtLeast"}
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
 SINCE = "0.1.0"
 
@@ -101,15 +104,19 @@ def load_rules(entries):
     for entry in table:
         if set(entry) - {"source"} == {"inert", "while"}:
             causes = entry["while"] if isinstance(entry["while"], list) else [entry["while"]]
-            entry = dict(entry, key=entry["inert"], refused_when=[entry["inert"] + " changed"] + causes)
+            entry = dict(entry, key=entry["inert"],
+                         refused_when=[entry["inert"] + " changed"] + causes)
             entry["other"] = parse_condition(causes[0], keys)[0]
-            entry["message"] = "{key} = {{{key}}} has no effect while {other} is {{{other}}}".format(**entry)
+            entry["message"] = ("{key} = {{{key}}} has no effect while {other} is {{{other}}}"
+                                .format(**entry))
         elif set(entry) - {"source"} != {"key", "other", "refused_when", "message"}:
             raise Bad(f"option_rules.yml: unknown form {sorted(entry)}")
         entry["conditions"] = [parse_condition(c, keys) for c in entry["refused_when"]]
         read = {name for c in entry["conditions"] for name in (c[0], c[3], c[4])}
-        if not {entry["key"], entry["other"]} <= read or not set(PLACEHOLDER.findall(entry["message"])) <= keys:
-            raise Bad(f"option_rules.yml: {entry['key']}: a key of the message is not of its conditions")
+        named = set(PLACEHOLDER.findall(entry["message"]))
+        if not {entry["key"], entry["other"]} <= read or not named <= keys:
+            raise Bad(f"option_rules.yml: {entry['key']}: a key of the message is not of its "
+                      "conditions")
         rules.append(entry)
     return sorted(rules, key=lambda r: (r["key"], r["other"]))
 
@@ -154,7 +161,8 @@ def bound(entry, side):
         return "{}"
     field = BOUND_FIELD[entry["type"]]
     inclusive = "false" if entry.get(side + "_open", False) else "true"
-    return f"{{.present = true, .inclusive = {inclusive}, .{field} = {literal(entry[side], field)}}}"
+    value = literal(entry[side], field)
+    return f"{{.present = true, .inclusive = {inclusive}, .{field} = {value}}}"
 
 
 def wrapped(text, indent, width=100):
@@ -175,7 +183,8 @@ def choices_name(entry):
 
 
 def cpp_choices(entry):
-    rows = "".join(f"    {{{quote(c['name'])},\n     {wrapped(c['doc'], 5)}}},\n" for c in entry["choices"])
+    rows = "".join(f"    {{{quote(c['name'])},\n     {wrapped(c['doc'], 5)}}},\n"
+                   for c in entry["choices"])
     return f"constexpr OptionChoice {choices_name(entry)}[] = {{\n{rows}}};\n"
 
 
@@ -189,23 +198,27 @@ def cpp_row(entry):
     choices = choices_name(entry) if has_choices else "nullptr"
     count = len(entry["choices"]) if has_choices else 0
     return (
-        f"    {{{quote(entry['name'])}, OptionType::{TYPES[entry['type']]}, {quote(text_of(entry))},\n"
+        f"    {{{quote(entry['name'])}, OptionType::{TYPES[entry['type']]}, "
+        f"{quote(text_of(entry))},\n"
         f"     {bound(entry, 'min')},\n     {bound(entry, 'max')},\n"
-        f"     {boolean(entry.get('power_of_two'))}, {boolean(entry.get('not_empty'))}, {choices}, {count}, "
-        f"{quote(entry.get('unit', ''))},\n"
+        f"     {boolean(entry.get('power_of_two'))}, {boolean(entry.get('not_empty'))}, "
+        f"{choices}, {count}, {quote(entry.get('unit', ''))},\n"
         f"     {wrapped(entry['doc'], 5)},\n"
         f"     {quote(entry.get('since', SINCE))}, OptionWhen::{WHEN[entry['when']]}, "
-        f"{boolean('determinism' in flags)}, {boolean('needs_gpu' in flags)}, {boolean('pipeline_only' in flags)}, "
+        f"{boolean('determinism' in flags)}, {boolean('needs_gpu' in flags)}, "
+        f"{boolean('pipeline_only' in flags)}, "
         f"{quote(entry.get('unsupported_reason', ''))},\n     {wrapped(entry['source'], 5)}}},\n")
 
 
 def cpp_file(entries):
     choices = "".join(cpp_choices(e) for e in entries if "choices" in e)
     rows = "".join(cpp_row(e) for e in entries)
-    return ("// Generated from abi/options.yml by tools/gen_options.py; edit the former and run the latter.\n"
+    return ("// Generated from abi/options.yml by tools/gen_options.py; edit the former and run "
+            "the latter.\n"
             '#include "options/option_text.h"\n\nnamespace rl {\nnamespace {\n\n' + choices +
             "\nconstexpr OptionInfo kOptions[] = {\n" + rows + "};\n\n}  // namespace\n\n"
-            "OptionTable option_table() { return {kOptions, std::size(kOptions)}; }\n\n}  // namespace rl\n")
+            "OptionTable option_table() { return {kOptions, std::size(kOptions)}; }\n\n"
+            "}  // namespace rl\n")
 
 
 def cpp_condition(condition):
@@ -228,7 +241,8 @@ def cpp_presets(presets):
     settings, rows = "", ""
     for preset in presets:
         name = "kSettings_" + preset["name"]
-        pairs = "".join(f"    {{{quote(k)}, {quote(v)}}},\n" for k, v in sorted(preset["settings"].items()))
+        pairs = "".join(f"    {{{quote(k)}, {quote(v)}}},\n"
+                        for k, v in sorted(preset["settings"].items()))
         settings += f"constexpr PresetSetting {name}[] = {{\n{pairs}}};\n"
         rows += (f"    {{{quote(preset['name'])},\n     {wrapped(preset['doc'], 5)},\n"
                  f"     {name}, {len(preset['settings'])}}},\n")
@@ -236,11 +250,14 @@ def cpp_presets(presets):
 
 
 def cpp_rules_file(rules, presets):
-    return ("// Generated from abi/option_rules.yml and abi/option_presets.yml by tools/gen_options.py; edit the\n"
-            '// former and run the latter.\n#include "options/option_rules.h"\n\n#include <iterator>\n\n'
+    return ("// Generated from abi/option_rules.yml and abi/option_presets.yml by "
+            "tools/gen_options.py; edit the\n// former and run the latter.\n"
+            '#include "options/option_rules.h"\n\n#include <iterator>\n\n'
             "namespace rl {\nnamespace {\n\n" + cpp_rules(rules) + "\n" + cpp_presets(presets) +
-            "\n}  // namespace\n\nOptionRules option_rules() { return {kRules, std::size(kRules)}; }\n"
-            "OptionPresets option_presets() { return {kPresets, std::size(kPresets)}; }\n\n}  // namespace rl\n")
+            "\n}  // namespace\n\n"
+            "OptionRules option_rules() { return {kRules, std::size(kRules)}; }\n"
+            "OptionPresets option_presets() { return {kPresets, std::size(kPresets)}; }\n\n"
+            "}  // namespace rl\n")
 
 
 def range_text(entry):
@@ -263,7 +280,8 @@ def doc_entry(entry):
         facts.append(range_text(entry))
     if entry.get("unit"):
         facts.append("in " + entry["unit"])
-    facts.append("changes " + WHEN_TEXT[entry["when"]] if entry["when"] != "create" else "fixed at creation")
+    fixed = entry["when"] == "create"
+    facts.append("fixed at creation" if fixed else "changes " + WHEN_TEXT[entry["when"]])
     if "determinism" in entry.get("flags", []):
         facts.append("part of the run's identity")
     if "needs_gpu" in entry.get("flags", []):
@@ -280,16 +298,18 @@ def doc_entry(entry):
 
 
 def doc_rules(rules):
-    out = ("## Combinations that are refused\n\nChecked when an object is created or options are changed; every "
-           "violated row is reported, each with both\nnames.\n\n| refused when | message |\n|---|---|\n")
+    out = ("## Combinations that are refused\n\n"
+           "Checked when an object is created or options are changed; every violated row is\n"
+           "reported, each with both names.\n\n| refused when | message |\n|---|---|\n")
     for rule in rules:
-        out += "| " + " and ".join(f"`{c}`" for c in rule["refused_when"]) + f" | {rule['message']} |\n"
+        causes = " and ".join(f"`{c}`" for c in rule["refused_when"])
+        out += f"| {causes} | {rule['message']} |\n"
     return out + "\n"
 
 
 def doc_presets(presets):
-    out = ("## Presets\n\n`rl_options_apply_preset` sets all values of a preset; what a host sets afterwards stays. "
-           "A later version of\nthe library may add settings to a preset.\n\n")
+    out = ("## Presets\n\n`rl_options_apply_preset` sets all values of a preset; what a host sets "
+           "afterwards\nstays. A later version of the library may add settings to a preset.\n\n")
     for preset in presets:
         out += f"### Preset `{preset['name']}`\n\n{preset['doc']}\n\n"
         out += "".join(f"- `{k} = {v}`\n" for k, v in sorted(preset["settings"].items())) + "\n"
@@ -299,10 +319,11 @@ def doc_presets(presets):
 def doc_file(entries, rules, presets):
     head = ("# Options of librl\n\nGenerated from `abi/options.yml`, `abi/option_rules.yml` and "
             "`abi/option_presets.yml` by\n`tools/gen_options.py`.\n\n"
-            "An unknown key is an error that names the nearest keys; a value of the wrong type or out of range is an\n"
-            "error that names the range; nothing is converted or clamped. As text, durations take `ns`, `us`, `ms`,\n"
-            "`s`, `min` and `h`, sizes take `KiB`, `MiB`, `GiB` and `TiB`, and list elements are separated by commas\n"
-            "(`\\,` `\\\\` `\\n` `\\t` are escapes).\n\n")
+            "An unknown key is an error that names the nearest keys; a value of the wrong type or\n"
+            "out of range is an error that names the range; nothing is converted or clamped. As\n"
+            "text, durations take `ns`, `us`, `ms`, `s`, `min` and `h`, sizes take `KiB`, `MiB`,\n"
+            "`GiB` and `TiB`, and list elements are separated by commas (`\\,` `\\\\` `\\n` `\\t`\n"
+            "are escapes).\n\n")
     out, group = head, None
     for entry in entries:
         first = entry["name"].split(".")[0]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/reference/*.md, a page for each section of include/rl.h, from the header, abi/functions.yml,
-abi/errors.yml and the keys of abi/options.yml.
+"""Writes docs/reference/*.md, a page for each section of include/rl.h, from the header,
+abi/functions.yml, abi/errors.yml and the keys of abi/options.yml.
 
 With --check nothing is written; if files are stale, they are named and the exit status is 1.
 """
@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT / "tests/abi"))
 import header  # noqa: E402  the one parser of rl.h
 
 ITEM = re.compile(r"/\* ---- (?P<section>.*?) ---- \*/|/\*(?P<comment>.*?)\*/|"
-                  r"(?P<function>RL_API [^;]*;)|(?P<code>^(?:typedef [^{;]*\{.*?^\} \w+;|enum \{.*?\};|typedef [^{;]*;|"
+                  r"(?P<function>RL_API [^;]*;)|"
+                  r"(?P<code>^(?:typedef [^{;]*\{.*?^\} \w+;|enum \{.*?\};|typedef [^{;]*;|"
                   r"#define RL_(?!H$|API)[^\n]*))", re.S | re.M)
 # Codes that any call may return; a page lists only additional ones.
 COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD", "RL_FORKED",
@@ -27,7 +28,8 @@ GENERATED = "Generated from `include/rl.h` and `abi/` by `tools/gen_reference.py
 
 
 class Page:
-    """A section of the header: its parts in order, each (kind, text); a function's text is its name."""
+    """A section of the header: its parts in order, each (kind, text); a function's text is its
+    name."""
 
     def __init__(self, title):
         self.title, self.parts = title, []
@@ -42,7 +44,8 @@ def entries(path):
     found = {}
     for entry in header.read(path).split("- name: ")[1:]:
         name, *lines = entry.strip().split("\n")
-        found[name] = {key.strip(): value.strip().strip('"') for key, value in (line.split(":", 1) for line in lines)}
+        found[name] = {key.strip(): value.strip().strip('"')
+                       for key, value in (line.split(":", 1) for line in lines)}
     return found
 
 
@@ -52,8 +55,10 @@ def plain(comment):
 
 
 def pages():
-    """The header's sections. A comment right above constants belongs to them and is shown with them."""
-    body = header.header_text().split('extern "C" {')[1].split("#endif", 1)[1].rsplit("#ifdef __cplusplus", 1)[0]
+    """The header's sections. A comment right above constants belongs to them and is shown with
+    them."""
+    body = header.header_text().split('extern "C" {')[1].split("#endif", 1)[1]
+    body = body.rsplit("#ifdef __cplusplus", 1)[0]
     found = []
     for match in ITEM.finditer(body):
         kind = match.lastgroup
@@ -112,11 +117,13 @@ class Writer:
         return textwrap.fill(linked, 118, break_long_words=False, break_on_hyphens=False)
 
     def prototype(self, function):
-        stuck = [f"{kind} {name}".replace(" ", "\0") for kind, name in function.parameters]  # no break inside
+        # No break inside a parameter.
+        stuck = [f"{kind} {name}".replace(" ", "\0") for kind, name in function.parameters]
         arguments = ", ".join(stuck) or "void"
         line = f"{function.result} {function.name}({arguments});"
         indent = " " * (len(function.result) + len(function.name) + 2)
-        return textwrap.fill(line, 100, subsequent_indent=indent, break_long_words=False).replace("\0", " ")
+        lines = textwrap.fill(line, 100, subsequent_indent=indent, break_long_words=False)
+        return lines.replace("\0", " ")
 
     def function(self, name, page):
         function, facts = self.functions[name], self.facts[name]
@@ -125,13 +132,16 @@ class Writer:
         codes = [code for code in named if code in self.codes and code not in COMMON]
         notes = [f"Thread: {facts['thread']}", f"since {facts['since']}"]
         if "may_be_null" in facts:
-            notes.append("may be NULL: " + ", ".join(f"`{n}`" for n in facts["may_be_null"].strip("[]").split(", ")))
+            names = facts["may_be_null"].strip("[]").split(", ")
+            notes.append("may be NULL: " + ", ".join(f"`{n}`" for n in names))
         if facts["ownership"] != "nothing changes hands":
             notes.append(re.sub(r"\brl_\w+", lambda m: self.link(m, page), facts["ownership"]))
         if codes:
             notes.append("errors: " + ", ".join(f"`{code}`" for code in codes))
-        note = textwrap.fill("; ".join(notes) + ".", 118, break_long_words=False, break_on_hyphens=False)
-        return f"### {name}\n\n```c\n{self.prototype(function)}\n```\n\n{self.prose(text, page)}\n\n{note}"
+        note = textwrap.fill("; ".join(notes) + ".", 118, break_long_words=False,
+                             break_on_hyphens=False)
+        return (f"### {name}\n\n```c\n{self.prototype(function)}\n```\n\n"
+                f"{self.prose(text, page)}\n\n{note}")
 
     def page(self, page):
         out = [f"# rl.h: {page.title}", GENERATED.strip()]
@@ -141,7 +151,8 @@ class Writer:
             if kind == "comment" and following != "function":
                 out.append(self.prose(text, page))
             elif kind == "code":
-                joined = kind == (parts[i - 1][0] if i else "") and "{" not in text + parts[i - 1][1]
+                before, above = parts[i - 1] if i else ("", "")
+                joined = kind == before and "{" not in text + above
                 block = f"```c\n{text}\n```"
                 out[-1:] = [out[-1][:-4] + f"\n{text}\n```"] if joined else [out[-1], block]
             elif kind == "function":
@@ -163,10 +174,12 @@ def index(all_pages, writer):
     out += ["## Conventions", writer.prose(rules, None), "## Status codes"]
     out.append("Every call that can fail may answer " + ", ".join(f"`{code}`" for code in COMMON) +
                ". The pages name what a function has beside these.")
-    rows = [f"| `{name}` | {row['value']} | {row['doc']} |" for name, row in entries("abi/errors.yml").items()]
+    rows = [f"| `{name}` | {row['value']} | {row['doc']} |"
+            for name, row in entries("abi/errors.yml").items()]
     out.append("\n".join(["| status | value | meaning |", "|---|---|---|", *rows]))
     facts = sorted(writer.facts.items())
-    rows = [f"| [`{name}`]({writer.page_of[name]}#{name}) | {row['thread']} | {row['since']} |" for name, row in facts]
+    rows = [f"| [`{name}`]({writer.page_of[name]}#{name}) | {row['thread']} | {row['since']} |"
+            for name, row in facts]
     out += ["## Functions", "\n".join(["| function | thread | since |", "|---|---|---|", *rows])]
     return "\n\n".join(out) + "\n"
 
@@ -177,23 +190,30 @@ def contents():
     missing = set(writer.functions) ^ set(writer.page_of)
     if missing:
         sys.exit(f"{sorted(missing)} is on no page, or not in rl.h")
-    return {"README.md": index(all_pages, writer), **{page.file: writer.page(page) for page in all_pages}}
+    return {"README.md": index(all_pages, writer),
+            **{page.file: writer.page(page) for page in all_pages}}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     wanted = contents()
     found = {path.name: path.read_text(encoding="utf-8") for path in OUT.glob("*.md")}
-    stale = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    stale = sorted(name for name in wanted.keys() | found.keys()
+                   if wanted.get(name) != found.get(name))
     if check:
         for name in stale:
-            print(f"docs/reference/{name} is not what rl.h and abi/ say; run tools/gen_reference.py", file=sys.stderr)
+            print(f"docs/reference/{name} is not what rl.h and abi/ say; run "
+                  "tools/gen_reference.py", file=sys.stderr)
         return 1 if stale else 0
     OUT.mkdir(exist_ok=True)
     for name in stale:
-        (OUT / name).write_text(wanted[name], encoding="utf-8") if name in wanted else (OUT / name).unlink()
+        if name in wanted:
+            (OUT / name).write_text(wanted[name], encoding="utf-8")
+        else:
+            (OUT / name).unlink()
     return 0
 
 

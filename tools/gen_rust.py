@@ -19,10 +19,12 @@ sys.path.insert(0, str(ROOT / "tests/abi"))
 import header  # noqa: E402  (the parser of rl.h)
 
 CRATE = ROOT / "examples/rust/rl-sys"
-PLAIN = {"int8_t": "i8", "uint8_t": "u8", "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64",
-         "size_t": "usize", "float": "f32", "double": "f64", "char": "c_char", "void": "c_void"}
+PLAIN = {"int8_t": "i8", "uint8_t": "u8", "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64",
+         "uint64_t": "u64", "size_t": "usize", "float": "f32", "double": "f64", "char": "c_char",
+         "void": "c_void"}
 TO_C = {rust: c for c, rust in PLAIN.items()}
-KEYWORDS = {"type", "use", "fn", "ref", "in", "move", "match", "where", "loop", "mod", "impl", "self", "trait"}
+KEYWORDS = {"type", "use", "fn", "ref", "in", "move", "match", "where", "loop", "mod", "impl",
+            "self", "trait"}
 
 
 def rust_type(text):
@@ -99,7 +101,8 @@ def fields(body):
 def callbacks():
     """(name, result, [(type, parameter)]) of every function pointer type."""
     found = []
-    for result, name, args in re.findall(r"typedef (\w+) \(\*(rl_\w+)\)\((.*?)\);", plain_header(), re.S):
+    for result, name, args in re.findall(r"typedef (\w+) \(\*(rl_\w+)\)\((.*?)\);", plain_header(),
+                                         re.S):
         found.append((name, result, [header.Function.parameter(a) for a in args.split(",")]))
     return found
 
@@ -113,7 +116,8 @@ def any_thread():
     """Handles that every thread may use: all functions that take one have the tag "any"."""
     tagged = {h: [f.thread for f in header.functions() if any(h in re.findall(r"\w+", k) for k, _ in f.parameters)]
               for h in header.handle_types()}
-    return [h for h in sorted(tagged) if tagged[h] and all(t.split(";")[0] == "any" for t in tagged[h])]
+    return [h for h in sorted(tagged)
+            if tagged[h] and all(t.split(";")[0] == "any" for t in tagged[h])]
 
 
 def wrapped(items, indent, close):
@@ -131,7 +135,8 @@ def function_text(function):
 
 
 def bindings():
-    out = ["// What include/rl.h declares, which documents it. Written by tools/gen_rust.py; not edited by hand.\n",
+    out = ["// What include/rl.h declares, which documents it. Written by tools/gen_rust.py; "
+           "not edited by hand.\n",
            "use super::AnyThread;\nuse std::marker::{PhantomData, PhantomPinned};\n",
            "use std::os::raw::{c_char, c_void};\n\npub type rl_status = i32;\n\n"]
     out += [f"pub const {name}: {kind} = {value};\n" for name, kind, value in constants()]
@@ -154,19 +159,21 @@ def bindings():
 
 
 def layout_table():
-    out = ["// Structs, fields and constants of include/rl.h. Written by tools/gen_rust.py; not edited by hand.\n",
+    out = ["// Structs, fields and constants of include/rl.h. Written by tools/gen_rust.py; "
+           "not edited by hand.\n",
            "use rl_sys::*;\n\npub fn structs(out: &mut String) {\n"]
     for name, body in header.structs().items():
-        names = [name_of(field) for field, _ in fields(body)]
-        out.append(f"    layout!(\n        out,\n        {name},\n" + ",\n".join(f"        {n}" for n in names) +
-                   "\n    );\n")
+        names = ",\n".join(f"        {name_of(field)}" for field, _ in fields(body))
+        out.append(f"    layout!(\n        out,\n        {name},\n{names}\n    );\n")
     out.append("}\n\npub const CONSTANTS: &[(&str, u64)] = &[\n")
-    out += [f"    (\"{name}\", {name}{'' if kind == 'u64' else ' as u64'}),\n" for name, kind, _ in constants()]
+    out += [f"    (\"{name}\", {name}{'' if kind == 'u64' else ' as u64'}),\n"
+            for name, kind, _ in constants()]
     return "".join(out) + "];\n"
 
 
 def layout_program():
-    out = ["/* Layout and signatures of the Rust bindings, checked by a C compiler. By gen_rust.py. */\n",
+    out = ["/* Layout and signatures of the Rust bindings, checked by a C compiler. "
+           "By gen_rust.py. */\n",
            "#include <inttypes.h>\n#include <stdio.h>\n\n#include \"rl.h\"\n\n",
            "#define FIELD(type, field) printf(\"  %s %zu %zu\\n\", #field, offsetof(type, field), "
            "sizeof(((type*)0)->field))\n\n"]
@@ -177,7 +184,8 @@ def layout_program():
     for name, body in header.structs().items():
         out.append(f"  printf(\"{name} %zu\\n\", sizeof({name}));\n")
         out += [f"  FIELD({name}, {field});\n" for field, _ in fields(body)]
-    out += [f"  printf(\"{name} %\" PRIu64 \"\\n\", (uint64_t){name});\n" for name, _, _ in constants()]
+    out += [f"  printf(\"{name} %\" PRIu64 \"\\n\", (uint64_t){name});\n"
+            for name, _, _ in constants()]
     return "".join(out) + "  return 0;\n}\n"
 
 
@@ -196,9 +204,11 @@ def main(command, *paths):
         return 0
     if command != "check" or paths:
         sys.exit(__doc__)
-    stale = [p for p, text in generated().items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+    stale = [p for p, text in generated().items()
+             if not p.exists() or p.read_text(encoding="utf-8") != text]
     for path in stale:
-        print(f"{path.relative_to(ROOT)} is not what rl.h declares: run python3 tools/gen_rust.py write", file=sys.stderr)
+        print(f"{path.relative_to(ROOT)} is not what rl.h declares: run python3 tools/gen_rust.py "
+              "write", file=sys.stderr)
     return 1 if stale else 0
 
 

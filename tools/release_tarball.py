@@ -22,7 +22,8 @@ def run(*command):
 
 
 def version_of(build):
-    return re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.+)$", (build / "CMakeCache.txt").read_text(), re.M).group(1)
+    return re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.+)$", (build / "CMakeCache.txt").read_text(),
+                     re.M).group(1)
 
 
 def install(build, tree):
@@ -34,7 +35,8 @@ def install(build, tree):
 
 def add_checksums(tree):
     files = sorted(p for p in tree.rglob("*") if p.is_file() and not p.is_symlink())
-    lines = [f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.relative_to(tree)}\n" for p in files]
+    lines = [f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.relative_to(tree)}\n"
+             for p in files]
     (tree / "SHA256SUMS").write_text("".join(lines))
 
 
@@ -43,7 +45,8 @@ def add(tar, path, name, epoch):
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = "root"
     entry.mtime = epoch
-    entry.mode = 0o755 if path.is_dir() or path.is_symlink() or path.stat().st_mode & 0o100 else 0o644
+    opens = path.is_dir() or path.is_symlink() or path.stat().st_mode & 0o100
+    entry.mode = 0o755 if opens else 0o644
     tar.addfile(entry, io.BytesIO(path.read_bytes()) if entry.isreg() else None)
 
 

@@ -37,8 +37,8 @@ def main(compiler, objcopy, ar, out, *files):
     whole = out.with_suffix(".o")
     # Without section groups: the host's linker could drop a group, and a local symbol with it.
     run(compiler, "-r", "-nostdlib", "-Wl,--force-group-allocation", "-o", whole,
-        *(f for f in files if f.endswith(".o")), "-Wl,--start-group", *(f for f in files if f.endswith(".a")),
-        "-Wl,--end-group")
+        *(f for f in files if f.endswith(".o")), "-Wl,--start-group",
+        *(f for f in files if f.endswith(".a")), "-Wl,--end-group")
     plain_bindings(whole)
     run(objcopy, "--wildcard", "--keep-global-symbol=rl_*", whole)
     out.unlink(missing_ok=True)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Counts test cases in the JUnit files that ctest writes and prints one closing line.
 
-A ctest entry whose output has GoogleTest case lines counts once per case; any other entry counts once. An entry that
-failed without a failed case (a crash, a sanitizer report, a timeout) counts as one failure.
+A ctest entry whose output has GoogleTest case lines counts once per case; any other entry counts
+once. An entry that failed without a failed case (a crash, a sanitizer report, a timeout) counts as
+one failure.
 
 Skipped cases are listed by reason, each reason with its kind (KINDS). A skip without a kind is a
 test that a complete machine would run: for example, a tool of scripts/debian-packages.txt is
@@ -35,7 +36,8 @@ def kind_of(reason):
 def skips_on_purpose(entry):
     """True if the entry is disabled or returned its skip code; failing to start is a failure."""
     mark = entry.find("skipped")
-    return entry.get("status") == "disabled" or mark is not None and mark.get("message", "").startswith("SKIP_")
+    message = "" if mark is None else mark.get("message", "")
+    return entry.get("status") == "disabled" or message.startswith("SKIP_")
 
 
 def count_entry(entry):
@@ -86,8 +88,8 @@ def main(paths):
                 by_reason[reason].append(name)
     in_ci = os.environ.get("CI") == "true"
     for reason, names in sorted(by_reason.items()):
-        print(f"skipped ({kind_of(reason) or 'no kind'}), {len(names)} times: {reason}: {', '.join(names[:3])}"
-              + (", ..." if len(names) > 3 else ""))
+        print(f"skipped ({kind_of(reason) or 'no kind'}), {len(names)} times: {reason}: "
+              + ", ".join(names[:3]) + (", ..." if len(names) > 3 else ""))
         wrong = [(name, refused(name, reason)) for name in names if refused(name, reason)]
         if in_ci and wrong:
             totals = [totals[0], totals[1] + len(wrong), totals[2] - len(wrong)]

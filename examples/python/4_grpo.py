@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""4_grpo: trains a model by GRPO on questions whose answer is an integer, as examples/c/4_grpo.c does, section by
-section. librl drives the loop, this host rewards: 1 when the last integer of an answer is the one in the row's tag, else
-0. Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint; --resume goes on."""
+"""4_grpo: trains a model by GRPO on questions whose answer is an integer, as examples/c/4_grpo.c
+does, section by section. librl drives the loop, this host rewards: 1 when the last integer of an
+answer is the one in the row's tag, else 0. Held-out rows are answered greedily before and after.
+Ctrl-C ends the run with a checkpoint; --resume goes on."""
 import argparse
 import json
 import os
@@ -15,8 +16,8 @@ import time
 import rl
 
 BAR_WIDTH, EDGE_STEPS, MAX_STEPS = 30, 5, 10000
-SERIES = {"step_s": "timing_s/step", "reward": "critic/rewards/mean", "rollout": "perf/rollout_tokens_per_s",
-          "train": "perf/train_tokens_per_s"}
+SERIES = {"step_s": "timing_s/step", "reward": "critic/rewards/mean",
+          "rollout": "perf/rollout_tokens_per_s", "train": "perf/train_tokens_per_s"}
 SCORE, STEP, EVAL = (rl.constant("RL_EVENT_" + name) for name in ("SCORE", "STEP", "EVAL"))
 TRAIN = rl.constant("RL_PURPOSE_TRAIN")
 START_S = time.monotonic()
@@ -42,8 +43,10 @@ def configure(options, a):
     settings = {
         "model.path": a.model, "data.path": a.data, "eval.path": a.eval or "",
         "eval.every_steps": a.steps if a.eval else 0, "pipeline.total_steps": a.steps,
-        "checkpoint.dir": a.out + "/checkpoints", "checkpoint.resume": "auto" if a.resume else "never",
-        "metrics.jsonl": a.out + "/metrics.jsonl", "metrics.eval_jsonl": a.out + "/evals.jsonl" if a.eval else "",
+        "checkpoint.dir": a.out + "/checkpoints",
+        "checkpoint.resume": "auto" if a.resume else "never",
+        "metrics.jsonl": a.out + "/metrics.jsonl",
+        "metrics.eval_jsonl": a.out + "/evals.jsonl" if a.eval else "",
         "metrics.samples": a.out + "/samples.jsonl", "metrics.tensorboard": "true",
         "profiler.timeline.enable": "true", "profiler.timeline.dir": a.out}
     for key, value in settings.items():
@@ -70,21 +73,24 @@ class Run:
     def __init__(self, pipeline, step, num_answers):
         self.pipeline, self.step, self.num_answers = pipeline, step, num_answers
         self.rewarded = 0  # rewards given in this step
-        self.stopping, self.first_step_end_s, self.eval_s, self.accuracy, self.diff = False, None, [], [], None
+        self.stopping, self.first_step_end_s, self.diff = False, None, None
+        self.eval_s, self.accuracy = [], []
         self.series = {name: [] for name in SERIES}
 
     def on_score(self, event):
         sample = rl.SampleView()
         rl.call("rl_event_sample", event, sample)
         try:
-            rl.call("rl_pipeline_score", self.pipeline, sample.sample_id, reward_of(sample.text, sample.tag))
+            rl.call("rl_pipeline_score", self.pipeline, sample.sample_id,
+                    reward_of(sample.text, sample.tag))
         except rl.Error:
             if not self.stopping:  # a step given up takes no more rewards
                 raise
         if sample.purpose == TRAIN and sys.stdout.isatty():
             self.rewarded += 1
             bar = "#" * (self.rewarded * BAR_WIDTH // self.num_answers)
-            print(f"\rstep {self.step + 1} [{bar:{BAR_WIDTH}}] {self.rewarded}/{self.num_answers}", end="")
+            print(f"\rstep {self.step + 1} [{bar:{BAR_WIDTH}}] {self.rewarded}/{self.num_answers}",
+                  end="")
 
     def on_step(self, event, step):
         if self.first_step_end_s is None:
@@ -115,9 +121,11 @@ class Run:
         sys.stdout.flush()
 
     def serve(self, interrupted):
-        """Serves the pipeline until it ends. Ctrl-C gives the current step up and writes a checkpoint."""
+        """Serves the pipeline until it ends. Ctrl-C gives the current step up and writes a
+        checkpoint."""
         event = rl.c_void_p()
-        while (status := rl.call("rl_pipeline_next", self.pipeline, 100_000_000, rl.byref(event))) != rl.DONE:
+        while (status := rl.call("rl_pipeline_next", self.pipeline, 100_000_000,
+                                 rl.byref(event))) != rl.DONE:
             if status == rl.OK:
                 self.on_event(event)
             rl.lib.rl_event_release(event)
@@ -143,15 +151,18 @@ def write_summary(run, out, plan, digest, seed):
     series, accuracy = run.series, run.accuracy
     summary = {
         "steps": run.step, "step_s_median": known(statistics.median, series["step_s"]),
-        "first_step_end_s": run.first_step_end_s, "eval_before_s": run.eval_s[0] if run.eval_s else None,
-        "accuracy_before": accuracy[0] if accuracy else None, "accuracy_after": accuracy[-1] if accuracy[1:] else None,
+        "first_step_end_s": run.first_step_end_s,
+        "eval_before_s": run.eval_s[0] if run.eval_s else None,
+        "accuracy_before": accuracy[0] if accuracy else None,
+        "accuracy_after": accuracy[-1] if accuracy[1:] else None,
         "reward_first": known(statistics.mean, series["reward"][:EDGE_STEPS]),
         "reward_last": known(statistics.mean, series["reward"][-EDGE_STEPS:]),
         "rollout_tokens_per_s": known(statistics.median, series["rollout"]),
-        "train_tokens_per_s": known(statistics.median, series["train"]), "logprob_max_abs_diff": run.diff,
+        "train_tokens_per_s": known(statistics.median, series["train"]),
+        "logprob_max_abs_diff": run.diff,
         "peak_rss_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        "planned_bytes": plan.total_bytes, "wall_s": time.monotonic() - START_S, "threads": plan.threads,
-        "weight_digest": f"{digest:016x}", "seed": seed}
+        "planned_bytes": plan.total_bytes, "wall_s": time.monotonic() - START_S,
+        "threads": plan.threads, "weight_digest": f"{digest:016x}", "seed": seed}
     with open(out + "/summary.json", "w", encoding="utf-8") as file:
         json.dump(summary, file, indent=2)
 
@@ -174,7 +185,8 @@ def main():
     stats, plan, info = rl.PipelineStats(), rl.get("rl_pipeline_plan", pipeline), rl.PlanInfo()
     rl.call("rl_pipeline_get_stats", pipeline, stats)
     rl.call("rl_plan_get_info", plan, info)
-    num_answers = option(options, "pipeline.samples_per_prompt") * option(options, "pipeline.prompts_per_step")
+    num_answers = (option(options, "pipeline.samples_per_prompt")
+                   * option(options, "pipeline.prompts_per_step"))
     run = Run(pipeline, stats.step, num_answers)
 
     # Work.
@@ -182,7 +194,8 @@ def main():
         rl.call("rl_pipeline_evaluate", pipeline)
     rl.call("rl_pipeline_start", pipeline)
     run.serve(interrupted)
-    rl.call("rl_model_save", model, a.out + "/model", rl.constant("RL_DTYPE_BF16"), rl.constant("RL_SAVE_REPLACE"))
+    rl.call("rl_model_save", model, a.out + "/model", rl.constant("RL_DTYPE_BF16"),
+            rl.constant("RL_SAVE_REPLACE"))
     digest = rl.get("rl_model_digest", model, kind=rl.c_uint64)
     write_summary(run, a.out, info, digest, option(options, "runtime.seed"))
     rl.call("rl_profiler_write_report", pipeline, None, a.out + "/report.html")

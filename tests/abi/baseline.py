@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Compares the interface of rl.h with the one written down in abi/baseline, by libabigail.
 
-What is compared is a library of empty functions, made from the header alone: rl.h decides every type of the interface,
-since a definition in src/abi that differs does not compile, and abi_exported compares the symbols of librl.so. So
-nothing private is in the baseline, and it depends neither on flags of the compiler nor on where lines stand.
+What is compared is a library of empty functions, made from the header alone: rl.h decides every
+type of the interface, since a definition in src/abi that differs does not compile, and abi_exported
+compares the symbols of librl.so. So nothing private is in the baseline, and it depends neither on
+flags of the compiler nor on where lines stand.
 
-usage: baseline.py check LIBRARY    the interface and LIBRARY's soname are those of the baseline; 77: no libabigail
-       baseline.py breaks           interfaces that break programs, each made from rl.h by one change, do not pass
+usage: baseline.py check LIBRARY    the interface and LIBRARY's soname are those of the baseline;
+                                    77: no libabigail
+       baseline.py breaks           interfaces that break programs, each made from rl.h by one
+                                    change, do not pass
        baseline.py write            writes the baseline
 """
 import pathlib
@@ -20,17 +23,23 @@ import header
 
 SKIPPED = 77
 # Bits of abidiff's exit status.
-MEANING = {1: "abidiff failed", 2: "abidiff was called wrongly", 4: "the interface changed", 8: "programs would break"}
+MEANING = {1: "abidiff failed", 2: "abidiff was called wrongly", 4: "the interface changed",
+           8: "programs would break"}
 
 # What breaks programs or their builds: a place of rl.h and what becomes of it.
 BREAKS = {
     "a function is gone": (r"RL_API uint32_t rl_abi_version\(void\);", ""),
-    "a parameter is added": (r"rl_event_kind\(const rl_event\* event", "rl_event_kind(const rl_event* event, int32_t a"),
-    "a parameter's pointee is no longer const": (r"rl_event_kind\(const rl_event\*", "rl_event_kind(rl_event*"),
-    "a parameter's void is no longer const": (r"(rl_options_import_flatbuffer\(rl_options\* options,) const", r"\1"),
+    "a parameter is added": (r"rl_event_kind\(const rl_event\* event",
+                             "rl_event_kind(const rl_event* event, int32_t a"),
+    "a parameter's pointee is no longer const": (r"rl_event_kind\(const rl_event\*",
+                                                 "rl_event_kind(rl_event*"),
+    "a parameter's void is no longer const": (
+        r"(rl_options_import_flatbuffer\(rl_options\* options,) const", r"\1"),
     "a result's void is no longer const": (r"const void\* rl_bytes_data", "void* rl_bytes_data"),
-    "a result's pointee is no longer const": (r"const char\* rl_version_string", "char* rl_version_string"),
-    "a callback's pointee is no longer const": (r"(\(\*rl_event_fn\)\(void\* user_data,) const", r"\1"),
+    "a result's pointee is no longer const": (r"const char\* rl_version_string",
+                                              "char* rl_version_string"),
+    "a callback's pointee is no longer const": (r"(\(\*rl_event_fn\)\(void\* user_data,) const",
+                                                r"\1"),
     "a field's pointee is no longer const": (r"const int64_t\* shape;", "int64_t* shape;"),
     "a field is renamed": (r"uint64_t num_elements;", "uint64_t num_items;"),
     "a field is wider": (r"uint32_t read_only;", "uint64_t read_only;"),
@@ -51,7 +60,8 @@ def soname():
 
 
 def concrete(text):
-    """Pointers to void as pointers to a struct: abidiff says nothing when one to void gains or loses its const."""
+    """Pointers to void as pointers to a struct: abidiff says nothing when one to void gains or
+    loses its const."""
     return re.sub(r"\bvoid(?=\s*\*)", "struct rl_any", text)
 
 
@@ -71,15 +81,18 @@ def describe(out):
         library = pathlib.Path(directory) / "librl.so"
         (pathlib.Path(directory) / "stub.c").write_text(stub_text())
         (pathlib.Path(directory) / "rl.h").write_text(concrete(header.header_text()))
+        # In the directory itself, so that no path of the machine is told.
         subprocess.run(["cc", "-g", "-O0", "-std=c99", "-fPIC", "-shared", "-nostdlib",
-                        f"-Wl,--version-script={header.ROOT / 'abi/librl.map'}", f"-Wl,-soname,{soname()}", "-o",
-                        library, "stub.c"], cwd=directory, check=True)  # relative: no path of the machine is told
-        subprocess.run(["abidw", "--no-show-locs", "--no-corpus-path", "--no-comp-dir-path", "--type-id-style", "hash",
-                        "--out-file", out, library], check=True)
+                        f"-Wl,--version-script={header.ROOT / 'abi/librl.map'}",
+                        f"-Wl,-soname,{soname()}", "-o", library, "stub.c"],
+                       cwd=directory, check=True)
+        subprocess.run(["abidw", "--no-show-locs", "--no-corpus-path", "--no-comp-dir-path",
+                        "--type-id-style", "hash", "--out-file", out, library], check=True)
 
 
 def lacking(path):
-    """Structs and functions of the header that a description lacks: one without types compares equal to anything."""
+    """Structs and functions of the header that a description lacks: one without types compares
+    equal to anything."""
     text = path.read_text()
     names = [f"class-decl name='{name}' size-in-bits=" for name in header.structs()]
     names += [f"function-decl name='{f.name}' " for f in header.functions()]
@@ -91,11 +104,13 @@ def differences(baseline):
     with tempfile.TemporaryDirectory() as directory:
         current = pathlib.Path(directory) / "current.abi"
         describe(current)
-        done = subprocess.run(["abidiff", "--harmless", baseline, current], capture_output=True, text=True)
+        done = subprocess.run(["abidiff", "--harmless", baseline, current], capture_output=True,
+                              text=True)
         problems = [f"the description of rl.h has no {name}" for name in lacking(current)]
     if done.returncode != 0:
         meaning = ", ".join(text for bit, text in MEANING.items() if done.returncode & bit)
-        problems.append(f"{done.stdout}{done.stderr}{meaning}. Additions are accepted by scripts/regenerate.sh "
+        problems.append(
+            f"{done.stdout}{done.stderr}{meaning}. Additions are accepted by scripts/regenerate.sh "
                         "--baseline; anything else is a break (abi/POLICY.md)")
     return problems
 
@@ -103,8 +118,10 @@ def differences(baseline):
 def check(library):
     path = baseline_path()
     if not path.exists():
-        return [f"{path.relative_to(header.ROOT)} is missing: the version changed; run tests/abi/baseline.py write"]
-    said = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+        return [f"{path.relative_to(header.ROOT)} is missing: the version changed; "
+                "run tests/abi/baseline.py write"]
+    said = subprocess.run(["readelf", "-d", library], check=True, capture_output=True,
+                          text=True).stdout
     right = f"[{soname()}]" in said
     return differences(path) + ([] if right else [f"{library} has another soname than {soname()}"])
 
@@ -136,7 +153,8 @@ def write():
 
 if __name__ == "__main__":
     commands = {"check": check, "breaks": breaks, "write": write}
-    if sys.argv[1:2] == [] or sys.argv[1] not in commands or len(sys.argv) != (3 if sys.argv[1] == "check" else 2):
+    words = {"check": 3, "breaks": 2, "write": 2}
+    if len(sys.argv) < 2 or len(sys.argv) != words.get(sys.argv[1]):
         sys.exit(__doc__)
     if not (shutil.which("abidw") and shutil.which("abidiff")):
         print("skipped: abidw and abidiff (abigail-tools) are not installed")

@@ -2,7 +2,8 @@
 """Writes the tables from which the tests call every function of rl.h, so that none can be left out.
 
 usage: calls.py calls|statuses|names OUT.inc
-  calls     a row for each function: thread tag, parameters and a call; from rl.h, abi/functions.yml, abi/layout.c
+  calls     a row for each function: thread tag, parameters and a call; from rl.h,
+            abi/functions.yml, abi/layout.c
   statuses  a row for each status code; from abi/errors.yml
   names     RL_FUNCTION(name) for each function; from rl.h
 """
@@ -44,7 +45,8 @@ def kind_of(kind, name):
     if name.endswith("_stream") or kind == "struct DLManagedTensorVersioned*":
         return "kIn"
     if kind.endswith("*"):
-        return "kIn" if kind.startswith("const") and not re.match(r"^const \w+\*\*$", kind) else "kOut"
+        to_one = kind.startswith("const") and not re.match(r"^const \w+\*\*$", kind)
+        return "kIn" if to_one else "kOut"
     return "kReal" if kind in ("float", "double") else "kInteger"
 
 
@@ -61,10 +63,12 @@ def parameter_row(kind, name, null):
     if what in ("kStructIn", "kStructOut"):
         size, first = f"sizeof({base})", first_sizes().get(base)
         if first is None:
-            sys.exit(f"abi/layout.c has no line RL_AT_LEAST({base}, ...), the size that it was released with")
+            sys.exit(f"abi/layout.c has no line RL_AT_LEAST({base}, ...), the size that it was "
+                     "released with")
     elif what == "kOut":
         size = f"sizeof(*static_cast<{kind}>(nullptr))"
-    return f'{{"{name}", "{kind}", Is::{what}, "{base}", {"true" if free else "false"}, {size}, {first}}}'
+    optional = "true" if free else "false"
+    return f'{{"{name}", "{kind}", Is::{what}, "{base}", {optional}, {size}, {first}}}'
 
 
 def argument(kind, index):
@@ -78,7 +82,8 @@ def argument(kind, index):
 
 
 def call(function):
-    text = f"{function.name}({', '.join(argument(k, i) for i, (k, _) in enumerate(function.parameters))})"
+    arguments = ", ".join(argument(k, i) for i, (k, _) in enumerate(function.parameters))
+    text = f"{function.name}({arguments})"
     if function.result == "void":
         return f"{text}; return uint64_t{{0}};"
     if function.result.endswith("*"):

@@ -2,13 +2,18 @@
 """Reads include/rl.h and compares the other descriptions of the ABI with it.
 
 usage: header.py COMMAND [ARGUMENT]
-  check             symbols.txt, constants.txt, functions.yml and errors.yml of abi/ say what rl.h declares
+  check             symbols.txt, constants.txt, functions.yml and errors.yml of abi/ say what rl.h
+                    declares
   write             writes them; a constant that was written before keeps its number
-  references OUT.c [HEADER]  writes a C program that refers to every function and checks every constant
-  exported LIBRARY  the library defines the symbols of abi/symbols.txt, with their version, and no other
+  references OUT.c [HEADER]
+                    writes a C program that refers to every function and checks every constant
+  exported LIBRARY  the library defines the symbols of abi/symbols.txt, with their version, and no
+                    other
   needed LIBRARY    the library needs the libraries of the list below and no other
-  imports LIBRARY   the library imports nothing that prints, ends the process or changes what belongs to the host
-  floor LIBRARY     the library asks for no newer version of the C and C++ run time than the list below says
+  imports LIBRARY   the library imports nothing that prints, ends the process or changes what
+                    belongs to the host
+  floor LIBRARY     the library asks for no newer version of the C and C++ run time than the list
+                    below says
 """
 import pathlib
 import re
@@ -19,24 +24,29 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/rl.h"
 NODE = "RL_0.1"
 SINCE = "0.1.0"
-# What librl.so may be linked with: the C and C++ run time, and the libraries of cmake/RlDependencies.cmake.
-NEEDED = re.compile(r"^(libc|libm|libgcc_s|libstdc\+\+|libpthread|ld-linux-x86-64|libdnnl|libgomp|libtbb|libhwy|"
-                    r"libzstd|libpcre2-8|libutf8proc)\.so(\.[0-9.]+)?$")
-# What librl.so may not call, by what it would break. The standard streams of C++ print too. It may call fesetenv, for
-# core/float_mode.h, which gives the host's mode back; abi_process compares that.
+# What librl.so may be linked with: the C and C++ run time, and the libraries of
+# cmake/RlDependencies.cmake.
+NEEDED = re.compile(r"^(libc|libm|libgcc_s|libstdc\+\+|libpthread|ld-linux-x86-64|libdnnl|libgomp|"
+                    r"libtbb|libhwy|libzstd|libpcre2-8|libutf8proc)\.so(\.[0-9.]+)?$")
+# What librl.so may not call, by what it would break. The standard streams of C++ print too. It may
+# call fesetenv, for core/float_mode.h, which gives the host's mode back; abi_process compares that.
 FORBIDDEN = {
-    "prints": "printf vprintf fprintf vfprintf dprintf vdprintf puts fputs fputc putc putchar fwrite perror psignal "
-              "stdout stderr __printf_chk __fprintf_chk __vfprintf_chk _ZSt4cout _ZSt4cerr _ZSt4clog syslog",
+    "prints": "printf vprintf fprintf vfprintf dprintf vdprintf puts fputs fputc putc putchar "
+              "fwrite perror psignal stdout stderr __printf_chk __fprintf_chk __vfprintf_chk "
+              "_ZSt4cout _ZSt4cerr _ZSt4clog syslog",
     "ends the process": "abort exit _exit _Exit quick_exit __assert_fail raise kill pthread_kill",
-    "reads or changes the environment": "getenv secure_getenv setenv unsetenv putenv clearenv environ __environ",
-    "changes what belongs to the host": "signal sigaction sigaltstack setlocale uselocale umask chdir fchdir setrlimit "
-                                        "setrlimit64 prctl personality fesetround atexit on_exit alarm "
-                                        "setitimer nice setpriority sched_setaffinity",
+    "reads or changes the environment": "getenv secure_getenv setenv unsetenv putenv clearenv "
+                                        "environ __environ",
+    "changes what belongs to the host": "signal sigaction sigaltstack setlocale uselocale umask "
+                                        "chdir fchdir setrlimit setrlimit64 prctl personality "
+                                        "fesetround atexit on_exit alarm setitimer nice "
+                                        "setpriority sched_setaffinity",
     "starts a process": "fork vfork execve execv execvp posix_spawn posix_spawnp system popen",
     "opens a connection": "socket connect bind listen accept getaddrinfo",
 }
-# The newest versions of the run time that librl.so may ask for. It starts on every system that has them, which Debian 12
-# and Ubuntu 22.04 are; a newer function of the run time moves the floor for every host.
+# The newest versions of the run time that librl.so may ask for. It starts on every system that has
+# them, which Debian 12 and Ubuntu 22.04 are; a newer function of the run time moves the floor for
+# every host.
 FLOOR = {"GLIBC": "2.34", "GLIBCXX": "3.4.30", "CXXABI": "1.3.13", "GCC": "3.4"}
 SKIPPED = 77  # of a test that does not apply; SKIP_RETURN_CODE of ctest
 
@@ -46,7 +56,8 @@ def header_text():
 
 
 class Function:
-    """A declaration: result type, name, parameters as (type, name), and its comment's thread tag."""
+    """A declaration: result type, name, parameters as (type, name), and its comment's thread
+    tag."""
 
     def __init__(self, result, name, parameters, comment):
         self.result, self.name, self.comment = result.strip(), name, comment
@@ -76,22 +87,26 @@ def structs():
 
 
 def functions():
-    """Every function. One comment may stand before several declarations; it holds for all of them, and one without a
-    thread tag adds to it."""
+    """Every function. One comment may stand before several declarations; it holds for all of them,
+    and one without a thread tag adds to it."""
     found, comment = [], ""
-    pattern = re.compile(r"/\*(?P<comment>.*?)\*/|RL_API (?P<result>[^;(]*?)(?P<name>rl_\w+)\((?P<args>[^;]*)\);", re.S)
+    pattern = re.compile(
+        r"/\*(?P<comment>.*?)\*/|RL_API (?P<result>[^;(]*?)(?P<name>rl_\w+)\((?P<args>[^;]*)\);",
+        re.S)
     for match in pattern.finditer(header_text()):
         if match.group("comment") is not None:
             text = re.sub(r"\n \*", "\n", match.group("comment"))
             comment = text if "Thread:" in text else text + comment
         else:
-            found.append(Function(match.group("result"), match.group("name"), match.group("args"), comment))
+            found.append(Function(match.group("result"), match.group("name"), match.group("args"),
+                                  comment))
     return found
 
 
 def constants():
     text = re.sub(r"/\*.*?\*/", "", header_text(), flags=re.S)
-    names = [n for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S) for n in re.findall(r"(RL_\w+)\s*=", body)]
+    names = [n for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S)
+             for n in re.findall(r"(RL_\w+)\s*=", body)]
     macros = re.findall(r"^#define (RL_\w+) ", text, re.M)
     return names + [n for n in macros if n not in ("RL_API", "RL_NUL_TERMINATED")]
 
@@ -102,7 +117,8 @@ def constants_text():
     numbers = dict(re.findall(r"^#define (RL_\w+) (?:UINT64_C\()?(\d+)\)? *$", text, re.M))
     for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S):
         numbers.update(re.findall(r"(RL_\w+)\s*=\s*(\d+)", body))
-    return "".join(f"{name} {numbers[name]}\n" for name in constants() if not name.startswith("RL_ABI_"))
+    return "".join(f"{name} {numbers[name]}\n" for name in constants()
+                   if not name.startswith("RL_ABI_"))
 
 
 def symbols_text():
@@ -135,13 +151,14 @@ def ending(handle):
 
 
 def functions_text():
-    lines = ["# Every function of rl.h, in its order: who may call it, since when, what changes hands, which pointers may be\n",
-             "# NULL.\n",
-             "# Written by tests/abi/header.py from the comments of rl.h, and compared with them.\n"]
+    lines = ["# Every function of rl.h, in its order: who may call it, since when, what changes\n",
+             "# hands, which pointers may be NULL.\n",
+             "# Written by tests/abi/header.py from the comments of rl.h, and compared with "
+             "them.\n"]
     since = dict(re.findall(r"- name: (\w+)\n  since: (\S+)", read("abi/functions.yml")))
     for f in functions():
-        lines.append(f"- name: {f.name}\n  since: {since.get(f.name, SINCE)}\n  thread: {f.thread}\n"
-                     f"  ownership: \"{ownership(f)}\"\n")
+        lines.append(f"- name: {f.name}\n  since: {since.get(f.name, SINCE)}\n"
+                     f"  thread: {f.thread}\n  ownership: \"{ownership(f)}\"\n")
         if f.may_be_null():
             lines.append(f"  may_be_null: [{', '.join(f.may_be_null())}]\n")
     return "".join(lines)
@@ -149,7 +166,8 @@ def functions_text():
 
 def errors_text():
     body = header_text().split("typedef int32_t rl_status;")[1].split("};")[0]
-    lines = ["# Status codes. Numbers are never reused. Written by tests/abi/header.py from rl.h.\n"]
+    lines = ["# Status codes. Numbers are never reused. "
+             "Written by tests/abi/header.py from rl.h.\n"]
     for name, value, doc in re.findall(r"(RL_\w+) = (\d+),?\s*/\* (.*?) \*/", body, re.S):
         lines.append(f"- name: {name}\n  value: {value}\n  doc: \"{' '.join(doc.split())}\"\n")
     return "".join(lines)
@@ -166,16 +184,22 @@ def described():
 
 
 def check():
-    problems = [f"{path} is not what rl.h declares" for path, text in described().items() if read(path) != text]
+    problems = [f"{path} is not what rl.h declares" for path, text in described().items()
+                if read(path) != text]
     names = [f.name for f in functions()]
     problems += [f"{n} is declared twice" for n in sorted(set(names)) if names.count(n) > 1]
     problems += [f"{f.name}: unknown thread tag \"{f.thread}\"" for f in functions()
                  if f.thread not in ("any", "any; callback-safe")]
-    problems += [f"{f.name} has no status, so it must be callback-safe or end an exclusive object" for f in functions()
-                 if f.result != "rl_status" and f.thread == "any" and not f.name.endswith("_destroy")]
-    problems += [f"{f.name} returns a status but does not end with rl_error** err" for f in functions()
-                 if f.result == "rl_status" and f.name != "rl_error_code" and f.parameters[-1] != ("rl_error**", "err")]
-    problems += [f"{name} does not begin with size_t struct_size" for name, body in structs().items()
+    problems += [f"{f.name} has no status, so it must be callback-safe or end an exclusive object"
+                 for f in functions()
+                 if f.result != "rl_status" and f.thread == "any"
+                 and not f.name.endswith("_destroy")]
+    problems += [f"{f.name} returns a status but does not end with rl_error** err"
+                 for f in functions()
+                 if f.result == "rl_status" and f.name != "rl_error_code"
+                 and f.parameters[-1] != ("rl_error**", "err")]
+    problems += [f"{name} does not begin with size_t struct_size"
+                 for name, body in structs().items()
                  if not body.split(";")[0].strip() == "size_t struct_size"]
     problems += [f"{name} has no {name}_init" for name in structs() if f"{name}_init" not in names]
     numbers = re.findall(r"value: (\d+)", errors_text())
@@ -186,7 +210,8 @@ def check():
 def write():
     before, now = (dict(line.split() for line in text.splitlines())
                    for text in (read("abi/constants.txt"), constants_text()))
-    moved = [f"{name} was {number} and is {now.get(name, 'gone')}; numbers are never reused (abi/POLICY.md)"
+    moved = [f"{name} was {number} and is {now.get(name, 'gone')}; numbers are never reused "
+             "(abi/POLICY.md)"
              for name, number in before.items() if now.get(name) != number]
     if moved:
         return moved
@@ -201,7 +226,8 @@ def references(path, header=HEADER):
     names = [f.name for f in functions()]
     calls = ",\n".join(f"    (rl_any_fn){n}" for n in names)
     rows = ",\n".join(f'    {{"{n}", (int64_t){n}}}' for n in constants())
-    pathlib.Path(path).write_text(f"""/* Every function of rl.h is linked, every constant is known by name. By header.py. */
+    pathlib.Path(path).write_text(f"""/* Every function of rl.h is linked, every constant is known
+   by name. By header.py. */
 #include "rl.h"
 
 typedef void (*rl_any_fn)(void);
@@ -230,7 +256,8 @@ int main(void) {{
 
 
 def exported(library):
-    out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True,
+                         text=True).stdout
     seen = {line.split()[-1] for line in out.splitlines() if line.split()[-1] != NODE}
     seen.discard(f"{NODE}@@{NODE}")
     wanted = set(read("abi/symbols.txt").split())
@@ -239,19 +266,23 @@ def exported(library):
 
 
 def skip_if_sanitized(library):
-    out = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(["readelf", "-d", library], check=True, capture_output=True,
+                         text=True).stdout
     sanitizers = re.findall(r"\(NEEDED\).*\[(lib\w+san)\.so", out)
     if sanitizers:
-        print(f"skipped: {', '.join(sanitizers)} of this build need libraries and calls of their own")
+        names = ", ".join(sanitizers)
+        print(f"skipped: {names} of this build need libraries and calls of their own")
         sys.exit(SKIPPED)
     return out
 
 
 def imports(library):
     skip_if_sanitized(library)
-    out = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True,
+                         text=True).stdout
     seen = {line.split()[-1].split("@")[0] for line in out.splitlines()}
-    return [f"{library} imports {n}, which {what}" for what, names in FORBIDDEN.items() for n in names.split()
+    return [f"{library} imports {n}, which {what}" for what, names in FORBIDDEN.items()
+            for n in names.split()
             if n in seen] if seen else ["nm names no imported symbol at all"]
 
 
@@ -261,23 +292,27 @@ def version(text):
 
 def floor(library):
     skip_if_sanitized(library)
-    out = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(["objdump", "-T", library], check=True, capture_output=True,
+                         text=True).stdout
     newest = {node: (0,) for node in FLOOR}
     for node, number in re.findall(r"\*UND\*.*\(?\b([A-Z]+)_([0-9.]+)\)? ", out):
         if node in FLOOR:
             newest[node] = max(newest[node], version(number))
-    problems = [f"objdump names no version {node}" for node, number in newest.items() if number == (0,)]
+    problems = [f"objdump names no version {node}" for node, number in newest.items()
+                if number == (0,)]
     for node, number in newest.items():
         print(f"{node}_{'.'.join(map(str, number))}, at most {FLOOR[node]}")
         if number > version(FLOOR[node]):
-            problems.append(f"{library} needs {node}_{'.'.join(map(str, number))}; the floor is {FLOOR[node]}")
+            problems.append(
+                f"{library} needs {node}_{'.'.join(map(str, number))}; the floor is {FLOOR[node]}")
     return problems
 
 
 def needed(library):
     out = skip_if_sanitized(library)
     names = re.findall(r"\(NEEDED\).*\[(.*)\]", out)
-    problems = [f"{library} needs {n}, which is not on the list" for n in names if not NEEDED.match(n)]
+    problems = [f"{library} needs {n}, which is not on the list" for n in names
+                if not NEEDED.match(n)]
     if not re.search(r"\(SONAME\).*\[librl\.so\.0\]", out):
         problems.append("the soname is not librl.so.0")
     if "NODELETE" not in out:
@@ -285,8 +320,8 @@ def needed(library):
     return problems if names else problems + ["readelf names no needed library at all"]
 
 
-COMMANDS = {"check": check, "write": write, "references": references, "exported": exported, "needed": needed,
-            "imports": imports, "floor": floor}
+COMMANDS = {"check": check, "write": write, "references": references, "exported": exported,
+            "needed": needed, "imports": imports, "floor": floor}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:

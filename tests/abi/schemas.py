@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares the schemas of documents with the released ones, abi/schemas/baseline/NAME.bfbs: what an older library wrote
-stays readable, and what a newer one writes can be read by an older. flatc --conform sees moved and retyped fields; the
-reader below sees what it lets pass: names, members of enumerations, identifiers, and fields made required.
+"""Compares the schemas of documents with the released ones, abi/schemas/baseline/NAME.bfbs: what an
+older library wrote stays readable, and what a newer one writes can be read by an older. flatc
+--conform sees moved and retyped fields; the reader below sees what it lets pass: names, members of
+enumerations, identifiers, and fields made required.
 
 usage: schemas.py check FLATC     the schemas only add to the baseline
        schemas.py write FLATC     the same, and then the schemas are the baseline
@@ -27,7 +28,9 @@ class Table:
     def at(self, number):
         """Where field `number` lies; None when it is absent."""
         size, = struct.unpack_from("<H", self.data, self.fields)
-        offset = struct.unpack_from("<H", self.data, self.fields + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
+        if 4 + 2 * number >= size:
+            return None
+        offset, = struct.unpack_from("<H", self.data, self.fields + 4 + 2 * number)
         return self.place + offset if offset else None
 
     def number(self, number, form="<B"):
@@ -59,7 +62,8 @@ class Table:
 
 
 def facts_of(path):
-    """What a compiled schema promises, as names and values. Field numbers are those of FlatBuffers' reflection.fbs."""
+    """What a compiled schema promises, as names and values. Field numbers are those of FlatBuffers'
+    reflection.fbs."""
     data = path.read_bytes()
     if data[4:8] != b"BFBS":
         sys.exit(f"{path} is no compiled schema")
@@ -71,8 +75,8 @@ def facts_of(path):
         facts[f"{name} is a struct"] = table.number(2)
         for field in table.tables(1):
             kind, key = field.table(1), f"{name}.{field.text(0)}"
-            facts[key] = tuple(kind.number(i) for i in (0, 1)) + (field.number(2, "<H"), field.number(4, "<q"),
-                                                                 field.number(5, "<d"))
+            facts[key] = (kind.number(0), kind.number(1), field.number(2, "<H"),
+                          field.number(4, "<q"), field.number(5, "<d"))
             facts[f"{key} is required"] = field.number(7)
     for enumeration in schema.tables(1):
         for value in enumeration.tables(1):
@@ -83,12 +87,13 @@ def facts_of(path):
 def problems_of(flatc, schema, compiled):
     old = BASELINE / (schema.stem + ".bfbs")
     if not old.exists():
-        return [f"{old.relative_to(ROOT)} is missing: a new schema is written down by scripts/regenerate.sh --baseline"]
+        return [f"{old.relative_to(ROOT)} is missing: a new schema is written down by "
+                "scripts/regenerate.sh --baseline"]
     done = subprocess.run([flatc, "--conform", old, schema], capture_output=True, text=True)
     found = [done.stdout + done.stderr] if done.returncode else []
     before, now = facts_of(old), facts_of(compiled)
-    found += [f"{schema.name}: {fact} was {value} and is {now.get(fact, 'gone')}" for fact, value in before.items()
-              if now.get(fact) != value]
+    found += [f"{schema.name}: {fact} was {value} and is {now.get(fact, 'gone')}"
+              for fact, value in before.items() if now.get(fact) != value]
     # A new table may require what it likes.
     found += [f"{schema.name}: {fact}, which older documents lack" for fact, value in now.items()
               if fact.endswith(" is required") and value and fact not in before and

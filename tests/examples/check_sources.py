@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The examples of each language have the sections in one order, stay short, and use librl and the system alone.
+"""The examples of each language have the sections in one order, stay short, and use librl and the
+system alone.
 
 usage: check_sources.py DIRECTORY    with the languages' folders
 """
@@ -13,7 +14,8 @@ PARTS = ["Options and objects", "Work", "Check", "End"]
 
 
 class Language:
-    """Where the programs are, what their lines of structure look like, and how many lines are too many."""
+    """Where the programs are, what their lines of structure look like, and how many lines are too
+    many."""
 
     def __init__(self, path, section, part, foreign, limits):
         self.path, self.section, self.part, self.foreign = path, section, part, foreign
@@ -21,12 +23,13 @@ class Language:
 
 
 LANGUAGES = {
-    "C": Language("c/{}.c", r"^/\* ---- (.*) ---- \*/$", r"^  /\* (.*?)[.:].*\*/$", r'^#include "(?!rl\.h")(.*)"',
-                  (150, 150, 150, 300)),
-    "Rust": Language("rust/programs/{}.rs", r"^// ---- (.*) ----$", r"^    // (?!SAFETY)(.*?)[.:].*$",
+    "C": Language("c/{}.c", r"^/\* ---- (.*) ---- \*/$", r"^  /\* (.*?)[.:].*\*/$",
+                  r'^#include "(?!rl\.h")(.*)"', (150, 150, 150, 300)),
+    "Rust": Language("rust/programs/{}.rs", r"^// ---- (.*) ----$",
+                     r"^    // (?!SAFETY)(.*?)[.:].*$",
                      r"^(?:use|extern crate) (?!std::|rl::)(.*);$", (150, 150, 150, 350)),
-    "Go": Language("go/cmd/{}/main.go", r"^// ---- (.*) ----$", r"^\t// (.*?)[.:].*$", r'^\t"([^" ]*\.[^" ]*)"$',
-                   (150, 150, 150, 350)),
+    "Go": Language("go/cmd/{}/main.go", r"^// ---- (.*) ----$", r"^\t// (.*?)[.:].*$",
+                   r'^\t"([^" ]*\.[^" ]*)"$', (150, 150, 150, 350)),
 }
 
 
@@ -36,7 +39,8 @@ def problems_of(path, language, limit):
     if lines >= limit:
         yield f"{path} has {lines} lines; fewer than {limit} are allowed"
     sections = re.findall(language.section, text, re.M)
-    if sections != [s for s in SECTIONS if s in sections] or not {"errors", "pieces", "main"} <= set(sections):
+    in_order = sections == [s for s in SECTIONS if s in sections]
+    if not in_order or not {"errors", "pieces", "main"} <= set(sections):
         yield f"{path}: sections {sections} are not in the order {SECTIONS}"
     parts = re.findall(language.part, re.split(language.section, text, flags=re.M)[-1], re.M)
     if parts != [p for p in PARTS if p in parts] or not {"Work", "Check", "End"} <= set(parts):
@@ -49,8 +53,10 @@ def problems_of(path, language, limit):
 def main(directory):
     found = []
     for name, language in LANGUAGES.items():
-        paths = {program: pathlib.Path(directory, language.path.format(program)) for program in PROGRAMS}
-        found += [p for program, path in paths.items() for p in problems_of(path, language, language.limits[program])]
+        paths = {program: pathlib.Path(directory, language.path.format(program))
+                 for program in PROGRAMS}
+        found += [p for program, path in paths.items()
+                  for p in problems_of(path, language, language.limits[program])]
         there = set(pathlib.Path(directory).glob(language.path.format("*")))
         if there != set(paths.values()):
             found.append(f"the programs in {name} are {sorted(map(str, there))}")

@@ -2,7 +2,8 @@
 """Runs 4_grpo of any language on a tiny model and looks at everything it leaves behind.
 
 usage: run_grpo.py run|interrupt|arguments PROGRAM MODEL DIRECTORY
-       run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE    both give the same metrics and weights for one seed
+       run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE
+                                 both give the same metrics and weights for one seed
 """
 import json
 import os
@@ -15,15 +16,17 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-KEYS = {"steps", "step_s_median", "first_step_end_s", "eval_before_s", "accuracy_before", "accuracy_after",
-        "reward_first", "reward_last", "rollout_tokens_per_s", "train_tokens_per_s", "logprob_max_abs_diff",
-        "peak_rss_bytes", "planned_bytes", "weight_digest", "wall_s", "seed", "threads"}
-MEASURED = {"step_s_median", "first_step_end_s", "eval_before_s", "rollout_tokens_per_s", "train_tokens_per_s",
-            "peak_rss_bytes", "wall_s"}
-# The tiny model draws from "1", "2" and six letters, so some of its answers end with the right digit: there is
-# something to learn, and equal weights say something.
-SMALL = ["sampling.allowed_token_ids=19,20,67,68,69,70,71,72", "sampling.temperature=8", "sampling.max_new_tokens=8",
-         "pipeline.prompts_per_step=2", "pipeline.samples_per_prompt=4", "eval.max_new_tokens=4", "runtime.seed=7",
+KEYS = {"steps", "step_s_median", "first_step_end_s", "eval_before_s", "accuracy_before",
+        "accuracy_after", "reward_first", "reward_last", "rollout_tokens_per_s",
+        "train_tokens_per_s", "logprob_max_abs_diff", "peak_rss_bytes", "planned_bytes",
+        "weight_digest", "wall_s", "seed", "threads"}
+MEASURED = {"step_s_median", "first_step_end_s", "eval_before_s", "rollout_tokens_per_s",
+            "train_tokens_per_s", "peak_rss_bytes", "wall_s"}
+# The tiny model draws from "1", "2" and six letters, so some of its answers end with the right
+# digit: there is something to learn, and equal weights say something.
+SMALL = ["sampling.allowed_token_ids=19,20,67,68,69,70,71,72", "sampling.temperature=8",
+         "sampling.max_new_tokens=8", "pipeline.prompts_per_step=2",
+         "pipeline.samples_per_prompt=4", "eval.max_new_tokens=4", "runtime.seed=7",
          "optimizer.lr=1e-3"]
 
 
@@ -38,22 +41,24 @@ class Demo:
 
     def command(self, out, steps, *more):
         settings = [word for setting in SMALL for word in ("--set", setting)]
-        return [self.program, "--model", self.model, "--data", self.data, "--eval", self.eval, "--steps", str(steps),
-                "--out", self.directory / out, *settings, *more]
+        return [self.program, "--model", self.model, "--data", self.data, "--eval", self.eval,
+                "--steps", str(steps), "--out", self.directory / out, *settings, *more]
 
     def run(self, out, steps, *more):
         return json.loads((self.whole(out, steps, *more)[0] / "summary.json").read_text())
 
     def whole(self, out, steps, *more):
         """The directory and the standard output of a run to its end."""
-        done = subprocess.run(self.command(out, steps, *more), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(self.command(out, steps, *more), capture_output=True, text=True,
+                              timeout=120)
         expect(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
         expect("\r" not in done.stdout, "a file gets no progress bar")
         return self.directory / out, done.stdout
 
 
 def rows(count):
-    return "".join(json.dumps({"prompt": f"{a % 2} + 1?", "tag": str(a % 2 + 1)}) + "\n" for a in range(count))
+    return "".join(json.dumps({"prompt": f"{a % 2} + 1?", "tag": str(a % 2 + 1)}) + "\n"
+                   for a in range(count))
 
 
 def expect(condition, text):
@@ -66,13 +71,16 @@ def run(demo):
     out = demo.directory / "one"
     expect(set(summary) == KEYS, f"keys {sorted(set(summary) ^ KEYS)} are missing or unknown")
     expect(None not in summary.values(), f"null in {summary}")
-    expect(summary["steps"] == 3 and summary["seed"] == 7 and summary["logprob_max_abs_diff"] == 0, f"{summary}")
+    expect(summary["steps"] == 3 and summary["seed"] == 7 and summary["logprob_max_abs_diff"] == 0,
+           f"{summary}")
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    expect([line["training/global_step"] for line in lines] == [1, 2, 3], "one line of metrics a step")
+    expect([line["training/global_step"] for line in lines] == [1, 2, 3],
+           "one line of metrics a step")
     expect(all(line["actor/grad_norm"] > 0 for line in lines), "a step had nothing to learn")
     trace = json.loads((out / "trace.json").read_text())
     names = {event.get("name") for event in trace["traceEvents"]}
-    expect({"pipeline.step", "train.forward", "engine.decode"} <= names, f"the trace holds {sorted(map(str, names))}")
+    expect({"pipeline.step", "train.forward", "engine.decode"} <= names,
+           f"the trace holds {sorted(map(str, names))}")
     evals = [json.loads(line) for line in (out / "evals.jsonl").read_text().splitlines()]
     expect([line["training/global_step"] for line in evals] == [0, 3], "one line an evaluation")
     expect(len(list(out.glob("events.out.tfevents.*"))) == 1, "there is a TensorBoard file")
@@ -80,8 +88,10 @@ def run(demo):
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         expect((out / "model" / name).is_file(), f"the saved model lacks {name}")
     again = demo.run("two", 3)
-    expect(demo.run("seed", 3, "--set", "runtime.seed=8")["weight_digest"] != summary["weight_digest"], "another seed")
-    for key in ("weight_digest", "reward_first", "reward_last", "accuracy_before", "accuracy_after"):
+    other = demo.run("seed", 3, "--set", "runtime.seed=8")
+    expect(other["weight_digest"] != summary["weight_digest"], "another seed")
+    for key in ("weight_digest", "reward_first", "reward_last", "accuracy_before",
+                "accuracy_after"):
         expect(again[key] == summary[key], f"{key} differs between two runs of one seed")
     on_terminal(demo)
 
@@ -92,13 +102,17 @@ def report(out):
     elements = list(xml.etree.ElementTree.fromstring(text).iter())
     plots = [e for e in elements if e.tag == "svg" and e.get("role") == "img"]
     expect(len(plots) >= 6, f"{len(plots)} plots")
-    expect(all([c.tag for c in plot][:2] == ["title", "desc"] for plot in plots), "a plot has no title or description")
-    expect(not {"script", "link", "img", "iframe", "object"} & {e.tag for e in elements}, "the page may load or run")
-    expect(not any({"src", "href"} & set(e.keys()) for e in elements), "something refers to elsewhere")
+    expect(all([c.tag for c in plot][:2] == ["title", "desc"] for plot in plots),
+           "a plot has no title or description")
+    expect(not {"script", "link", "img", "iframe", "object"} & {e.tag for e in elements},
+           "the page may load or run")
+    expect(not any({"src", "href"} & set(e.keys()) for e in elements),
+           "something refers to elsewhere")
     expect("://" not in text and "url(" not in text, "an address is in the page")
     expect(any(e.get("name") == "viewport" for e in elements), "no word on the width of a phone")
     shown = "".join("".join(e.itertext()) for e in elements if e.tag == "main")
-    for part in ("tiny_llama_half.gguf", "Changed answers", "Best answers of training", "phase workspace"):
+    for part in ("tiny_llama_half.gguf", "Changed answers", "Best answers of training",
+                 "phase workspace"):
         expect(part in shown, f"{part!r} is not in the report")
     expect("Not in this report" not in shown, "the report lacks something of a whole run")
     expect(str(out) not in text, "the page names a directory of this machine")
@@ -128,17 +142,20 @@ def interrupt(demo):
     expect(process.wait(timeout=120) == 0, "Ctrl-C is a clean end")
     expect("stopped after step" in rest, f"no word of the end in {rest!r}")
     cut = json.loads((demo.directory / "cut/summary.json").read_text())
-    expect(cut["steps"] >= 2 and list((demo.directory / "cut/checkpoints").iterdir()), "there is no checkpoint")
+    expect(cut["steps"] >= 2 and list((demo.directory / "cut/checkpoints").iterdir()),
+           "there is no checkpoint")
     expect(cut["accuracy_after"] is None, "a run that was cut has no accuracy after")
     steps = cut["steps"] + 2
     resumed = demo.run("cut", steps, "--resume")
     whole = demo.run("whole", steps)
     expect(resumed["steps"] == steps, f"resumed to step {resumed['steps']} instead of {steps}")
-    expect(resumed["weight_digest"] == whole["weight_digest"], "a resumed run differs from an uninterrupted one")
+    expect(resumed["weight_digest"] == whole["weight_digest"],
+           "a resumed run differs from an uninterrupted one")
 
 
 def same(demo, reference):
-    """What a run leaves and prints does not depend on the host's language, times and rates apart."""
+    """What a run leaves and prints does not depend on the host's language, times and rates
+    apart."""
     out, shown = demo.whole("here", 3)
     summary = json.loads((out / "summary.json").read_text())
     demo.program = reference
@@ -146,17 +163,21 @@ def same(demo, reference):
     reference_summary = json.loads((reference_out / "summary.json").read_text())
     for key in sorted(KEYS):
         if key not in MEASURED:
-            expect(summary[key] == reference_summary[key], f"{key}: {summary[key]}, not {reference_summary[key]}")
+            expect(summary[key] == reference_summary[key],
+                   f"{key}: {summary[key]}, not {reference_summary[key]}")
     for name in ("metrics.jsonl", "evals.jsonl"):
-        expect(steady(out / name) == steady(reference_out / name), f"{name} differs from that of {reference}")
+        expect(steady(out / name) == steady(reference_out / name),
+               f"{name} differs from that of {reference}")
     expect(words(shown) == words(reference_shown), f"printed {shown!r}, not {reference_shown!r}")
 
 
 def steady(path):
     """The metrics of a file that do not vary from run to run."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = [{k: v for k, v in line.items() if not k.startswith(("timing_", "perf/"))} for line in lines]
-    expect(len(found) >= 2 and all(len(line) >= 2 for line in found), f"{path} has no metrics to compare")
+    found = [{k: v for k, v in line.items() if not k.startswith(("timing_", "perf/"))}
+             for line in lines]
+    expect(len(found) >= 2 and all(len(line) >= 2 for line in found),
+           f"{path} has no metrics to compare")
     return found
 
 
@@ -168,19 +189,22 @@ def words(shown):
 def arguments(demo):
     def fails(status, text, command):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        expect(done.returncode == status, f"exit status {done.returncode} instead of {status}: {done.stderr}")
+        expect(done.returncode == status,
+               f"exit status {done.returncode} instead of {status}: {done.stderr}")
         expect(text in done.stderr, f"{text!r} is not in {done.stderr!r}")
 
     fails(2, "--model", [demo.program])
     fails(2, "--model", demo.command("bad", 1, "--sett", "a=b"))
     fails(2, "--steps", demo.command("bad", 0))
     fails(2, "--steps", demo.command("bad", 10001))
-    fails(1, "pipeline.samples_per_prompt", demo.command("bad", 1, "--set", "pipeline.samples_per_promt=4"))
+    fails(1, "pipeline.samples_per_prompt",
+          demo.command("bad", 1, "--set", "pipeline.samples_per_promt=4"))
     fails(1, "optimizer.lr", demo.command("bad", 1, "--set", "optimizer.lr=fast"))
     demo.data.write_text('{"prompt": "1?", "tagg": "1"}\n', encoding="utf-8")
     fails(1, "tagg", demo.command("bad", 1))
-    fails(1, "nowhere.gguf", [demo.program, "--model", "nowhere.gguf", "--data", demo.data, "--steps", "1", "--out",
-                              demo.directory / "bad"])
+    fails(1, "nowhere.gguf",
+          [demo.program, "--model", "nowhere.gguf", "--data", demo.data, "--steps", "1", "--out",
+           demo.directory / "bad"])
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ import sys
 def lines(*command):
     done = subprocess.run(command, capture_output=True, timeout=120)
     if done.returncode != 0 or not done.stdout:
-        sys.exit(f"{command[0]} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
-    return [line for line in done.stdout.split(b"\n") if not line.startswith((b"  timing_s/", b"  perf/"))]
+        text = done.stderr.decode(errors="replace")
+        sys.exit(f"{command[0]} ended with {done.returncode}: {text}")
+    return [line for line in done.stdout.split(b"\n")
+            if not line.startswith((b"  timing_s/", b"  perf/"))]
 
 
 def main(program, reference, *arguments):

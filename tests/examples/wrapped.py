@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Package rl for Go and crate rl for Rust have every function of rl.h and every number of its enums, but for those that
-are left out for a reason.
+"""Package rl for Go and crate rl for Rust have every function of rl.h and every number of its
+enums, but for those that are left out for a reason.
 
 usage: wrapped.py
 """
@@ -23,12 +23,14 @@ LANGUAGES = {
 
 def enum_names():
     text = re.sub(r"/\*.*?\*/", " ", header.header_text(), flags=re.S)
-    return [name for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S) for name in re.findall(r"\bRL_\w+", body)]
+    return [name for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S)
+            for name in re.findall(r"\bRL_\w+", body)]
 
 
 def used_by(patterns):
     """Every name of librl in the code of a language: what a comment says is not used."""
-    paths = [p for pattern in patterns for p in ROOT.glob(pattern) if not p.name.endswith("_test.go")]
+    paths = [p for pattern in patterns for p in ROOT.glob(pattern)
+             if not p.name.endswith("_test.go")]
     text = "\n".join(re.sub(r"//.*", "", p.read_text(encoding="utf-8")) for p in paths)
     return set(re.findall(r"\b(?:rl|RL)_\w+", text))
 
@@ -39,9 +41,12 @@ def problems():
         used = used_by(patterns)
         # The Go package's numbers come from the header; go_constants compares them.
         wanted = functions + (enum_names() if language == "Rust" else [])
-        yield from (f"{language} has no {name}" for name in wanted if name not in used and name not in left_out)
-        yield from (f"{language} has {name}, which is on the list of what it lacks" for name in left_out if name in used)
-        yield from (f"rl.h has no {name}, which {language} need not have" for name in left_out if name not in functions)
+        yield from (f"{language} has no {name}"
+                    for name in wanted if name not in used and name not in left_out)
+        yield from (f"{language} has {name}, which is on the list of what it lacks"
+                    for name in left_out if name in used)
+        yield from (f"rl.h has no {name}, which {language} need not have"
+                    for name in left_out if name not in functions)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 
 usage: go.py build|check|test PKGCONFIG DIRECTORY
 
-PKGCONFIG is the directory of the installed rl.pc; everything that go writes is in DIRECTORY. build makes the programs
-in DIRECTORY/bin, check is go vet and gofmt.
+PKGCONFIG is the directory of the installed rl.pc; everything that go writes is in DIRECTORY. build
+makes the programs in DIRECTORY/bin, check is go vet and gofmt.
 """
 import hashlib
 import os
@@ -17,14 +17,18 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2] / "examples/go"
 
 
 def output(*command, env=None):
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout.strip()
+    return subprocess.run(command, check=True, capture_output=True, text=True,
+                          env=env).stdout.strip()
 
 
 def environment(pkgconfig, directory):
-    """go's caches know the sources of a program and its flags, but not what a header outside holds: a flag tells."""
-    settings = dict(os.environ, PKG_CONFIG_PATH=pkgconfig, GOCACHE=f"{directory}/cache", GOPATH=f"{directory}/path",
-                    GOENV="off", GOFLAGS="-mod=mod", GOPROXY="off", GOTOOLCHAIN="local")
-    include, lib = (output("pkg-config", f"--variable={name}", "rl", env=settings) for name in ("includedir", "libdir"))
+    """go's caches know the sources of a program and its flags, but not what a header outside holds:
+    a flag tells."""
+    settings = dict(os.environ, PKG_CONFIG_PATH=pkgconfig, GOCACHE=f"{directory}/cache",
+                    GOPATH=f"{directory}/path", GOENV="off", GOFLAGS="-mod=mod", GOPROXY="off",
+                    GOTOOLCHAIN="local")
+    include, lib = (output("pkg-config", f"--variable={name}", "rl", env=settings)
+                    for name in ("includedir", "libdir"))
     digest = hashlib.sha256(pathlib.Path(include, "rl.h").read_bytes()).hexdigest()
     settings["CGO_CPPFLAGS"] = f"-DRL_HEADER_IS_{digest[:16]}"
     settings["CGO_LDFLAGS"] = f"-Wl,-rpath,{os.path.realpath(lib)}"

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Builds the installed examples of one language against a librl that was installed and then moved, and runs them: each
-checks its own result, and run_grpo.py looks at what 4_grpo leaves.
+"""Builds the installed examples of one language against a librl that was installed and then moved,
+and runs them: each checks its own result, and run_grpo.py looks at what 4_grpo leaves.
 
-usage: consumers.py make|cmake|static|python|rust_static|go_static BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
-       consumers.py same OUT_DIRECTORY...     runs of 4_grpo in these directories had the same metrics and weights
+usage: consumers.py KIND BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
+                    KIND: make, cmake, static, python, rust_static or go_static
+       consumers.py same OUT_DIRECTORY...
+                    runs of 4_grpo in these directories had the same metrics and weights
 """
 import json
 import os
@@ -19,7 +21,8 @@ SKIPPED = 77
 
 class Host:
     def __init__(self, build, source, out):
-        self.build, self.source, self.out = (pathlib.Path(p).resolve() for p in (build, source, out))
+        self.build, self.source, self.out = (pathlib.Path(p).resolve()
+                                             for p in (build, source, out))
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
         run("cmake", "--install", self.build, "--prefix", self.out / "installed")
@@ -30,7 +33,8 @@ class Host:
 
     def examples(self, language):
         """A copy of the installed examples, to build in."""
-        return pathlib.Path(shutil.copytree(next(self.prefix.rglob("examples")) / language, self.out / language))
+        return pathlib.Path(shutil.copytree(next(self.prefix.rglob("examples")) / language,
+                                            self.out / language))
 
     def needs(self, program, *least):
         reason = "is not installed" if shutil.which(program) is None else ""
@@ -44,8 +48,8 @@ class Host:
 
 
 def run(*command, **more):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          **more)
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, **more)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}")
     return done.stdout
@@ -59,8 +63,9 @@ def make(host):
 
 
 def cmake(host, *settings):
-    run("cmake", "-S", host.examples("c"), "-B", host.out / "build", f"-DCMAKE_PREFIX_PATH={host.prefix}",
-        "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror", *settings, env=host.env)
+    run("cmake", "-S", host.examples("c"), "-B", host.out / "build",
+        f"-DCMAKE_PREFIX_PATH={host.prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror", *settings,
+        env=host.env)
     run("cmake", "--build", host.out / "build", env=host.env)
     return host.out / "build"
 
@@ -75,7 +80,8 @@ def linked_with_archive(directory):
     for name in FOUR:
         needed = run("readelf", "-d", directory / name)
         if "librl" in needed or "libdnnl" not in needed:
-            sys.exit(f"{name} is not linked with librl.a and shared libraries for the rest:\n{needed}")
+            sys.exit(f"{name} is not linked with librl.a and shared libraries for the rest:\n"
+                     f"{needed}")
     return directory
 
 
@@ -83,8 +89,9 @@ def cpp_host(host):
     """A C++ program, which has symbols that librl has too, with librl.a by pkg-config."""
     host.needs("pkg-config")
     flags = run("pkg-config", "--cflags", "--libs", "--static", "rl", env=host.env).split()
-    run("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", host.source / "tests/package/cpp_host.cc", "-o",
-        host.out / "cpp_host", *("-l:librl.a" if flag == "-lrl" else flag for flag in flags))
+    run("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror",
+        host.source / "tests/package/cpp_host.cc", "-o", host.out / "cpp_host",
+        *("-l:librl.a" if flag == "-lrl" else flag for flag in flags))
     run(host.out / "cpp_host")
     print("cpp_host: passed")
 
@@ -93,8 +100,9 @@ def rust_static(host):
     host.needs("cargo", 1, 63)
     host.needs("pkg-config")
     host.env.pop("RL_LIB_DIR", None)
-    run("cargo", "build", "--offline", "--locked", "--manifest-path", host.examples("rust") / "Cargo.toml",
-        "--features", "programs/static", "--target-dir", host.out / "target", env=host.env)
+    run("cargo", "build", "--offline", "--locked", "--manifest-path",
+        host.examples("rust") / "Cargo.toml", "--features", "programs/static", "--target-dir",
+        host.out / "target", env=host.env)
     return linked_with_archive(host.out / "target/debug")
 
 
@@ -107,7 +115,8 @@ def go_static(host):
     import go
     env = go.environment(str(host.pkgconfig), host.build / "tests/go")
     env.pop("CGO_LDFLAGS")  # which would have programs find librl.so
-    run("go", "build", "-tags", "rl_static", "-o", f"{host.out}/bin/", "./cmd/...", cwd=host.examples("go"), env=env)
+    run("go", "build", "-tags", "rl_static", "-o", f"{host.out}/bin/", "./cmd/...",
+        cwd=host.examples("go"), env=env)
     return linked_with_archive(host.out / "bin")
 
 
@@ -125,18 +134,20 @@ def run_programs(host, programs):
     paths = programs if isinstance(programs, dict) else {name: programs / name for name in FOUR}
     fixtures = host.source / "tests/fixtures"
     tiny = fixtures / "gguf/tiny_llama_half.gguf"
-    arguments = {"1_hello": [], "2_generate": [tiny, "2 + 3?"], "3_train_step": [fixtures / "models/llama"]}
+    arguments = {"1_hello": [], "2_generate": [tiny, "2 + 3?"],
+                 "3_train_step": [fixtures / "models/llama"]}
     for name, path in paths.items():
         if name in arguments:
             run(path, *arguments[name], env=host.env)
         else:
-            run(sys.executable, host.source / "tests/examples/run_grpo.py", "run", path, tiny, host.out / "grpo",
-                env=host.env)
+            run(sys.executable, host.source / "tests/examples/run_grpo.py", "run", path, tiny,
+                host.out / "grpo", env=host.env)
         print(f"{name}: passed")
 
 
 def result_of(out):
-    """What a run of one seed always gives: its digest of the weights and the metrics that are no times or rates."""
+    """What a run of one seed always gives: its digest of the weights and the metrics that are no
+    times or rates."""
     one = pathlib.Path(out) / "grpo/one"
     lines = [json.loads(line) for line in (one / "metrics.jsonl").read_text().splitlines()]
     steps = [{k: v for k, v in line.items() if not re.match(r"timing_|perf/", k)} for line in lines]
@@ -153,14 +164,17 @@ def same(*outs):
     results = [result_of(out) for out in outs]
     for out, result in zip(outs[1:], results[1:]):
         if result != results[0]:
-            sys.exit(f"{out} has other metrics or weights than {outs[0]}: {result[0]} and {results[0][0]}")
-    print(f"{len(outs)} runs, weights {results[0][0]}, {len(results[0][1])} steps of {len(results[0][1][0])} metrics")
+            sys.exit(f"{out} has other metrics or weights than {outs[0]}: "
+                     f"{result[0]} and {results[0][0]}")
+    digest, steps = results[0]
+    print(f"{len(outs)} runs, weights {digest}, {len(steps)} steps of {len(steps[0])} metrics")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "same":
         same(*sys.argv[2:])
-    elif len(sys.argv) == 5 and sys.argv[1] in ("make", "cmake", "static", "python", "rust_static", "go_static"):
+    elif len(sys.argv) == 5 and sys.argv[1] in ("make", "cmake", "static", "python", "rust_static",
+                                                "go_static"):
         target = Host(*sys.argv[2:])
         run_programs(target, globals()[sys.argv[1]](target))
     else:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Packs a build by the recipe of packaging/debian, looks at both packages, and links a program with them unpacked.
+"""Packs a build by the recipe of packaging/debian, looks at both packages, and links a program with
+them unpacked.
 
 usage: debian.py BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
 """
@@ -14,16 +15,18 @@ SKIPPED = 77
 TOOLS = ["dpkg-buildpackage", "dpkg-deb", "dpkg-gensymbols", "pkg-config"]
 FILES = {
     "librl": ["librl.so.0", "doc/librl0/copyright", "doc/librl0/changelog.gz"],
-    "librl-dev": ["include/rl.h", "librl.so", "librl.a", "pkgconfig/rl.pc", "cmake/rl/rlConfig.cmake",
-                  "share/rl/schemas/options.fbs", "doc/librl-dev/copyright", "doc/librl-dev/examples/c/4_grpo.c"],
+    "librl-dev": ["include/rl.h", "librl.so", "librl.a", "pkgconfig/rl.pc",
+                  "cmake/rl/rlConfig.cmake", "share/rl/schemas/options.fbs",
+                  "doc/librl-dev/copyright", "doc/librl-dev/examples/c/4_grpo.c"],
 }
 
 
 def run(*command, **more):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          **more)
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, **more)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout[-4000:]}")
+        words = " ".join(map(str, command))
+        sys.exit(f"{words}: exit status {done.returncode}\n{done.stdout[-4000:]}")
     return done.stdout
 
 
@@ -47,28 +50,37 @@ def build(build_directory, source, out):
 
 
 def check(packages, source):
-    soversion = re.search(r"set\(RL_SOVERSION (\d+)\)", (source / "CMakeLists.txt").read_text()).group(1)
+    soversion = re.search(r"set\(RL_SOVERSION (\d+)\)",
+                          (source / "CMakeLists.txt").read_text()).group(1)
     runtime = "librl" + soversion
     expect(set(packages) == {runtime, "librl-dev"}, f"the packages are {sorted(packages)}")
     for name, wanted in FILES.items():
         listing = run("dpkg-deb", "--contents", packages[runtime if name == "librl" else name])
-        lacking = [file for file in wanted if not re.search(rf"/{re.escape(file)}( -> .*)?$", listing, re.M)]
+        lacking = [file for file in wanted
+                   if not re.search(rf"/{re.escape(file)}( -> .*)?$", listing, re.M)]
         expect(not lacking, f"{name} lacks {lacking}:\n{listing}")
-        expect(not re.search(r"^\S+ (?!root/root)", listing, re.M), f"{name} has files that are not root's")
-    expect("rl.h" not in run("dpkg-deb", "--contents", packages[runtime]), "the runtime package has the header")
+        expect(not re.search(r"^\S+ (?!root/root)", listing, re.M),
+               f"{name} has files that are not root's")
+    expect("rl.h" not in run("dpkg-deb", "--contents", packages[runtime]),
+           "the runtime package has the header")
 
     def field(package, key):
         return run("dpkg-deb", "--field", packages[package], key).strip()
-    version = re.search(r"project\(rl VERSION (\S+)", (source / "CMakeLists.txt").read_text()).group(1)
-    expect(field(runtime, "Version") == field("librl-dev", "Version") == version, "a package has another version")
-    expect(field("librl-dev", "Depends") == f"{runtime} (= {version})", field("librl-dev", "Depends"))
-    expect(re.search(r"libc6 .*libdnnl2 .*libstdc\+\+6", field(runtime, "Depends")), field(runtime, "Depends"))
+    version = re.search(r"project\(rl VERSION (\S+)",
+                        (source / "CMakeLists.txt").read_text()).group(1)
+    expect(field(runtime, "Version") == field("librl-dev", "Version") == version,
+           "a package has another version")
+    expect(field("librl-dev", "Depends") == f"{runtime} (= {version})",
+           field("librl-dev", "Depends"))
+    expect(re.search(r"libc6 .*libdnnl2 .*libstdc\+\+6", field(runtime, "Depends")),
+           field(runtime, "Depends"))
     symbols = run("dpkg-deb", "--info", packages[runtime], "symbols")
     # One line for the soname, one for each function and one for the version node.
     functions = len((source / "abi/symbols.txt").read_text().split())
-    expect(symbols.startswith(f"librl.so.{soversion} {runtime} ") and symbols.count("@RL_") == functions + 1,
-           f"symbols of {runtime}: {symbols[:200]}")
-    expect("ldconfig" in run("dpkg-deb", "--info", packages[runtime], "triggers"), "no ldconfig after installation")
+    expect(symbols.startswith(f"librl.so.{soversion} {runtime} ")
+           and symbols.count("@RL_") == functions + 1, f"symbols of {runtime}: {symbols[:200]}")
+    expect("ldconfig" in run("dpkg-deb", "--info", packages[runtime], "triggers"),
+           "no ldconfig after installation")
 
 
 def use(packages, root):
@@ -76,7 +88,8 @@ def use(packages, root):
     for path in packages.values():
         run("dpkg-deb", "--extract", path, root)
     library = next(root.rglob("librl.so")).parent
-    env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"), "LD_LIBRARY_PATH": str(library)}
+    env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"),
+           "LD_LIBRARY_PATH": str(library)}
     flags = run("pkg-config", "--cflags", "--libs", "rl", env=env).split()
     source = next(root.rglob("1_hello.c"))
     run("cc", "-std=c99", source, "-o", root / "hello", *flags)
@@ -88,7 +101,8 @@ def main(build_directory, source, out):
     if missing:
         print(f"skipped: {', '.join(missing)} not installed")
         return SKIPPED
-    build_directory, source, out = (pathlib.Path(p).resolve() for p in (build_directory, source, out))
+    build_directory, source, out = (pathlib.Path(p).resolve()
+                                    for p in (build_directory, source, out))
     packages = build(build_directory, source, out)
     check(packages, source)
     use(packages, out / "root")

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""What cmake --install makes: the files of each component, rl.pc, the archive's symbols, and the release's tarball.
+"""What cmake --install makes: the files of each component, rl.pc, the archive's symbols, and the
+release's tarball.
 
-usage: installed.py components|pkgconfig|archive|tarball BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
+usage: installed.py components|pkgconfig|archive|tarball
+                    BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
 """
 import hashlib
 import pathlib
@@ -13,15 +15,16 @@ import tarfile
 
 COMPONENTS = {
     "runtime": {"librl.so.0", "librl.so.VERSION"},
-    "development": {"librl.so", "librl.a", "rl.h", "rl.pc", "rlConfig.cmake", "rlConfigVersion.cmake", "buffer.fbs",
-                    "options.fbs", "samples.fbs"},
+    "development": {"librl.so", "librl.a", "rl.h", "rl.pc", "rlConfig.cmake",
+                    "rlConfigVersion.cmake", "buffer.fbs", "options.fbs", "samples.fbs"},
     "documentation": {"LICENSE", "NOTICE", "CHANGELOG.md", "4_grpo.c", "Makefile", "4_grpo.py"},
 }
 
 
 class Package:
     def __init__(self, build, source, out):
-        self.build, self.source, self.out = (pathlib.Path(p).resolve() for p in (build, source, out))
+        self.build, self.source, self.out = (pathlib.Path(p).resolve()
+                                             for p in (build, source, out))
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
         cache = (self.build / "CMakeCache.txt").read_text()
@@ -34,7 +37,8 @@ class Package:
 
 
 def run(*command, **more):
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, **more).stdout
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True,
+                          text=True, **more).stdout
 
 
 def expect(condition, text):
@@ -56,15 +60,19 @@ def components(package):
         expect(not parts & found, f"{sorted(parts & found)} is in two components")
         parts |= found
     expect(parts == whole, f"{sorted(parts ^ whole)} belongs to no component")
-    expect(len(files(package.out / "runtime")) == 2, "component runtime has more than the library and its soname")
-    expect(not any({"target", "__pycache__"} & set(p.parts) or p.suffix in (".o", ".pyc") for p in whole),
+    expect(len(files(package.out / "runtime")) == 2,
+           "component runtime has more than the library and its soname")
+    expect(not any({"target", "__pycache__"} & set(p.parts) or p.suffix in (".o", ".pyc")
+                   for p in whole),
            "something that was built is installed as an example")
     for path in files(package.out / "whole"):
         image = (package.out / "whole" / path).read_bytes()
-        expect(not any(str(place).encode() in image for place in (package.source, package.build, package.out)),
+        places = (package.source, package.build, package.out)
+        expect(not any(str(place).encode() in image for place in places),
                f"{path} names a directory of this machine")
     library = next((package.out / "whole").rglob("librl.so.0"))
-    expect("PATH)" not in run("readelf", "-d", library), f"{library} says where libraries are searched")
+    expect("PATH)" not in run("readelf", "-d", library),
+           f"{library} says where libraries are searched")
 
 
 def pkgconfig(package):
@@ -75,24 +83,30 @@ def pkgconfig(package):
     flags = run("pkg-config", "--cflags", "--libs", "--static", "rl", env=env).split()
     expect(flags and all(re.match(r"-[ILl]\S+$", flag) for flag in flags), f"flags {flags}")
     places = [pathlib.Path(flag[2:]).resolve() for flag in flags if flag[:2] in ("-I", "-L")]
-    expect((prefix / "include").resolve() in places and all(prefix in place.parents for place in places),
-           f"{places} are not in {prefix}")
+    expect((prefix / "include").resolve() in places
+           and all(prefix in place.parents for place in places), f"{places} are not in {prefix}")
     schemas = run("pkg-config", "--variable=schemadir", "rl", env=env).strip()
     expect((pathlib.Path(schemas) / "options.fbs").is_file(), f"no options.fbs in {schemas}")
-    numbers = dict(re.findall(r"#define RL_ABI_(M\w+) (\d+)$", (package.source / "include/rl.h").read_text(), re.M))
+    numbers = dict(re.findall(r"#define RL_ABI_(M\w+) (\d+)$",
+                              (package.source / "include/rl.h").read_text(), re.M))
     said = run("pkg-config", "--variable=abi_version", "rl", env=env).strip()
-    expect(said == f"{numbers['MAJOR']}.{numbers['MINOR']}", f"rl.pc says interface {said}, rl.h {numbers}")
+    expect(said == f"{numbers['MAJOR']}.{numbers['MINOR']}",
+           f"rl.pc says interface {said}, rl.h {numbers}")
     # What librl.so needs, a program with librl.a needs too, but what every compiler links.
-    needed = re.findall(r"\(NEEDED\).*\[lib(.*?)\.so", run("readelf", "-d", next(prefix.rglob("librl.so"))))
+    needed = re.findall(r"\(NEEDED\).*\[lib(.*?)\.so",
+                        run("readelf", "-d", next(prefix.rglob("librl.so"))))
     lacking = {name for name in needed if f"-l{name}" not in flags} - {"c", "gcc_s"}
-    expect("dnnl" in needed and not lacking, f"{sorted(lacking)} is not among the private libraries of rl.pc")
+    expect("dnnl" in needed and not lacking,
+           f"{sorted(lacking)} is not among the private libraries of rl.pc")
 
 
 def archive(package):
     """Every function of rl.h can be linked to, and nothing else."""
-    listing = run("nm", "--extern-only", "--defined-only", next(package.install("prefix").rglob("librl.a")))
+    listing = run("nm", "--extern-only", "--defined-only",
+                  next(package.install("prefix").rglob("librl.a")))
     found = {line.split()[-1] for line in listing.splitlines() if len(line.split()) == 3}
-    wanted = {line.split("@")[0] for line in (package.source / "abi/symbols.txt").read_text().split()}
+    wanted = {line.split("@")[0]
+              for line in (package.source / "abi/symbols.txt").read_text().split()}
     expect(found == wanted, f"librl.a and abi/symbols.txt differ in {sorted(found ^ wanted)[:10]}")
 
 
@@ -105,18 +119,23 @@ def tarball(package):
     first, second = (path.read_bytes() for path in paths)
     expect(first == second, "two tarballs of one build differ")
     digest, name = pathlib.Path(str(paths[0]) + ".sha256").read_text().split()
-    expect((digest, name) == (hashlib.sha256(first).hexdigest(), paths[0].name), "the digest is not of the tarball")
+    expect((digest, name) == (hashlib.sha256(first).hexdigest(), paths[0].name),
+           "the digest is not of the tarball")
     with tarfile.open(paths[0]) as tar:
         entries = tar.getmembers()
-        tar.extractall(package.out / "unpacked", filter="data") if hasattr(tarfile, "data_filter") else \
-            tar.extractall(package.out / "unpacked")
-    expect([e.name.split("/") for e in entries] == sorted(e.name.split("/") for e in entries), "entries are not sorted")
-    expect({(e.uid, e.gid, e.mtime) for e in entries} == {(0, 0, 1700000000)}, "an entry has an owner or a time")
-    expect({e.mode for e in entries} == {0o755, 0o644}, "an entry has another mode than 755 and 644")
+        checked = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        tar.extractall(package.out / "unpacked", **checked)
+    expect([e.name.split("/") for e in entries] == sorted(e.name.split("/") for e in entries),
+           "entries are not sorted")
+    expect({(e.uid, e.gid, e.mtime) for e in entries} == {(0, 0, 1700000000)},
+           "an entry has an owner or a time")
+    expect({e.mode for e in entries} == {0o755, 0o644},
+           "an entry has another mode than 755 and 644")
     tree, = (package.out / "unpacked").iterdir()
     run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=tree)
     listed = {line.split("  ")[1] for line in (tree / "SHA256SUMS").read_text().splitlines()}
-    expect(listed | {"SHA256SUMS"} == {str(p) for p in files(tree) if not (tree / p).is_symlink()}, "a file has no sum")
+    expect(listed | {"SHA256SUMS"} == {str(p) for p in files(tree) if not (tree / p).is_symlink()},
+           "a file has no sum")
 
 
 if __name__ == "__main__":

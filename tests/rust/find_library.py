@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The build script of rl-sys takes librl from RL_LIB_DIR or from pkg-config, and says what to do when it cannot.
+"""The build script of rl-sys takes librl from RL_LIB_DIR or from pkg-config, and says what to do
+when it cannot.
 
 usage: find_library.py CARGO RUST_DIRECTORY LIBRARY_DIRECTORY RL_PC DIRECTORY
 """
@@ -27,7 +28,8 @@ class Builds:
     def run(self, **settings):
         names = ("RL_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR")
         env = {k: v for k, v in os.environ.items() if k not in names}
-        return subprocess.run(self.command, env={**env, **settings}, capture_output=True, text=True, timeout=300)
+        return subprocess.run(self.command, env={**env, **settings}, capture_output=True, text=True,
+                              timeout=300)
 
     def succeeds(self, **settings):
         done = self.run(**settings)
@@ -50,7 +52,8 @@ def describe(rl_pc, library, directory, version):
     text = pathlib.Path(rl_pc).read_text(encoding="utf-8")
     text = re.sub(r"^Version:.*$", f"Version: {version}", text, flags=re.M)
     text = re.sub(r"^libdir=.*$", f"libdir={library}", text, flags=re.M)
-    expect(f"Version: {version}\n" in text and f"libdir={library}\n" in text, f"{rl_pc} is not as expected")
+    expect(f"Version: {version}\n" in text and f"libdir={library}\n" in text,
+           f"{rl_pc} is not as expected")
     directory.mkdir(parents=True)
     (directory / "rl.pc").write_text(text, encoding="utf-8")
     return str(directory)
@@ -68,8 +71,10 @@ def main(cargo, rust, library, rl_pc, directory):
     if shutil.which("pkg-config") is None:
         print("there is no pkg-config: what follows from its answers is not tried")
         return
-    builds.fails("has no \"rl >= 0.1 rl < 0.2\"", ADVICE, PKG_CONFIG_LIBDIR=str(empty), PKG_CONFIG_PATH=str(empty))
-    for version, good in (("0.1.0", True), ("0.1.7", True), ("0.2.0", False), ("0.0.9", False), ("1.0.0", False)):
+    builds.fails("has no \"rl >= 0.1 rl < 0.2\"", ADVICE, PKG_CONFIG_LIBDIR=str(empty),
+                 PKG_CONFIG_PATH=str(empty))
+    for version, good in (("0.1.0", True), ("0.1.7", True), ("0.2.0", False), ("0.0.9", False),
+                          ("1.0.0", False)):
         path = describe(rl_pc, library, directory / version, version)
         if good:
             builds.succeeds(PKG_CONFIG_PATH=path)
@@ -77,7 +82,8 @@ def main(cargo, rust, library, rl_pc, directory):
             builds.fails("has no \"rl >= 0.1 rl < 0.2\"", ADVICE, PKG_CONFIG_PATH=path)
     static = builds.with_feature("static")
     static.succeeds(PKG_CONFIG_PATH=describe(rl_pc, library, directory / "archive", "0.1.0"))
-    static.fails("there is no librl.a", PKG_CONFIG_PATH=describe(rl_pc, empty, directory / "no_archive", "0.1.0"))
+    static.fails("there is no librl.a",
+                 PKG_CONFIG_PATH=describe(rl_pc, empty, directory / "no_archive", "0.1.0"))
     static.fails("feature static asks pkg-config", "unset it", RL_LIB_DIR=library)
 
 

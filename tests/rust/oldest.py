@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The Rust packages use nothing newer than the rust-version of their manifests. Where rustc is of that version, building
-is the check; of a newer one clippy knows, which Debian has for its own rustc alone.
+"""The Rust packages use nothing newer than the rust-version of their manifests. Where rustc is of
+that version, building is the check; of a newer one clippy knows, which Debian has for its own rustc
+alone.
 
 usage: oldest.py MANIFEST COMMAND...        the command runs clippy on the packages
 """
@@ -13,13 +14,15 @@ SKIPPED = 77  # SKIP_RETURN_CODE of ctest
 
 
 def main(manifest, command):
-    oldest = re.search(r'^rust-version = "([0-9.]+)"$', pathlib.Path(manifest).read_text(), re.M).group(1)
-    rustc = re.search(r"[0-9]+\.[0-9]+", subprocess.run(["rustc", "--version"], check=True, capture_output=True,
-                                                        text=True).stdout).group()
+    oldest = re.search(r'^rust-version = "([0-9.]+)"$', pathlib.Path(manifest).read_text(),
+                       re.M).group(1)
+    said = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout
+    rustc = re.search(r"[0-9]+\.[0-9]+", said).group()
     if rustc == oldest:
         print(f"rustc is {rustc}, the oldest that the packages allow: building them is the check")
         return 0
-    if subprocess.run([*command[:command.index("clippy")], "clippy", "--version"], capture_output=True).returncode:
+    if subprocess.run([*command[:command.index("clippy")], "clippy", "--version"],
+                      capture_output=True).returncode:
         print(f"skipped: external: rustc is {rustc} and there is no clippy")
         return SKIPPED
     rules = ["--", "-A", "clippy::all", "-D", "clippy::incompatible_msrv"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""examples/deploy is well-formed, and what it tells the program is what the program takes: its words are known to
-4_grpo.c and its settings to abi/options.yml.
+"""examples/deploy is well-formed, and what it tells the program is what the program takes: its
+words are known to 4_grpo.c and its settings to abi/options.yml.
 
 usage: deploy.py SOURCE_DIRECTORY
 """
@@ -26,7 +26,8 @@ def yaml_problems(path):
         job = yaml.safe_load(path.read_text())
         container, = job["spec"]["template"]["spec"]["containers"]
         shell, *words = container["args"]
-        if container["command"] != ["/bin/bash", "-c"] or not all(isinstance(word, str) for word in words):
+        if container["command"] != ["/bin/bash", "-c"] or not all(isinstance(word, str)
+                                                                  for word in words):
             yield "the container does not run bash with words"
         yield bash_problem(shell)
     except (yaml.YAMLError, KeyError, ValueError) as error:
@@ -45,7 +46,8 @@ def problems_of(path, source):
     else:
         yield from yaml_problems(path)
     program = (source / "examples/c/4_grpo.c").read_text()
-    for word in re.findall(r'(?<=[\s"])--(?:model|data|eval|out|steps|set|resume)\b|(?<=- )--\S+', text):
+    for word in re.findall(r'(?<=[\s"])--(?:model|data|eval|out|steps|set|resume)\b|(?<=- )--\S+',
+                           text):
         if f'"{word}"' not in program:
             yield f"4_grpo takes no {word}"
     options = re.findall(r"^- name: (\S+)", (source / "abi/options.yml").read_text(), re.M)
@@ -58,7 +60,8 @@ def problems_of(path, source):
 def main(source):
     source = pathlib.Path(source)
     paths = sorted((source / "examples/deploy").iterdir())
-    found = [f"{path.name}: {problem.strip()}" for path in paths for problem in problems_of(path, source) if problem]
+    found = [f"{path.name}: {problem.strip()}" for path in paths
+             for problem in problems_of(path, source) if problem]
     if {path.name for path in paths} != FILES:
         found.append(f"examples/deploy has {[path.name for path in paths]}")
     for problem in found:

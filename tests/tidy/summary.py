@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tools/test_summary.py counts what ctest writes, names every skip by kind, and refuses under CI what a complete
-machine would run.
+"""tools/test_summary.py counts what ctest writes, names every skip by kind, and refuses under CI
+what a complete machine would run.
 
 usage: summary.py SOURCE_DIRECTORY
 """
@@ -19,12 +19,15 @@ a_test.cc:3: Skipped
 [  SKIPPED ] A.Skips (0 ms)"""
 # Per case: entries of (name, status, output), then (passed, failed, skipped) without and with CI.
 CASES = {
-    "hardware is a reason": ([("ops", "run", GTEST.format(reason="this CPU has no bf16 dot product"))],
-                             (1, 0, 1), (1, 0, 1)),
-    "but not of a capped run": ([("ops_avx2", "run", GTEST.format(reason="this CPU has no bf16 dot product"))],
-                                (1, 0, 1), (1, 1, 0)),
-    "the model is external": ([("smollm2", "run", GTEST.format(reason="RL_SMOLLM2_GGUF is not set"))],
-                              (1, 0, 1), (1, 0, 1)),
+    "hardware is a reason": (
+        [("ops", "run", GTEST.format(reason="this CPU has no bf16 dot product"))], (1, 0, 1),
+        (1, 0, 1)),
+    "but not of a capped run": (
+        [("ops_avx2", "run", GTEST.format(reason="this CPU has no bf16 dot product"))], (1, 0, 1),
+        (1, 1, 0)),
+    "the model is external": (
+        [("smollm2", "run", GTEST.format(reason="RL_SMOLLM2_GGUF is not set"))], (1, 0, 1),
+        (1, 0, 1)),
     "a case has no kind": ([("ops", "run", GTEST.format(reason="too dull"))], (1, 0, 1), (1, 1, 0)),
     "a tool is missing": ([("go", "notrun", "skipped: there is no go")], (0, 0, 1), (0, 1, 0)),
     "a part of a test is left out": ([("abi_dialects", "run", "skipped: the dialects with clang")],
@@ -39,13 +42,15 @@ def junit(entries):
     lines = ["<testsuite>"]
     for name, status, output in entries:
         mark = '<skipped message="SKIP_RETURN_CODE=77"/>' if status == "notrun" else ""
-        lines.append(f'<testcase name="{name}" status="{"notrun" if status == "missing" else status}">{mark}'
+        lines.append(
+            f'<testcase name="{name}" status="{"notrun" if status == "missing" else status}">{mark}'
                      f"<system-out>{output}</system-out></testcase>")
     return "\n".join([*lines, "</testsuite>"])
 
 
 def counts(tool, path, ci):
-    done = subprocess.run([sys.executable, tool, path], capture_output=True, text=True, env={**os.environ, "CI": ci})
+    done = subprocess.run([sys.executable, tool, path], capture_output=True, text=True,
+                          env={**os.environ, "CI": ci})
     words = done.stdout.splitlines()[-1].replace(",", "").split()
     result = tuple(int(word) for word in words[::2])
     if done.returncode != (1 if result[1] or not result[0] else 0):

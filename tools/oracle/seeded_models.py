@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/fixtures/seeded: configurations of unusual shapes, and what transformers computes on them.
+"""Makes tests/fixtures/seeded: configurations of unusual shapes, and what transformers computes on
+them.
 
 No weights are stored. They are computed from the tensor name and the element index (weight_rule
 below), here and in tests/support/seeded_model.h; golden.json has the exact sum of every tensor, so
@@ -41,9 +42,11 @@ def fnv1a(text):
 
 
 def uniform(key, count):
-    """Odd multiples of 2^-8 in (-1, 1), exact in bf16: the top byte of splitmix64's output number i."""
+    """Odd multiples of 2^-8 in (-1, 1), exact in bf16: the top byte of splitmix64's output number
+    i."""
     with np.errstate(over="ignore"):
-        z = np.uint64(key) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = np.uint64(key) + np.arange(1, count + 1,
+                                       dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
@@ -73,8 +76,8 @@ def sampled_row(name, rows):
     return fnv1a(name + ".row") % rows
 
 
-BASE = dict(vocab_size=301, num_hidden_layers=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1,
-            eos_token_id=2, pad_token_id=0, attention_dropout=0.0)
+BASE = dict(vocab_size=301, num_hidden_layers=2, max_position_embeddings=128, rms_norm_eps=1e-5,
+            bos_token_id=1, eos_token_id=2, pad_token_id=0, attention_dropout=0.0)
 
 
 def rope(theta=10000.0, **more):
@@ -92,19 +95,24 @@ def llama(*sizes, theta=10000.0, tied=False, scaling=None, **more):
 
 
 def mistral(*sizes, **more):
-    return hf.MistralForCausalLM, hf.MistralConfig(**shape(*sizes, tie_word_embeddings=False, sliding_window=6, **more),
+    return hf.MistralForCausalLM, hf.MistralConfig(**shape(*sizes, tie_word_embeddings=False,
+                                                           sliding_window=6, **more),
                                                    **rope())
 
 
 def qwen2(hidden, ffn, heads, kv_heads, head_dim, **more):
     assert hidden == heads * head_dim
-    return hf.Qwen2ForCausalLM, hf.Qwen2Config(**shape(hidden, ffn, heads, kv_heads, head_dim, tie_word_embeddings=True,
-                                                       use_sliding_window=False, **more), **rope(1e6))
+    return hf.Qwen2ForCausalLM, hf.Qwen2Config(**shape(hidden, ffn, heads, kv_heads, head_dim,
+                                                       tie_word_embeddings=True,
+                                                       use_sliding_window=False, **more),
+                                               **rope(1e6))
 
 
 def qwen3(*sizes, **more):
-    return hf.Qwen3ForCausalLM, hf.Qwen3Config(**shape(*sizes, tie_word_embeddings=True, attention_bias=False,
-                                                       use_sliding_window=False, **more), **rope(1e6))
+    return hf.Qwen3ForCausalLM, hf.Qwen3Config(**shape(*sizes, tie_word_embeddings=True,
+                                                       attention_bias=False,
+                                                       use_sliding_window=False, **more),
+                                               **rope(1e6))
 
 
 def gemma3(*sizes, scalar, **more):
@@ -125,7 +133,8 @@ MODELS = {
     "llama_24": lambda: llama(120, 133, 5, 5, 24, scaling=LLAMA3),
     "llama_40": lambda: llama(90, 75, 6, 3, 40, scaling=YARN),
     "llama_48": lambda: llama(288, 155, 6, 6, 48, tied=True, num_hidden_layers=1),
-    "llama_100": lambda: llama(75, 133, 3, 1, 100, vocab_size=513),  # the last vocabulary tile has one column
+    # The last vocabulary tile has one column.
+    "llama_100": lambda: llama(75, 133, 3, 1, 100, vocab_size=513),
     "llama_128": lambda: llama(96, 133, 3, 3, 128, theta=500000.0, vocab_size=1100),
     "mistral_72": lambda: mistral(88, 77, 6, 2, 72),
     "mistral_90": lambda: mistral(70, 51, 5, 5, 90),
@@ -146,7 +155,8 @@ MODELS = {
 
 @contextlib.contextmanager
 def float64_everywhere():
-    """Modelling code upcasts norms, softmax and rope to float32; while this is open those names mean float64."""
+    """Modelling code upcasts norms, softmax and rope to float32; while this is open those names
+    mean float64."""
     kept = torch.float32, torch.float, torch.Tensor.float, np.float32
     torch.float32 = torch.float = torch.float64
     torch.Tensor.float = lambda self, *a, **k: self.to(torch.float64)
@@ -198,8 +208,9 @@ def make(name, out):
     minus_one = config.model_type.startswith("gemma3")
     names = [(n, tuple(p.shape)) for n, p in cls(config).named_parameters()]
     weights = {n: weight_rule(n, s, minus_one) for n, s in names}
-    sequences = [torch.from_numpy(((uniform(fnv1a(f"{name}.seq{i}"), n) + 1) / 2 * (config.vocab_size - 3)).astype(
-        np.int64) + 3) for i, n in enumerate(LENS)]
+    shares = [(uniform(fnv1a(f"{name}.seq{i}"), n) + 1) / 2 for i, n in enumerate(LENS)]
+    sequences = [torch.from_numpy((share * (config.vocab_size - 3)).astype(np.int64) + 3)
+                 for share in shares]
     with float64_everywhere():
         truth = run(build(cls, config, weights, torch.float64), sequences)
     tensors, facts = {}, {}
@@ -212,12 +223,15 @@ def make(name, out):
         tensors[f"seq{i}.logprobs"] = logprobs[:-1].gather(-1, ids[1:, None])[:, 0]
     for n, g in truth[2].items():
         tensors["grad." + n] = rows_of(n, g).float()
-        facts[n] = dict(sum=float(weights[n].sum()), grad_l2=g.norm().item(), grad_max=g.abs().max().item(),
+        facts[n] = dict(sum=float(weights[n].sum()), grad_l2=g.norm().item(),
+                        grad_max=g.abs().max().item(),
                         grad_dot=(g * torch.from_numpy(direction(n, tuple(g.shape)))).sum().item())
         if g.dim() > 1:
             facts[n]["row"] = sampled_row(n, g.shape[0])
-    noise = {str(t).removeprefix("torch."): noise_of(run(build(cls, config, weights, t), sequences), truth)
-             for t in (torch.float32, torch.bfloat16)}
+    noise = {}
+    for t in (torch.float32, torch.bfloat16):
+        rounded = run(build(cls, config, weights, t), sequences)
+        noise[str(t).removeprefix("torch.")] = noise_of(rounded, truth)
     folder = out / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -230,10 +244,11 @@ def make(name, out):
     print(f"{name}: loss {truth[1]:.3f}, logit std {truth[0][0].std():.2f}", noise, flush=True)
 
 
-KEPT = ("architectures", "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-        "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act", "hidden_activation", "rms_norm_eps",
-        "max_position_embeddings", "rope_parameters", "tie_word_embeddings", "sliding_window", "use_sliding_window",
-        "layer_types", "query_pre_attn_scalar", "attention_bias", "mlp_bias", "bos_token_id", "eos_token_id",
+KEPT = ("architectures", "model_type", "vocab_size", "hidden_size", "intermediate_size",
+        "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
+        "hidden_activation", "rms_norm_eps", "max_position_embeddings", "rope_parameters",
+        "tie_word_embeddings", "sliding_window", "use_sliding_window", "layer_types",
+        "query_pre_attn_scalar", "attention_bias", "mlp_bias", "bos_token_id", "eos_token_id",
         "pad_token_id")
 
 
