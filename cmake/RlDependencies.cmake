@@ -10,11 +10,14 @@ pkg_check_modules(RL_UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 find_path(RL_DNNL_INCLUDE dnnl.h)
 find_library(RL_DNNL_LIBRARY NAMES dnnl)
 if(NOT RL_DNNL_INCLUDE OR NOT RL_DNNL_LIBRARY)
-  message(FATAL_ERROR "oneDNN (v2 API, 2.6.3 or later 2.x) is missing; on Debian install libdnnl-dev")
+  message(FATAL_ERROR
+    "oneDNN (v2 API, 2.6.3 or later 2.x) is missing; on Debian install libdnnl-dev")
 endif()
 find_path(RL_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h)
 find_program(RL_FLATC flatc)
 if(NOT RL_FLATBUFFERS_INCLUDE OR NOT RL_FLATC)
-  message(FATAL_ERROR "FlatBuffers (2.0 or later) is missing; on Debian install libflatbuffers-dev and flatbuffers-compiler")
+  message(FATAL_ERROR
+    "FlatBuffers (2.0 or later) is missing; on Debian install libflatbuffers-dev and "
+    "flatbuffers-compiler")
 endif()
 find_package(Python3 COMPONENTS Interpreter REQUIRED)

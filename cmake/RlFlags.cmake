@@ -29,8 +29,8 @@ endif()
 # compiler cache may pass on.
 file(RELATIVE_PATH source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 string(REGEX REPLACE "/$" "" source_from_build ${source_from_build})
-add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/
-  -ffile-prefix-map=${source_from_build}/=)
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=
+  -ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/ -ffile-prefix-map=${source_from_build}/=)
 
 find_program(RL_CCACHE ccache)
 if(RL_CCACHE)

@@ -4,21 +4,25 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-foreach(dir CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_DATADIR CMAKE_INSTALL_DOCDIR)
+foreach(dir CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_DATADIR
+    CMAKE_INSTALL_DOCDIR)
   if(IS_ABSOLUTE "${${dir}}")
     message(FATAL_ERROR
-      "${dir} is ${${dir}}; it must be relative to the prefix, so that the installed tree can be moved")
+      "${dir} is ${${dir}}; it must be relative to the prefix, so that the installed tree can be "
+      "moved")
   endif()
 endforeach()
 
 install(TARGETS rl
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
-install(FILES ${PROJECT_SOURCE_DIR}/include/rl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/include/rl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT development)
 set(schema_dir ${CMAKE_INSTALL_DATADIR}/rl/schemas)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/abi/schemas/ DESTINATION ${schema_dir} COMPONENT development
   FILES_MATCHING PATTERN *.fbs PATTERN baseline EXCLUDE)
 if(TARGET rl_static)
-  install(FILES ${PROJECT_BINARY_DIR}/src/abi/librl.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  install(FILES ${PROJECT_BINARY_DIR}/src/abi/librl.a DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    COMPONENT development)
 endif()
 
 # What a program links in addition to librl.a; librl.so brings it along.
@@ -34,7 +38,8 @@ set(rl_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH RL_PC_PREFIX /prefix/${rl_pc_dir} /prefix)
 string(REGEX REPLACE "/$" "" RL_PC_PREFIX ${RL_PC_PREFIX})
 set(RL_PC_SCHEMA_DIR ${schema_dir})
-file(STRINGS ${PROJECT_SOURCE_DIR}/include/rl.h abi_numbers REGEX "^#define RL_ABI_M(AJOR|INOR) [0-9]+$")
+file(STRINGS ${PROJECT_SOURCE_DIR}/include/rl.h abi_numbers
+  REGEX "^#define RL_ABI_M(AJOR|INOR) [0-9]+$")
 string(REGEX REPLACE "[^0-9]+([0-9]+)" "\\1." RL_PC_ABI_VERSION "${abi_numbers}")
 string(REGEX REPLACE "\\.$" "" RL_PC_ABI_VERSION "${RL_PC_ABI_VERSION}")
 configure_file(${PROJECT_SOURCE_DIR}/pkgconfig/rl.pc.in ${PROJECT_BINARY_DIR}/pkgconfig/rl.pc @ONLY)
@@ -45,12 +50,16 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/rlConfig.cmake.in
   ${PROJECT_BINARY_DIR}/cmake/rlConfig.cmake
   INSTALL_DESTINATION ${rl_cmake_dir}
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/rlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/cmake/rlConfig.cmake ${PROJECT_BINARY_DIR}/cmake/rlConfigVersion.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/rlConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/rlConfig.cmake
+  ${PROJECT_BINARY_DIR}/cmake/rlConfigVersion.cmake
   DESTINATION ${rl_cmake_dir} COMPONENT development)
 
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE ${PROJECT_SOURCE_DIR}/CHANGELOG.md
-  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation
-  USE_SOURCE_PERMISSIONS FILES_MATCHING REGEX "/(Makefile|CMakeLists\\.txt|Cargo\\.lock|go\\.mod|[^/]*\\.(c|h|py|go|rs|toml|sh|yaml|md))$"
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
+  ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  COMPONENT documentation
+  USE_SOURCE_PERMISSIONS FILES_MATCHING REGEX
+  "/(Makefile|CMakeLists\\.txt|Cargo\\.lock|go\\.mod|[^/]*\\.(c|h|py|go|rs|toml|sh|yaml|md))$"
   PATTERN target EXCLUDE PATTERN __pycache__ EXCLUDE)

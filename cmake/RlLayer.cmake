@@ -18,13 +18,14 @@ function(rl_schemas name)
   foreach(schema IN LISTS ARGN)
     set(source ${PROJECT_SOURCE_DIR}/abi/schemas/${schema}.fbs)
     add_custom_command(OUTPUT ${out}/${schema}_generated.h
-      COMMAND ${RL_FLATC} --cpp --cpp-std c++17 --scoped-enums --warnings-as-errors -o ${out} ${source}
-      DEPENDS ${source} VERBATIM)
+      COMMAND ${RL_FLATC} --cpp --cpp-std c++17 --scoped-enums --warnings-as-errors -o ${out}
+      ${source} DEPENDS ${source} VERBATIM)
     list(APPEND headers ${out}/${schema}_generated.h)
   endforeach()
   add_custom_target(rl_${name}_schemas DEPENDS ${headers})
   add_dependencies(rl_${name} rl_${name}_schemas)
-  target_include_directories(rl_${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated ${RL_FLATBUFFERS_INCLUDE})
+  target_include_directories(rl_${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated
+    ${RL_FLATBUFFERS_INCLUDE})
 endfunction()
 
 # How tests are compiled: the location of their files, and little optimisation, because compiling
@@ -50,7 +51,8 @@ function(rl_test name)
   endif()
   add_executable(${name}_test ${sources})
   list(TRANSFORM ARG_DEPS PREPEND rl_)
-  target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LIBS} GTest::gtest_main nlohmann_json::nlohmann_json)
+  target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LIBS} GTest::gtest_main
+    nlohmann_json::nlohmann_json)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   rl_compile_as_test(${name}_test)
   target_precompile_headers(${name}_test REUSE_FROM tests_precompiled)
@@ -74,5 +76,6 @@ function(rl_test_avx2 name)
     set(filter --gtest_filter=-${ARG_EXCEPT})
   endif()
   add_test(NAME ${name}_avx2 COMMAND ${name}_test ${filter})
-  set_tests_properties(${name}_avx2 PROPERTIES LABELS isa TIMEOUT 900 ENVIRONMENT DNNL_MAX_CPU_ISA=AVX2)
+  set_tests_properties(${name}_avx2 PROPERTIES LABELS isa TIMEOUT 900
+    ENVIRONMENT DNNL_MAX_CPU_ISA=AVX2)
 endfunction()

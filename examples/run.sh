@@ -1,11 +1,12 @@
 #!/bin/sh
-# Builds the example programs of a language against an installed librl and runs all of them on a model.
+# Builds the example programs of a language against an installed librl and runs all of them on a
+# model.
 #
 #   examples/run.sh c|go|python|rust PREFIX [MODEL]
 #
-# PREFIX is where librl was installed. Without MODEL, a GGUF file or a directory with a tokenizer, a tiny model of the
-# tests is used. Everything is made in a directory that is removed at the end. The last line is the same for every
-# language but for its name.
+# PREFIX is where librl was installed. Without MODEL, a GGUF file or a directory with a tokenizer, a
+# tiny model of the tests is used. Everything is made in a directory that is removed at the end. The
+# last line is the same for every language but for its name.
 set -eu
 usage="usage: examples/run.sh c|go|python|rust PREFIX [MODEL]"
 language=${1:?$usage}
@@ -30,9 +31,11 @@ case $language in
     ;;
   go)
     # The module asks for nothing but Go itself: nothing is fetched.
-    export GOPROXY=off GOFLAGS=-mod=mod GOCACHE="${GOCACHE:-$out/cache}" GOPATH="${GOPATH:-$out/path}"
+    export GOPROXY=off GOFLAGS=-mod=mod
+    export GOCACHE="${GOCACHE:-$out/cache}" GOPATH="${GOPATH:-$out/path}"
     libdir=$(pkg-config --variable=libdir rl)
-    (cd "$here/go" && CGO_LDFLAGS="-Wl,-rpath,$(cd "$libdir" && pwd)" go build -o "$out/bin/" ./cmd/...)
+    (cd "$here/go" &&
+      CGO_LDFLAGS="-Wl,-rpath,$(cd "$libdir" && pwd)" go build -o "$out/bin/" ./cmd/...)
     programs=$out/bin
     ;;
   rust)
@@ -61,8 +64,10 @@ if [ "$language" != python ]; then  # which has the last one alone
   "$programs/3_train_step" "$model"
 fi
 # No answer of the tiny model is right: it learns from the entropy bonus alone.
-"$programs/4_grpo" --model "$model" --data "$out/rows.jsonl" --eval "$out/rows.jsonl" --steps 2 --out "$out/run" \
-  --set pipeline.prompts_per_step=2 --set pipeline.samples_per_prompt=4 --set sampling.max_new_tokens=8 \
-  --set eval.max_new_tokens=4 --set algo.entropy_coef=0.01
+"$programs/4_grpo" --model "$model" --data "$out/rows.jsonl" --eval "$out/rows.jsonl" \
+  --steps 2 --out "$out/run" \
+  --set pipeline.prompts_per_step=2 --set pipeline.samples_per_prompt=4 \
+  --set sampling.max_new_tokens=8 --set eval.max_new_tokens=4 --set algo.entropy_coef=0.01
 digest=$(sed -n 's/.*"weight_digest": "\([0-9a-f]*\)".*/\1/p' "$out/run/summary.json")
-echo "run.sh: the programs of $language are well; the weights that 4_grpo trained have the digest $digest"
+echo "run.sh: the programs of $language are well;" \
+  "the weights that 4_grpo trained have the digest $digest"

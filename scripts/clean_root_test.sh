@@ -21,7 +21,8 @@ readonly host_packages=(cargo gcc golang-go libc6-dev make pkg-config python3)
 commands=("$@")
 [[ $# != 0 ]] || commands=(test demo)
 for name in "${commands[@]}"; do
-  [[ $name =~ ^(setup|test|demo|hosts)$ ]] || die "unknown argument $name; the choices are setup, test, demo and hosts"
+  [[ $name =~ ^(setup|test|demo|hosts)$ ]] ||
+    die "unknown argument $name; the choices are setup, test, demo and hosts"
 done
 [[ $(id -u) == 0 ]] || die "needs root"
 
@@ -46,7 +47,8 @@ trap clean_up EXIT
 
 # The apt sources of this machine that have the release's main archive, in one-line or deb822 form.
 release_sources() {
-  grep -lsE "(^|[ /])$release([ -]|$)" /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
+  grep -lsE "(^|[ /])$release([ -]|$)" /etc/apt/sources.list \
+    /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
     while read -r file; do
       grep -qE '/debian(-security)?/?( |$)' "$file" && echo "$file"
     done || true
@@ -70,7 +72,8 @@ make_root() {
     mmdebstrap --quiet --variant=minbase --include="$(IFS=,; echo "${minimal[*]}")" \
       --aptopt='Acquire::Check-Valid-Until "false"' "$release" "$root" "${sources[@]}" >"$log" 2>&1
   elif command -v debootstrap >/dev/null; then
-    debootstrap --variant=minbase --include="$(IFS=,; echo "${minimal[*]}")" "$release" "$root" "$mirror" >"$log" 2>&1
+    debootstrap --variant=minbase --include="$(IFS=,; echo "${minimal[*]}")" \
+      "$release" "$root" "$mirror" >"$log" 2>&1
     install -m 644 -t "$root/etc/apt/sources.list.d" $(release_sources)
   else
     die "neither mmdebstrap nor debootstrap is installed"
@@ -88,8 +91,8 @@ copy_settings() {
   done
   mkdir -p "$root/etc/ssl/certs"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-  env | grep -E '^(PIP_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' | grep -v '^PIP_FIND_LINKS=' \
-    >"$root/root/environment" || true
+  env | grep -E '^(PIP_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' |
+    grep -v '^PIP_FIND_LINKS=' >"$root/root/environment" || true
 }
 
 mount_kernel() {
@@ -108,8 +111,9 @@ in_root() {
   shift
   mapfile -t settings <"$root/root/environment"
   say "running $name in the clean root"
-  chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive CI=true "${settings[@]}" "$@" >"$result_dir/$name.log" 2>&1 || status=$?
+  chroot "$root" env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive CI=true \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    "${settings[@]}" "$@" >"$result_dir/$name.log" 2>&1 || status=$?
   tail -n 20 "$result_dir/$name.log" |
     sed -E "s|://[^/ ]+|://...|g; s|host='[^']+'|host='...'|g; s|\[IP: [^]]+\]||g"
   echo "$name: exit status $status after $((SECONDS - started)) s"
@@ -120,9 +124,11 @@ in_root() {
 run_hosts() {
   local language digests failed=0
   mkdir "$root/root/packages"
-  cp out/release/*.deb "$root/root/packages" || die "no packages; run scripts/release.sh --debian first"
+  cp out/release/*.deb "$root/root/packages" ||
+    die "no packages; run scripts/release.sh --debian first"
   in_root install bash -c "apt-get -q update &&
-    apt-get -qy install --no-install-recommends /root/packages/*.deb ${host_packages[*]}" || return 1
+    apt-get -qy install --no-install-recommends /root/packages/*.deb ${host_packages[*]}" ||
+    return 1
   mv "$root/root/rl" "$root/root/sources"
   for language in c go rust python; do
     in_root "$language" sh -c "sh \$(find /usr/share/doc -path '*/examples/run.sh') $language /usr \

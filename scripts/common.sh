@@ -1,5 +1,6 @@
-# Shared by the scripts of this folder: strict mode, the repository root as working directory, and one build function.
-# Sourced, never run. Messages go to stderr; stdout belongs to each script's result.
+# Shared by the scripts of this folder: strict mode, the repository root as working directory, and
+# one build function. Sourced, never run. Messages go to stderr; stdout belongs to each script's
+# result.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,8 +17,9 @@ build_preset() {
   [[ $# == 0 ]] || targets=(--target "$@")
   mkdir -p build
   say "building build/$preset (log in $log)"
-  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --parallel "$(jobs_of_machine)" \
-         "${targets[@]}"; } >"$log" 2>&1; then
+  if ! { cmake --preset "$preset" &&
+         cmake --build --preset "$preset" --parallel "$(jobs_of_machine)" "${targets[@]}"; } \
+       >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     die "the $preset build failed; the whole log is $log"
   fi

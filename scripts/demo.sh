@@ -3,7 +3,8 @@
 # fetches the model, trains 40 steps with examples/c/4_grpo and prints what was learned, how fast
 # and with how much memory. All results are in out/demo; a new run deletes them first.
 #
-#   scripts/demo.sh [ARGUMENT...]     further arguments go to 4_grpo, e.g. --steps 6 --set runtime.threads=1
+#   scripts/demo.sh [ARGUMENT...]     further arguments go to 4_grpo, e.g. --steps 6
+#                                     --set runtime.threads=1
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly out=out/demo
@@ -28,7 +29,8 @@ grep -qw avx512_bf16 /proc/cpuinfo || budget=4000MiB
 
 say "measuring the machine"
 "$probe" >"$out/probe_before.json"
-"$trainer" --model "$model" --data "$out/train.jsonl" --eval "$out/heldout.jsonl" --steps 40 --out "$out" \
+"$trainer" --model "$model" --data "$out/train.jsonl" --eval "$out/heldout.jsonl" \
+  --steps 40 --out "$out" \
   --set pipeline.prompts_per_step=8 \
   --set pipeline.samples_per_prompt=8 \
   --set sampling.max_new_tokens=32 \

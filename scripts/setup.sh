@@ -14,7 +14,8 @@ is_debian_12() {
 missing_packages() {
   local name
   for name in $(packages); do
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || true) == installed ]] || echo "$name"
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || true) == installed ]] ||
+      echo "$name"
   done
 }
 
@@ -26,7 +27,8 @@ install_packages() {
   fi
   say "installing: $*"
   "${as_root[@]}" apt-get -q update >&2
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" >&2
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q install -y --no-install-recommends "$@" >&2
 }
 
 compiles() {  # compiles HEADER: true when the C++ compiler finds it.
@@ -41,14 +43,15 @@ report_missing() {
     command -v "$name" >/dev/null || missing+=("program $name")
   done
   if command -v c++ >/dev/null; then
-    for name in dnnl.h hwy/highway.h tbb/task_arena.h zstd.h utf8proc.h flatbuffers/flatbuffers.h nlohmann/json.hpp \
-                gtest/gtest.h benchmark/benchmark.h; do
+    for name in dnnl.h hwy/highway.h tbb/task_arena.h zstd.h utf8proc.h \
+                flatbuffers/flatbuffers.h nlohmann/json.hpp gtest/gtest.h benchmark/benchmark.h; do
       compiles "$name" || missing+=("header $name")
     done
     printf '#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' |
       c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null || missing+=("header pcre2.h")
     printf '#include <dnnl.h>\n#if DNNL_VERSION_MAJOR != 2\n#error\n#endif\n' |
-      c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null || missing+=("oneDNN with the v2 API (2.6.3 or a later 2.x)")
+      c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null ||
+      missing+=("oneDNN with the v2 API (2.6.3 or a later 2.x)")
   fi
   if command -v python3 >/dev/null; then
     for name in pip yaml; do

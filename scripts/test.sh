@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs the tests; the last line says how many test cases passed, failed and were skipped.
+# Sets up, builds and runs the tests; the last line says how many test cases passed, failed and were
+# skipped.
 #
 #   scripts/test.sh              the whole suite in Release (build/release)
 #   scripts/test.sh --checked    the suite; then unit tests and the interface under ASan + UBSan
@@ -32,7 +33,8 @@ run_tests() {
   local preset=$1 result=$PWD/build/$1/tests.xml
   shift
   rm -f "$result"
-  ctest --preset "$preset" --parallel "$(jobs_of_machine)" --output-junit "$result" --no-tests=error \
+  ctest --preset "$preset" --parallel "$(jobs_of_machine)" --no-tests=error \
+    --output-junit "$result" \
     --test-output-size-passed 16000000 --test-output-size-failed 16000000 "$@" || ctest_failed=1
   [[ -f $result ]] || die "ctest wrote no results for $preset"
   results+=("$result")

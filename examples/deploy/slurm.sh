@@ -1,7 +1,7 @@
 #!/bin/bash
-# 4_grpo as a Slurm job that goes on where it stopped. Five minutes before the time limit the run gets the signal of
-# Ctrl-C and ends with a checkpoint. Until all steps are done the job then queues itself again, and --resume finds the
-# newest checkpoint.
+# 4_grpo as a Slurm job that goes on where it stopped. Five minutes before the time limit the run
+# gets the signal of Ctrl-C and ends with a checkpoint. Until all steps are done the job then queues
+# itself again, and --resume finds the newest checkpoint.
 #
 #   sbatch examples/deploy/slurm.sh MODEL TRAIN.jsonl EVAL.jsonl OUT      paths that all nodes see
 #
@@ -20,8 +20,9 @@ readonly prefix=${RL_PREFIX:-/usr/local} # where librl and the programs are inst
 readonly model=$1 train=$2 heldout=$3 out=$4
 readonly steps=2000
 
-# One process that owns all its cores: librl starts as many threads as it is told and no more. The budget stays below
-# --mem, so a plan that would not fit is refused at the start instead of killed in the night.
+# One process that owns all its cores: librl starts as many threads as it is told and no more. The
+# budget stays below --mem, so a plan that would not fit is refused at the start instead of killed
+# in the night.
 srun --cpu-bind=cores "$prefix/bin/4_grpo" \
   --model "$model" --data "$train" --eval "$heldout" --out "$out" --steps "$steps" --resume \
   --set runtime.threads="$SLURM_CPUS_PER_TASK" \
@@ -29,7 +30,8 @@ srun --cpu-bind=cores "$prefix/bin/4_grpo" \
   --set checkpoint.every_steps=50
 
 # A run that was stopped has a summary too, with the steps that it came to.
-done_steps=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["steps"]))' "$out/summary.json")
+done_steps=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["steps"]))' \
+  "$out/summary.json")
 if ((done_steps < steps)); then
   scontrol requeue "$SLURM_JOB_ID"
 fi

@@ -27,7 +27,9 @@ body {
   font-variant-numeric: tabular-nums;
 }
 main { max-width: 1160px; margin: 0 auto; padding: 32px 16px 48px; }
-h1 { margin: 0; font-size: 28px; line-height: 1.2; letter-spacing: -.01em; overflow-wrap: anywhere; }
+h1 {
+  margin: 0; font-size: 28px; line-height: 1.2; letter-spacing: -.01em; overflow-wrap: anywhere;
+}
 h2 { margin: 40px 0 12px; font-size: 18px; }
 h3 { margin: 0; font-size: 15px; }
 section > h3 { margin-top: 24px; }
@@ -37,7 +39,10 @@ p { margin: 0; }
 .lead { margin-top: 8px; max-width: 46em; }
 .hint { margin-bottom: 12px; max-width: 60em; }
 .tiles, .grid { display: grid; gap: 12px; }
-.tiles { margin: 24px 0 0; grid-template-columns: repeat(auto-fill, minmax(min(240px, calc(50% - 6px)), 1fr)); }
+.tiles {
+  margin: 24px 0 0;
+  grid-template-columns: repeat(auto-fill, minmax(min(240px, calc(50% - 6px)), 1fr));
+}
 .grid { grid-template-columns: repeat(auto-fill, minmax(min(340px, 100%), 1fr)); }
 .card, .tiles div {
   margin: 0; padding: 14px 16px; min-width: 0;
@@ -68,7 +73,9 @@ svg text.none { font-size: 14px; }
 .f3 { fill: var(--c3); background: var(--c3); } .f4 { fill: var(--c4); background: var(--c4); }
 .f5 { fill: var(--c5); background: var(--c5); } .f6 { fill: var(--c6); background: var(--c6); }
 .f7 { fill: var(--c7); background: var(--c7); } .f8 { fill: var(--c8); background: var(--c8); }
-.key { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 6px 0 0; padding: 0; list-style: none; }
+.key {
+  display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 6px 0 0; padding: 0; list-style: none;
+}
 .key, .bins { font-size: 13px; color: var(--soft); }
 .key i { display: inline-block; width: 10px; height: 10px; margin-right: 6px; border-radius: 3px; }
 .key b { color: var(--text); font-weight: 600; }
@@ -76,7 +83,10 @@ details { margin-top: 8px; font-size: 13px; }
 summary { color: var(--soft); cursor: pointer; }
 .scroll { max-height: 320px; margin-top: 6px; overflow: auto; }
 table { width: 100%; border-collapse: collapse; font-size: 13px; }
-th, td { padding: 3px 12px 3px 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid); }
+th, td {
+  padding: 3px 12px 3px 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--grid);
+}
 th { color: var(--soft); font-weight: 500; }
 .facts td { overflow-wrap: anywhere; }
 .facts th { width: 42%; }

@@ -158,9 +158,9 @@ TEST(ChatTemplate, ReasoningIsFoundUnderEachOfItsNames) {
     return rendered("{{ messages[0] | tojson }}",
                     R"({"messages": [{"role": "a", "content": "", )" + members + "}]}");
   };
-  EXPECT_EQ(
-      message(R"("reasoning": "r")"),
-      R"({"thinking": "r", "role": "a", "content": "", "reasoning": "r", "reasoning_content": "r"})");
+  EXPECT_EQ(message(R"("reasoning": "r")"),
+            R"({"thinking": "r", "role": "a", "content": "", "reasoning": "r", )"
+            R"("reasoning_content": "r"})");
   EXPECT_EQ(message(R"("reasoning_content": "c", "thinking": "t")"),
             R"({"thinking": "t", "role": "a", "content": "", "reasoning_content": "c"})");
   EXPECT_EQ(message(R"("thinking": null)"), R"({"role": "a", "content": "", "thinking": null})");

@@ -3,9 +3,9 @@
 //
 //	3_train_step MODEL        MODEL is a Hugging Face directory or a GGUF file
 //
-// No tokenizer is needed. The toy reward is the share of even token ids. The log-probs stored while sampling must equal the
-// trainer's bit for bit. New here: Batch.SetReward, Buffer.PutBatch, Buffer.Take, Trainer.Logprobs,
-// Trainer.Step, Trainer.Publish, Event.Metrics.
+// No tokenizer is needed. The toy reward is the share of even token ids. The log-probs stored while
+// sampling must equal the trainer's bit for bit. New here: Batch.SetReward, Buffer.PutBatch,
+// Buffer.Take, Trainer.Logprobs, Trainer.Step, Trainer.Publish, Event.Metrics.
 package main
 
 import (
