@@ -24,6 +24,7 @@ COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG
           "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
 NAME = re.compile(r"`[^`]*`|\brl_xxx\*|\*\w+|\b(?:rl|RL)_\w+|\b[a-z]+(?:\.[a-z_0-9]+)+")
 RESULTS = ["RL_OK", "RL_TIMEOUT", "RL_DONE", "RL_INTERRUPTED"]
+WIDTH = 100  # columns of prose and prototypes
 GENERATED = "Generated from `include/rl.h` and `abi/` by `tools/gen_reference.py`.\n"
 
 
@@ -114,7 +115,7 @@ class Writer:
     def paragraph(self, text, page):
         text = text.replace("<", "&lt;")
         linked = NAME.sub(lambda m: self.link(m, page), text)
-        return textwrap.fill(linked, 118, break_long_words=False, break_on_hyphens=False)
+        return textwrap.fill(linked, WIDTH, break_long_words=False, break_on_hyphens=False)
 
     def prototype(self, function):
         # No break inside a parameter.
@@ -122,7 +123,7 @@ class Writer:
         arguments = ", ".join(stuck) or "void"
         line = f"{function.result} {function.name}({arguments});"
         indent = " " * (len(function.result) + len(function.name) + 2)
-        lines = textwrap.fill(line, 100, subsequent_indent=indent, break_long_words=False)
+        lines = textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False)
         return lines.replace("\0", " ")
 
     def function(self, name, page):
@@ -138,7 +139,7 @@ class Writer:
             notes.append(re.sub(r"\brl_\w+", lambda m: self.link(m, page), facts["ownership"]))
         if codes:
             notes.append("errors: " + ", ".join(f"`{code}`" for code in codes))
-        note = textwrap.fill("; ".join(notes) + ".", 118, break_long_words=False,
+        note = textwrap.fill("; ".join(notes) + ".", WIDTH, break_long_words=False,
                              break_on_hyphens=False)
         return (f"### {name}\n\n```c\n{self.prototype(function)}\n```\n\n"
                 f"{self.prose(text, page)}\n\n{note}")
