@@ -35,5 +35,6 @@ add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=
 find_program(RL_CCACHE ccache)
 if(RL_CCACHE)
   # Required by ccache for precompiled headers.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${RL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${RL_CCACHE})
 endif()

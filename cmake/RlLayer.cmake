@@ -34,7 +34,8 @@ function(rl_compile_as_test target)
   target_compile_definitions(${target} PRIVATE RL_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures"
     RL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   # At this level GCC 12 mistakes the small buffer of a std::string for the string's bounds.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-array-bounds -Wno-stringop-overflow)
+  target_compile_options(${target} PRIVATE
+    $<$<CONFIG:Release>:-O1> -Wno-array-bounds -Wno-stringop-overflow)
 endfunction()
 
 # Builds the tests with the label "threads".

@@ -97,7 +97,8 @@ class Registry:
 
     def linked(self, text):
         """Formats the options and metrics in a text as code, options as links. They must exist."""
-        return KEY.sub(lambda m: self.option(m.group()), PATH.sub(lambda m: self.metric(m.group()), text))
+        return KEY.sub(lambda m: self.option(m.group()),
+                       PATH.sub(lambda m: self.metric(m.group()), text))
 
     def option(self, word):
         if word.split(".")[0] not in self.option_groups:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes src/options/option_table.gen.cc, src/options/option_rules.gen.cc and docs/options.md.
 
-Sources are abi/options.yml, abi/option_rules.yml and abi/option_presets.yml, each described at its top.
-With --check nothing is written; if files are stale, they are named and the exit status is 1.
+Sources are abi/options.yml, abi/option_rules.yml and abi/option_presets.yml, each described at its
+top. With --check nothing is written; if files are stale, they are named and the exit status is 1.
 Exit status 77 means that python3-yaml is missing.
 """
 import argparse

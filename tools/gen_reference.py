@@ -20,8 +20,8 @@ ITEM = re.compile(r"/\* ---- (?P<section>.*?) ---- \*/|/\*(?P<comment>.*?)\*/|"
                   r"(?P<code>^(?:typedef [^{;]*\{.*?^\} \w+;|enum \{.*?\};|typedef [^{;]*;|"
                   r"#define RL_(?!H$|API)[^\n]*))", re.S | re.M)
 # Codes that any call may return; a page lists only additional ones.
-COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD", "RL_FORKED",
-          "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
+COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD",
+          "RL_FORKED", "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
 NAME = re.compile(r"`[^`]*`|\brl_xxx\*|\*\w+|\b(?:rl|RL)_\w+|\b[a-z]+(?:\.[a-z_0-9]+)+")
 RESULTS = ["RL_OK", "RL_TIMEOUT", "RL_DONE", "RL_INTERRUPTED"]
 WIDTH = 100  # columns of prose and prototypes

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Writes the Rust bindings from include/rl.h.
 
-usage: gen_rust.py write          writes src/bindings.rs and tests/layout/table.rs of examples/rust/rl-sys
+usage: gen_rust.py write          writes src/bindings.rs and tests/layout/table.rs of
+                                  examples/rust/rl-sys
        gen_rust.py check          fails if a committed file does not match rl.h
        gen_rust.py layout OUT.c   writes a C program that checks rl-sys: it redeclares every
-                                  function from its Rust signature, and prints the size of every struct, offset and
-                                  size of every field and the value of every constant, as tests/layout/main.rs does
+                                  function from its Rust signature, and prints the size of every
+                                  struct, offset and size of every field and the value of every
+                                  constant, as tests/layout/main.rs does
 
 Enums become integers; handles and structs that rl.h only declares become opaque types. A handle is
 AnyThread if every function that takes it has the thread tag "any".
@@ -114,7 +116,8 @@ def signature(parameters, result):
 
 def any_thread():
     """Handles that every thread may use: all functions that take one have the tag "any"."""
-    tagged = {h: [f.thread for f in header.functions() if any(h in re.findall(r"\w+", k) for k, _ in f.parameters)]
+    tagged = {h: [f.thread for f in header.functions()
+                  if any(h in re.findall(r"\w+", k) for k, _ in f.parameters)]
               for h in header.handle_types()}
     return [h for h in sorted(tagged)
             if tagged[h] and all(t.split(";")[0] == "any" for t in tagged[h])]

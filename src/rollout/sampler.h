@@ -40,7 +40,7 @@ struct TokenRequest {
 
 class Sampler {
  public:
-  // scratch: scratch_bytes(vocab, num_workers) bytes, 64-byte aligned, which outlive the sampler.
+  // scratch: as many bytes as scratch_bytes() says, 64-byte aligned; they outlive the sampler.
   // They may be used for something else between two calls.
   Sampler(int64_t vocab, int num_workers, std::byte* scratch);
   static uint64_t scratch_bytes(int64_t vocab, int num_workers);

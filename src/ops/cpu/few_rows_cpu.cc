@@ -3,8 +3,6 @@
 // prefetches its share of the next one. The same share of what lies kFarBytes further is prefetched
 // into L2, because L1 cannot keep as many lines in flight as memory needs. No NTA prefetch:
 // bypassing L2 hides the stream from its hardware prefetcher, which halves bandwidth on some CPUs.
-#include "ops/few_rows.h"
-
 #include <algorithm>
 #include <cstring>
 

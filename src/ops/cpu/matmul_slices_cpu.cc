@@ -1,6 +1,4 @@
 // Partitioning of GEMMs, and the checks of what it promises.
-#include "ops/matmul_slices.h"
-
 #include <numeric>
 
 #include "core/error.h"
