@@ -6,7 +6,7 @@
 #include "abi/handles.h"
 #include "abi/samples.h"
 #include "abi/user_data.h"
-#include "pipeline/session/algo_calls.h"
+#include "pipeline/update/algo_calls.h"
 
 using namespace rl;
 using namespace rl::abi;

@@ -1,6 +1,6 @@
 // Algorithms on a host's arrays: what cannot be computed from them, or stands in them and means
 // nothing, is refused by name; the order of samples says nothing.
-#include "pipeline/session/algo_calls.h"
+#include "pipeline/update/algo_calls.h"
 
 #include <gtest/gtest.h>
 

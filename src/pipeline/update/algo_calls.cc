@@ -1,5 +1,5 @@
 // Arrays become samples with one prompt token, so that the code of a step runs on them unchanged.
-#include "pipeline/session/algo_calls.h"
+#include "pipeline/update/algo_calls.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/update/batch_advantages.h"
 #include "train/losses/minibatch_tokens.h"
 
 namespace rl {
