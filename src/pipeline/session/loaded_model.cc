@@ -9,6 +9,7 @@
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/session/run_rules.h"
 #include "text/chat_request.h"
 
