@@ -2,6 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
+#include "pipeline/config/runtime_options.h"
 
 namespace rl::abi {
 namespace {
