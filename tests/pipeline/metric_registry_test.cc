@@ -2,41 +2,26 @@
 // the registry gives it under the conditions of its run, and no other, and no name of the registry
 // is without a run that emits it.
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <set>
 #include <sstream>
 
 #include "host_batch.h"
-#include "run_rig.h"
+#include "scenarios.h"
 #include "support/metric_table.gen.h"
 
 namespace rl {
 namespace {
 
-using testing::fixture_model;
 using testing::host_batch;
 using testing::kMetricTable;
 using testing::MetricRow;
+using testing::Names;
+using testing::options_of;
 using testing::Rig;
+using testing::Run;
 using testing::RunLog;
-using testing::tiny_options;
-using testing::write_lines;
-using Names = std::set<std::string>;
-using Texts = std::vector<std::string>;
-
-// A run on the tiny model. Which conditions hold in all its events follows from its objective, but
-// for what it adds and lacks; the reasons of dropped groups are added by themselves.
-struct Run {
-  const char* name = "";
-  const char* objective = "rl";
-  Texts assignments = {};
-  Names adds = {}, lacks = {};
-  bool evaluates = false;
-  std::function<void(Pipeline&, const SamplePtr&)> on_score = {};
-  bool part = false;  // one step of a trainer of the host's own loop; without "estimated" it is
-                      // given advantages
-};
+using testing::runs;
 
 struct Emitted {
   std::string run, event;
@@ -60,40 +45,6 @@ Names conditions_of(const Run& run) {
   return out;
 }
 
-Texts answer_rows(bool pairs) {
-  const char* const response =
-      pairs ? R"("chosen": [50, 61], "rejected": [90, 80, 70])" : R"("response": [50, 61, 72])";
-  Texts rows;
-  for (int i = 0; i < 12; ++i) rows.push_back(str("{\"ids\": [1, ", 10 + i, "], ", response, "}"));
-  return rows;
-}
-
-OptionSet options_of(const Run& run, const TempDir& dir) {
-  OptionSet o = tiny_options(dir);
-  const std::string_view objective = run.objective;
-  const bool given = objective != "rl" && objective != "distill";
-  if (given) {
-    for (const char* key :
-         {"engine.max_num_batched_tokens", "engine.max_num_seqs", "pipeline.samples_per_prompt",
-          "sampling.ignore_eos", "sampling.max_new_tokens"}) {
-      o.unset(key);
-    }
-    write_lines(dir.file("data.jsonl"), answer_rows(objective != "sft"));
-  }
-  o.set_text("algo.objective", run.objective);
-  o.set_i64("pipeline.total_steps", 1);
-  if (objective == "distill") o.set_string("model.teacher_path", fixture_model("mistral"));
-  if (run.evaluates) {
-    const bool scored = objective == "reward_model";
-    write_lines(dir.file("eval.jsonl"), scored ? answer_rows(true) : testing::id_rows(3));
-    o.set_string("eval.path", dir.file("eval.jsonl"));
-    o.set_i64("eval.every_steps", 1);
-    if (given && !scored) o.set_i64("sampling.max_new_tokens", 8);
-  }
-  for (const std::string& text : run.assignments) o.set_assignment(text);
-  return o;
-}
-
 Names names_of(const MetricList& metrics) {
   Names out;
   for (const Metric& m : metrics) EXPECT_TRUE(out.insert(m.name).second) << m.name;
@@ -115,91 +66,6 @@ void play(const Run& run, std::vector<Emitted>& out) {
   for (const auto& e : log.intervals) add("interval", e->metrics);
   EXPECT_FALSE(log.steps.empty()) << run.name;
   EXPECT_EQ(!log.evals.empty(), run.evaluates) << run.name;
-}
-
-// Even ordinals have no signal.
-void score_by_ordinal(Pipeline& p, const SamplePtr& s) {
-  p.score(s->id, s->ordinal % 2 == 0 ? 1.0 : 0.25 * s->slot);
-}
-
-void score_alike(Pipeline& p, const SamplePtr& s) { p.score(s->id, 1); }
-
-// One group fails, one is never scored.
-void score_in_part(Pipeline& p, const SamplePtr& s) {
-  if (s->ordinal == 0 && s->slot == 0) p.fail(s->id, "broken");
-  if (s->ordinal > 1) p.score(s->id, testing::low_id_reward(*s));
-}
-
-std::vector<Run> runs() {
-  const Texts corrections = {"algo.correction.rs=token_k1", "algo.correction.rs_bounds=0.5_2",
-                             "algo.correction.veto=1e-4", "algo.correction.decoupled=true"};
-  return {
-      {.name = "grpo with a reference in the loss, evaluations and intervals",
-       .assignments = {"algo.kl.where=loss", "algo.kl.coef=0.1", "pipeline.total_steps=2",
-                       "engine.stats_interval_ns=1ns"},
-       .adds = {"kl_in_loss"},
-       .evaluates = true},
-      {.name = "ppo with a reference in the reward",
-       .assignments = {"algo.advantage=gae", "algo.kl.where=reward", "algo.kl.coef=0.1"},
-       .adds = {"critic", "kl_in_reward"}},
-      {.name = "ppo while the critic warms up",
-       .assignments = {"algo.advantage=gae", "algo.critic_warmup_steps=1",
-                       "algo.correction.decoupled=true"},
-       .adds = {"critic", "corrected"},
-       .lacks = {"updated"}},
-      {.name = "corrections", .assignments = corrections, .adds = {"corrected"}},
-      {.name = "one correction",
-       .assignments = {"algo.correction.opsm_delta=0.1"},
-       .adds = {"corrected"}},
-      {.name = "filtered groups",
-       .assignments = {"pipeline.filter=mean", "pipeline.filter_max_rounds=1"},
-       .on_score = score_by_ordinal},
-      {.name = "no group is left",
-       .assignments = {"pipeline.discard_zero_advantage=true", "algo.correction.decoupled=true"},
-       .adds = {"corrected"},
-       .lacks = {"updated", "samples"},
-       .on_score = score_alike},
-      {.name = "ppo, no group is left",
-       .assignments = {"algo.advantage=gae", "pipeline.filter=mean",
-                       "pipeline.filter_max_rounds=1"},
-       .adds = {"critic"},
-       .lacks = {"updated", "samples"},
-       .on_score = score_alike},
-      {.name = "rewards that fail or do not come",
-       .assignments = {"pipeline.reward_timeout_ns=500ms"},
-       .on_score = score_in_part},
-      {.name = "no sample carries loss", .assignments = {"pipeline.overlong_filter=true"}},
-      {.name = "distill on sampled tokens", .objective = "distill"},
-      {.name = "distill on rows",
-       .objective = "distill",
-       .assignments = {"algo.distill.kl=reverse"},
-       .adds = {"row_teacher"}},
-      {.name = "distill on rows, no group is left",
-       .objective = "distill",
-       .assignments = {"algo.distill.kl=reverse", "pipeline.filter=mean",
-                       "pipeline.filter_max_rounds=1"},
-       .adds = {"row_teacher"},
-       .lacks = {"teacher", "updated", "samples"},
-       .on_score = score_alike},
-      {.name = "sft with evaluations", .objective = "sft", .evaluates = true},
-      {.name = "dpo", .objective = "dpo"},
-      {.name = "a reward model with evaluations", .objective = "reward_model", .evaluates = true},
-      {.name = "parts: grpo",
-       .assignments = {"algo.correction.decoupled=true"},
-       .adds = {"corrected"},
-       .part = true},
-      {.name = "parts: given advantages",
-       .assignments = {"algo.kl.where=loss", "algo.kl.coef=0.1"},
-       .adds = {"kl_in_loss"},
-       .lacks = {"estimated"},
-       .part = true},
-      {.name = "parts: ppo",
-       .assignments = {"algo.advantage=gae"},
-       .adds = {"critic"},
-       .part = true},
-      {.name = "parts: distill", .objective = "distill", .part = true},
-      {.name = "parts: sft", .objective = "sft", .part = true},
-  };
 }
 
 void play_part(const Run& run, std::vector<Emitted>& out) {

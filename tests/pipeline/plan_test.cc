@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "formats/open/open_weight_source.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/session/engine_part.h"
 #include "pipeline/update/trainer_part.h"
 #include "plan_arenas.h"

@@ -8,6 +8,7 @@
 
 #include "device/cpu/executors.h"
 #include "part_options.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/session/buffer_part.h"
 #include "pipeline/update/trainer_part.h"
 

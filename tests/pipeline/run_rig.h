@@ -12,6 +12,7 @@
 #include "device/cpu/executors.h"
 #include "ops/matmul.h"
 #include "part_options.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/loop/pipeline.h"
 #include "support/temp_dir.h"
 
@@ -109,6 +110,8 @@ class Rig {
     p.score(s->id, low_id_reward(*s));
   };
   std::function<void(Pipeline&, const StepEvent&)> on_step = [](Pipeline&, const StepEvent&) {};
+  // Sees every event before the others do.
+  std::function<void(const Event&)> on_event = [](const Event&) {};
 
   // Takes events until the run ends, or the deadline, which fails the test.
   RunLog play() {
@@ -117,6 +120,7 @@ class Rig {
       const EventQueue::Popped got = pipeline_->next(60 * kSecond);
       log.end = got.status;
       if (got.status != Code::kOk) break;
+      on_event(*got.event);
       take(*got.event, got.event, log);
     }
     EXPECT_EQ(log.end, Code::kDone) << "state " << pipeline_state_name(pipeline_->status().state);

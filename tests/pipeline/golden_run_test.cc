@@ -1,0 +1,137 @@
+// Whole runs against tests/fixtures/runs: every event with its fields, every sample and metric, the
+// ledger and the records are what they were. A change that means to change them writes the files
+// anew with RL_WRITE_GOLDEN_RUNS=tests/fixtures/runs and shows the difference.
+#include <cstdlib>
+
+#include "golden_log.h"
+#include "host_batch.h"
+#include "scenarios.h"
+
+namespace rl::testing {
+namespace {
+
+// Two minibatches: the second one's ratios are not 1.
+Run policy_loss(const char* name, Texts more = {}) {
+  more.insert(more.begin(),
+              {str("algo.policy_loss=", name), "trainer.num_minibatches=2", "optimizer.lr=3e-2",
+               "algo.clip_low=0.02", "algo.clip_high=0.03", "algo.entropy_coef=0.01"});
+  return {.name = name, .assignments = more};
+}
+
+std::vector<Run> golden_runs() {
+  std::vector<Run> all = runs();
+  for (const char* loss :
+       {"ppo_clip", "none", "gspo", "cispo", "sapo", "gmpo", "dppo_tv", "dppo_kl", "dro"}) {
+    all.push_back(policy_loss(loss));
+  }
+  all.push_back(policy_loss(
+      "clip_cov", {"algo.cov_ratio=0.2", "algo.clip_cov_low=-10", "algo.clip_cov_high=10"}));
+  all.push_back(policy_loss("kl_cov", {"algo.cov_ratio=0.2"}));
+  const std::vector<Run> more = {
+      {.name = "shaped rewards",
+       .assignments = {"algo.reward.normalize=true", "algo.reward.truncation_penalty=0.5",
+                       "algo.whiten=eps", "algo.loss_agg=seq_mean_token_mean"}},
+      {.name = "sampling rules",
+       .assignments = {"sampling.top_k=40", "sampling.top_p=0.9", "sampling.min_p=0.01",
+                       "sampling.repetition_penalty=1.1", "sampling.presence_penalty=0.2",
+                       "sampling.frequency_penalty=0.1", "sampling.temperature=0.8",
+                       "sampling.logprobs=2", "pipeline.total_steps=2"}},
+      {.name = "responses that stop",
+       .assignments = {"sampling.ignore_eos=false", "sampling.stop_token_ids=3,17,40,77,120,200",
+                       "sampling.min_new_tokens=2", "pipeline.total_steps=2"}},
+      {.name = "two engines and few blocks",
+       .assignments = {"engine.num_engines=2", "engine.max_num_seqs=3", "pipeline.total_steps=2"}},
+      {.name = "cut micro-batches",
+       .assignments = {"trainer.max_tokens_per_device=48", "trainer.balance=tokens",
+                       "trainer.epochs=2", "trainer.pad_to_multiple_of=16",
+                       "trainer.logprob_chunk_tokens=5"}},
+      {.name = "distill in chunks",
+       .objective = "distill",
+       .assignments = {"trainer.logprob_chunk_tokens=5", "trainer.max_tokens_per_device=48"}},
+  };
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// With an epsilon as large as gradients an update follows their values and not only their signs,
+// so that the last digits of a gradient stay last digits of the weights.
+OptionSet golden_options(const Run& run, const TempDir& dir) {
+  OptionSet o = options_of(run, dir);
+  o.set_f64("optimizer.eps", 1e-2);
+  return o;
+}
+
+std::vector<std::string> log_of_part(const Run& run) {
+  const TempDir dir;
+  const OptionSet o = golden_options(run, dir);
+  TrainerPart trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain),
+                      for_part(o));
+  const bool is_sft = std::string_view(run.objective) == "sft";
+  const std::vector<SamplePtr> batch = host_batch(trainer, {.with_logprobs = !is_sft});
+  const std::vector<double> advantages(batch.size(), 0.5);
+  GoldenLog log;
+  log.metrics("step", run.lacks.contains("estimated")
+                          ? trainer.step_with_advantages(batch, advantages)
+                          : trainer.step(batch));
+  log.line("version", trainer.trained_version());
+  return log.lines();
+}
+
+std::vector<std::string> log_of_pipeline(const Run& run) {
+  const TempDir dir;
+  OptionSet o = golden_options(run, dir);
+  for (const char* key : {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"}) {
+    const bool needs_evaluation = std::string_view(key) == "metrics.eval_jsonl";
+    if (run.evaluates || !needs_evaluation) o.set_string(key, dir.file(key));
+  }
+  Rig rig(o);
+  const std::span<const float> masters(rig.model().model().master(),
+                                       rig.model().model().layout().num_parameters());
+  const std::vector<float> before(masters.begin(), masters.end());
+  if (run.on_score) rig.on_score = run.on_score;
+  GoldenLog log;
+  rig.on_event = [&](const Event& e) { log.event(e); };
+  rig.start_and_play();
+  log.ledger(rig.pipeline().status().ledger);
+  log.change(before, masters);
+  log.text_file("kept", dir.file("metrics.samples"));
+  return log.lines();
+}
+
+std::string file_of(const std::string& dir, const Run& run) {
+  std::string name = run.name;
+  std::ranges::replace(name, ' ', '_');
+  std::erase_if(name, [](char c) { return c == ':' || c == ','; });
+  return str(dir, "/", name, ".txt");
+}
+
+class GoldenRun : public ::testing::TestWithParam<Run> {};
+INSTANTIATE_TEST_SUITE_P(All, GoldenRun, ::testing::ValuesIn(golden_runs()), [](const auto& info) {
+  std::string name = info.param.name;
+  std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
+  return name;
+});
+
+TEST_P(GoldenRun, DoesWhatItDid) {
+  const Run& run = GetParam();
+  const std::vector<std::string> lines = run.part ? log_of_part(run) : log_of_pipeline(run);
+  if (const char* dir = std::getenv("RL_WRITE_GOLDEN_RUNS")) {
+    write_lines(file_of(dir, run), lines);
+    return;
+  }
+  std::vector<std::string> expected;
+  ReadNotes notes;
+  for_each_line(real_fs(), file_of(std::string(RL_FIXTURES) + "/runs", run), notes,
+                [&](size_t, std::string_view text) { expected.emplace_back(text); });
+  EXPECT_EQ(lines.size(), expected.size());
+  int shown = 0;
+  for (size_t i = 0; i < std::min(lines.size(), expected.size()) && shown < 5; ++i) {
+    if (same_line(lines[i], expected[i])) continue;
+    ADD_FAILURE() << "line " << i + 1 << "\n  is       " << lines[i] << "\n  expected "
+                  << expected[i];
+    ++shown;
+  }
+}
+
+}  // namespace
+}  // namespace rl::testing
