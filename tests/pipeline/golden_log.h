@@ -1,11 +1,13 @@
 // Everything that a run says, as lines of text that can be compared with a golden file: events in
 // order, samples, metrics, ledger and records. What a clock says is left out.
 #pragma once
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/fs.h"
+#include "report/report_series.h"
 #include "run_rig.h"
 
 namespace rl::testing {

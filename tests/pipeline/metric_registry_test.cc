@@ -19,16 +19,16 @@ using testing::MetricRow;
 using testing::Names;
 using testing::options_of;
 using testing::Rig;
-using testing::Run;
 using testing::RunLog;
-using testing::runs;
+using testing::Scenario;
+using testing::scenarios;
 
 struct Emitted {
   std::string run, event;
   Names conditions, names;
 };
 
-Names conditions_of(const Run& run) {
+Names conditions_of(const Scenario& run) {
   const std::string_view objective = run.objective;
   Names out = {"samples", "updated"};
   const bool rewarded = objective == "rl" || objective == "distill";
@@ -51,7 +51,7 @@ Names names_of(const MetricList& metrics) {
   return out;
 }
 
-void play(const Run& run, std::vector<Emitted>& out) {
+void play(const Scenario& run, std::vector<Emitted>& out) {
   const TempDir dir;
   Rig rig(options_of(run, dir));
   if (run.on_score) rig.on_score = run.on_score;
@@ -68,7 +68,7 @@ void play(const Run& run, std::vector<Emitted>& out) {
   EXPECT_EQ(!log.evals.empty(), run.evaluates) << run.name;
 }
 
-void play_part(const Run& run, std::vector<Emitted>& out) {
+void play_part(const Scenario& run, std::vector<Emitted>& out) {
   const TempDir dir;
   const OptionSet o = options_of(run, dir);
   TrainerPart trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain),
@@ -86,7 +86,7 @@ void play_part(const Run& run, std::vector<Emitted>& out) {
 const std::vector<Emitted>& emitted() {
   static const std::vector<Emitted> all = [] {
     std::vector<Emitted> out;
-    for (const Run& run : runs()) run.part ? play_part(run, out) : play(run, out);
+    for (const Scenario& run : scenarios()) run.part ? play_part(run, out) : play(run, out);
     return out;
   }();
   return all;

@@ -15,15 +15,16 @@ using Texts = std::vector<std::string>;
 
 // A run on the tiny model. Which conditions hold in all its events follows from its objective, but
 // for what it adds and lacks; the reasons of dropped groups are added by themselves.
-struct Run {
+struct Scenario {
   const char* name = "";
   const char* objective = "rl";
   Texts assignments = {};
   Names adds = {}, lacks = {};
   bool evaluates = false;
   std::function<void(Pipeline&, const SamplePtr&)> on_score = {};
-  bool part = false;  // one step of a trainer of the host's own loop; without "estimated" it is
-                      // given advantages
+  bool timed = false;  // the order of its events depends on a clock
+  bool part = false;   // one step of a trainer of the host's own loop; without "estimated" it is
+                       // given advantages
 };
 
 inline Texts answer_rows(bool pairs) {
@@ -34,7 +35,7 @@ inline Texts answer_rows(bool pairs) {
   return rows;
 }
 
-inline OptionSet options_of(const Run& run, const TempDir& dir) {
+inline OptionSet options_of(const Scenario& run, const TempDir& dir) {
   OptionSet o = tiny_options(dir);
   const std::string_view objective = run.objective;
   const bool given = objective != "rl" && objective != "distill";
@@ -73,7 +74,7 @@ inline void score_in_part(Pipeline& p, const SamplePtr& s) {
   if (s->ordinal > 1) p.score(s->id, low_id_reward(*s));
 }
 
-inline std::vector<Run> runs() {
+inline std::vector<Scenario> scenarios() {
   const Texts corrections = {"algo.correction.rs=token_k1", "algo.correction.rs_bounds=0.5_2",
                              "algo.correction.veto=1e-4", "algo.correction.decoupled=true"};
   return {
@@ -110,7 +111,8 @@ inline std::vector<Run> runs() {
        .on_score = score_alike},
       {.name = "rewards that fail or do not come",
        .assignments = {"pipeline.reward_timeout_ns=500ms"},
-       .on_score = score_in_part},
+       .on_score = score_in_part,
+       .timed = true},
       {.name = "no sample carries loss", .assignments = {"pipeline.overlong_filter=true"}},
       {.name = "distill on sampled tokens", .objective = "distill"},
       {.name = "distill on rows",
