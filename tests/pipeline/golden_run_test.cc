@@ -40,6 +40,18 @@ std::vector<Scenario> golden_scenarios() {
       {.name = "responses that stop",
        .assignments = {"sampling.ignore_eos=false", "sampling.stop_token_ids=3,17,40,77,120,200",
                        "sampling.min_new_tokens=2", "pipeline.total_steps=2"}},
+      {.name = "stop tokens at the last position",
+       .assignments =
+           {"sampling.ignore_eos=false", "sampling.max_new_tokens=4",
+            "sampling.stop_token_ids=7,12,26,38,55,61,74,88,97,112,126,131,147,162,173,186,"
+            "198,202,212,226,231,239,247,250",
+            "pipeline.total_steps=2"}},
+      {.name = "intervals while the critic warms up",
+       .assignments = {"algo.advantage=gae", "algo.critic_warmup_steps=1", "pipeline.total_steps=3",
+                       "engine.stats_interval_ns=1ns"}},
+      {.name = "algorithms of the host",
+       .assignments = {"algo.advantage=custom", "algo.policy_loss=custom",
+                       "trainer.num_minibatches=2", "optimizer.lr=3e-2"}},
       {.name = "two engines and few blocks",
        .assignments = {"engine.num_engines=2", "engine.max_num_seqs=3", "pipeline.total_steps=2"}},
       {.name = "cut micro-batches",
@@ -78,6 +90,26 @@ std::vector<std::string> log_of_part(const Scenario& run) {
   return log.lines();
 }
 
+// Advantages are rewards, the loss is the negative ratio times the advantage.
+void set_algorithms(Pipeline& p) {
+  p.set_custom_advantage([](const AlgoArrays& in, std::span<double> advantages) {
+    size_t t = 0;
+    for (size_t i = 0; i < in.lengths.size(); ++i) {
+      for (int32_t g = 0; g < in.lengths[i]; ++g) advantages[t++] = in.rewards[i];
+    }
+  });
+  p.set_custom_loss(
+      [](const AlgoArrays& in, std::span<const double> weights, std::span<double> gradient) {
+        double loss = 0;
+        for (size_t t = 0; t < weights.size(); ++t) {
+          const double ratio = std::exp(double{in.logprobs[t]} - in.old_logprobs[t]);
+          loss -= weights[t] * ratio * in.advantages[t];
+          gradient[t] -= weights[t] * ratio * in.advantages[t];
+        }
+        return loss;
+      });
+}
+
 std::vector<std::string> log_of_pipeline(const Scenario& run) {
   const TempDir dir;
   OptionSet o = golden_options(run, dir);
@@ -89,6 +121,7 @@ std::vector<std::string> log_of_pipeline(const Scenario& run) {
                                        rig.model().model().layout().num_parameters());
   const std::vector<float> before(masters.begin(), masters.end());
   if (run.on_score) rig.on_score = run.on_score;
+  if (o.get_string("algo.policy_loss") == "custom") set_algorithms(rig.pipeline());
   GoldenLog log;
   rig.on_event = [&](const Event& e) { log.event(e); };
   rig.start_and_play();
