@@ -158,7 +158,7 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
     const int code = errno;
     const uint64_t held = ledger != nullptr ? ledger->bytes() : 0;
     throw Error(Code::kOutOfMemory,
-                str("arena ", name_, ": cannot reserve ", bytes, " bytes beside ", held,
+                str("arena ", name_, ": cannot reserve ", bytes, " bytes in addition to ", held,
                     " bytes of live arenas: ", code != 0 ? std::strerror(code) : "refused"))
         .with_key(name_)
         .with_system_code(code);

@@ -22,7 +22,7 @@ constexpr int64_t kBurstNs = 100'000;  // longest gap between two events of a bu
 EventQueue::EventQueue() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (fd_ >= 0) return;
   const int code = errno;
-  throw Error(Code::kResourceExhausted, str("cannot make an eventfd: ", std::strerror(code)))
+  throw Error(Code::kResourceExhausted, str("cannot create an eventfd: ", std::strerror(code)))
       .with_system_code(code);
 }
 

@@ -175,8 +175,8 @@ class RealFileSystem final : public FileSystem {
   void make_directories(const std::string& path) override {
     std::error_code code;
     std::filesystem::create_directories(path, code);
-    if (code) fail("make directory", path, code.value());
-    if (!is_directory(path)) fail("make directory", path, ENOTDIR);
+    if (code) fail("create directory", path, code.value());
+    if (!is_directory(path)) fail("create directory", path, ENOTDIR);
   }
 
   void rename(const std::string& from, const std::string& to) override {
@@ -202,7 +202,7 @@ class RealFileSystem final : public FileSystem {
     struct stat info;
     if (::stat(path.c_str(), &info) == 0) return info.st_mode;
     if (errno == ENOENT || errno == ENOTDIR) return 0;
-    fail("look at", path, errno);
+    fail("stat", path, errno);
   }
 };
 
@@ -223,7 +223,7 @@ std::string read_text_file(FileSystem& fs, const std::string& path, uint64_t max
   const std::unique_ptr<InputFile> file = fs.open(path);
   if (file->size() > max_bytes) {
     throw Error(Code::kResourceExhausted,
-                str(path, " has ", file->size(), " bytes; at most ", max_bytes, " are read"))
+                str(path, " has ", file->size(), " bytes, above the limit of ", max_bytes))
         .with_location(path);
   }
   std::string text(file->size(), '\0');

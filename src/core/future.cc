@@ -81,7 +81,7 @@ class Future::Watch {
 
 std::optional<size_t> Future::wait_any(std::span<const std::shared_ptr<Future>> futures,
                                        int64_t timeout_ns) {
-  if (futures.empty()) throw Error(Code::kInvalidArgument, "waiting for any of no futures");
+  if (futures.empty()) throw Error(Code::kInvalidArgument, "there are no futures to wait for");
   Waiter waiter;
   Watch watch(futures, waiter);
   {

@@ -26,10 +26,12 @@ int64_t count_elements(ElementType type, const std::vector<int64_t>& shape) {
   auto bytes = static_cast<int64_t>(element_bytes(type));
   int64_t count = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] < 0) fail(Code::kOutOfRange, "shape", str("has the extent ", shape[i], " at ", i));
+    if (shape[i] < 0) {
+      fail(Code::kOutOfRange, "shape", str("has extent ", shape[i], " in dimension ", i));
+    }
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(shape[i], 1), &bytes)) {
       fail(Code::kOutOfRange, "shape",
-           str("has more bytes than int64_t holds with the extent ", shape[i], " at ", i));
+           str("has more than 2^63-1 bytes with extent ", shape[i], " in dimension ", i));
     }
     count *= shape[i];
   }
@@ -86,10 +88,10 @@ void Tensor::set_range() {
            __builtin_add_overflow(base, low, &lowest_) || __builtin_add_overflow(base, high, &end_);
     if (!over) continue;
     fail(Code::kOutOfRange, "strides",
-         str("lead out of the address space with ", d_.strides[i], " at ", i));
+         str("leave the address space with stride ", d_.strides[i], " in dimension ", i));
   }
   if (d_.shape.empty() && __builtin_add_overflow(base, high, &end_)) {
-    fail(Code::kOutOfRange, "data", "ends behind the address space");
+    fail(Code::kOutOfRange, "data", "ends beyond the address space");
   }
 }
 

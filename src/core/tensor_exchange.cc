@@ -25,7 +25,7 @@ ElementType type_from(dlpack::DataType given) {
     if (given.code == row.code && given.bits == row.bits && given.lanes == row.lanes) return type;
   }
   fail(Code::kUnsupported,
-       str("its elements have type code ", int{given.code}, ", ", int{given.bits}, " bits and ",
+       str("elements have type code ", int{given.code}, ", ", int{given.bits}, " bits and ",
            given.lanes,
            " lanes; librl takes fp32 (2, 32, 1), bf16 (4, 16, 1) and int32 (0, 32, 1)"));
 }
@@ -40,19 +40,18 @@ dlpack::DataType type_of(ElementType wanted) {
 
 void check_version(const DLManagedTensorVersioned& m) {
   if (m.version.major == dlpack::kMajor) return;
-  fail(Code::kIncompatible, str("it is of DLPack ", m.version.major, ".", m.version.minor,
+  fail(Code::kIncompatible, str("the version is DLPack ", m.version.major, ".", m.version.minor,
                                 "; librl reads ", dlpack::kMajor, ".x"));
 }
 
 void check_kind(const DLManagedTensorVersioned& m) {
   const uint64_t known = dlpack::kReadOnly | dlpack::kIsCopied;
   if ((m.flags & ~known) != 0) {
-    fail(Code::kUnsupported,
-         str("its flags have bits that librl does not follow: ", m.flags & ~known));
+    fail(Code::kUnsupported, str("flags have bits that librl does not know: ", m.flags & ~known));
   }
   const dlpack::Device& device = m.dl_tensor.device;
   if (device.device_type != dlpack::kCpu || device.device_id != 0) {
-    fail(Code::kUnsupported, str("it lies on device type ", device.device_type, " number ",
+    fail(Code::kUnsupported, str("the tensor is on device type ", device.device_type, " number ",
                                  device.device_id, "; librl reads the CPU's memory (1, 0)"));
   }
 }
@@ -64,16 +63,15 @@ std::vector<int64_t> numbers(const int64_t* from, int32_t count) {
 Tensor::Description describe(const dlpack::View& view) {
   if (view.ndim < 0 || static_cast<size_t>(view.ndim) > kMostDimensions) {
     fail(Code::kOutOfRange,
-         str("it has ", view.ndim, " dimensions, expected 0..", kMostDimensions));
+         str("the tensor has ", view.ndim, " dimensions, expected 0..", kMostDimensions));
   }
   if (view.ndim > 0 && view.shape == nullptr) {
-    fail(Code::kInvalidArgument, str("its shape is NULL for ", view.ndim, " dimensions"));
+    fail(Code::kInvalidArgument, str("shape is NULL for ", view.ndim, " dimensions"));
   }
   const auto data = reinterpret_cast<uintptr_t>(view.data);
   uintptr_t first = data;
   if (data != 0 && __builtin_add_overflow(data, view.byte_offset, &first)) {
-    fail(Code::kOutOfRange,
-         str("its byte_offset ", view.byte_offset, " leads out of the address space"));
+    fail(Code::kOutOfRange, str("byte_offset ", view.byte_offset, " leaves the address space"));
   }
   return {.data = reinterpret_cast<const void*>(first),
           .type = type_from(view.dtype),
@@ -112,7 +110,7 @@ TensorPtr import_tensor(ForeignTensor foreign, std::shared_ptr<const void> keeps
   try {
     return std::make_shared<const Tensor>(std::move(description));
   } catch (const Error& error) {
-    fail(error.code, str("its ", error.message));
+    fail(error.code, error.message);
   }
 }
 

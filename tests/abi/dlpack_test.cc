@@ -154,7 +154,7 @@ TEST_F(Dlpack, WhatLibrlDoesNotFollowIsNamed) {
     field = before;
   };
   auto& t = producer.managed.t;
-  spoil(producer.managed.flags, 4, RL_UNSUPPORTED, "bits that librl does not follow: 4");
+  spoil(producer.managed.flags, 4, RL_UNSUPPORTED, "bits that librl does not know: 4");
   spoil(producer.managed.flags, uint64_t{1} << 63, RL_UNSUPPORTED, "9223372036854775808");
   spoil(t.device_type, 2, RL_UNSUPPORTED, "device type 2");
   spoil(t.device_id, 1, RL_UNSUPPORTED, "number 1");
@@ -167,13 +167,13 @@ TEST_F(Dlpack, WhatLibrlDoesNotFollowIsNamed) {
   spoil(t.shape, nullptr, RL_INVALID_ARGUMENT, "shape is NULL");
   spoil(t.data, nullptr, RL_INVALID_ARGUMENT, "data is NULL");
   spoil(t.byte_offset, ~uint64_t{0}, RL_OUT_OF_RANGE, "byte_offset");
-  spoil(producer.shape[0], -1, RL_OUT_OF_RANGE, "the extent -1 at 0");
-  spoil(producer.shape[0], kLargest, RL_OUT_OF_RANGE, "more bytes");
+  spoil(producer.shape[0], -1, RL_OUT_OF_RANGE, "extent -1 in dimension 0");
+  spoil(producer.shape[0], kLargest, RL_OUT_OF_RANGE, "more than 2^63-1 bytes");
   EXPECT_EQ(producer.deleted, 15);
   int64_t extents[3] = {int64_t{1} << 31, int64_t{1} << 31, 0};
   t.shape = extents;
   t.ndim = 3;
-  expect_refused(producer, RL_OUT_OF_RANGE, "more bytes");  // its elements are none
+  expect_refused(producer, RL_OUT_OF_RANGE, "more than 2^63-1 bytes");  // its elements are none
 }
 
 TEST_F(Dlpack, StridesThatLeadOutOfTheAddressSpaceAreRefused) {

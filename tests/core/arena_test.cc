@@ -116,7 +116,7 @@ TEST(Arena, RefusedReservationNamesArenaBytesAndCause) {
     const Arena first("first", 64, Touch::kNow, &ledger);
     const Error error = expect_error(Code::kOutOfMemory,
                                      [&] { Arena arena("kv cache", 12345, Touch::kNow, &ledger); });
-    EXPECT_TRUE(contains(error.message, "beside 64 bytes"));
+    EXPECT_TRUE(contains(error.message, "in addition to 64 bytes"));
     EXPECT_TRUE(contains(error.message, "kv cache"));
     EXPECT_TRUE(contains(error.message, "12345 bytes"));
     EXPECT_EQ(error.system_code, ENOMEM);

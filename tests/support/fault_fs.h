@@ -41,11 +41,11 @@ class FaultFs : public FileSystem {
     return std::make_unique<Output>(*this, path, base_.append_to(path));
   }
   bool exists(const std::string& path) override {
-    step("look at", path);
+    step("stat", path);
     return base_.exists(path);
   }
   bool is_directory(const std::string& path) override {
-    step("look at", path);
+    step("stat", path);
     return base_.is_directory(path);
   }
   std::vector<std::string> list(const std::string& dir) override {
@@ -53,7 +53,7 @@ class FaultFs : public FileSystem {
     return base_.list(dir);
   }
   void make_directories(const std::string& path) override {
-    step("make directory", path);
+    step("create directory", path);
     base_.make_directories(path);
   }
   void rename(const std::string& from, const std::string& to) override {

@@ -171,7 +171,7 @@ template <typename Json>
 Json parse(std::string_view text, const std::string& source_name, uint64_t max_bytes) {
   if (text.size() > max_bytes) {
     throw Error(Code::kResourceExhausted, str(source_name, ": ", text.size(),
-                                              " bytes of JSON, at most ", max_bytes, " are read"))
+                                              " bytes of JSON exceed the limit of ", max_bytes))
         .with_location(source_name);
   }
   Input input{text, source_name, text.data()};
