@@ -92,7 +92,7 @@ CustomAdvantage custom_advantage(rl_advantage_fn fn, UserData user) {
     const CallbackScope scope;
     const int32_t answer = fn(kept->data(), &tokens, advantages.data());
     if (answer == 0) return;
-    throw Error(Code::kCancelled, str("the advantage function answered ", answer))
+    throw Error(Code::kCancelled, str("the advantage function returned ", answer))
         .with_key("algo.advantage");
   };
 }

@@ -39,7 +39,7 @@ std::string_view text_arg(const char* data, size_t len, const char* parameter) {
 std::string_view name_arg(const char* data, size_t len, const char* parameter) {
   const std::string_view text = text_arg(data, len, parameter);
   const size_t nul = text.find('\0');
-  if (nul != std::string_view::npos) refuse(parameter, str("holds a NUL byte at byte ", nul));
+  if (nul != std::string_view::npos) refuse(parameter, str("has a NUL byte at offset ", nul));
   return text;
 }
 
@@ -50,7 +50,7 @@ std::string path_arg(const char* data, size_t len, const char* parameter) {
 }
 
 bool bool_arg(uint32_t value, const char* parameter) {
-  if (value > 1) refuse(parameter, str("is ", value, "; a truth value is 0 or 1"));
+  if (value > 1) refuse(parameter, str("is ", value, "; a boolean is 0 or 1"));
   return value == 1;
 }
 
@@ -61,7 +61,7 @@ void flags_arg(uint64_t flags, uint64_t known, const char* parameter) {
 SaveArgs save_args(const char* dir, size_t dir_len, int32_t dtype, uint64_t flags) {
   SaveArgs args{path_arg(dir, dir_len, "dir"), Dtype::kF32, (flags & RL_SAVE_REPLACE) != 0};
   if (dtype != RL_DTYPE_F32 && dtype != RL_DTYPE_BF16)
-    refuse("dtype", str("is ", dtype, "; RL_DTYPE_F32 or RL_DTYPE_BF16 is expected"));
+    refuse("dtype", str("is ", dtype, ", expected RL_DTYPE_F32 or RL_DTYPE_BF16"));
   if (dtype == RL_DTYPE_BF16) args.dtype = Dtype::kBf16;
   flags_arg(flags, RL_SAVE_REPLACE, "flags");
   return args;
@@ -69,12 +69,12 @@ SaveArgs save_args(const char* dir, size_t dir_len, int32_t dtype, uint64_t flag
 
 PlanUse plan_use_arg(int32_t use) {
   if (use >= RL_USE_MODEL && use <= RL_USE_PARTS) return static_cast<PlanUse>(use);
-  refuse("use", str("is ", use, "; RL_USE_MODEL to RL_USE_PARTS are expected"));
+  refuse("use", str("is ", use, ", expected RL_USE_MODEL to RL_USE_PARTS"));
 }
 
 void check_index(size_t index, size_t count) {
   if (index < count) return;
-  throw Error(Code::kOutOfRange, str("parameter index is ", index, " of ", count))
+  throw Error(Code::kOutOfRange, str("parameter index is ", index, ", but the count is ", count))
       .with_key("index");
 }
 
@@ -97,8 +97,8 @@ OptionSet options_or(const rl_options* options, const OptionSet& fallback) {
 
 void check_struct_size(size_t struct_size, size_t first, const char* parameter) {
   if (struct_size >= first && struct_size <= kMaxStructSize) return;
-  refuse(parameter, str("has struct_size ", struct_size, "; this library needs ", first, " to ",
-                        kMaxStructSize));
+  refuse(parameter,
+         str("has struct_size ", struct_size, ", expected ", first, "..", kMaxStructSize));
 }
 
 void check_unknown_tail(const void* data, size_t struct_size, size_t known, const char* parameter) {

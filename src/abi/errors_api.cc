@@ -104,14 +104,15 @@ const char* fixed_text(rl_status status, int32_t field, size_t* len) {
   if (!summary && field != RL_ERROR_MESSAGE) return choose("", len);
   if (status == RL_OUT_OF_MEMORY) {
     return choose(
-        summary ? "RL_OUT_OF_MEMORY: the system gave no memory" : "the system gave no memory", len);
+        summary ? "RL_OUT_OF_MEMORY: the system is out of memory" : "the system is out of memory",
+        len);
   }
   if (status == RL_FORKED) {
     return choose(summary ? "RL_FORKED: this process is a child of the one that uses librl"
                           : "this process is a child of the one that uses librl",
                   len);
   }
-  return choose("there was no room for the details of this error", len);
+  return choose("no memory was left for the details of this error", len);
 }
 
 }  // namespace

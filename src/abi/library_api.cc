@@ -17,10 +17,10 @@ const char* bf16_reason() {
 const char* works() { return ""; }
 const char* no_cuda() { return "cuda: unavailable, because this build has no CUDA device code"; }
 const char* no_async() {
-  return "async: unavailable, because this build runs rollout and training in turn only";
+  return "async: unavailable, because this build only alternates rollout and training";
 }
 const char* no_distributed() {
-  return "distributed: unavailable, because this build uses one process on one machine";
+  return "distributed: unavailable, because this build runs in one process on one machine";
 }
 
 struct Feature {

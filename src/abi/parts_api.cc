@@ -102,7 +102,7 @@ int64_t count_arg(uint64_t value, const char* parameter) {
     return static_cast<int64_t>(value);
   }
   throw Error(Code::kOutOfRange,
-              str("parameter ", parameter, " is ", value, "; at least 1 is expected"))
+              str("parameter ", parameter, " is ", value, ", expected at least 1"))
       .with_key(parameter);
 }
 

@@ -32,7 +32,7 @@ void check_scalars(const rl_sample_view& view) {
     refuse("sample.purpose", str("is ", view.purpose, "; only training samples can be put"));
   }
   if (view.finish < RL_FINISH_NONE || view.finish > RL_FINISH_ABORTED) {
-    refuse("sample.finish", str("is ", view.finish, ", which is no finish reason"));
+    refuse("sample.finish", str("is ", view.finish, ", which is not a finish reason"));
   }
   if (!(view.temperature > 0) || !std::isfinite(view.temperature)) {
     throw Error(Code::kOutOfRange,

@@ -12,7 +12,7 @@ namespace {
 void stream_arg(const void* stream, const char* parameter) {
   if (stream == nullptr) return;
   throw Error(Code::kUnsupported,
-              str("parameter ", parameter, " is a stream, and memory of the CPU has none"))
+              str("parameter ", parameter, " is a stream, but CPU memory has no streams"))
       .with_key(parameter);
 }
 
@@ -61,7 +61,7 @@ TensorPtr array_of(const SamplePtr& sample, int32_t array) {
       if (!s.top_logprobs.empty()) return lend(sample, s.top_logprobs, top);
       break;
     default:
-      refuse("array", str("is ", array, "; RL_SAMPLE_IDS to RL_SAMPLE_TOP_LOGPROBS are expected"));
+      refuse("array", str("is ", array, ", expected RL_SAMPLE_IDS to RL_SAMPLE_TOP_LOGPROBS"));
   }
   throw Error(Code::kNotFound, str(sample_name(s), " has no array ", array)).with_key("array");
 }

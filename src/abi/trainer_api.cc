@@ -61,7 +61,8 @@ rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, size_t nu
     }
     require(out, "out");
     if (num_out != num_ids - num_prompt) {
-      refuse("num_out", str("is ", num_out, "; ", num_ids - num_prompt, " log-probs follow"));
+      refuse("num_out",
+             str("is ", num_out, ", but there are ", num_ids - num_prompt, " log-probs"));
     }
     const std::vector<float> values =
         target->logprobs(sequence, static_cast<int64_t>(num_prompt), temperature);
