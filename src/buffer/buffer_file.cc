@@ -25,13 +25,13 @@ void check_limits(const BufferInfo& info, const Group& group, Code code, const s
   };
   for (const SamplePtr& s : group.samples) {
     if (info.group_size > 0 && s->slot >= info.group_size) {
-      refuse(*s, "slot", str("slot ", s->slot, " in groups of ", info.group_size));
+      refuse(*s, "slot", str("slot ", s->slot, " is outside groups of ", info.group_size));
     }
     if (!info.model) continue;
     const auto check_ids = [&](const char* field, const std::vector<int32_t>& ids) {
       for (const int32_t id : ids) {
         if (id < info.model->vocab) continue;
-        refuse(*s, field, str("id ", id, " in a vocabulary of ", info.model->vocab));
+        refuse(*s, field, str("id ", id, " is outside the vocabulary of ", info.model->vocab));
       }
     };
     check_ids("ids", s->ids);
@@ -128,11 +128,11 @@ void require_start_weights(const std::string& path, const BufferInfo& info,
                            const ModelIdentity& model) {
   if (!info.model) refuse_weights(path, "does not say which weights training starts from");
   if (info.model->weight_digest != model.weight_digest) {
-    refuse_weights(path, str("starts from weights of digest ", hex64(info.model->weight_digest),
-                             ", but the model's are ", hex64(model.weight_digest)));
+    refuse_weights(path, str("starts from weights with digest ", hex64(info.model->weight_digest),
+                             ", but the model's digest is ", hex64(model.weight_digest)));
   }
   if (info.model->compute_dtype != model.compute_dtype) {
-    refuse_weights(path, str("is of a model that computes in ", info.model->compute_dtype,
+    refuse_weights(path, str("was recorded by a model that computes in ", info.model->compute_dtype,
                              ", but this one computes in ", model.compute_dtype));
   }
 }
@@ -151,7 +151,7 @@ void require_group_size(const BufferFileReader& file, const ExperienceBuffer& bu
   const int64_t size = file.info().group_size;
   if (size == 0 || size == buffer.group_size()) return;
   throw Error(Code::kIncompatible,
-              str(file.path(), " holds groups of ", size, " samples, but those of the buffer have ",
+              str(file.path(), " has groups of ", size, " samples, but the buffer's groups have ",
                   buffer.group_size()))
       .with_key("pipeline.samples_per_prompt")
       .with_expected(str(size))
@@ -161,8 +161,8 @@ void require_group_size(const BufferFileReader& file, const ExperienceBuffer& bu
 void require_room(const BufferFileReader& file, const ExperienceBuffer& buffer, size_t samples) {
   const int64_t room = buffer.capacity() - buffer.num_samples();
   if (static_cast<int64_t>(samples) <= room) return;
-  throw Error(Code::kResourceExhausted,
-              str(file.path(), " holds more samples than the ", room, " the buffer has room for"))
+  throw Error(Code::kResourceExhausted, str(file.path(), " has more samples than the ", room,
+                                            " that the buffer has room for"))
       .with_location(file.path());
 }
 

@@ -16,7 +16,7 @@ void check_sample(const SamplePtr& sample, int64_t group_size, bool needs_scores
   if (sample == nullptr) throw Error(Code::kInvalidArgument, "the sample is null");
   const Sample& s = *sample;
   if (s.purpose != Purpose::kTrain) {
-    throw Error(Code::kInvalidArgument, sample_name(s) + " is one of an evaluation");
+    throw Error(Code::kInvalidArgument, sample_name(s) + " is an evaluation sample");
   }
   if (needs_scores && !s.scored)
     throw Error(Code::kFailedPrecondition, sample_name(s) + " is not scored");
@@ -52,7 +52,7 @@ ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity, bool ne
   }
   if (capacity < group_size) {
     throw Error(Code::kOutOfRange,
-                str("capacity ", capacity, " does not hold one group of ", group_size))
+                str("capacity ", capacity, " is too small for one group of ", group_size))
         .with_key("capacity");
   }
 }
@@ -88,7 +88,7 @@ void ExperienceBuffer::put_locked(SamplePtr sample) {
   const auto found = groups_.find(ordinal);
   if (found != groups_.end() && found->second.contains(slot)) {
     throw Error(Code::kDuplicate,
-                str("ordinal ", ordinal, ", slot ", slot, " is in the buffer already"));
+                str("ordinal ", ordinal, ", slot ", slot, " is already in the buffer"));
   }
   // Made first: if memory runs out here, no group without samples is left behind.
   std::map<uint32_t, SamplePtr> only;

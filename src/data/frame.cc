@@ -140,7 +140,9 @@ FrameReader::FrameReader(const InputFile& file)
                                          "; this library reads ", kVersion))
         .with_location(str(file_.path(), " offset 8"));
   }
-  if (header.reserved != 0) fail(12, str("holds ", header.reserved, " where 0 is expected"));
+  if (header.reserved != 0) {
+    fail(12, str("the reserved field is ", header.reserved, ", expected 0"));
+  }
 }
 
 FrameReader::~FrameReader() = default;
@@ -153,7 +155,7 @@ void FrameReader::fail(uint64_t offset, const std::string& what) const {
 void FrameReader::read_digested(std::span<std::byte> out, const char* what) {
   const uint64_t rest = file_.size() - at_;
   if (rest < out.size()) {
-    fail(at_, str("the file ends early: ", rest, " bytes are left, but ", what, " takes ",
+    fail(at_, str("the file is truncated: ", rest, " bytes are left, but ", what, " takes ",
                   out.size(), "; frames before it: ", num_frames_));
   }
   file_.read_at(at_, out);
@@ -167,7 +169,7 @@ FrameRecord FrameReader::read_record() {
   static_assert(sizeof record == 24);
   read_digested(writable_bytes_of(record), "a frame's or the closing record");
   if (record.check != record.expected_check()) {
-    fail(offset, "the record does not fit its own checksum");
+    fail(offset, "the record does not match its checksum");
   }
   return record;
 }
@@ -181,8 +183,9 @@ void FrameReader::read_payload(const FrameRecord& record, uint64_t offset) {
     fail(offset, str(stored, " stored bytes are too many for a document of ", length));
   }
   if (stored > file_.size() - at_) {
-    fail(offset, str("the file ends early: ", file_.size() - at_, " bytes are left, but the frame ",
-                     "takes ", stored, "; frames before it: ", num_frames_));
+    fail(offset,
+         str("the file is truncated: ", file_.size() - at_, " bytes are left, but the frame ",
+             "takes ", stored, "; frames before it: ", num_frames_));
   }
   stored_.resize(stored);
   read_digested(stored_, "a frame");

@@ -96,10 +96,11 @@ void check_tokens(const Sample& s, const Blame& blame) {
 
 void check_scalars(const Sample& s, const Blame& blame) {
   if (s.purpose > Purpose::kEval) {
-    blame.fail(s, "purpose", str("is ", static_cast<int>(s.purpose), ", which is no purpose"));
+    blame.fail(s, "purpose", str("is ", static_cast<int>(s.purpose), ", which is not a purpose"));
   }
   if (s.finish > FinishReason::kAborted) {
-    blame.fail(s, "finish", str("is ", static_cast<int>(s.finish), ", which is no finish reason"));
+    blame.fail(s, "finish",
+               str("is ", static_cast<int>(s.finish), ", which is not a finish reason"));
   }
   if (!(s.temperature > 0) || !std::isfinite(s.temperature)) {
     blame.fail(s, "temperature", str("is ", s.temperature, ", expected a finite value above 0"));
@@ -139,7 +140,7 @@ void check_group(const Group& group, const Blame& blame) {
     }
     const Sample& s = *group.samples[i];
     if (s.ordinal != group.ordinal) {
-      blame.fail(s, "ordinal", str("is not that of the group, ", group.ordinal));
+      blame.fail(s, "ordinal", str("differs from that of the group, ", group.ordinal));
     }
     if (s.slot <= last_slot) blame.fail(s, "slot", str("comes after slot ", last_slot));
     last_slot = s.slot;
@@ -227,7 +228,7 @@ const Root& verified(std::span<const std::byte> document, std::string_view kind,
   flatbuffers::Verifier verifier(data, document.size(), kMaxDepth, kMaxTables);
   if (!verifier.VerifyBuffer<Root>(std::string(kind).c_str())) {
     blame.fail(
-        str("the document of ", document.size(), " bytes is no valid ", kind, " FlatBuffer"));
+        str("the document of ", document.size(), " bytes is not a valid ", kind, " FlatBuffer"));
   }
   return *flatbuffers::GetRoot<Root>(data);
 }

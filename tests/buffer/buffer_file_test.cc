@@ -207,11 +207,11 @@ TEST_F(BufferFile, IdsAndSlotsBeyondTheFilesOwnLimitsAreRefused) {
   };
   Group group = random_group(0, 2);
   group.samples[1]->ids.back() = kSampleVocab;
-  refused(group, "ids", "id 256 in a vocabulary of 256");
+  refused(group, "ids", "id 256 is outside the vocabulary of 256");
   group = random_group(0, 2);
   group.samples[1]->top_ids.at(0) = kSampleVocab;
-  refused(group, "top_ids", "id 256 in a vocabulary of 256");
-  refused(random_group(0, 3), "slot", "slot 2 in groups of 2");
+  refused(group, "top_ids", "id 256 is outside the vocabulary of 256");
+  refused(random_group(0, 3), "slot", "slot 2 is outside groups of 2");
 }
 
 // One that could not be saved would keep all others from being saved.

@@ -59,7 +59,7 @@ TEST(Frame, AFileCutAnywhereIsDataLossWithAnOffset) {
   for (size_t n = 0; n < whole.size(); ++n) {
     const Error e = expect_error(Code::kDataLoss, [&] { read_all(whole.substr(0, n)); });
     EXPECT_TRUE(contains(e.location, "f offset ")) << n;
-    EXPECT_TRUE(contains(e.message, "ends early")) << n;
+    EXPECT_TRUE(contains(e.message, "the file is truncated")) << n;
   }
 }
 
@@ -145,7 +145,7 @@ TEST(Frame, LengthsAreCheckedBeforeMemoryIsTaken) {
   refused(stored, kMaxDocumentBytes + 1, "limit");
   refused(stored, UINT64_MAX, "limit");
   refused(UINT64_MAX, length, "too many");
-  refused(kMaxDocumentBytes, kMaxDocumentBytes, "ends early");
+  refused(kMaxDocumentBytes, kMaxDocumentBytes, "the file is truncated");
   refused(stored, kMaxDocumentBytes, "not one zstd frame");
   refused(stored + 1, length, "not one zstd frame");
   refused(0, length, "not one zstd frame");

@@ -128,8 +128,8 @@ class TbbExecutor final : public Executor {
 int checked_threads(int threads) {
   const int cores = usable_cores();
   if (threads >= 0 && threads <= cores) return threads == 0 ? cores : threads;
-  throw Error(Code::kOutOfRange,
-              str("runtime.threads is ", threads, " but this process may use ", cores, " cores"))
+  throw Error(Code::kOutOfRange, str("runtime.threads is ", threads,
+                                     " but this process may use only ", cores, " cores"))
       .with_key("runtime.threads")
       .with_expected(str("0..", cores));
 }

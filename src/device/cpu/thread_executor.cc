@@ -93,8 +93,8 @@ class ThreadExecutor final : public Executor {
 
 std::unique_ptr<Executor> make_thread_executor(int threads) {
   if (threads < 0 || threads > kMaxThreads) {
-    throw Error(Code::kOutOfRange,
-                str("an executor of ", threads, " threads was asked for; at most ", kMaxThreads))
+    throw Error(Code::kOutOfRange, str("an executor of ", threads,
+                                       " threads was requested; the limit is ", kMaxThreads))
         .with_expected(str("0..", kMaxThreads));
   }
   return std::make_unique<ThreadExecutor>(threads == 0 ? usable_cores() : threads);
