@@ -21,7 +21,7 @@ inline void check_shape(const ResponseShape& shape, size_t num_tokens) {
     require_value(n >= 0, "lengths", n, "at least 0");
     sum += static_cast<size_t>(n);
   }
-  require_same_size("the tokens of all arrays", num_tokens, sum);
+  require_same_size("each token array", num_tokens, sum);
   require_same_size("mask", shape.mask.size(), sum);
 }
 

@@ -121,8 +121,7 @@ void check_kind(const AdvantageParams& p, size_t num_samples, std::span<const in
                      p.kind == Advantage::kCustom;
   if (other) {
     throw Error(Code::kInvalidArgument, str("algo.advantage = ", advantage_name(p.kind),
-                                            " is no function of one reward "
-                                            "per sample"))
+                                            " is not a function of one reward per sample"))
         .with_key("algo.advantage");
   }
   if (p.kind != Advantage::kOpo) return;

@@ -128,8 +128,8 @@ int64_t sequence_cost(BalanceCost kind, int64_t hidden_size, int64_t length) {
 Partition balance(std::span<const int64_t> costs, int32_t k, bool equal_size) {
   const auto sets = static_cast<size_t>(k);
   if (k < 1 || costs.size() < sets || (equal_size && costs.size() % sets != 0)) {
-    throw Error(Code::kInvalidArgument, str(costs.size(), " items cannot make ", k,
-                                            equal_size ? " equal" : "", " non-empty sets"))
+    throw Error(Code::kInvalidArgument, str(costs.size(), " items cannot be split into ", k,
+                                            equal_size ? " equal-sized" : "", " non-empty sets"))
         .with_key("k");
   }
   for (const int64_t c : costs) {

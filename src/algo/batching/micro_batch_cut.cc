@@ -146,8 +146,8 @@ Partition fitting_units(std::span<const Unit> units, const MicroBatchParams& p, 
     if (packed) return std::move(packed->items);
   }
   throw Error(Code::kInvalidArgument,
-              str(units.size(), " units cannot make micro-batches in multiples of ", p.divisor,
-                  " within ", p.max_tokens, " tokens"))
+              str(units.size(), " units do not fit into a multiple of ", p.divisor,
+                  " micro-batches of at most ", p.max_tokens, " tokens"))
       .with_key("trainer.max_tokens_per_device");
 }
 
@@ -164,7 +164,7 @@ void check_groups(std::span<const int32_t> lengths, const MicroBatchParams& p) {
   require_value(p.group_size >= 1, "group_size", p.group_size, "at least 1");
   if (lengths.size() % static_cast<size_t>(p.group_size) == 0) return;
   throw Error(Code::kInvalidArgument,
-              str(lengths.size(), " samples are no multiple of group_size ", p.group_size))
+              str(lengths.size(), " samples are not a multiple of group_size ", p.group_size))
       .with_key("group_size");
 }
 

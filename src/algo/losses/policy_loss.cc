@@ -45,7 +45,7 @@ void check_input(const PolicyLossParams& params, const PolicyLossInput& in, size
     require_value(length >= 0, "lengths", length, "at least 0");
     sum += static_cast<size_t>(length);
   }
-  require_same_size("the sequences of lengths together", sum, n);
+  require_same_size("lengths (summed)", sum, n);
 }
 
 }  // namespace

@@ -53,8 +53,8 @@ RL_WIDE_INLINE inline double block_squares(const float* __restrict x, size_t n) 
 }  // namespace
 
 void validate(const AdamwParams& p) {
-  require_value(p.beta1 >= 0 && p.beta1 < 1, "optimizer.beta1", p.beta1, "0..1 without 1");
-  require_value(p.beta2 >= 0 && p.beta2 < 1, "optimizer.beta2", p.beta2, "0..1 without 1");
+  require_value(p.beta1 >= 0 && p.beta1 < 1, "optimizer.beta1", p.beta1, "at least 0, below 1");
+  require_value(p.beta2 >= 0 && p.beta2 < 1, "optimizer.beta2", p.beta2, "at least 0, below 1");
   require_value(p.eps > 0 && std::isfinite(p.eps), "optimizer.eps", p.eps,
                 "a finite value above 0");
   require_value(p.weight_decay >= 0 && std::isfinite(p.weight_decay), "optimizer.weight_decay",
