@@ -72,8 +72,8 @@ int64_t ConfigReader::to_integer(const char* key, const Json& v) const {
 
 void ConfigReader::unsupported(const char* key, const std::string& seen,
                                std::string expected) const {
-  throw Error(Code::kUnsupported, str(path_, ": ", where(key), " is ", seen.substr(0, 200),
-                                      ", supported is ", expected))
+  throw Error(Code::kUnsupported,
+              str(path_, ": ", where(key), " is ", seen.substr(0, 200), "; supported: ", expected))
       .with_key(key)
       .with_expected(std::move(expected))
       .with_location(str(path_, " ", where(key)));

@@ -11,8 +11,7 @@ namespace {
 
 void check_size(const char* field, int64_t value, int64_t limit, const std::string& location) {
   if (value >= 1 && value <= limit) return;
-  throw Error(Code::kOutOfRange,
-              str("model size ", field, " is ", value, ", allowed is 1..", limit))
+  throw Error(Code::kOutOfRange, str("model size ", field, " is ", value, ", expected 1..", limit))
       .with_key(field)
       .with_expected(str("1..", limit))
       .with_location(location);
@@ -22,7 +21,7 @@ void check_id(const char* field, int64_t id, const ModelConfig& config,
               const std::string& location) {
   if (id >= -1 && id < config.vocab) return;
   throw Error(Code::kOutOfRange,
-              str(field, " is ", id, ", the vocabulary has ", config.vocab, " ids"))
+              str(field, " is ", id, ", but the vocabulary has ", config.vocab, " ids"))
       .with_key(field)
       .with_expected(str("0..", config.vocab - 1))
       .with_location(location);
@@ -35,14 +34,14 @@ void check_relation(bool ok, const char* field, std::string message, const std::
 
 void check_traits(const ModelConfig& c, const std::string& location) {
   check_relation(std::isfinite(c.query_scalar) && c.query_scalar >= 0, "query_scalar",
-                 str("query_scalar is ", c.query_scalar, ", it must be finite and not negative"),
+                 str("query_scalar is ", c.query_scalar, "; it must be finite and not negative"),
                  location);
   check_relation(!(c.scalar_head && c.tied_head), "scalar_head",
                  "a scalar head cannot be the embedding", location);
-  check_relation(!(c.qkv_bias && c.qk_norm), "qk_norm", "q/k norms together with qkv biases",
-                 location);
+  check_relation(!(c.qkv_bias && c.qk_norm), "qk_norm",
+                 "q/k norms cannot be combined with qkv biases", location);
   if (c.windowed.empty()) {
-    check_relation(c.window == 0, "window", str("window is ", c.window, ", no layer has one"),
+    check_relation(c.window == 0, "window", str("window is ", c.window, ", but no layer uses one"),
                    location);
     return;
   }
@@ -63,14 +62,14 @@ void validate(const ModelConfig& c, const std::string& location) {
   check_size("ffn", c.ffn, kModelCaps.ffn, location);
   check_size("max_position", c.max_position, kModelCaps.max_position, location);
   check_relation(c.heads % c.kv_heads == 0, "kv_heads",
-                 str("heads ", c.heads, " is no multiple of kv_heads ", c.kv_heads), location);
+                 str("heads ", c.heads, " is not a multiple of kv_heads ", c.kv_heads), location);
   check_relation(c.head_dim % 2 == 0, "head_dim",
                  str("head_dim ", c.head_dim, " is odd; rotary positions need pairs"), location);
   check_relation(std::isfinite(c.rms_eps) && c.rms_eps > 0, "rms_eps",
-                 str("rms_eps is ", c.rms_eps, ", it must be finite and above 0"), location);
+                 str("rms_eps is ", c.rms_eps, "; it must be finite and above 0"), location);
   for (const RopeSpec& rope : {c.rope, c.local_rope.value_or(c.rope)}) {
     check_relation(std::isfinite(rope.theta) && rope.theta > 0, "rope_theta",
-                   str("rope_theta is ", rope.theta, ", it must be finite and above 0"), location);
+                   str("rope_theta is ", rope.theta, "; it must be finite and above 0"), location);
   }
   check_traits(c, location);
   for (int32_t id : c.eos_ids) {
@@ -151,7 +150,7 @@ std::vector<size_t> match_tensors(const ModelConfig& config, const TensorListing
     if (shape == want.shape) return;
     throw Error(Code::kDataLoss,
                 str(location, ": tensor ", want.name, " has shape ", shape_text(shape),
-                    ", the configuration implies ", shape_text(want.shape)))
+                    ", but the configuration implies ", shape_text(want.shape)))
         .with_key(want.name)
         .with_expected(shape_text(want.shape))
         .with_location(location);

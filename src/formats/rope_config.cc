@@ -18,7 +18,7 @@ constexpr ScalingName kScalings[] = {{"default", RopeScaling::kNone},
 RopeScaling read_scaling(const ConfigReader& rope) {
   const auto type = rope.optional_text("rope_type"), old = rope.optional_text("type");
   if (type && old && *type != *old) {
-    rope.fail(Code::kConflict, "type", str("is ", *old, ", rope_type is ", *type));
+    rope.fail(Code::kConflict, "type", str("is ", *old, ", but rope_type is ", *type));
   }
   if (!type && !old) return RopeScaling::kNone;
   for (const ScalingName& s : kScalings) {
@@ -31,13 +31,13 @@ RopeScaling read_scaling(const ConfigReader& rope) {
 // A finite number above `above`.
 double positive(const ConfigReader& rope, const char* key, double value, double above = 0) {
   if (std::isfinite(value) && value > above) return value;
-  rope.fail(Code::kOutOfRange, key, str("is ", value, ", it must be finite and above ", above));
+  rope.fail(Code::kOutOfRange, key, str("is ", value, "; it must be finite and above ", above));
 }
 
 int64_t original_positions(const ConfigReader& rope, const RopeDefaults& defaults) {
   const char* const key = "original_max_position_embeddings";
   const int64_t n = rope.optional_integer(key).value_or(defaults.max_position);
-  if (n < 1) rope.fail(Code::kOutOfRange, key, str("is ", n, ", it must be above 0"));
+  if (n < 1) rope.fail(Code::kOutOfRange, key, str("is ", n, "; it must be above 0"));
   return n;
 }
 
@@ -106,7 +106,8 @@ RopeSpec read_rope(const ConfigReader& in, const RopeDefaults& defaults) {
     object.fail(Code::kDataLoss, "rope_theta", "is missing");
   const RopeSpec rope = read_rope_object(object, base);
   if (theta && rope.theta != *theta) {
-    object.fail(Code::kConflict, "rope_theta", str("is ", rope.theta, ", /rope_theta is ", *theta));
+    object.fail(Code::kConflict, "rope_theta",
+                str("is ", rope.theta, ", but /rope_theta is ", *theta));
   }
   if (in.find("rope_scaling") != nullptr && !(old == rope)) {
     in.fail(Code::kConflict, "rope_scaling", "differs from /rope_parameters");

@@ -205,7 +205,8 @@ TEST(Gguf, RefusesBrokenTensorRecords) {
   open_error(Code::kDataLoss, with({32, 2}, 8, 200));  // trailing bytes
   open_error(Code::kDataLoss, with({33, 2}, 8, 68));   // half a block
   const Error removed = open_error(Code::kUnsupported, with({32, 2}, 5, 68));
-  EXPECT_TRUE(contains(removed.message, "tensor t has element format number 5")) << removed.message;
+  EXPECT_TRUE(contains(removed.message, "tensor t has the unknown element format 5"))
+      << removed.message;
   open_error(Code::kUnsupported, with({32, 2}, ~0u, 68));
   open_error(Code::kOutOfRange, with({0, 2}, 0, 0));
   open_error(Code::kOutOfRange, with({~uint64_t{0}}, 0, 0));

@@ -22,7 +22,7 @@ std::vector<uint8_t> windowed_layers(const ConfigReader& in, const ModelConfig& 
   const char* key =
       in.find("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
   const int64_t n = in.optional_integer(key).value_or(6);
-  if (n < 1) in.fail(Code::kOutOfRange, key, str("is ", n, ", it must be above 0"));
+  if (n < 1) in.fail(Code::kOutOfRange, key, str("is ", n, "; it must be above 0"));
   std::vector<uint8_t> out;
   for (int64_t l = 0; l < c.layers; ++l) out.push_back((l + 1) % n == 0 ? 0 : 1);
   return out;
@@ -65,7 +65,7 @@ void read(const ConfigReader& in, ModelConfig& c) {
   c.query_scalar = in.optional_number("query_pre_attn_scalar").value_or(256);
   if (!(c.query_scalar > 0 && c.query_scalar <= kMaxScalar)) {
     in.fail(Code::kOutOfRange, "query_pre_attn_scalar",
-            str("is ", c.query_scalar, ", it must be above 0 and at most ", kMaxScalar));
+            str("is ", c.query_scalar, "; it must be above 0 and at most ", kMaxScalar));
   }
   const int64_t window = in.optional_integer("sliding_window").value_or(4096);
   set_windows(in, "sliding_window", window, windowed_layers(in, c), c);

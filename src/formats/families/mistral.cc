@@ -15,7 +15,7 @@ void read(const ConfigReader& in, ModelConfig& c) {
   const std::vector<uint8_t> flags(static_cast<size_t>(c.layers), windowed ? 1 : 0);
   const auto types = read_layer_types(in, c);
   in.refuse_unless(!types || *types == flags, "layer_types",
-                   "what sliding_window says, in every layer");
+                   "the attention type that sliding_window implies, in every layer");
   set_windows(in, "sliding_window", window, flags, c);
   read_single_rope(in, c);
   c.tied_head = in.boolean("tie_word_embeddings", false);

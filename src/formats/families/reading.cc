@@ -48,7 +48,7 @@ std::optional<std::vector<uint8_t>> read_layer_types(const ConfigReader& in, con
     in.fail(Code::kWrongType, key, str("is ", types->type_name(), ", not an array"));
   if (!std::in_range<int64_t>(types->size()) || static_cast<int64_t>(types->size()) != c.layers) {
     in.fail(Code::kConflict, key,
-            str("has ", types->size(), " entries, num_hidden_layers is ", c.layers));
+            str("has ", types->size(), " entries, but num_hidden_layers is ", c.layers));
   }
   std::vector<uint8_t> out;
   for (const auto& type : *types) {
@@ -70,8 +70,7 @@ void set_windows(const ConfigReader& in, const char* key, int64_t window,
                  std::vector<uint8_t> flags, ModelConfig& c) {
   if (std::find(flags.begin(), flags.end(), 1) == flags.end()) return;
   if (window < 1 || window > kModelCaps.max_position) {
-    in.fail(Code::kOutOfRange, key,
-            str("is ", window, ", allowed is 1..", kModelCaps.max_position));
+    in.fail(Code::kOutOfRange, key, str("is ", window, ", expected 1..", kModelCaps.max_position));
   }
   c.window = window;
   c.windowed = std::move(flags);
@@ -100,7 +99,8 @@ void read_qwen_windows(const ConfigReader& in, ModelConfig& c) {
   }
   const bool any = std::find(flags->begin(), flags->end(), 1) != flags->end();
   if (any && !use)
-    in.fail(Code::kConflict, "layer_types", "has sliding_attention, use_sliding_window is false");
+    in.fail(Code::kConflict, "layer_types",
+            "has sliding_attention, but use_sliding_window is false");
   set_windows(in, "sliding_window", window, std::move(*flags), c);
 }
 

@@ -58,21 +58,22 @@ struct Counts {
 
 Counts read_preamble(HeaderReader& in) {
   if (in.scalar<uint32_t>("magic") != 0x46554747u)
-    in.fail_at(0, Code::kDataLoss, "this is no GGUF file: wrong magic");
+    in.fail_at(0, Code::kDataLoss, "this is not a GGUF file: wrong magic");
   const auto version = in.scalar<uint32_t>("version");
   if (version != 2 && version != 3) {
     in.fail_at(4, Code::kUnsupported,
-               str("GGUF version ", version, " is not supported, 2 and 3 are"));
+               str("GGUF version ", version, " is not supported; supported: 2 and 3"));
   }
   Counts c{};
   c.tensors = in.scalar<uint64_t>("tensor count");
   c.keys = in.scalar<uint64_t>("key count");
   if (c.tensors > kGgufCaps.tensors) {
     in.fail_at(8, Code::kResourceExhausted,
-               str(c.tensors, " tensors, at most ", kGgufCaps.tensors));
+               str(c.tensors, " tensors exceed the limit of ", kGgufCaps.tensors));
   }
   if (c.keys > kGgufCaps.keys) {
-    in.fail_at(16, Code::kResourceExhausted, str(c.keys, " keys, at most ", kGgufCaps.keys));
+    in.fail_at(16, Code::kResourceExhausted,
+               str(c.keys, " keys exceed the limit of ", kGgufCaps.keys));
   }
   return c;
 }
@@ -111,21 +112,21 @@ const GgufFormat& read_format(HeaderReader& in, const std::string& name) {
   const auto number = in.scalar<uint32_t>("tensor type");
   if (const GgufFormat* format = find_gguf_format(number)) return *format;
   in.fail_at(start, Code::kUnsupported,
-             str("tensor ", name, " has element format number ", number, ", which is not known"));
+             str("tensor ", name, " has the unknown element format ", number));
 }
 
 void read_shape(HeaderReader& in, GgufTensor& t) {
   const auto rank = in.scalar<uint32_t>("tensor rank");
   if (rank < 1 || rank > kGgufCaps.rank) {
     in.fail(Code::kResourceExhausted,
-            str("tensor ", t.name, " has ", rank, " dimensions, allowed are 1..", kGgufCaps.rank));
+            str("tensor ", t.name, " has ", rank, " dimensions, expected 1..", kGgufCaps.rank));
   }
   t.shape.resize(rank);
   for (uint32_t i = rank; i-- > 0;) {
     const auto n = in.scalar<uint64_t>("tensor dimension");
     if (n < 1 || n > uint64_t{1} << 40) {
       in.fail(Code::kOutOfRange,
-              str("tensor ", t.name, " has a dimension of ", n, ", allowed is 1..2^40"));
+              str("tensor ", t.name, " has a dimension of ", n, ", expected 1..2^40"));
     }
     t.shape[i] = static_cast<int64_t>(n);
   }
@@ -144,8 +145,9 @@ GgufTensor read_tensor(HeaderReader& in, uint64_t file_bytes) {
   t.type_name = format.layout.name;
   t.offset = in.scalar<uint64_t>("tensor offset");
   if (t.shape.back() % format.layout.elements != 0) {
-    in.fail(Code::kDataLoss, str("tensor ", t.name, " has rows of ", t.shape.back(), " elements, ",
-                                 t.type_name, " comes in blocks of ", format.layout.elements));
+    in.fail(Code::kDataLoss,
+            str("tensor ", t.name, " has rows of ", t.shape.back(), " elements, but ", t.type_name,
+                " comes in blocks of ", format.layout.elements));
   }
   CheckedU64 bytes(t.shape.back() / format.layout.elements);
   bytes = bytes * CheckedU64(format.layout.bytes);
@@ -153,8 +155,8 @@ GgufTensor read_tensor(HeaderReader& in, uint64_t file_bytes) {
     bytes = bytes * CheckedU64(t.shape[i]);
   if (bytes.get() > file_bytes || t.offset > file_bytes - bytes.get()) {
     in.fail(Code::kDataLoss,
-            str("tensor ", t.name, " needs ", bytes.get(), " bytes or more from data offset ",
-                t.offset, " on, the file has ", file_bytes));
+            str("tensor ", t.name, " needs at least ", bytes.get(), " bytes from data offset ",
+                t.offset, ", but the file has ", file_bytes));
   }
   t.bytes = bytes.get();
   return t;
@@ -172,14 +174,16 @@ void check_layout(HeaderReader& in, uint64_t alignment, uint64_t file_bytes,
     const CheckedU64 at = data_start + CheckedU64(t.offset);
     const CheckedU64 want = end.align_up(alignment);
     if (at != want) {
-      in.fail_at(at.get(), Code::kDataLoss,
-                 str("tensor ", t.name, " does not start at offset ", want.get(),
-                     at < want ? " but before it: overlap" : " but after it: hole"));
+      in.fail_at(
+          at.get(), Code::kDataLoss,
+          str("tensor ", t.name, at < want ? " starts before offset " : " starts after offset ",
+              want.get(), at < want ? ": overlap" : ": hole"));
     }
     end = at + CheckedU64(t.bytes);
     if (end.get() > file_bytes) {
-      in.fail_at(at.get(), Code::kDataLoss,
-                 str("tensor ", t.name, " ends at ", end.get(), ", the file at ", file_bytes));
+      in.fail_at(
+          at.get(), Code::kDataLoss,
+          str("tensor ", t.name, " ends at ", end.get(), ", but the file ends at ", file_bytes));
     }
     t.offset = at.get();
   }
@@ -226,7 +230,7 @@ GgufFile::GgufFile(FileSystem& fs, const std::string& path) : file_(fs.open(path
     const auto alignment = static_cast<uint64_t>(integer("general.alignment").value_or(32));
     if (alignment > kGgufCaps.alignment || !std::has_single_bit(alignment)) {
       in.fail_at(find_value("general.alignment")->offset, Code::kOutOfRange,
-                 str("general.alignment is ", alignment, ", allowed are powers of two up to ",
+                 str("general.alignment is ", alignment, ", expected a power of two up to ",
                      kGgufCaps.alignment));
     }
     if (counts.tensors > in.remaining() / kLeastTensorBytes) {
@@ -258,7 +262,7 @@ namespace {
   const std::string seen =
       v.type == GgufType::kArray ? str("ARRAY of ", type_name(v.element)) : type_name(v.type);
   throw Error(Code::kWrongType,
-              str(file.path(), ": key ", v.key, " is ", seen, ", expected is ", expected))
+              str(file.path(), ": key ", v.key, " is ", seen, ", expected ", expected))
       .with_key(v.key)
       .with_expected(expected)
       .with_location(str(file.path(), " offset ", v.offset));

@@ -18,7 +18,7 @@ void HeaderReader::fail_at(uint64_t offset, Code code, const std::string& messag
 void HeaderReader::require(uint64_t bytes, const char* what) const {
   if (bytes <= remaining()) return;
   fail(Code::kDataLoss,
-       str(what, " needs ", bytes, " bytes, the header has ", remaining(), " left"));
+       str(what, " needs ", bytes, " bytes, but the header has ", remaining(), " left"));
 }
 
 void HeaderReader::copy(void* out, size_t bytes, const char* what) {
@@ -43,7 +43,7 @@ uint64_t HeaderReader::text_length(uint64_t max_bytes, const char* what) {
   const auto length = scalar<uint64_t>(what);
   if (length > max_bytes) {
     fail_at(start, Code::kResourceExhausted,
-            str(what, " of ", length, " bytes, at most ", max_bytes));
+            str(what, " of ", length, " bytes exceeds the limit of ", max_bytes));
   }
   require(length, what);
   return length;

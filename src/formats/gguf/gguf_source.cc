@@ -54,7 +54,7 @@ class Metadata {
   [[noreturn]] void unsupported(const std::string& key, const std::string& seen,
                                 const char* expected) const {
     throw Error(Code::kUnsupported,
-                str(file_.path(), ": ", key, " is ", seen, ", supported is ", expected))
+                str(file_.path(), ": ", key, " is ", seen, "; supported: ", expected))
         .with_key(key)
         .with_expected(expected)
         .with_location(str(file_.path(), " key ", key));
@@ -236,8 +236,8 @@ std::vector<ChatTemplateText> GgufSource::chat_templates() const {
 void GgufSource::check_tokenizer_counts() const {
   const auto check = [&](const GgufValue& v, uint64_t limit) {
     if (v.count <= limit) return;
-    throw Error(Code::kResourceExhausted,
-                str(path(), ": key ", v.key, " has ", v.count, " entries, at most ", limit))
+    throw Error(Code::kResourceExhausted, str(path(), ": key ", v.key, " has ", v.count,
+                                              " entries, above the limit of ", limit))
         .with_key(v.key)
         .with_location(str(path(), " offset ", v.offset));
   };

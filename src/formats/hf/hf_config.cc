@@ -61,7 +61,7 @@ void require_one_label(const ConfigReader& in) {
 
 int32_t to_token_id(const ConfigReader& in, const char* key, int64_t id) {
   if (id < -1 || !std::in_range<int32_t>(id))
-    in.fail(Code::kOutOfRange, key, str("is ", id, ", which is no token id"));
+    in.fail(Code::kOutOfRange, key, str("is ", id, ", which is not a token id"));
   return static_cast<int32_t>(id);
 }
 
@@ -116,7 +116,7 @@ ModelConfig parse_hf_config(std::string_view text, const std::string& path) {
   c.layers = in.integer("num_hidden_layers");
   if (c.layers < 1 || c.layers > kModelCaps.layers) {
     in.fail(Code::kOutOfRange, "num_hidden_layers",
-            str("is ", c.layers, ", allowed is 1..", kModelCaps.layers));
+            str("is ", c.layers, ", expected 1..", kModelCaps.layers));
   }
   c.ffn = in.integer("intermediate_size");
   c.max_position = in.integer("max_position_embeddings");

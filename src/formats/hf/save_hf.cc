@@ -143,7 +143,7 @@ void write_chat_templates(FileSystem& fs, const std::string& dir,
     }
     if (!is_file_name(t.name)) {
       throw Error(Code::kUnsupported, str("a chat template is named ", quote_text(t.name),
-                                          ", which cannot be the name of a file"));
+                                          ", which is not a valid file name"));
     }
     fs.make_directories(others);
     write_text(fs, join(others, t.name + ".jinja"), t.text);

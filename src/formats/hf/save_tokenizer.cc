@@ -43,14 +43,14 @@ constexpr PreForm kPreForms[] = {
 const PreForm& pre_form(const TokenizerParts& p) {
   if (p.model != "gpt2") {
     fail(p, Code::kUnsupported, "tokenizer.ggml.model",
-         str("\"", p.model.substr(0, 64), "\" cannot be saved, gpt2 can"));
+         str("\"", p.model.substr(0, 64), "\" cannot be saved; only gpt2 can"));
   }
   for (const PreForm& form : kPreForms) {
     if (form.pre == p.pre) return form;
   }
-  fail(
-      p, Code::kUnsupported, "tokenizer.ggml.pre",
-      str("\"", p.pre.substr(0, 64), "\" cannot be saved, gpt-2, smollm, qwen2 and llama-bpe can"));
+  fail(p, Code::kUnsupported, "tokenizer.ggml.pre",
+       str("\"", p.pre.substr(0, 64),
+           "\" cannot be saved; only gpt-2, smollm, qwen2 and llama-bpe can"));
 }
 
 std::string quoted(const TokenizerParts& p, const char* key, std::string_view text) {
@@ -84,7 +84,7 @@ Json pre_tokenizer(const PreForm& form) {
 
 const std::string& token(const TokenizerParts& p, const char* key, int64_t id) {
   if (id < 0 || id >= static_cast<int64_t>(p.tokens.size())) {
-    fail(p, Code::kOutOfRange, key, str("is ", id, ", there are ", p.tokens.size(), " tokens"));
+    fail(p, Code::kOutOfRange, key, str("is ", id, ", but there are ", p.tokens.size(), " tokens"));
   }
   return p.tokens[static_cast<size_t>(id)];
 }
@@ -135,7 +135,7 @@ std::string vocabulary(const TokenizerParts& p) {
     const std::string text = quoted(p, "tokenizer.ggml.tokens", p.tokens[id]);
     if (!seen.insert(p.tokens[id]).second) {
       fail(p, Code::kDataLoss, "tokenizer.ggml.tokens",
-           str("token ", text, " is there twice, again as id ", id));
+           str("token ", text, " occurs twice, the second time as id ", id));
     }
     out += str(id == 0 ? "\n      " : ",\n      ", text, ": ", id);
   }

@@ -127,7 +127,7 @@ bool HeaderHandler::string(string_t& v) {
 bool HeaderHandler::key(string_t& v) {
   if (v.size() > kSafetensorsCaps.name_bytes) {
     fail(Code::kResourceExhausted,
-         str("a key of ", v.size(), " bytes, at most ", kSafetensorsCaps.name_bytes));
+         str("a key of ", v.size(), " bytes exceeds the limit of ", kSafetensorsCaps.name_bytes));
   }
   if (state_ == State::kName) {
     name_ = std::move(v);
@@ -210,7 +210,7 @@ bool HeaderHandler::start_array(size_t) {
 
 bool HeaderHandler::end_array() {
   if (state_ == State::kOffsetItem && offsets_seen_ != 2)
-    fail(Code::kDataLoss, "data_offsets has no two numbers");
+    fail(Code::kDataLoss, "data_offsets does not have two numbers");
   state_ = State::kEntry;
   return true;
 }
@@ -225,8 +225,9 @@ std::string read_header_text(const InputFile& file) {
   uint64_t length = 0;
   file.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kSafetensorsCaps.header_bytes) {
-    throw Error(Code::kResourceExhausted, str(path, ": header of ", length, " bytes, at most ",
-                                              kSafetensorsCaps.header_bytes))
+    throw Error(Code::kResourceExhausted,
+                str(path, ": header of ", length, " bytes exceeds the limit of ",
+                    kSafetensorsCaps.header_bytes))
         .with_location(str(path, " offset 0"));
   }
   if (length > file.size() - 8) {
@@ -274,16 +275,17 @@ void check_layout(const InputFile& file, uint64_t data_start,
   for (SafetensorsEntry& e : entries) {
     const uint64_t begin = e.offset, end = e.bytes;
     if (begin > end || end > data_bytes) {
-      fail(e, str("bytes ", begin, "..", end, " of a data part of ", data_bytes, " bytes"));
+      fail(e, str("its range ", begin, "..", end, " is not within the ", data_bytes,
+                  " bytes of data"));
     }
     CheckedU64 want(uint64_t{e.element_bytes});
     for (int64_t n : e.shape) {
       want = n == 0 ? CheckedU64(uint64_t{0}) : want * CheckedU64(n);
       if (want > CheckedU64(data_bytes))
-        fail(e, str("its shape needs more than the ", data_bytes, " bytes there are"));
+        fail(e, str("its shape needs more than the ", data_bytes, " bytes of data"));
     }
     if (want.get() != end - begin)
-      fail(e, str("its shape needs ", want.get(), " bytes, its range has ", end - begin));
+      fail(e, str("its shape needs ", want.get(), " bytes, but its range has ", end - begin));
     e.bytes = end - begin;
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {

@@ -47,7 +47,7 @@ void check_total_size(const std::vector<SafetensorsFile>& files, uint64_t total,
     for (const SafetensorsEntry& e : file.entries()) sum = sum + CheckedU64(e.bytes);
   if (sum.get() == total) return;
   throw Error(Code::kDataLoss, str(index_path, ": /metadata/total_size is ", total,
-                                   ", the tensors of its files have ", sum.get(), " bytes"))
+                                   ", but the tensors of its files have ", sum.get(), " bytes"))
       .with_key("total_size")
       .with_expected(str(sum.get()))
       .with_location(str(index_path, " /metadata/total_size"));

@@ -53,7 +53,7 @@ std::string Reader::file_name(const std::string& tensor, const Json& value) cons
   }
   fail(Code::kDataLoss, pointer, tensor,
        str("is \"", name.substr(0, kLongest),
-           "\", expected is the name of a .safetensors file in the same directory"));
+           "\", expected the name of a .safetensors file in the same directory"));
 }
 
 std::optional<uint64_t> Reader::total_size(const Json& root) const {
