@@ -19,22 +19,22 @@ bool is_printable(std::string_view key) {
 void check_option_document_size(size_t bytes, size_t least, const char* format) {
   if (bytes > kMaxOptionDocumentBytes) {
     throw Error(Code::kResourceExhausted,
-                str("the ", format, " document of options has ", bytes, " bytes; at most ",
-                    kMaxOptionDocumentBytes, " are read"));
+                str("the ", format, " document of options has ", bytes,
+                    " bytes, above the limit of ", kMaxOptionDocumentBytes));
   }
   if (bytes < least) {
     throw Error(Code::kDataLoss, str("the ", format, " document of options has ", bytes,
-                                     " bytes; it has at least ", least));
+                                     " bytes; a valid one has at least ", least));
   }
 }
 
 void OptionImport::begin(std::string_view key) {
   if (!is_printable(key)) {
-    throw Error(Code::kInvalidArgument, "an option key is no printable UTF-8 text");
+    throw Error(Code::kInvalidArgument, "an option key is not printable UTF-8");
   }
   if (seen_.find(key) != seen_.end()) {
     const std::string shown(key.substr(0, 200));
-    throw Error(Code::kInvalidArgument, str("the option \"", shown, "\" occurs twice"))
+    throw Error(Code::kInvalidArgument, str("the option \"", shown, "\" is given twice"))
         .with_key(shown);
   }
   seen_.emplace(key);

@@ -80,7 +80,8 @@ size_t option_count() { return option_table().count; }
 
 const OptionInfo& option_at(size_t index) {
   if (index >= option_count()) {
-    throw Error(Code::kOutOfRange, str("option ", index, " of ", option_count()));
+    throw Error(Code::kOutOfRange,
+                str("option index ", index, " is outside 0..", option_count() - 1));
   }
   return option_table().rows[index];
 }
@@ -97,7 +98,7 @@ const OptionInfo& require_option(std::string_view key) {
   if (const OptionInfo* row = find_option(key)) return *row;
   std::vector<std::string> nearest = nearest_options(key);
   std::string hint;
-  for (const std::string& name : nearest) hint += str(hint.empty() ? "; near are " : ", ", name);
+  for (const std::string& name : nearest) hint += str(hint.empty() ? "; nearest: " : ", ", name);
   const std::string shown(key.substr(0, 200));
   throw Error(Code::kUnknownOption, str("there is no option \"", shown, "\"", hint))
       .with_key(shown)
@@ -140,7 +141,7 @@ const char* option_type_name(OptionType type) {
     case OptionType::kF64:
       return "number";
     case OptionType::kString:
-      return "text";
+      return "string";
     case OptionType::kEnum:
       return "choice";
     case OptionType::kDurationNs:
@@ -148,7 +149,7 @@ const char* option_type_name(OptionType type) {
     case OptionType::kBytes:
       return "size in bytes";
     case OptionType::kStringList:
-      return "list of texts";
+      return "list of strings";
     case OptionType::kI64List:
       return "list of integers";
   }

@@ -92,7 +92,7 @@ const OptionPreset& require_preset(std::string_view name) {
   }
   names = nearest_names(name, std::move(names));
   std::string hint;
-  for (const std::string& near : names) hint += str(hint.empty() ? "; near are " : ", ", near);
+  for (const std::string& near : names) hint += str(hint.empty() ? "; nearest: " : ", ", near);
   const std::string shown(name.substr(0, 200));
   throw Error(Code::kNotFound, str("there is no preset \"", shown, "\"", hint))
       .with_key(shown)

@@ -18,14 +18,14 @@ constexpr size_t kMaxListBytes = size_t{1} << 20;  // of all texts of a list
 
 Error wrong_type(const OptionInfo& info, std::string_view text) {
   return Error(Code::kWrongType,
-               str(info.key, ": \"", text, "\" is no ", option_type_name(info.type)))
+               str(info.key, ": \"", text, "\" is not of type ", option_type_name(info.type)))
       .with_key(info.key)
       .with_expected(option_expectation(info));
 }
 
 Error out_of_range(const OptionInfo& info, const std::string& seen) {
   return Error(Code::kOutOfRange,
-               str(info.key, " is ", seen, "; valid is ", option_expectation(info)))
+               str(info.key, " is ", seen, ", expected ", option_expectation(info)))
       .with_key(info.key)
       .with_expected(option_expectation(info));
 }
@@ -137,7 +137,7 @@ void check_utf8(const OptionInfo& info, const std::string& value) {
 
 void check_string(const OptionInfo& info, const std::string& value) {
   if (value.size() > kMaxTextBytes) {
-    throw out_of_range(info, str("a text of ", value.size(), " bytes"));
+    throw out_of_range(info, str("a string of ", value.size(), " bytes"));
   }
   if (info.type == OptionType::kEnum) {
     const OptionChoice* const end = info.choices + info.num_choices;
@@ -145,7 +145,7 @@ void check_string(const OptionInfo& info, const std::string& value) {
     if (std::none_of(info.choices, end, same)) throw out_of_range(info, str("\"", value, "\""));
     return;
   }
-  if (info.not_empty && value.empty()) throw out_of_range(info, "an empty text");
+  if (info.not_empty && value.empty()) throw out_of_range(info, "an empty string");
   check_utf8(info, value);
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (std::any_of(value.begin(), value.end(), control)) {
@@ -155,17 +155,19 @@ void check_string(const OptionInfo& info, const std::string& value) {
 }
 
 void check_items(const OptionInfo& info, const std::vector<std::string>& items) {
-  if (items.size() > kMaxListItems) throw out_of_range(info, str("a list of ", items.size()));
+  if (items.size() > kMaxListItems) {
+    throw out_of_range(info, str("a list of ", items.size(), " elements"));
+  }
   size_t bytes = 0;
   for (const std::string& item : items) {
     if (item.empty()) throw out_of_range(info, "a list with an empty element");
     if (item.size() > kMaxTextBytes) {
-      throw out_of_range(info, str("a list with a text of ", item.size(), " bytes"));
+      throw out_of_range(info, str("a list with an element of ", item.size(), " bytes"));
     }
     check_utf8(info, item);
     bytes += item.size();
   }
-  if (bytes > kMaxListBytes) throw out_of_range(info, str("a list of ", bytes, " bytes of text"));
+  if (bytes > kMaxListBytes) throw out_of_range(info, str("a list of ", bytes, " bytes"));
 }
 
 void check_supported(const OptionInfo& info, const OptionValue& value) {
@@ -250,7 +252,7 @@ void check_option(const OptionInfo& info, const OptionValue& value) {
     check_items(info, *items);
   } else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&value)) {
     if (numbers->size() > kMaxListItems) {
-      throw out_of_range(info, str("a list of ", numbers->size()));
+      throw out_of_range(info, str("a list of ", numbers->size(), " elements"));
     }
     for (const int64_t number : *numbers) check_i64(info, number);
   }

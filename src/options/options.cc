@@ -25,7 +25,7 @@ size_t index_of(const OptionInfo& info) { return static_cast<size_t>(&info - opt
 
 Error given_wrong_type(const OptionInfo& info, const char* given) {
   return Error(Code::kWrongType,
-               str(info.key, " is a ", option_type_name(info.type), "; ", given, " was given"))
+               str(info.key, " has type ", option_type_name(info.type), "; ", given, " was given"))
       .with_key(info.key)
       .with_expected(option_expectation(info));
 }
@@ -45,7 +45,7 @@ const T& typed(std::string_view key, const OptionValue& value, const char* wante
   if (const T* v = std::get_if<T>(&value)) return *v;
   const OptionInfo& info = require_option(key);
   throw Error(Code::kWrongType,
-              str(info.key, " is a ", option_type_name(info.type), "; it was read as ", wanted))
+              str(info.key, " has type ", option_type_name(info.type), "; it was read as ", wanted))
       .with_key(info.key)
       .with_expected(option_expectation(info));
 }
@@ -80,7 +80,7 @@ void OptionSet::set_i64(std::string_view key, int64_t value) {
   if (std::holds_alternative<int64_t>(target)) return store(target, *info, value);
   if (!std::holds_alternative<uint64_t>(target)) throw given_wrong_type(*info, "an integer");
   if (value < 0) {
-    throw Error(Code::kOutOfRange, str(info->key, " is ", value, "; it cannot be negative"))
+    throw Error(Code::kOutOfRange, str(info->key, " is ", value, ", expected at least 0"))
         .with_key(info->key)
         .with_expected(option_expectation(*info));
   }
@@ -93,7 +93,7 @@ void OptionSet::set_u64(std::string_view key, uint64_t value) {
   if (std::holds_alternative<uint64_t>(target)) return store(target, *info, value);
   if (!std::holds_alternative<int64_t>(target)) throw given_wrong_type(*info, "an integer");
   if (!std::in_range<int64_t>(value)) {
-    throw Error(Code::kOutOfRange, str(info->key, " is ", value, "; it is at most ",
+    throw Error(Code::kOutOfRange, str(info->key, " is ", value, ", expected at most ",
                                        std::numeric_limits<int64_t>::max()))
         .with_key(info->key)
         .with_expected(option_expectation(*info));
@@ -111,7 +111,7 @@ void OptionSet::set_f64(std::string_view key, double value) {
 void OptionSet::set_string(std::string_view key, std::string_view value) {
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
-  if (!std::holds_alternative<std::string>(target)) throw given_wrong_type(*info, "a text");
+  if (!std::holds_alternative<std::string>(target)) throw given_wrong_type(*info, "a string");
   store(target, *info, std::string(value));
 }
 
@@ -119,7 +119,7 @@ void OptionSet::set_string_list(std::string_view key, std::vector<std::string> v
   const OptionInfo* info;
   OptionValue& target = slot(key, &info);
   if (!std::holds_alternative<std::vector<std::string>>(target)) {
-    throw given_wrong_type(*info, "a list of texts");
+    throw given_wrong_type(*info, "a list of strings");
   }
   store(target, *info, std::move(values));
 }
@@ -170,7 +170,7 @@ int64_t OptionSet::get_i64(std::string_view key) const {
   const uint64_t* const u = std::get_if<uint64_t>(&value);
   if (u == nullptr) return typed<int64_t>(key, value, "an integer");
   if (std::in_range<int64_t>(*u)) return static_cast<int64_t>(*u);
-  throw Error(Code::kOutOfRange, str(key, " is ", *u, ", too large for a signed integer"))
+  throw Error(Code::kOutOfRange, str(key, " is ", *u, ", which is too large for a signed integer"))
       .with_key(std::string(key));
 }
 
@@ -179,17 +179,18 @@ uint64_t OptionSet::get_u64(std::string_view key) const {
   const int64_t* const i = std::get_if<int64_t>(&value);
   if (i == nullptr) return typed<uint64_t>(key, value, "an integer");
   if (*i >= 0) return static_cast<uint64_t>(*i);
-  throw Error(Code::kOutOfRange, str(key, " is ", *i, ", negative")).with_key(std::string(key));
+  throw Error(Code::kOutOfRange, str(key, " is ", *i, ", which is negative"))
+      .with_key(std::string(key));
 }
 
 double OptionSet::get_f64(std::string_view key) const {
   return typed<double>(key, slot(key), "a number");
 }
 const std::string& OptionSet::get_string(std::string_view key) const {
-  return typed<std::string>(key, slot(key), "a text");
+  return typed<std::string>(key, slot(key), "a string");
 }
 const std::vector<std::string>& OptionSet::get_string_list(std::string_view key) const {
-  return typed<std::vector<std::string>>(key, slot(key), "a list of texts");
+  return typed<std::vector<std::string>>(key, slot(key), "a list of strings");
 }
 const std::vector<int64_t>& OptionSet::get_i64_list(std::string_view key) const {
   return typed<std::vector<int64_t>>(key, slot(key), "a list of integers");

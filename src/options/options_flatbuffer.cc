@@ -68,8 +68,8 @@ const fb::OptionSet& verified(const std::vector<uint64_t>& aligned, size_t bytes
   flatbuffers::Verifier verifier(data, bytes, limits);
   if (!fb::OptionSetBufferHasIdentifier(data) || !fb::VerifyOptionSetBuffer(verifier)) {
     throw Error(Code::kDataLoss,
-                str("the ", bytes, " bytes are no intact FlatBuffers document of options; at most ",
-                    kMaxOptionEntries, " options are read"))
+                str("the ", bytes, " bytes are not a valid FlatBuffers document of at most ",
+                    kMaxOptionEntries, " options"))
         .with_expected("file identifier RLOP");
   }
   return *fb::GetOptionSet(data);
@@ -83,7 +83,7 @@ void check_kind(const fb::Option& option) {
   const auto kind = static_cast<uint32_t>(option.kind());
   if (kind < 1 || kind > std::size(kFields)) {
     throw Error(Code::kWrongType,
-                str(option.key()->string_view(), " has the unknown kind of value ", kind))
+                str(option.key()->string_view(), " has a value of unknown kind ", kind))
         .with_key(option.key()->str())
         .with_expected(str("1..", std::size(kFields)));
   }
@@ -152,9 +152,8 @@ OptionSet options_from_flatbuffer(std::span<const std::byte> document, const Opt
   std::memcpy(aligned.data(), document.data(), document.size());
   const fb::OptionSet& root = verified(aligned, document.size());
   if (root.format_version() != kFormatVersion) {
-    throw Error(Code::kIncompatible,
-                str("the document of options has format ", root.format_version(),
-                    "; this library reads format ", kFormatVersion));
+    throw Error(Code::kIncompatible, str("the options document has format ", root.format_version(),
+                                         "; this library reads format ", kFormatVersion));
   }
   OptionImport import(base);
   if (root.options() != nullptr) {

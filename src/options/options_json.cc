@@ -68,9 +68,9 @@ class Reader final : public nlohmann::json_sax<Json> {
       member_ = name;
     } else if (depth_ == 2 && known_ == 2) {
       if (entries_.size() == kMaxOptionEntries) {
-        throw Error(Code::kResourceExhausted,
-                    str("the JSON document has too many options; at most ", kMaxOptionEntries,
-                        " are read"));
+        throw Error(
+            Code::kResourceExhausted,
+            str("the JSON document has too many options; the limit is ", kMaxOptionEntries));
       }
       entries_.push_back({name, {}});
     }
@@ -108,7 +108,7 @@ class Reader final : public nlohmann::json_sax<Json> {
     } else if (depth_ == 3 && known_ == 3) {
       entries_.back().value.list.push_back(std::move(value));
     } else if (depth_ == 0) {
-      refuse("", "is no object");
+      refuse("", "is not an object");
     } else if (depth_ == 1) {
       add_member(value);
     }
@@ -117,9 +117,9 @@ class Reader final : public nlohmann::json_sax<Json> {
   void add_member(const Value& value) {
     if (member_ != "library_version") {
       refuse(str("/", shown(member_)),
-             member_ == "options" ? "is no object" : "is no known member");
+             member_ == "options" ? "is not an object" : "is not a known member");
     } else if (value.kind != Kind::kText) {
-      refuse("/library_version", "is no text");
+      refuse("/library_version", "is not a string");
     } else if (std::exchange(found_version_, true)) {
       refuse("/library_version", "occurs twice");
     }
@@ -136,7 +136,7 @@ class Reader final : public nlohmann::json_sax<Json> {
 
 [[noreturn]] void refuse_type(const OptionInfo& info, const std::string& given) {
   throw Error(Code::kWrongType,
-              str(info.key, " is a ", option_type_name(info.type), "; ", given, " was given"))
+              str(info.key, " has type ", option_type_name(info.type), "; ", given, " was given"))
       .with_key(info.key)
       .with_expected(option_expectation(info));
 }
@@ -155,7 +155,7 @@ void set_list(OptionSet& set, const OptionInfo& info, const Value& value) {
     return set.set_string_list(info.key, std::move(texts));
   }
   if (info.type != OptionType::kI64List || !all_are(value, Kind::kNumber)) {
-    refuse_type(info, "a list of other values");
+    refuse_type(info, "a list with elements of another type");
   }
   // The text form of such a list is its comma-separated numbers.
   std::string text;

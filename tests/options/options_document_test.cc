@@ -181,7 +181,7 @@ TEST(OptionDocuments, AKeyThatNoMessageCanShowIsRefused) {
       const Error e = expect_error(Code::kInvalidArgument, [&] {
         document.starts_with('{') ? read_json(document) : read_flatbuffer(document);
       });
-      EXPECT_TRUE(contains(e.message, "no printable")) << e.message;
+      EXPECT_TRUE(contains(e.message, "not printable")) << e.message;
     }
   }
 }

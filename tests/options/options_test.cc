@@ -374,7 +374,7 @@ TEST(OptionSet, AnEmptyTextIsRefusedWhereTheTableSaysSo) {
   OptionSet set;
   const Error error =
       expect_error(Code::kOutOfRange, [&] { set.set_text("checkpoint.resume", ""); });
-  EXPECT_EQ(error.expected, "text, not empty");
+  EXPECT_EQ(error.expected, "string, not empty");
 }
 
 TEST(OptionSet, ValuesMoveBetweenSetsInTheirOwnType) {
