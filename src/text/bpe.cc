@@ -32,7 +32,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, const TokenizerSpec& spec)
     : ignore_merges_(spec.ignore_merges) {
   if (spec.merges.size() > kMaxMerges) {
     throw Error(Code::kResourceExhausted, str(spec.source, ": ", spec.merges.size(),
-                                              " merges, at most ", kMaxMerges, " are supported"));
+                                              " merges exceed the limit of ", kMaxMerges));
   }
   for (size_t byte = 0; byte < id_of_byte_.size(); ++byte) {
     const char c = static_cast<char>(byte);

@@ -25,7 +25,7 @@ void check_content(const Json& message, const std::string& location, const std::
     for (size_t i = 0; i < content->size(); ++i) {
       const Json& part = (*content)[i];
       if (!part.is_object() || !part.contains("type")) {
-        fail(location, str(at, "/content/", i, " is no part of a content, an object with a type"));
+        fail(location, str(at, "/content/", i, " is not a content part, an object with a type"));
       }
     }
   } else if (!content->is_string() && !(content->is_null() && has_calls)) {
@@ -52,12 +52,13 @@ void take_variables(ChatRequest& request, const Json& value, const std::string& 
   }
   for (const char* own : {"messages", "tools", "add_generation_prompt"}) {
     if (value.contains(own)) {
-      fail(location, str("/chat_template_kwargs/", own, " is given by other means"));
+      fail(location,
+           str("/chat_template_kwargs/", own, " is set elsewhere and cannot be given here"));
     }
   }
   const auto now = value.find("strftime_now");
   if (now != value.end() && !now->is_string()) {
-    fail(location, "/chat_template_kwargs/strftime_now is no date");
+    fail(location, "/chat_template_kwargs/strftime_now is not a date");
   }
   request.variables = value;
 }

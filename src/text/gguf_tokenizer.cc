@@ -69,7 +69,7 @@ void read_tokens(TokenizerParts& parts, TokenizerSpec& spec) {
       if (text.size() > kMaxAddedTokenBytes) {
         throw Error(Code::kResourceExhausted,
                     str(parts.source, ": token ", id, " is matched as a whole and has ",
-                        text.size(), " bytes, at most ", kMaxAddedTokenBytes));
+                        text.size(), " bytes, above the limit of ", kMaxAddedTokenBytes));
       }
       AddedToken token;
       token.id = static_cast<int32_t>(id);
@@ -84,7 +84,7 @@ void read_tokens(TokenizerParts& parts, TokenizerSpec& spec) {
 void read_merges(const TokenizerParts& parts, TokenizerSpec& spec) {
   if (parts.merges.size() > kMaxMerges) {
     throw Error(Code::kResourceExhausted, str(parts.source, ": ", parts.merges.size(),
-                                              " merges, at most ", kMaxMerges, " are supported"));
+                                              " merges exceed the limit of ", kMaxMerges));
   }
   spec.merges.reserve(parts.merges.size());
   for (size_t i = 0; i < parts.merges.size(); ++i) {
@@ -103,8 +103,8 @@ std::optional<int32_t> read_id(const std::optional<int64_t>& id, const Tokenizer
                                const char* key) {
   if (!id) return std::nullopt;
   if (*id < 0 || static_cast<uint64_t>(*id) >= spec.tokens.size()) {
-    throw Error(Code::kDataLoss, str(spec.source, ": ", key, " is ", *id, ", the vocabulary has ",
-                                     spec.tokens.size(), " tokens"))
+    throw Error(Code::kDataLoss, str(spec.source, ": ", key, " is ", *id,
+                                     ", but the vocabulary has ", spec.tokens.size(), " tokens"))
         .with_key(key);
   }
   return static_cast<int32_t>(*id);
@@ -120,8 +120,8 @@ TokenizerSpec read_tokenizer_parts(TokenizerParts parts) {
         .with_expected("gpt2");
   }
   if (parts.tokens.size() > kMaxVocabulary) {
-    throw Error(Code::kResourceExhausted,
-                str(parts.source, ": ", parts.tokens.size(), " tokens, at most ", kMaxVocabulary))
+    throw Error(Code::kResourceExhausted, str(parts.source, ": ", parts.tokens.size(),
+                                              " tokens exceed the limit of ", kMaxVocabulary))
         .with_key("tokenizer.ggml.tokens");
   }
   const PreEntry& pre = find_pre(parts);

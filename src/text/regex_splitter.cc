@@ -52,7 +52,9 @@ class Rewriter {
   void open_class(size_t at) {
     in_class_ = true;
     const size_t first = pattern_.compare(at + 1, 1, "^") == 0 ? at + 2 : at + 1;
-    if (pattern_.compare(first, 1, "]") == 0) refuse(where_, "a set that starts with ]");
+    if (pattern_.compare(first, 1, "]") == 0) {
+      refuse(where_, "a character set that starts with ] is not supported");
+    }
   }
 
   void escape(char c) {
@@ -118,7 +120,7 @@ class RegexSplitter : public Splitter {
     uint32_t matches_empty = 0;
     pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
     if (matches_empty != 0) {
-      refuse(where, str("pattern ", quote_text(pattern), " can match the empty text"));
+      refuse(where, str("pattern ", quote_text(pattern), " can match the empty string"));
     }
     context_ = require_memory(
         std::unique_ptr<pcre2_match_context, ContextFree>(pcre2_match_context_create(nullptr)));
@@ -154,10 +156,10 @@ class RegexSplitter : public Splitter {
 };
 
 void check_size(const std::string& pattern, const std::string& where) {
-  if (pattern.empty()) refuse(where, "an empty pattern");
+  if (pattern.empty()) refuse(where, "the pattern is empty");
   if (pattern.size() > kMaxPatternBytes) {
     throw Error(Code::kResourceExhausted, str(where, ": a pattern of ", pattern.size(),
-                                              " bytes, at most ", kMaxPatternBytes));
+                                              " bytes exceeds the limit of ", kMaxPatternBytes));
   }
 }
 

@@ -115,7 +115,7 @@ Tokenizer Tokenizer::from_directory(FileSystem& fs, const std::string& dir) {
 EncodeResult Tokenizer::encode(std::string_view text, EncodeOptions options) const {
   if (text.size() > kMaxTextBytes) {
     throw Error(Code::kResourceExhausted,
-                str("text of ", text.size(), " bytes, at most ", kMaxTextBytes, " are encoded"));
+                str("text of ", text.size(), " bytes exceeds the limit of ", kMaxTextBytes));
   }
   if (const auto broken = find_broken_utf8(text)) {
     throw Error(Code::kInvalidArgument, str("text is not UTF-8 at byte ", *broken))

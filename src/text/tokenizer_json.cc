@@ -113,7 +113,7 @@ void read_merges(const Node& merges, TokenizerSpec& spec) {
   const Json& items = merges.array();
   if (items.size() > kMaxMerges) {
     fail(Code::kResourceExhausted, merges.where(),
-         str(items.size(), " merges, at most ", kMaxMerges, " are supported"));
+         str(items.size(), " merges exceed the limit of ", kMaxMerges));
   }
   spec.merges.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
@@ -173,7 +173,8 @@ AddedToken read_added_token(const Node& node, const Json& vocab) {
   token.normalized = node.flag("normalized", !token.special);
   if (token.text.size() > kMaxAddedTokenBytes) {
     fail(Code::kResourceExhausted, node.where(),
-         str("an added token of ", token.text.size(), " bytes, at most ", kMaxAddedTokenBytes));
+         str("an added token of ", token.text.size(), " bytes exceeds the limit of ",
+             kMaxAddedTokenBytes));
   }
   const auto known = vocab.find(token.text);
   if (known != vocab.end() && known->get<int64_t>() != token.id) {
@@ -261,7 +262,8 @@ struct PreTokenizerWalk {
     byte_level = true;
     spec.add_prefix_space = node.flag("add_prefix_space", true);
     if (spec.add_prefix_space && num_steps > 0) {
-      fail(Code::kUnsupported, node.where(), "add_prefix_space after another step");
+      fail(Code::kUnsupported, node.where(),
+           "add_prefix_space after another step is not supported");
     }
     if (node.flag("use_regex", true)) {
       spec.pre_tokenizer.append(known_pattern_splitter(KnownPattern::kGpt2));
@@ -290,7 +292,7 @@ void read_template(const Node& node, TokenizerSpec& spec) {
     append_template_token(entry, node.at("special_tokens"),
                           seen_text ? spec.suffix_ids : spec.prefix_ids);
   }
-  if (!seen_text) fail(Code::kDataLoss, single.where(), "the template has no place for the text");
+  if (!seen_text) fail(Code::kDataLoss, single.where(), "the template has no slot for the text");
 }
 
 void read_post_processor(const Node& node, TokenizerSpec& spec) {

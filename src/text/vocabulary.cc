@@ -10,8 +10,8 @@ namespace rl {
 Vocabulary::Vocabulary(const std::vector<TokenSpec>& tokens, const std::string& source) {
   if (tokens.empty()) throw Error(Code::kDataLoss, str(source, ": the vocabulary is empty"));
   if (tokens.size() > kMaxVocabulary) {
-    throw Error(Code::kResourceExhausted, str(source, ": ", tokens.size(), " token ids, at most ",
-                                              kMaxVocabulary, " are supported"));
+    throw Error(Code::kResourceExhausted, str(source, ": ", tokens.size(),
+                                              " token ids exceed the limit of ", kMaxVocabulary));
   }
   entries_.reserve(tokens.size());
   for (size_t id = 0; id < tokens.size(); ++id) add(tokens[id], id, source);
@@ -29,7 +29,7 @@ Vocabulary::Vocabulary(const std::vector<TokenSpec>& tokens, const std::string& 
 void Vocabulary::add(const TokenSpec& token, size_t id, const std::string& source) {
   if (token.text.size() > kMaxTokenBytes) {
     throw Error(Code::kResourceExhausted, str(source, ": token ", id, " is ", token.text.size(),
-                                              " bytes long, at most ", kMaxTokenBytes));
+                                              " bytes long, above the limit of ", kMaxTokenBytes));
   }
   if (const auto broken = find_broken_utf8(token.text)) {
     throw Error(Code::kDataLoss, str(source, ": token ", id, " is not UTF-8 at byte ", *broken));

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"/post_processor/processors/1/special_tokens/<s>/ids/0", "77", Code::kDataLoss,
                 "id 77"},
         Refusal{"/post_processor/processors/1/single/1", R"({"SpecialToken": {"id": "<s>"}})",
-                Code::kDataLoss, "no place for the text"},
+                Code::kDataLoss, "no slot for the text"},
         Refusal{"/post_processor/processors/0/type", R"("BertProcessing")", Code::kUnsupported,
                 "BertProcessing"},
         Refusal{"/decoder/type", R"("WordPiece")", Code::kUnsupported, "/decoder"},
