@@ -132,7 +132,7 @@ Value replace_filter(const Call& call) {
 Value ends_filter(const Call& call) {
   call.bind({});
   const std::vector<Value> items = elements(call.input, call.budget);
-  if (items.empty()) return Value::undefined(str("no ", call.name, " item of an empty sequence"));
+  if (items.empty()) return Value::undefined(str("an empty sequence has no ", call.name, " item"));
   return call.name == "first" ? items.front() : items.back();
 }
 
@@ -157,7 +157,7 @@ Value sort_filter(const Call& call) {
   const std::vector<Value> items = elements(call.input, call.budget);
   if (args.given(2) && args[2]->as_text() &&
       args[2]->as_text()->bytes().find(',') != std::string::npos) {
-    throw Error(Code::kUnsupported, "filter sort by several attributes");
+    throw Error(Code::kUnsupported, "filter sort by several attributes is not supported");
   }
   std::vector<Value> keys;
   for (const Value& item : items) {
@@ -182,7 +182,7 @@ Value dictsort_filter(const Call& call) {
 Value extreme_filter(const Call& call) {
   const Bound args = call.bind({"case_sensitive", "attribute"});
   const std::vector<Value> items = elements(call.input, call.budget);
-  if (items.empty()) return Value::undefined("no item of an empty sequence");
+  if (items.empty()) return Value::undefined("an empty sequence has no item");
   size_t best = 0;
   Value best_key = sort_key(items[0], args.given(1), args.flag(0, false), call.budget);
   for (size_t i = 1; i < items.size(); ++i) {
@@ -273,7 +273,7 @@ std::optional<int64_t> parse_integer(const MarkedText& text) {
   int64_t value = 0;
   const auto result = std::from_chars(begin, end, value);
   if (result.ec == std::errc::result_out_of_range) {
-    throw Error(Code::kOutOfRange, "filter int of a number of more than 64 bits");
+    throw Error(Code::kOutOfRange, "filter int got a number of more than 64 bits");
   }
   if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
   return value;
@@ -281,7 +281,7 @@ std::optional<int64_t> parse_integer(const MarkedText& text) {
 Value truncated(double value, const Value& otherwise) {
   if (!(std::fabs(value) < 9223372036854775808.0)) {
     if (std::isnan(value) || std::isinf(value)) return otherwise;
-    throw Error(Code::kOutOfRange, "filter int of a number of more than 64 bits");
+    throw Error(Code::kOutOfRange, "filter int got a number of more than 64 bits");
   }
   return Value::integer(static_cast<int64_t>(value));
 }
@@ -289,7 +289,7 @@ Value truncated(double value, const Value& otherwise) {
 Value int_filter(const Call& call) {
   const Bound args = call.bind({"default", "base"});
   if (args.integer(1, 10) != 10)
-    throw Error(Code::kUnsupported, "filter int of another base than 10");
+    throw Error(Code::kUnsupported, "filter int with a base other than 10 is not supported");
   const Value otherwise = args[0] ? *args[0] : Value::integer(0);
   if (call.input.is_undefined()) fail_undefined(call.input);
   if (call.input.is_integer()) return Value::integer(call.input.to_integer());
@@ -351,7 +351,7 @@ Value map_filter(const Call& call) {
   rest.positional.erase(rest.positional.begin());
   const MarkedText* filter = call.arguments.positional[0].as_text();
   if (filter == nullptr)
-    fail_type("filter map needs a filter's name, not", call.arguments.positional[0]);
+    fail_type("filter map needs the name of a filter, not", call.arguments.positional[0]);
   const JinjaBudget::Level level(call.budget);
   for (const Value& item : elements_if_true(call.input, call.budget)) {
     out.push_back(apply_filter(filter->bytes(), item, rest, call.budget));
@@ -372,9 +372,9 @@ Value select_filter(const Call& call) {
   };
   const std::optional<Value> member = by_member ? next() : std::nullopt;
   if (by_member && !member)
-    throw Error(Code::kInvalidArgument, str("filter ", call.name, " needs a member's name"));
+    throw Error(Code::kInvalidArgument, str("filter ", call.name, " needs the name of a member"));
   const std::optional<Value> test = next();
-  if (test && !test->as_text()) fail_type("a test has a name, not", *test);
+  if (test && !test->as_text()) fail_type("a test name must be a string, not", *test);
   std::vector<Value> out;
   for (const Value& item : elements_if_true(call.input, call.budget)) {
     const Value subject = member ? member_at(item, *member, call.budget) : item;
@@ -460,7 +460,7 @@ Value apply_filter(const std::string& name, const Value& input, const Arguments&
   for (const Filter& filter : kFilters) {
     if (filter.name == name) return filter.call(Call{input, name, arguments, budget});
   }
-  throw Error(Code::kUnsupported, str("the filter ", quote_text(name)));
+  throw Error(Code::kUnsupported, str("the filter ", quote_text(name), " is not supported"));
 }
 
 }  // namespace rl::jinja

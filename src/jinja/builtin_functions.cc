@@ -36,7 +36,7 @@ std::vector<std::pair<Value, Value>> members(const char* what, const Arguments& 
   const Bound args(what, positional, {"mapping"});
   std::vector<std::pair<Value, Value>> out;
   if (args[0] && !args[0]->as_dict()) {
-    args.fail(0, str("is a value of type ", type_name(*args[0]), ", a mapping is expected"));
+    args.fail(0, str("is a value of type ", type_name(*args[0]), ", expected a mapping"));
   }
   if (args[0]) out = args[0]->as_dict()->entries;
   for (const auto& [name, value] : arguments.named) out.emplace_back(Value::text(name), value);
@@ -56,8 +56,9 @@ Value make_namespace(const Arguments& arguments, JinjaBudget& budget) {
 void set_attribute(Namespace& space, const std::string& name, const Value& value,
                    JinjaBudget& budget) {
   if (name.starts_with('_')) {
-    throw Error(Code::kUnsupported, str("the member ", quote_text(name), " of a namespace"))
-        .with_expected("a name without an underscore in front");
+    throw Error(Code::kUnsupported,
+                str("the member ", quote_text(name), " of a namespace is not supported"))
+        .with_expected("a name without a leading underscore");
   }
   make_list({value}, budget);  // refuses what data cannot hold
   budget.spend(space.attributes.size());

@@ -34,7 +34,7 @@ Value has_affix(const Call& call) {
   const std::string& text = call.self.bytes();
   const auto fits = [&](const Value& affix) {
     if (!affix.as_text()) {
-      args.fail(0, str("is a value of type ", type_name(affix), ", a string is expected"));
+      args.fail(0, str("is a value of type ", type_name(affix), ", expected a string"));
     }
     const std::string& bytes = affix.as_text()->bytes();
     return call.name == "startswith" ? text.starts_with(bytes) : text.ends_with(bytes);
@@ -200,7 +200,7 @@ Value join_method(const Call& call) {
   bool first = true;
   for (const Value& item : elements(*args[0], call.budget)) {
     if (!item.as_text()) {
-      args.fail(0, str("holds a value of type ", type_name(item), ", strings are expected"));
+      args.fail(0, str("holds a value of type ", type_name(item), ", expected strings"));
     }
     const size_t added = item.as_text()->size() + call.self.size();
     call.budget.spend_text(out.size() + added, added);
@@ -221,7 +221,8 @@ Value class_method(const Call& call) {
     const CharClass cls = classify(c);
     const bool is_letter = cls == CharClass::kLetter, is_number = cls == CharClass::kNumber;
     if (c >= 0x80 && is_number && call.name != "isalpha") {
-      throw Error(Code::kUnsupported, str("method ", call.name, " of digits outside of ASCII"));
+      throw Error(Code::kUnsupported,
+                  str("method ", call.name, " with digits outside ASCII is not supported"));
     }
     const bool fits = call.name == "isspace"   ? is_space(c)
                       : call.name == "isalpha" ? is_letter
@@ -323,10 +324,10 @@ Value call_list(const Method& method, const Arguments& arguments, JinjaBudget& b
 Value call_loop(const Method& method, const Arguments& arguments, JinjaBudget& budget) {
   Loop& loop = *method.self.as_loop();
   if (!arguments.named.empty())
-    throw Error(Code::kUnsupported, "named arguments of a loop's method");
+    throw Error(Code::kUnsupported, "named arguments of a loop method are not supported");
   if (method.name == "cycle") {
     if (arguments.positional.empty())
-      throw Error(Code::kInvalidArgument, "loop.cycle() of nothing");
+      throw Error(Code::kInvalidArgument, "loop.cycle() needs at least one argument");
     return arguments.positional[loop.index0 % arguments.positional.size()];
   }
   const Value now = make_list(arguments.positional, budget);  // data only, so no cycle can form
@@ -362,8 +363,8 @@ Value call_method(const Method& method, const Arguments& arguments, JinjaBudget&
     return call_list(method, arguments, budget);
   }
   if (method.self.as_loop()) return call_loop(method, arguments, budget);
-  throw Error(Code::kUnsupported,
-              str("the method ", method.name, " of a ", type_name(method.self)));
+  throw Error(Code::kUnsupported, str("the method ", method.name, " of a ", type_name(method.self),
+                                      " is not supported"));
 }
 
 }  // namespace rl::jinja

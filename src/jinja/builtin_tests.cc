@@ -83,14 +83,16 @@ bool apply_test(const std::string& name, const Value& input, const Arguments& ar
   const bool is_difference = name == "ne" || name == "!=";
   const bool known = signs || is_equality || is_difference || name == "in" || name == "sameas" ||
                      name == "divisibleby";
-  if (!known) throw Error(Code::kUnsupported, str("the test ", quote_text(name)));
+  if (!known) {
+    throw Error(Code::kUnsupported, str("the test ", quote_text(name), " is not supported"));
+  }
   const Bound args(what, arguments, {"other"}, 1);
   if (signs) return (signs >> (compare(input, *args[0], budget) + 1) & 1) != 0;
   if (is_equality || is_difference) return equal(input, *args[0], budget) == is_equality;
   if (name == "in") return contains(*args[0], input, budget);
   if (name == "divisibleby") return remainder(input, *args[0], budget) == 0;
   if (!is_one_of_a_kind(input) && !is_one_of_a_kind(*args[0])) {
-    throw Error(Code::kUnsupported, "test sameas between values without identity");
+    throw Error(Code::kUnsupported, "test sameas between values without identity is not supported");
   }
   return type_name(input) == type_name(*args[0]) && equal(input, *args[0], budget);
 }

@@ -9,8 +9,8 @@ namespace rl::jinja {
 Bound::Bound(std::string what, const Arguments& arguments, Names names, size_t required)
     : what_(std::move(what)), names_(names), values_(names_.size(), nullptr) {
   if (arguments.positional.size() > names_.size()) {
-    throw Error(Code::kInvalidArgument, str(what_, " takes at most ", names_.size(), " arguments, ",
-                                            arguments.positional.size(), " given"));
+    throw Error(Code::kInvalidArgument, str(what_, " takes at most ", names_.size(),
+                                            " arguments, but got ", arguments.positional.size()));
   }
   for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
@@ -42,7 +42,7 @@ bool Bound::flag(size_t i, bool otherwise) const {
 int64_t Bound::integer(size_t i, int64_t otherwise) const {
   if (values_[i] == nullptr) return otherwise;
   if (!values_[i]->is_integer()) {
-    fail(i, str("is a value of type ", type_name(*values_[i]), ", an integer is expected"));
+    fail(i, str("is a value of type ", type_name(*values_[i]), ", expected an integer"));
   }
   return values_[i]->to_integer();
 }
@@ -50,7 +50,7 @@ int64_t Bound::integer(size_t i, int64_t otherwise) const {
 const MarkedText& Bound::text(size_t i) const {
   const MarkedText* text = values_[i]->as_text();
   if (text == nullptr) {
-    fail(i, str("is a value of type ", type_name(*values_[i]), ", a string is expected"));
+    fail(i, str("is a value of type ", type_name(*values_[i]), ", expected a string"));
   }
   return *text;
 }
@@ -60,7 +60,7 @@ int64_t length_of(const Value& value) {
   if (const MarkedText* text = value.as_text()) return num_code_points(text->bytes());
   if (const List* list = value.as_list()) return static_cast<int64_t>(list->items.size());
   if (const Dict* dict = value.as_dict()) return static_cast<int64_t>(dict->entries.size());
-  fail_type("no length has", value);
+  fail_type("cannot take the length of", value);
 }
 
 }  // namespace rl::jinja

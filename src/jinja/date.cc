@@ -38,7 +38,8 @@ struct Moment {
 Moment parse(std::string_view now) {
   Moment m;
   const auto fail = [&]() {
-    throw Error(Code::kInvalidArgument, str("strftime_now is ", quote_text(now), ", no date"))
+    throw Error(Code::kInvalidArgument,
+                str("strftime_now is ", quote_text(now), ", which is not a date"))
         .with_expected("YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS");
   };
   static constexpr std::string_view kForm = "0000-00-00T00:00:00";
@@ -106,8 +107,8 @@ std::string directive(const Moment& m, char letter, bool unpadded) {
     default:
       break;
   }
-  throw Error(Code::kUnsupported,
-              str("the directive ", quote_text(std::string{'%', letter}), " of strftime_now"));
+  throw Error(Code::kUnsupported, str("the directive ", quote_text(std::string{'%', letter}),
+                                      " of strftime_now is not supported"));
 }
 
 }  // namespace

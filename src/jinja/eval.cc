@@ -209,7 +209,7 @@ void Evaluator::set_member(const Node& node, Scope& scope) {
   Namespace* space = target ? target->as_namespace() : nullptr;
   if (!space) {
     throw Error(Code::kInvalidArgument,
-                str(quote_text(node.names[0]), " is no namespace, so its member ",
+                str(quote_text(node.names[0]), " is not a namespace, so its member ",
                     quote_text(node.names[1]), " cannot be set"));
   }
   set_attribute(*space, node.names[1], value, budget_);
@@ -256,7 +256,7 @@ Value Evaluator::expression(const Node& node, Scope& scope) {
       return negative(item(0));
     case NodeKind::kPositive: {
       const Value value = item(0);
-      if (!value.is_number()) fail_type("\"+\" before", value);
+      if (!value.is_number()) fail_type("unary \"+\" needs a number, not", value);
       return value.is_integer() ? Value::integer(value.to_integer()) : value;
     }
     case NodeKind::kAnd: {
@@ -292,8 +292,8 @@ Value Evaluator::name(const Node& node, Scope& scope) {
   }
   if (node.name == "strftime_now") {
     return Value::undefined(
-        "strftime_now would make the prompt depend on the day: give a date under "
-        "\"strftime_now\" with the variables of the template");
+        "strftime_now would make the prompt depend on the day: give a date as "
+        "\"strftime_now\" among the variables of the template");
   }
   return Value::undefined(str(quote_text(node.name), " is undefined"));
 }
@@ -385,8 +385,8 @@ Value Evaluator::call(const Node& node, Scope& scope, const Value* caller) {
   if (const Function* function = callee.as<Function>())
     return call_function(*function, args, now_, budget_);
   if (const Method* method = callee.as_method()) return call_method(*method, args, budget_);
-  if (callee.as_loop()) throw Error(Code::kUnsupported, "a recursive loop");
-  fail_type("no call of", callee);
+  if (callee.as_loop()) throw Error(Code::kUnsupported, "a recursive loop is not supported");
+  fail_type("cannot call", callee);
 }
 
 Value Evaluator::call_macro(const Macro& macro, const Arguments& args, const Value* caller) {
@@ -394,7 +394,7 @@ Value Evaluator::call_macro(const Macro& macro, const Arguments& args, const Val
   Scope scope{macro.scope, {}};
   if (args.positional.size() > node.names.size()) {
     throw Error(Code::kInvalidArgument, str("macro ", node.name, " takes ", node.names.size(),
-                                            " arguments, ", args.positional.size(), " given"));
+                                            " arguments, but got ", args.positional.size()));
   }
   for (size_t i = 0; i < args.positional.size(); ++i) {
     scope.variables[node.names[i]] = args.positional[i];

@@ -215,13 +215,13 @@ const Node* ExpressionParser::number() {
   if (token.kind == TokenKind::kFloat) {
     double value = 0;
     const auto result = std::from_chars(token.text.data(), end, value);
-    if (result.ec != std::errc()) in_.fail(Code::kOutOfRange, token.at, "a float out of range");
+    if (result.ec != std::errc()) in_.fail(Code::kOutOfRange, token.at, "a float is out of range");
     return constant(token.at, Value::real(value));
   }
   int64_t value = 0;
   const auto result = std::from_chars(token.text.data(), end, value);
   if (result.ec != std::errc()) {
-    in_.fail(Code::kOutOfRange, token.at, "an integer of more than 64 bits");
+    in_.fail(Code::kOutOfRange, token.at, "an integer has more than 64 bits");
   }
   return constant(token.at, Value::integer(value));
 }
@@ -381,7 +381,7 @@ const Node* ExpressionParser::test(const Node* subject) {
   if (in_.is_operator("(")) {
     arguments(node);
   } else if (is_value && !ends) {
-    if (in_.is_word("is")) in_.fail_expected("an operator, since a test cannot follow a test,");
+    if (in_.is_word("is")) in_.fail_expected("an operator (a test cannot follow a test)");
     in_.adopt(node, postfix(primary()));
   }
   return negated ? join(NodeKind::kNot, at, node, nullptr) : node;

@@ -106,7 +106,7 @@ class Lexer {
     data_before(tag, sign, false);
     const size_t begin = tag + 2 + (sign != 0);
     const size_t end = text_.find("#}", begin);
-    if (end == text_.npos) fail(tag, "a comment without its end \"#}\"");
+    if (end == text_.npos) fail(tag, "unterminated comment: \"#}\" is missing");
     leave_tag(end + 2, end > begin ? sign_at(end - 1) : '\0', true);
   }
 
@@ -136,7 +136,7 @@ class Lexer {
       data_before(at, sign_at(at + 2), false);
       return leave_tag(end + 2, closing, true);
     }
-    fail(tag, "a raw block without its end \"{% endraw %}\"");
+    fail(tag, "unterminated raw block: \"{% endraw %}\" is missing");
   }
 
   void tag(size_t tag) {
@@ -147,7 +147,7 @@ class Lexer {
     at_ = tag + 2 + (sign != 0);
     while (true) {
       at_ = skip_space(at_);
-      if (at_ >= text_.size()) fail(tag, "a tag without its end");
+      if (at_ >= text_.size()) fail(tag, "unterminated tag");
       if (brackets_.empty() && at_tag_end(is_variable)) return;
       token();
     }
@@ -192,8 +192,8 @@ class Lexer {
     if (c != ')' && c != ']' && c != '}') return;
     if (brackets_.empty()) fail(at_, str("unexpected \"", std::string(1, c), "\""));
     if (brackets_.back() != c) {
-      fail(at_, str("\"", std::string(1, c), "\" where \"", std::string(1, brackets_.back()),
-                    "\" is expected"));
+      fail(at_, str("expected \"", std::string(1, brackets_.back()), "\", found \"",
+                    std::string(1, c), "\""));
     }
     brackets_.pop_back();
   }
@@ -222,7 +222,8 @@ class Lexer {
 void Lexer::number() {
   if (text_[at_] == '0' && at_ + 1 < text_.size() && is_name_part(text_[at_ + 1]) &&
       !is_digit(text_[at_ + 1]) && text_[at_ + 1] != '_' && text_[at_ + 1] != 'e') {
-    source_.fail(Code::kUnsupported, static_cast<uint32_t>(at_), "numbers of another base than 10");
+    source_.fail(Code::kUnsupported, static_cast<uint32_t>(at_),
+                 "numbers in a base other than 10 are not supported");
   }
   const bool after_dot = at_ > 0 && text_[at_ - 1] == '.';
   size_t end = digits(at_);
@@ -257,7 +258,7 @@ void Lexer::string() {
       value += text_[at++];
     }
   }
-  fail(begin, "a string without its end");
+  fail(begin, "unterminated string");
 }
 
 char32_t Lexer::hex(size_t at, size_t count) const {
@@ -268,18 +269,18 @@ char32_t Lexer::hex(size_t at, size_t count) const {
                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
                       : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                              : -1;
-    if (digit < 0) fail(at, str("an escape needs ", count, " hexadecimal digits"));
+    if (digit < 0) fail(at, str("an escape sequence needs ", count, " hexadecimal digits"));
     value = value * 16 + static_cast<char32_t>(digit);
   }
   if (value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff)) {
-    fail(at, "an escape that is no character");
+    fail(at, "an escape sequence is not a character");
   }
   return value;
 }
 
 // Python's escapes; an unknown one is kept as written.
 size_t Lexer::escape(size_t at, std::string& out) const {
-  if (at + 1 >= text_.size()) fail(at, "a string without its end");
+  if (at + 1 >= text_.size()) fail(at, "unterminated string");
   static constexpr std::string_view kNames = "abfnrtv\\'\"", kValues = "\a\b\f\n\r\t\v\\'\"";
   const char c = text_[at + 1];
   if (const size_t i = kNames.find(c); i != kNames.npos) {
@@ -292,7 +293,10 @@ size_t Lexer::escape(size_t at, std::string& out) const {
     append_utf8(out, hex(at + 2, count));
     return at + 2 + count;
   }
-  if (c == 'N') source_.fail(Code::kUnsupported, static_cast<uint32_t>(at), "escapes by name, \\N");
+  if (c == 'N') {
+    source_.fail(Code::kUnsupported, static_cast<uint32_t>(at),
+                 "named escape sequences, \\N, are not supported");
+  }
   if (c < '0' || c > '7') {
     out += '\\';
     return at + 1;
@@ -312,8 +316,8 @@ Source::Source(std::string_view text, std::string name, const JinjaLimits& limit
     : name_(std::move(name)) {
   if (text.size() > limits.max_template_bytes) {
     throw Error(Code::kResourceExhausted,
-                str(name_, ": a template of ", text.size(), " bytes, at most ",
-                    limits.max_template_bytes, " are read"))
+                str(name_, ": a template of ", text.size(), " bytes exceeds the limit of ",
+                    limits.max_template_bytes))
         .with_location(name_);
   }
   if (const auto broken = find_broken_utf8(text)) {

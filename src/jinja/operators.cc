@@ -15,7 +15,8 @@ namespace {
 [[noreturn]] void fail_operands(std::string_view op, const Value& a, const Value& b) {
   if (a.is_undefined()) fail_undefined(a);
   if (b.is_undefined()) fail_undefined(b);
-  throw Error(Code::kWrongType, str("\"", op, "\" between ", type_name(a), " and ", type_name(b)));
+  throw Error(Code::kWrongType,
+              str("\"", op, "\" is not defined between ", type_name(a), " and ", type_name(b)));
 }
 
 [[noreturn]] void fail_zero() { throw Error(Code::kOutOfRange, "division by zero"); }
@@ -78,7 +79,7 @@ Value power(const Value& a, const Value& b) {
   if (a.to_real() == 0 && b.to_real() < 0) fail_zero();
   const double result = std::pow(a.to_real(), b.to_real());
   if (std::isnan(result) && !std::isnan(a.to_real()) && !std::isnan(b.to_real())) {
-    throw Error(Code::kUnsupported, "a power that is a complex number");
+    throw Error(Code::kUnsupported, "a power with a complex result is not supported");
   }
   return Value::real(result);
 }
@@ -207,7 +208,7 @@ Value binary(std::string_view op, const Value& a, const Value& b, JinjaBudget& b
     return repeat(b, a.to_integer(), budget);
   }
   if (op == "%" && a.as_text()) {
-    throw Error(Code::kUnsupported, "formatting of text with the operator %");
+    throw Error(Code::kUnsupported, "formatting a string with the operator % is not supported");
   }
   fail_operands(op, a, b);
 }
@@ -217,7 +218,7 @@ Value negative(const Value& value) {
     return Value::integer((CheckedI64(int64_t{0}) - CheckedI64(value.to_integer())).get());
   }
   if (value.as<double>()) return Value::real(-value.to_real());
-  fail_type("\"-\" before", value);
+  fail_type("unary \"-\" needs a number, not", value);
 }
 
 bool contains(const Value& container, const Value& item, JinjaBudget& budget) {
@@ -238,8 +239,8 @@ bool contains(const Value& container, const Value& item, JinjaBudget& budget) {
 
 Value get_attribute(const Value& value, const std::string& name) {
   if (name.starts_with("__")) {
-    throw Error(Code::kUnsupported,
-                str("the attribute ", quote_text(name), ": templates reach data only"));
+    throw Error(Code::kUnsupported, str("the attribute ", quote_text(name),
+                                        " cannot be read: templates can only read data"));
   }
   if (value.is_undefined()) fail_undefined(value);
   if (value.as_loop() && name != "cycle" && name != "changed") return loop_attribute(value, name);
@@ -288,7 +289,7 @@ Value get_slice(const Value& value, const SliceBounds& bounds, JinjaBudget& budg
     return make_list(std::move(items), budget, list->is_tuple);
   }
   const MarkedText* text = value.as_text();
-  if (text == nullptr) fail_type("no slice of", value);
+  if (text == nullptr) fail_type("cannot slice", value);
   const auto offsets = code_point_offsets(text->bytes(), budget);
   MarkedText out;
   for (const int64_t i : slice_indices(bounds, static_cast<int64_t>(offsets.size()) - 1, budget)) {

@@ -89,7 +89,7 @@ class StatementParser {
 
 const Node* StatementParser::statement() {
   const Token word = in_.now();
-  if (word.kind != TokenKind::kName) in_.fail_expected("a tag's name");
+  if (word.kind != TokenKind::kName) in_.fail_expected("a tag name");
   in_.skip();
   if (word.text == "for") return for_loop(word.at);
   if (word.text == "if") return branches(word.at);
@@ -100,7 +100,7 @@ const Node* StatementParser::statement() {
   if (word.text == "generation") return scope(word.at);
   if (word.text == "break") return jump(NodeKind::kBreak, word.at);
   if (word.text == "continue") return jump(NodeKind::kContinue, word.at);
-  in_.fail(Code::kUnsupported, word.at, str("the tag {% ", word.text, " %}"));
+  in_.fail(Code::kUnsupported, word.at, str("the tag {% ", word.text, " %} is not supported"));
 }
 
 std::string StatementParser::target_name() {
@@ -115,9 +115,9 @@ std::vector<std::string> StatementParser::targets() {
   std::vector<std::string> names{target_name()};
   while (in_.take_operator(",")) {
     if (in_.is_word("in") || in_.is_operator("=") || in_.is_operator(")")) {
-      in_.fail_unsupported("a comma behind the last variable");
+      in_.fail_unsupported("a comma after the last variable");
     }
-    if (in_.is_operator("(")) in_.fail_unsupported("variables in nested brackets");
+    if (in_.is_operator("(")) in_.fail_unsupported("a nested list of variables");
     names.push_back(target_name());
   }
   if (in_brackets) in_.expect_operator(")");
@@ -213,7 +213,7 @@ const Node* StatementParser::call_block(uint32_t at) {
   if (in_.is_operator("(")) parameters(caller);
   const Node* call = expressions_.expression();
   if (call->kind != NodeKind::kCall) {
-    in_.fail(Code::kDataLoss, at, "{% call %} is followed by a call of a macro");
+    in_.fail(Code::kDataLoss, at, "{% call %} must be followed by a macro call");
   }
   in_.adopt(node, call);
   const int loops = std::exchange(loops_, 0);

@@ -37,7 +37,7 @@ char32_t cased(char32_t c, Case to, bool first) {
     static constexpr char kHex[] = "0123456789ABCDEF";
     std::string name;
     for (int shift = 12; shift >= 0; shift -= 4) name += kHex[(c >> shift) & 15];
-    throw Error(Code::kUnsupported, str("upper and lower case of U+", name));
+    throw Error(Code::kUnsupported, str("upper and lower case of U+", name, " are not supported"));
   }
   const auto code = static_cast<utf8proc_int32_t>(c);
   if (to == Case::kUpper) return static_cast<char32_t>(utf8proc_toupper(code));
@@ -167,7 +167,7 @@ void write_repr(const Value& value, Writer& out) {
   if (const MarkedText* text = value.as_text()) return write_repr_text(*text, out);
   if (const List* list = value.as_list()) return write_repr_list(*list, out);
   const Dict* dict = value.as_dict();
-  if (dict == nullptr) fail_type("no text stands for", value);
+  if (dict == nullptr) fail_type("cannot print", value);
   out.put("{");
   for (size_t i = 0; i < dict->entries.size(); ++i) {
     if (i > 0) out.put(", ");
@@ -193,9 +193,9 @@ class JsonWriter {
     if (const Dict* dict = value.as_dict()) return write_dict(*dict);
     if (value.is_undefined()) {
       throw Error(Code::kInvalidArgument,
-                  str("JSON of a missing value: ", *value.as<Undefined>()->reason));
+                  str("JSON cannot represent a missing value: ", *value.as<Undefined>()->reason));
     }
-    fail_type("JSON has no form for", value);
+    fail_type("JSON cannot represent", value);
   }
 
  private:
@@ -342,7 +342,7 @@ MarkedText change_case(const MarkedText& text, Case to, JinjaBudget& budget) {
 
 MarkedText replace(const MarkedText& text, const MarkedText& old, const MarkedText& with,
                    int64_t count, JinjaBudget& budget) {
-  if (old.empty()) throw Error(Code::kUnsupported, "replacing an empty text");
+  if (old.empty()) throw Error(Code::kUnsupported, "replacing an empty string is not supported");
   MarkedText out;
   const std::string& bytes = text.bytes();
   size_t at = 0;

@@ -57,10 +57,10 @@ class TokenStream {
     program_.source.fail(code, at, what);
   }
   [[noreturn]] void fail_expected(const std::string& what) const {
-    fail(Code::kDataLoss, now().at, str(describe(), " where ", what, " is expected"));
+    fail(Code::kDataLoss, now().at, str("expected ", what, ", found ", describe()));
   }
   [[noreturn]] void fail_unsupported(const std::string& what) const {
-    fail(Code::kUnsupported, now().at, what);
+    fail(Code::kUnsupported, now().at, what + " is not supported");
   }
 
   Node* make(NodeKind kind, uint32_t at) {
@@ -80,7 +80,7 @@ class TokenStream {
     node->height = std::max(node->height, child->height + 1);
     if (node->height > limits_.max_call_depth) {
       fail(Code::kResourceExhausted, node->at,
-           str("an expression of more than ", limits_.max_call_depth, " parts"));
+           str("an expression has more than ", limits_.max_call_depth, " parts"));
     }
     return child;
   }

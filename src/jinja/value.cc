@@ -19,7 +19,8 @@ uint64_t depth_with(uint64_t depth, const Value& member, const JinjaBudget& budg
   const bool data = !member.as_namespace() && !member.as<Macro>() && !member.as<Function>() &&
                     !member.as_loop() && !member.as_method();
   if (!data) {
-    throw Error(Code::kUnsupported, str("a ", type_name(member), " inside a list or mapping"))
+    throw Error(Code::kUnsupported,
+                str("a ", type_name(member), " inside a list or mapping is not supported"))
         .with_expected("data only");
   }
   depth = std::max(depth, depth_of(member) + 1);
@@ -91,7 +92,7 @@ Value make_dict(std::vector<std::pair<Value, Value>> entries, JinjaBudget& budge
   budget.spend_items(entries.size());
   auto dict = std::make_shared<Dict>();
   for (auto& [key, value] : entries) {
-    if (!key.as_text()) fail_type("a mapping takes texts as keys, not", key);
+    if (!key.as_text()) fail_type("a mapping key must be a string, not", key);
     dict->depth = depth_with(dict->depth, value, budget);
     const auto [at, added] = dict->index.emplace(key.as_text()->bytes(), dict->entries.size());
     if (added) {
@@ -174,7 +175,7 @@ int compare(const Value& a, const Value& b, JinjaBudget& budget) {
     return three_way(x->items.size(), y->items.size());
   }
   if (a.is_undefined()) fail_undefined(a);
-  fail_type(str("a value of type ", type_name(a), " has no order relative to"), b);
+  fail_type(str("a value of type ", type_name(a), " cannot be compared with"), b);
 }
 
 std::vector<Value> elements(const Value& value, JinjaBudget& budget) {
@@ -195,7 +196,7 @@ std::vector<Value> elements(const Value& value, JinjaBudget& budget) {
       out.push_back(Value::text(text->substr(at, end - at)));
     }
   } else {
-    fail_type("nothing to loop over in", value);
+    fail_type("cannot loop over", value);
   }
   return out;
 }

@@ -80,14 +80,14 @@ TEST(Jinja, ErrorsNameWhatIsMissingAndItsPlace) {
       {"{{ 9223372036854775808 }}", Code::kOutOfRange, "t:1:4", "64 bits"},
       {"{% if x %}", Code::kDataLoss, "t:1:11", "{% endif %}"},
       {"{% endfor %}", Code::kUnsupported, "t:1:4", "endfor"},
-      {"{{ (1] }}", Code::kDataLoss, "t:1:6", "\")\" is expected"},
-      {"{{ 'x }}", Code::kDataLoss, "t:1:4", "without its end"},
+      {"{{ (1] }}", Code::kDataLoss, "t:1:6", "expected \")\""},
+      {"{{ 'x }}", Code::kDataLoss, "t:1:4", "unterminated string"},
       {"{# x", Code::kDataLoss, "t:1:1", "comment"},
       {"{% raw %}x", Code::kDataLoss, "t:1:1", "endraw"},
-      {"{{ \"\\ud800\" }}", Code::kDataLoss, "t:1:7", "no character"},
+      {"{{ \"\\ud800\" }}", Code::kDataLoss, "t:1:7", "not a character"},
       {"{% break %}", Code::kDataLoss, "t:1:4", "outside of a loop"},
       {"{% set ns = namespace() %}{% set ns._x = 1 %}", Code::kUnsupported, "t:1:30", "\"_x\""},
-      {"{% set d = {} %}{% set d.x = 1 %}", Code::kInvalidArgument, "t:1:20", "no namespace"},
+      {"{% set d = {} %}{% set d.x = 1 %}", Code::kInvalidArgument, "t:1:20", "not a namespace"},
       {"{{ [namespace()] }}", Code::kUnsupported, "t:1:4", "namespace"},
       {"{% set n = namespace() %}{% set n.n = n %}", Code::kUnsupported, "t:1:29", "namespace"},
       {"{% for x in [1] %}{{ loop.changed(loop) }}{% endfor %}", Code::kUnsupported, "t:1:34",
@@ -109,7 +109,7 @@ TEST(Jinja, EachLimitIsAnErrorWithItsValue) {
     const Error e = expect_error(Code::kResourceExhausted, [&] { run_template(text, {}, limits); });
     EXPECT_TRUE(contains(e.message, part));
   };
-  refused("12345", {.max_template_bytes = 4}, "5 bytes, at most 4");
+  refused("12345", {.max_template_bytes = 4}, "5 bytes exceeds the limit of 4");
   refused("{{ 1 }}{{ 2 }}", {.max_nodes = 3}, "more than 3 nodes");
   refused("{{ [[[[1]]]] }}", {.max_parse_depth = 8}, "deeper than 8");
   refused("{% for i in range(100) %}{{ i }}{% endfor %}", {.max_steps = 900},
