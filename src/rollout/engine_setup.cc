@@ -55,7 +55,7 @@ EngineOptions resolve_options(EngineOptions options, const Model& model, const K
   if (options.num_blocks != kv.num_blocks ||
       options.num_blocks > std::numeric_limits<int32_t>::max()) {
     throw Error(Code::kOutOfRange, str("the engine is set to ", options.num_blocks,
-                                       " KV blocks, its pool has ", kv.num_blocks))
+                                       " KV blocks, but its pool has ", kv.num_blocks))
         .with_key("num_blocks")
         .with_expected("the pool's number, below 2^31");
   }

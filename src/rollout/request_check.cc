@@ -31,7 +31,7 @@ void check_same_temperature(const Request& r) {
   if (r.resume->temperature == stored_temperature(r.sampling)) return;
   throw Error(Code::kInvalidArgument,
               str("sampling.temperature is ", r.sampling.temperature,
-                  " but the log-probs of the sample to go on from are at ", r.resume->temperature))
+                  ", but the sample to resume was generated at ", r.resume->temperature))
       .with_key("sampling.temperature")
       .with_expected(str(r.resume->temperature));
 }
@@ -40,23 +40,23 @@ void check_same_temperature(const Request& r) {
 void check_resume(const Request& r) {
   if (!r.prompt.empty() || r.num_samples != 1) {
     throw Error(Code::kInvalidArgument,
-                str("a request that goes on from a sample has a prompt of ", r.prompt.size(),
-                    " tokens and ", r.num_samples, " samples"))
+                str("a request that resumes a sample has a prompt of ", r.prompt.size(),
+                    " tokens and ", r.num_samples, " samples, expected no prompt and one sample"))
         .with_key("resume")
         .with_expected("no prompt and one sample");
   }
   try {
     require_storable(*r.resume);
   } catch (const Error& e) {
-    throw Error(Code::kInvalidArgument, str("the sample to go on from is not whole: ", e.message))
+    throw Error(Code::kInvalidArgument, str("the sample to resume is not complete: ", e.message))
         .with_key("resume")
-        .with_expected("a sample as the engine gives it back");
+        .with_expected("a sample as the engine returns it");
   }
   check_same_temperature(r);
   if (int64_t{r.resume->num_top} == r.sampling.top_logprobs) return;
   throw Error(Code::kInvalidArgument,
               str("sampling.logprobs is ", r.sampling.top_logprobs,
-                  ", but the sample to go on from has ", r.resume->num_top, " ids per token"))
+                  ", but the sample to resume has ", r.resume->num_top, " ids per token"))
       .with_key("sampling.logprobs")
       .with_expected(str(r.resume->num_top));
 }
@@ -102,9 +102,9 @@ void check_candidates(const Request& r, const RequestLimits& limits) {
     if (may_go_on(id)) return;
   }
   throw Error(Code::kConflict, str("sampling.min_new_tokens is ", r.min_new_tokens,
-                                   ", but every token that may be drawn is a stop id"))
+                                   ", but every token that may be sampled is a stop id"))
       .with_key("sampling.min_new_tokens")
-      .with_expected("an id to draw that is no stop id, or 0");
+      .with_expected("an id that may be sampled and is not a stop id, or 0");
 }
 
 // The prompt alone may exceed the limit, so the sum is never formed before both fit.
@@ -205,10 +205,9 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions) {
   check_watermark(options.kv_watermark);
   check_unchunked(options, options.max_model_len ? options.max_model_len : max_positions);
   if (options.max_num_batched_tokens >= options.max_num_seqs) return;
-  throw Error(Code::kConflict,
-              str("engine.max_num_batched_tokens ", options.max_num_batched_tokens,
-                  " is below engine.max_num_seqs ", options.max_num_seqs,
-                  ", so that not every running sequence could get a token per step"))
+  throw Error(Code::kConflict, str("engine.max_num_batched_tokens ", options.max_num_batched_tokens,
+                                   " is below engine.max_num_seqs ", options.max_num_seqs,
+                                   ", so not every running sequence could get a token per step"))
       .with_key("engine.max_num_batched_tokens")
       .with_expected(str("at least engine.max_num_seqs, ", options.max_num_seqs));
 }

@@ -28,8 +28,8 @@ void require_same_shape(const Model& model, const Model& reference) {
   }
   throw Error(Code::kIncompatible,
               str("the reference model (hidden ", b.hidden, ", layers ", b.layers, ", vocab ",
-                  b.vocab, ") has not the shape of the trained one (hidden ", a.hidden, ", layers ",
-                  a.layers, ", vocab ", a.vocab, ")"))
+                  b.vocab, ") does not have the shape of the trained model (hidden ", a.hidden,
+                  ", layers ", a.layers, ", vocab ", a.vocab, ")"))
       .with_key("model.reference_path");
 }
 
@@ -106,7 +106,7 @@ void Trainer::logprobs(const Model& model, std::span<const Sample* const> sample
                        std::span<const std::span<float>> out) {
   if (&model != &impl_->model && &model != impl_->reference) {
     throw Error(Code::kInvalidArgument,
-                "log-probs are of the trainer's own model or of its reference");
+                "log-probs can only be computed with the trainer's own model or its reference");
   }
   if (out.size() != samples.size()) {
     throw Error(Code::kInvalidArgument,

@@ -30,7 +30,7 @@ void Trainer::Impl::check(std::span<const TrainSample> samples) const {
       throw Error(Code::kInvalidArgument, str("sample ", i, " of the step is null"));
     if (!s.carries_loss && is_pairs(options.objective)) {
       throw Error(Code::kInvalidArgument,
-                  str(sample_name(*s.sample), " carries no loss, but is half of a pair"));
+                  str(sample_name(*s.sample), " carries no loss, but is part of a pair"));
     }
     check_trainable(*s.sample, training);
     check_sequence(*s.sample, scoring);
@@ -72,8 +72,8 @@ void Trainer::Impl::refuse_logprob(const Sample& sample, int64_t generated, floa
           " (generated token ", generated, ", id ", sample.ids[static_cast<size_t>(position)],
           ") is ", sample.logprobs[g], ", but the trainer computes ", computed,
           " with the same weights, version ", sample.versions[g],
-          "; samples that another engine drew differ in bits: trainer.check_logprobs = false "
-          "takes them"))
+          "; samples of another engine may differ in bits: trainer.check_logprobs = false accepts "
+          "them"))
       .with_key("trainer.check_logprobs")
       .with_location(str("position ", position));
 }

@@ -55,7 +55,7 @@ TEST_F(Series, AMissingFileIsNamedAndHasNoSteps) {
 
 TEST_F(Series, ATornLastLineIsLeftOutAndNamed) {
   EXPECT_EQ(read(line(1, 0.5) + "{\"training/global_step\":2,\"r\":").steps.size(), 1u);
-  EXPECT_TRUE(contains(only_note(), "line 2 has no end"));
+  EXPECT_TRUE(contains(only_note(), "line 2 is incomplete"));
 }
 
 TEST_F(Series, ABrokenLineCostsNoOther) {

@@ -179,7 +179,7 @@ std::vector<BadRequest> bad_stops() {
        [](Request& r) { r.min_new_tokens = -1; }},
       {Code::kConflict,
        "sampling.min_new_tokens",
-       {"every token that may be drawn is a stop id"},
+       {"every token that may be sampled is a stop id"},
        [](Request& r) {
          r.min_new_tokens = 1;
          r.sampling.allowed_token_ids = r.stop_token_ids = {7};

@@ -292,15 +292,15 @@ TEST(Objectives, WhatIsNoPairIsNamed) {
     EXPECT_EQ(e.key, "algo.objective");
     return e.message;
   };
-  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples.pop_back(); }), "lone half"));
+  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples.pop_back(); }), "only sample of its pair"));
   EXPECT_TRUE(contains(refused([](Pairs& p) {
                          p.samples.erase(p.samples.begin() + 2);
                          p.reference.erase(p.reference.begin() + 2);
                        }),
-                       "sample 102 (ordinal 1, slot 1) is a lone half"));
-  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples[3].slot = 2; }), "no half"));
-  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples[3].slot = 0; }), "no half"));
-  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples[1].ids[0] ^= 1; }), "another prompt"));
+                       "sample 102 (ordinal 1, slot 1) is the only sample of its pair"));
+  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples[3].slot = 2; }), "not part of a pair"));
+  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples[3].slot = 0; }), "not part of a pair"));
+  EXPECT_TRUE(contains(refused([](Pairs& p) { p.samples[1].ids[0] ^= 1; }), "a different prompt"));
   EXPECT_TRUE(contains(refused([](Pairs& p) { std::ranges::fill(p.samples[4].loss_mask, 0); }),
                        "no token that carries loss"));
   Pairs pairs = golden_pairs();

@@ -348,22 +348,23 @@ TEST(RewardObjective, WhatIsNoPairIsNamed) {
     const Error e =
         expect_error(Code::kFailedPrecondition, [&] { rig.trainer->step(batch_of(pairs)); });
     EXPECT_EQ(e.key, "algo.objective");
-    EXPECT_TRUE(contains(e.message, "algo.objective = reward_model wants"));
+    EXPECT_TRUE(contains(e.message, "algo.objective = reward_model needs"));
     return e.message;
   };
   using Samples = std::vector<Sample>;
-  EXPECT_TRUE(contains(refused([](Samples& p) { p.pop_back(); }), "lone half"));
+  EXPECT_TRUE(contains(refused([](Samples& p) { p.pop_back(); }), "only sample of its pair"));
   EXPECT_TRUE(contains(refused([](Samples& p) { p.erase(p.begin() + 2); }),
-                       "sample 102 (ordinal 1, slot 1) is a lone half"));
-  EXPECT_TRUE(contains(refused([](Samples& p) { p[3].slot = 2; }), "no half"));
-  EXPECT_TRUE(contains(refused([](Samples& p) { p[1].ids[0] ^= 1; }), "another prompt"));
+                       "sample 102 (ordinal 1, slot 1) is the only sample of its pair"));
+  EXPECT_TRUE(contains(refused([](Samples& p) { p[3].slot = 2; }), "not part of a pair"));
+  EXPECT_TRUE(contains(refused([](Samples& p) { p[1].ids[0] ^= 1; }), "a different prompt"));
   EXPECT_TRUE(contains(refused([](Samples& p) { std::ranges::fill(p[4].loss_mask, 0); }),
                        "no token that carries loss"));
   const std::vector<Sample> pairs = golden_pairs();
   std::vector<TrainSample> batch = batch_of(pairs);
   batch[1].carries_loss = false;
-  EXPECT_TRUE(contains(
-      expect_error(Code::kInvalidArgument, [&] { rig.trainer->step(batch); }).message, "half of"));
+  EXPECT_TRUE(
+      contains(expect_error(Code::kInvalidArgument, [&] { rig.trainer->step(batch); }).message,
+               "part of a pair"));
 }
 
 // The last token is a row: a sample of 100 tokens fits, one of 101 does not.

@@ -20,7 +20,7 @@ void check_length(const Sample& s, const SampleLimits& limits) {
   const auto tokens = static_cast<int64_t>(s.ids.size());
   const auto too_long = [&](const char* key, int64_t limit) {
     throw Error(Code::kOutOfRange,
-                str("sample ", s.id, " has ", tokens, " tokens, but ", key, " admits ", limit))
+                str("sample ", s.id, " has ", tokens, " tokens, but ", key, " allows ", limit))
         .with_key(key)
         .with_expected(str("at most ", limit, " tokens"));
   };
@@ -30,16 +30,17 @@ void check_length(const Sample& s, const SampleLimits& limits) {
 }
 
 [[noreturn]] void fail_pair(Objective objective, const Sample& s, const std::string& what) {
-  throw Error(Code::kFailedPrecondition,
-              str(sample_name(s), " ", what, "; algo.objective = ", objective_name(objective),
-                  " wants of each ordinal a chosen answer of slot 0 and a rejected one of slot 1"))
+  throw Error(
+      Code::kFailedPrecondition,
+      str(sample_name(s), " ", what, "; algo.objective = ", objective_name(objective),
+          " needs a chosen response in slot 0 and a rejected one in slot 1 of each ordinal"))
       .with_key("algo.objective");
 }
 
 void check_pair(Objective objective, const Sample& chosen, const Sample& rejected) {
   const auto prompt = [](const Sample& s) { return std::span(s.ids).first(s.prompt_tokens); };
   if (!std::ranges::equal(prompt(chosen), prompt(rejected)))
-    fail_pair(objective, rejected, str("has another prompt than sample ", chosen.id));
+    fail_pair(objective, rejected, str("has a different prompt than sample ", chosen.id));
   for (const Sample* s : {&chosen, &rejected}) {
     if (std::ranges::count(s->loss_mask, 1) == 0)
       fail_pair(objective, *s, "has no token that carries loss");
@@ -54,10 +55,10 @@ void check_pairs(Objective objective, std::span<const Sample* const> samples) {
                            [](const Sample* s) { return std::tuple(s->ordinal, s->slot); });
   for (size_t i = 0; i < ordered.size(); i += 2) {
     const Sample& chosen = *ordered[i];
-    if (chosen.slot > 1) fail_pair(objective, chosen, "is no half of a pair");
+    if (chosen.slot > 1) fail_pair(objective, chosen, "is not part of a pair");
     const bool whole = i + 1 < ordered.size() && ordered[i + 1]->ordinal == chosen.ordinal;
-    if (!whole || chosen.slot != 0) fail_pair(objective, chosen, "is a lone half of a pair");
-    if (ordered[i + 1]->slot != 1) fail_pair(objective, *ordered[i + 1], "is no half of a pair");
+    if (!whole || chosen.slot != 0) fail_pair(objective, chosen, "is the only sample of its pair");
+    if (ordered[i + 1]->slot != 1) fail_pair(objective, *ordered[i + 1], "is not part of a pair");
     check_pair(objective, chosen, *ordered[i + 1]);
   }
 }
@@ -89,7 +90,8 @@ void check_sequence(const Sample& s, const SampleLimits& limits) {
 void check_trainable(const Sample& s, const SampleLimits& limits) {
   check_sequence(s, limits);
   if (s.purpose != Purpose::kTrain)
-    fail(s, Code::kInvalidArgument, "purpose", "is eval", "train: such samples teach nothing");
+    fail(s, Code::kInvalidArgument, "purpose", "is eval",
+         "train: evaluation samples are not trained on");
   if (!lacks_logprobs(s)) check_token_array(s, "logprobs", s.logprobs.size());
   check_token_array(s, "versions", s.versions.size());
   check_token_array(s, "loss_mask", s.loss_mask.size());

@@ -109,7 +109,7 @@ void verify_file(FileSystem& fs, const std::string& path, const FileMark& expect
   const auto file = fs.open(path);
   if (file->size() != expected.bytes) {
     throw Error(Code::kDataLoss, str(path, " has ", file->size(), " bytes, expected ",
-                                     expected.bytes, " by the manifest"))
+                                     expected.bytes, " according to the manifest"))
         .with_location(path);
   }
   Digest64 digest;

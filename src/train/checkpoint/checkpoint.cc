@@ -197,7 +197,7 @@ void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& 
   read_array_file(fs, path, layout, flat);
   const uint64_t digest = array_mark(layout, flat).digest;
   if (digest == expected.digest) return;
-  throw Error(Code::kDataLoss, str(path, " gave content of digest ", hex64(digest), ", expected ",
+  throw Error(Code::kDataLoss, str(path, " has content with digest ", hex64(digest), ", expected ",
                                    hex64(expected.digest), ": it changed while it was read"))
       .with_location(path);
 }

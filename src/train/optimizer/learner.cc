@@ -111,7 +111,7 @@ void Learner::require_whole() const {
   if (lost_.empty()) return;
   throw Error(Code::kFailedPrecondition,
               str("the optimizer states are lost: reading ", lost_,
-                  " failed half-way; only another load helps, or another trainer"))
+                  " failed half-way; load a checkpoint again or create another trainer"))
       .with_location(lost_);
 }
 

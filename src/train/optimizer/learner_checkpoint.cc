@@ -15,8 +15,8 @@ std::string save_learners(FileSystem& fs, const std::string& dir, const Checkpoi
     learner->require_whole();
     if (learner->unpublished()) {
       throw Error(Code::kFailedPrecondition,
-                  "a checkpoint holds published weights, but optimizer steps came after the last "
-                  "publication");
+                  "a checkpoint holds published weights, but optimizer steps were taken after the "
+                  "last publication");
     }
     state.counters.push_back(learner->counters());
     arrays.push_back(learner->arrays());

@@ -82,8 +82,8 @@ void validate(const StepOptions& o) {
 void require_same_sizes(const StepOptions& now, const StepOptions& next) {
   const auto require_same = [](const char* key, int64_t old_value, int64_t new_value) {
     if (old_value == new_value) return;
-    throw Error(Code::kNotChangeable, str(key, " is ", old_value, " and cannot become ", new_value,
-                                          ": the memory plan depends on it"))
+    throw Error(Code::kNotChangeable, str(key, " is ", old_value, " and cannot be changed to ",
+                                          new_value, ": the memory plan depends on it"))
         .with_key(key);
   };
   const BatchRules &a = now.batch, &b = next.batch;

@@ -21,9 +21,10 @@ void check_correction(const TrainerOptions& o) {
   const bool has_ratio =
       kind != PolicyLoss::kNone && kind != PolicyLoss::kGpg && kind != PolicyLoss::kCustom;
   if (c.weights.level == CorrectionLevel::kNone || c.decoupled || !has_ratio) return;
-  throw Error(Code::kConflict, str("algo.correction.is = ", correction_level_name(c.weights.level),
-                                   " counts the mismatch twice: without algo.correction.decoupled "
-                                   "the ratio of the loss is against the sampler already"))
+  throw Error(Code::kConflict,
+              str("algo.correction.is = ", correction_level_name(c.weights.level),
+                  " would count the mismatch twice: without algo.correction.decoupled the ratio of "
+                  "the loss is already relative to the sampler"))
       .with_key("algo.correction.is")
       .with_other_key("algo.correction.decoupled");
 }
