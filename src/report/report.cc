@@ -25,7 +25,7 @@ template <typename Read>
 auto read_if(const std::string& path, const char* option, const char* what, ReadNotes& notes,
              Read read) {
   if (!path.empty()) return read();
-  notes.add(str(what, ": set ", option, " to have them"));
+  notes.add(str(what, ": set ", option, " to record them"));
   return decltype(read()){};
 }
 
@@ -44,23 +44,23 @@ std::string render_report(const ReportInputs& in, FileSystem& fs) {
   const auto table = [&](const std::string& path) {
     return [&, path] { return read_step_table(fs, path, notes); };
   };
-  const StepTable steps = read_if(in.metrics_path, "metrics.jsonl", "Metrics of the steps", notes,
-                                  table(in.metrics_path));
+  const StepTable steps =
+      read_if(in.metrics_path, "metrics.jsonl", "Step metrics", notes, table(in.metrics_path));
   const StepTable evals = read_if(in.eval_path, "eval.path and metrics.eval_jsonl", "Evaluations",
                                   notes, table(in.eval_path));
-  const AnswerDigest answers = read_if(in.answers_path, "metrics.samples", "Answers", notes,
+  const AnswerDigest answers = read_if(in.answers_path, "metrics.samples", "Responses", notes,
                                        [&] { return read_answers(fs, in.answers_path, notes); });
   if (in.trace.spans.empty()) {
-    notes.add("A trace: set profiler.timeline.enable, or give a profiler, to have one");
+    notes.add("Trace: set profiler.timeline.enable or attach a profiler to record one");
   }
   const std::string answered = answer_section(answers);
   return page_head(in.title) + "<main>\n" + report_head(in, steps, evals) +
          section("Learning", grid(learning_plots(steps, evals))) +
-         (answered.empty() ? "" : section("Answers", answered)) +
+         (answered.empty() ? "" : section("Responses", answered)) +
          section("Speed and memory", grid(speed_plots(steps, in))) +
          section("Settings", fact_section(in) + metric_section(steps)) +
          note_section(notes.sentences()) +
-         "<footer>Made by librl. The page is complete in itself: it loads nothing and runs no "
+         "<footer>Made by librl. The page is self-contained: it loads nothing and runs no "
          "script.</footer>\n</main>\n</body>\n</html>\n";
 }
 

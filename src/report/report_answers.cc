@@ -101,7 +101,7 @@ AnswerDigest read_answers(FileSystem& fs, const std::string& path, ReadNotes& no
   for_each_line(fs, path, notes, [&](size_t number, std::string_view text) {
     std::optional<KeptAnswer> answer = parse_kept_answer(text);
     if (!answer) {
-      notes.add(str(file_name(path), ": line ", number, " is no kept answer and is left out"));
+      notes.add(str(file_name(path), ": line ", number, " is not a kept response and is skipped"));
       return;
     }
     if (answer->kind == AnswerKind::kEval) return evaluations.add(std::move(*answer));

@@ -61,8 +61,8 @@ std::string key_of(const std::vector<PlotKey>& keys, const std::vector<std::stri
   for (size_t i = 0; i < keys.size(); ++i) out += key_item(keys[i], figures[i]);
   out += "</ul>\n";
   if (f.bin_width > 1) {
-    out += str("<p class=\"bins\">Each place is the mean of up to ", f.bin_width,
-               " steps, bands are from the smallest to the "
+    out += str("<p class=\"bins\">Each point is the mean of up to ", f.bin_width,
+               " steps; bands range from the smallest to the "
                "largest.</p>\n");
   }
   return out;

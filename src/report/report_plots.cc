@@ -51,7 +51,7 @@ std::vector<double> moving_mean(const std::vector<double>& values, size_t window
 
 std::string reward_plot(const StepTable& steps) {
   constexpr size_t kLeastSteps = 10, kLeastWindow = 5, kWindows = 20;
-  PlotFrame frame{"reward", "Reward in training", "mean over the answers of a step", "reward",
+  PlotFrame frame{"reward", "Reward in training", "mean over the responses of a step", "reward",
                   bin_width(steps.steps.size(), kMaxPlotPoints)};
   std::vector<PlotLine> lines;
   add_line(lines, steps, {"critic/rewards/mean", "each step", 7});
@@ -67,7 +67,7 @@ std::string reward_plot(const StepTable& steps) {
 std::string eval_plot(const StepTable& evals) {
   std::vector<PlotLine> lines;
   add_line(lines, evals, {"eval/rewards/mean", "held-out rows", 3});
-  PlotFrame frame{"evaluation", "Held-out evaluation", "mean reward of greedy answers", "reward",
+  PlotFrame frame{"evaluation", "Held-out evaluation", "mean reward of greedy responses", "reward",
                   bin_width(evals.steps.size(), kMaxPlotPoints)};
   return render_line_plot(frame, lines, true);
 }
@@ -87,14 +87,14 @@ std::string kl_plot(const StepTable& steps) {
 
 std::string learning_plots(const StepTable& steps, const StepTable& evals) {
   return reward_plot(steps) + eval_plot(evals) +
-         line_plot({"length", "Response length", "generated tokens of an answer", "tokens"}, steps,
+         line_plot({"length", "Response length", "generated tokens of a response", "tokens"}, steps,
                    {{"response_length/mean", "mean", 1}, {"response_length/max", "longest", 7}}) +
-         line_plot({"cut", "Answers cut off", "share that ended at the length limit", "share"},
+         line_plot({"cut", "Responses cut off", "share that ended at the length limit", "share"},
                    steps, {{"response_length/clip_ratio", "cut off", 2}}) +
          line_plot({"entropy", "Entropy", "of the next token, mean over tokens", "nats"}, steps,
                    {{"actor/entropy", "entropy", 4}}) +
          kl_plot(steps) +
-         line_plot({"loss", "Loss", "policy loss with all that is added to it", "loss"}, steps,
+         line_plot({"loss", "Loss", "policy loss with all added terms", "loss"}, steps,
                    {{"actor/loss", "loss", 2}}) +
          line_plot({"gradient", "Gradient norm", "of all weights, before clipping", "norm"}, steps,
                    {{"actor/grad_norm", "norm", 5}}) +
@@ -139,7 +139,7 @@ std::vector<double> sum_of(const StepTable& steps, const std::vector<const char*
 std::string time_plot(const StepTable& steps) {
   PlotFrame frame{"time",
                   "Where a step's time goes",
-                  "from drawing prompts to publication",
+                  "from fetching prompts to publication",
                   "seconds",
                   bin_width(steps.steps.size(), kMaxPlotPoints),
                   true};
@@ -194,7 +194,7 @@ bool shows(const StepTimeline::Lane& lane, int64_t length_ns) {
 std::string timeline_plot(const StepTimeline& timeline) {
   PlotFrame frame{"timeline",
                   str("Step ", timeline.step, " in detail"),
-                  "the step of median length, from the trace",
+                  "the step of median duration, from the trace",
                   "seconds",
                   1,
                   true};
@@ -246,7 +246,7 @@ std::string span_plot(const std::vector<TraceRecorder::SpanSummary>& spans) {
 
 std::string memory_plot(const ReportInputs& inputs) {
   PlotFrame frame{"memory", "Memory, planned and held",
-                  str("bars are held now, lines are the plan; ",
+                  str("bars show what is held now, lines what is planned; ",
                       format_bytes(inputs.baseline_bytes), " more are expected outside arenas"),
                   "bytes"};
   uint64_t most = 1;
@@ -274,7 +274,7 @@ std::string memory_plot(const ReportInputs& inputs) {
 
 std::string speed_plots(const StepTable& steps, const ReportInputs& inputs) {
   std::string out = line_plot(
-      {"tokens", "Tokens per second", "rollout counts answers, training all rows", "tokens/s"},
+      {"tokens", "Tokens per second", "rollout counts responses, training all rows", "tokens/s"},
       steps,
       {{"perf/rollout_tokens_per_s", "rollout", 1}, {"perf/train_tokens_per_s", "training", 2}});
   if (!inputs.trace.spans.empty()) out += span_plot(inputs.trace.spans);

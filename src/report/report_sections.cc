@@ -70,15 +70,16 @@ std::string time_tile(const StepTable& steps) {
   double sum = 0;
   for (const double s : seconds) sum += s;
   return tile("Time in steps", format_seconds(sum),
-              str(format_seconds(median(seconds)), " a step, median"));
+              str(format_seconds(median(seconds)), " per step, median"));
 }
 
 std::string parity_tile(const StepTable& steps) {
   const std::vector<double> differences = known(steps, "training/logprob_max_abs_diff");
   if (differences.empty()) return "";
   const double most = *std::max_element(differences.begin(), differences.end());
-  return tile("Log-prob difference", format_number(most),
-              most == 0 ? "sampler and trainer agree bit for bit" : "largest, sampler to trainer");
+  return tile(
+      "Log-prob difference", format_number(most),
+      most == 0 ? "sampler and trainer agree bit for bit" : "largest, between sampler and trainer");
 }
 
 std::string memory_tile(const ReportInputs& in) {
@@ -148,7 +149,7 @@ std::string words_of(const KeptAnswer& a) {
 
 std::string answer_block(const std::string& when, const KeptAnswer& a, const char* direction) {
   return str("<h4>", escape_html(when), ": reward <b>", format_number(a.reward), "</b>, ",
-             words_of(a), "</h4>\n", block(a.answer, direction, "answer"));
+             words_of(a), "</h4>\n", block(a.answer, direction, "response"));
 }
 
 // Lines that every prompt begins or ends with, such as a system prompt; shown once.
@@ -212,7 +213,7 @@ std::string prompt_block(const KeptAnswer& a, const SharedLines& shared) {
 std::string shared_block(const std::vector<std::string_view>& prompts, const SharedLines& shared) {
   if (shared.head + shared.tail == 0) return "";
   const std::string_view any = prompts.front();
-  return str("<details><summary>What every prompt here begins and ends with</summary>\n",
+  return str("<details><summary>What all prompts here begin and end with</summary>\n",
              block(str(any.substr(0, shared.head), "[...]\n", any.substr(any.size() - shared.tail)),
                    "", "shared lines"),
              "</details>\n");
@@ -247,10 +248,10 @@ std::string group(const char* title, const std::string& hint, const std::string&
 
 std::string change_summary(const AnswerDigest& d) {
   const size_t same = d.num_compared - d.num_better - d.num_worse - d.num_reworded;
-  return str("Of ", d.num_compared, " held-out rows that were kept of the evaluations after ",
-             d.first_step, " and ", d.last_step, " steps, ", d.num_better, " are answered better, ",
-             d.num_worse, " worse, ", d.num_reworded, " otherwise with the same reward, ", same,
-             " alike.");
+  return str("Of ", d.num_compared, " held-out rows kept from the evaluations after ", d.first_step,
+             " and ", d.last_step, " steps, ", d.num_better, " have a higher reward, ", d.num_worse,
+             " a lower one, ", d.num_reworded, " another response with the same reward, and ", same,
+             " are unchanged.");
 }
 
 }  // namespace
@@ -263,12 +264,12 @@ std::string answer_section(const AnswerDigest& d) {
                               change_cards(d.reworded, d, shared, "");
   std::string out;
   if (d.num_evals > 1) {
-    out += str("<h3>Changed answers</h3>\n<p class=\"hint\">", change_summary(d), "</p>\n",
+    out += str("<h3>Changed responses</h3>\n<p class=\"hint\">", change_summary(d), "</p>\n",
                changes.empty() ? "" : str("<div class=\"grid\">\n", changes, "</div>\n"));
   }
-  out += group("Best answers of training", "The highest rewards, the latest where they are equal.",
+  out += group("Best responses in training", "The highest rewards; of equal ones the latest.",
                training_cards(d.best, shared, "up"));
-  out += group("Worst answers of training", "The lowest rewards, the latest where they are equal.",
+  out += group("Worst responses in training", "The lowest rewards; of equal ones the latest.",
                training_cards(d.worst, shared, "down"));
   return out + shared_block(prompts, shared);
 }
@@ -290,7 +291,7 @@ std::string fact_section(const ReportInputs& in) {
   std::string out = "<div class=\"grid\">\n<div class=\"card\"><h3>Run</h3>\n";
   out += pair_table(in.facts) +
          "</div>\n<div class=\"card\"><h3>Options that differ from their defaults</h3>\n";
-  out += in.options.empty() ? "<p>None does.</p>\n" : pair_table(in.options);
+  out += in.options.empty() ? "<p>None.</p>\n" : pair_table(in.options);
   return out + "</div>\n</div>\n";
 }
 

@@ -28,8 +28,8 @@ class TableReader {
     const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
     if (!json.is_object() || !json.contains(kStepMetric) ||
         !json[kStepMetric].is_number_unsigned()) {
-      notes_.add(str(name_, ": line ", number, " is no JSON object with \"", kStepMetric,
-                     "\" and is left out"));
+      notes_.add(str(name_, ": line ", number, " is not a JSON object with \"", kStepMetric,
+                     "\" and is skipped"));
       return;
     }
     if (json.contains(kEngineMetric)) return;
@@ -46,10 +46,10 @@ class TableReader {
 
   StepTable finish() {
     for (const auto& [key, count] : not_numbers_) {
-      notes_.add(str(name_, ": \"", key.substr(0, 80), "\" is no number in ", count, " lines"));
+      notes_.add(str(name_, ": \"", key.substr(0, 80), "\" is not a number in ", count, " lines"));
     }
     if (too_large_ > 0) {
-      notes_.add(str(name_, ": ", too_large_, " values beyond ", kLargest, " are left out"));
+      notes_.add(str(name_, ": ", too_large_, " values beyond ", kLargest, " are omitted"));
     }
     if (again_ > 0) {
       notes_.add(str(name_, ": ", again_, " lines were replaced by later ones of a resumed run"));
@@ -108,7 +108,7 @@ void ReadNotes::add(std::string sentence) {
 
 std::vector<std::string> ReadNotes::sentences() const {
   std::vector<std::string> out = kept_;
-  if (more_ > 0) out.push_back(str("and ", more_, " more of these"));
+  if (more_ > 0) out.push_back(str("and ", more_, " more like these"));
   return out;
 }
 
@@ -135,8 +135,8 @@ void for_each_line(FileSystem& fs, const std::string& path, ReadNotes& notes,
     line(number++, std::string_view(text).substr(begin, end - begin));
   }
   if (begin == text.size()) return;
-  notes.add(str(file_name(path), ": line ", number,
-                " has no end, as a crash leaves it, and is left out"));
+  notes.add(
+      str(file_name(path), ": line ", number, " is incomplete, as after a crash, and is skipped"));
 }
 
 StepTable read_step_table(FileSystem& fs, const std::string& path, ReadNotes& notes) {

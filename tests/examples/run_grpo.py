@@ -111,7 +111,7 @@ def report(out):
     expect("://" not in text and "url(" not in text, "an address is in the page")
     expect(any(e.get("name") == "viewport" for e in elements), "no word on the width of a phone")
     shown = "".join("".join(e.itertext()) for e in elements if e.tag == "main")
-    for part in ("tiny_llama_half.gguf", "Changed answers", "Best answers of training",
+    for part in ("tiny_llama_half.gguf", "Changed responses", "Best responses in training",
                  "phase workspace"):
         expect(part in shown, f"{part!r} is not in the report")
     expect("Not in this report" not in shown, "the report lacks something of a whole run")

@@ -69,7 +69,7 @@ TEST_F(Series, NotesAreBounded) {
   for (int i = 0; i < 1000; ++i) text += "broken\n";
   read(text);
   EXPECT_EQ(notes_.sentences().size(), 21u);
-  EXPECT_EQ(notes_.sentences().back(), "and 980 more of these");
+  EXPECT_EQ(notes_.sentences().back(), "and 980 more like these");
 }
 
 TEST_F(Series, ALineOfAResumedRunReplacesTheSteps) {
@@ -282,7 +282,7 @@ TEST_F(Answers, ALineThatIsNoAnswerIsNamed) {
   text_ = "{\"kind\":\"eval\"}\n";
   EXPECT_EQ(read().num_evals, 0u);
   ASSERT_EQ(notes_.sentences().size(), 1u);
-  EXPECT_TRUE(contains(notes_.sentences()[0], "s.jsonl: line 1 is no kept answer"));
+  EXPECT_TRUE(contains(notes_.sentences()[0], "s.jsonl: line 1 is not a kept response"));
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST_F(Report, EveryPlotHasTitleDescriptionUnitAndTable) {
 TEST_F(Report, IsAPageWithoutAnyStepOrFile) {
   const XmlPage p = page();
   EXPECT_TRUE(contains(p.shown(), "No step has been recorded."));
-  EXPECT_TRUE(contains(p.shown(), "set metrics.jsonl to have them"));
+  EXPECT_TRUE(contains(p.shown(), "set metrics.jsonl to record them"));
   in_.metrics_path = write("metrics.jsonl", "");
   EXPECT_TRUE(contains(page().shown(), "No step has been recorded."));
 }
@@ -158,7 +158,7 @@ TEST_F(Report, OneStepIsDrawnAsADot) {
 TEST_F(Report, ThousandsOfStepsAreBinnedAndSaySo) {
   steps(5000);
   const XmlPage p = page();
-  EXPECT_TRUE(contains(p.shown(), "Each place is the mean of up to 42 steps, bands are"));
+  EXPECT_TRUE(contains(p.shown(), "Each point is the mean of up to 42 steps; bands range"));
   EXPECT_GE(p.count("polygon"), 8u) << "bands";
   EXPECT_LT(text_.size(), size_t{1} << 20);
 }
@@ -175,8 +175,8 @@ TEST_F(Report, NamesWhatItCouldNotRead) {
   in_.metrics_path = write("metrics.jsonl", "{\"training/global_step\":1,\"x\":\"a\"}\nbroken\n{");
   in_.eval_path = dir_.file("gone.jsonl");
   const XmlPage p = page();
-  for (const char* part : {"\"x\" is no number", "line 2 is no JSON object", "line 3 has no end",
-                           "gone.jsonl could not be read"}) {
+  for (const char* part : {"\"x\" is not a number", "line 2 is not a JSON object",
+                           "line 3 is incomplete", "gone.jsonl could not be read"}) {
     EXPECT_TRUE(contains(p.shown(), part));
   }
 }
