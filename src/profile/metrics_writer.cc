@@ -13,10 +13,9 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
 uint64_t step_of_line(std::string_view line, const std::string& location) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object() || !json.contains(kStepMetric) || !json[kStepMetric].is_number_unsigned()) {
-    throw Error(Code::kDataLoss, str("line ", location,
-                                     " of the metrics file is no JSON object "
-                                     "with \"",
-                                     kStepMetric, "\"; move the file away to go on"))
+    throw Error(Code::kDataLoss,
+                str("line ", location, " of the metrics file is not a JSON object with \"",
+                    kStepMetric, "\"; move the file away to continue"))
         .with_location(location);
   }
   return json[kStepMetric].get<uint64_t>();

@@ -301,7 +301,7 @@ TEST(EngineKeys, WhatCannotActIsRefused) {
   expect_refusal(refusal_of({"engine.preemption=swap", "engine.swap_space_bytes=100"}),
                  Code::kOutOfRange, "engine.swap_space_bytes", "holds 0 KV blocks of 8192 bytes");
   expect_refusal(refusal_of({"engine.scheduling_policy=priority"}, PlanUse::kPipeline),
-                 Code::kConflict, "engine.scheduling_policy", "orders nothing");
+                 Code::kConflict, "engine.scheduling_policy", "has no effect in a pipeline");
   expect_refusal(refusal_of({"engine.tensor_parallel_size=2"}), Code::kConflict,
                  "engine.tensor_parallel_size", "runtime.device = cpu is one device");
   expect_refusal(refusal_of({"engine.graph_batch_sizes=1,8"}), Code::kConflict,

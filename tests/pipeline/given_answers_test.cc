@@ -186,7 +186,7 @@ TEST_P(GivenAnswers, RefuseToBeToldHowToDraw) {
   // Evaluations generate as eval.* says, and take only their length and ends from sampling.*.
   const Error idle = expect_error(Code::kConflict, [&] { Rig rig(o); });
   EXPECT_EQ(idle.key, "sampling.temperature");
-  EXPECT_TRUE(contains(idle.message, "samples for evaluations only"));
+  EXPECT_TRUE(contains(idle.message, "generates only for evaluations"));
   o.set_f64("sampling.temperature", OptionSet().get_f64("sampling.temperature"));
   Rig rig(o);
 }
@@ -269,7 +269,7 @@ TEST(GivenAnswerRows, SayWhatIsWrongWithThem) {
   refused(sft, bad, R"({"ids": [1]})", "/response is missing");
   refused(sft, bad, R"({"ids": [1], "response": [2], "chosen": [3]})", "/chosen is not read");
   refused(sft, bad, R"({"ids": [1], "response": []})", "/response is not a list");
-  refused(sft, bad, R"({"ids": [1], "response": [2, "x"]})", "/response/1 is no token id");
+  refused(sft, bad, R"({"ids": [1], "response": [2, "x"]})", "/response/1 is not a token id");
   refused(sft, bad, R"({"ids": [1], "response": 5})", "/response is number");
   refused(sft, range, R"({"ids": [1], "response": [2, 256]})", "/response/1 is 256");
   refused(sft, range, R"({"ids": [1, 2, 3, 4, 5], "response": [1, 2, 3, 4, 5, 6, 7, 8]})",
@@ -379,9 +379,9 @@ TEST(GivenAnswerRows, ATemplateThatDoesNotContinueThePromptIsNamed) {
     EXPECT_EQ(e.location, "f:3");
     return e.message;
   };
-  EXPECT_TRUE(contains(refused("{{ messages | length }}{{ messages[0].content }}"), "otherwise"));
+  EXPECT_TRUE(contains(refused("{{ messages | length }}{{ messages[0].content }}"), "differently"));
   EXPECT_TRUE(contains(refused("{% for m in messages %}{{ m.content }}{% endfor %}"),
-                       "no token behind /response that ends a turn"));
+                       "no end-of-turn token after /response"));
 }
 
 // Samples of another library: ids without log-probs.

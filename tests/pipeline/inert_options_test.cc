@@ -56,14 +56,15 @@ TEST(InertOptions, PartsRefuseWhatActsInAPipelineOnly) {
     all.set_value(info.key, changed.get_value(info.key));
     ++count;
     EXPECT_TRUE(names(refusals([&] { EnginePart(model, changed); }), info.key,
-                      "acts in a pipeline only, and this is an engine"));
+                      "only has an effect in a pipeline, and this is an engine"));
     EXPECT_TRUE(names(refusals([&] { TrainerPart(model, changed); }), info.key,
-                      "acts in a pipeline only, and this is a trainer"));
+                      "only has an effect in a pipeline, and this is a trainer"));
   }
   EXPECT_GT(count, 30);
   const std::vector<Error> errors = refusals([&] { TrainerPart(model, all); });
-  const auto told = std::ranges::count_if(
-      errors, [](const Error& e) { return contains(e.message, "acts in a pipeline only"); });
+  const auto told = std::ranges::count_if(errors, [](const Error& e) {
+    return contains(e.message, "only has an effect in a pipeline");
+  });
   EXPECT_EQ(told, count) << "all at once";
 }
 
@@ -103,13 +104,13 @@ TEST(InertOptions, ARunThatDrawsNothingRefusesTheOptionsOfItsEngine) {
     const std::string key = assignment.substr(0, assignment.find('='));
     OptionSet o = base;
     o.set_assignment(assignment);
-    EXPECT_TRUE(names(refusals([&] { Pipeline(model, o); }), key, "draws nothing"));
+    EXPECT_TRUE(names(refusals([&] { Pipeline(model, o); }), key, "generates nothing"));
     testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(2));
     o.set_string("eval.path", dir.file("eval.jsonl"));
     o.set_text("sampling.max_new_tokens", "8");
     const auto with_eval = refusals([&] { Pipeline(model, o); });
-    EXPECT_FALSE(names(with_eval, key, "draws nothing"));
-    EXPECT_EQ(names(with_eval, key, "samples for evaluations only"), key == "sampling.top_k");
+    EXPECT_FALSE(names(with_eval, key, "generates nothing"));
+    EXPECT_EQ(names(with_eval, key, "generates only for evaluations"), key == "sampling.top_k");
   }
 }
 

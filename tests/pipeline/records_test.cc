@@ -146,7 +146,7 @@ TEST(RunRecords, TwoFilesOfOneNameAreRefused) {
     OptionSet o = recorded(dir);
     o.set_string(keys[second], o.get_string(keys[first]));
     const Error e = expect_error(Code::kConflict, [&] { Rig rig(o); });
-    EXPECT_TRUE(contains(e.message, str(keys[first], " and ", keys[second], " are one file")));
+    EXPECT_TRUE(contains(e.message, str(keys[first], " and ", keys[second], " are the same file")));
   }
 }
 
@@ -189,9 +189,10 @@ TEST_F(RunReport, HoldsEverythingOfAWholeRun) {
   rig.start_and_play();
   write(rig);
   EXPECT_EQ(plots_, 14u);
-  for (const char* part : {"3 steps are recorded", "Changed answers", "Best answers of training",
-                           "phase workspace", "engine.decode", "in detail", "1.2.3", "optimizer.lr",
-                           "metrics.samples", "Weights, digest"}) {
+  for (const char* part :
+       {"3 steps are recorded", "Changed responses", "Best responses in training",
+        "phase workspace", "engine.decode", "in detail", "1.2.3", "optimizer.lr", "metrics.samples",
+        "Weights, digest"}) {
     EXPECT_TRUE(contains(shown_, part));
   }
   EXPECT_TRUE(contains(shown_, hex64(rig.model().weight_digest())));
@@ -202,7 +203,7 @@ TEST_F(RunReport, SaysThatWeightsInTrainingHaveNoDigest) {
   Rig rig(tiny_options(dir_));
   const LoadedModel::WriteLease training(rig.model(), 0);
   write(rig);
-  EXPECT_TRUE(contains(shown_, "not taken: the weights are being trained"));
+  EXPECT_TRUE(contains(shown_, "not computed: the weights are being trained"));
 }
 
 TEST_F(RunReport, ListsTheOptionsOfTheRunAndNotThoseOfTheModel) {

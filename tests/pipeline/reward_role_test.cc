@@ -172,7 +172,7 @@ TEST(RewardRole, AScoreThatIsNotFiniteLosesItsGroup) {
   EXPECT_EQ(log.dropped.size(), 4u);
   for (const auto& d : log.dropped) {
     EXPECT_EQ(d->reason, DropReason::kRewardError);
-    EXPECT_TRUE(contains(d->message, "the reward model gives"));
+    EXPECT_TRUE(contains(d->message, "the reward model returned"));
   }
   EXPECT_EQ(log.series("pipeline/refused_scores"), std::vector<double>{0});
 }

@@ -298,7 +298,7 @@ int64_t effective_model_len(const OptionSet& options, int64_t model_limit) {
   const int64_t asked = options.get_i64("engine.max_model_len");
   if (asked <= model_limit) return asked == 0 ? model_limit : asked;
   throw Error(Code::kOutOfRange,
-              str("engine.max_model_len is ", asked, " but the model's own limit is ", model_limit))
+              str("engine.max_model_len is ", asked, " but the model's limit is ", model_limit))
       .with_key("engine.max_model_len")
       .with_expected(str("0..", model_limit));
 }

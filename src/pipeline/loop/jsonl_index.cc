@@ -39,7 +39,7 @@ void JsonlIndex::add_line(uint64_t begin, uint64_t end) {
   if (begin == end) throw Error(Code::kDataLoss, where + " is an empty line").with_location(where);
   if (end - begin > kMaxLineBytes) {
     throw Error(Code::kResourceExhausted,
-                str(where, " is longer than ", kMaxLineBytes, " bytes, the most of one line"))
+                str(where, " is longer than ", kMaxLineBytes, " bytes, the limit for a line"))
         .with_location(where);
   }
   ends_.push_back(end);

@@ -29,7 +29,7 @@ namespace {
 void refuse_second_start(bool started, PipelineState state) {
   if (!started) return;
   throw Error(Code::kFailedPrecondition,
-              str("the pipeline was started before; it is ", pipeline_state_name(state)));
+              str("the pipeline was already started; its state is ", pipeline_state_name(state)));
 }
 
 void name_lanes(const Tracer& tracer, int64_t num_engines) {
@@ -171,7 +171,7 @@ void check_feed(const PromptFile* data, const PromptFeed& feed) {
 
 void refuse_after_end(bool ended) {
   if (ended)
-    throw Error(Code::kFailedPrecondition, "the pipeline has ended: it takes no more rows");
+    throw Error(Code::kFailedPrecondition, "the pipeline has ended: it accepts no more rows");
 }
 
 }  // namespace
@@ -258,7 +258,8 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
   std::unique_lock control(p.control_mutex, std::defer_lock);  // locked only for a direct write
   std::unique_lock lock(p.mutex);
   if (p.options.get_string("checkpoint.dir").empty()) {
-    throw Error(Code::kFailedPrecondition, "checkpoint.dir is empty: no place for a checkpoint")
+    throw Error(Code::kFailedPrecondition,
+                "checkpoint.dir is empty, so no checkpoint can be written")
         .with_key("checkpoint.dir");
   }
   while (!control.owns_lock()) {
@@ -267,7 +268,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
       p.changed.notify_all();
       const auto over = [&] { return p.checkpoints_done >= mine || p.ended; };
       if (!wait_until_ready(p.changed, lock, timeout_ns, over)) {
-        throw Error(Code::kTimeout, "the checkpoint is still to be written");
+        throw Error(Code::kTimeout, "the checkpoint has not been written yet");
       }
       if (p.checkpoints_done >= mine) return p.last_checkpoint;
     }
@@ -277,7 +278,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
     if (p.running()) control.unlock();  // it was started in the meantime
   }
   if (p.failure != nullptr) {
-    throw Error(Code::kFailedPrecondition, "the pipeline failed: its state is not saved")
+    throw Error(Code::kFailedPrecondition, "the pipeline failed, so its state cannot be saved")
         .with_cause(*p.failure);
   }
   lock.unlock();
@@ -292,7 +293,7 @@ void Pipeline::request_eval() {
   Impl& p = *impl_;
   const std::lock_guard lock(p.mutex);
   if (p.eval_data == nullptr) {
-    throw Error(Code::kFailedPrecondition, "eval.path is empty: nothing to evaluate on")
+    throw Error(Code::kFailedPrecondition, "eval.path is empty, so there is nothing to evaluate")
         .with_key("eval.path");
   }
   if (p.ended) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
@@ -315,8 +316,8 @@ void Pipeline::set_options(const OptionSet& options) {
   const Planner planner(options, p.model->config(), PlanUse::kPipeline);
   if (planner.has_engine() && planner.min_blocks() > p.plan.engine.num_blocks) {
     throw Error(Code::kResourceExhausted,
-                str("a group of these options may need ", planner.min_blocks(),
-                    " KV blocks; the plan has ", p.plan.engine.num_blocks))
+                str("with these options a group may need ", planner.min_blocks(),
+                    " KV blocks, but the plan has ", p.plan.engine.num_blocks))
         .with_key("sampling.max_new_tokens");
   }
   p.staged = options;

@@ -12,7 +12,7 @@ std::shared_ptr<const Error> as_failure(const std::shared_ptr<const Error>& caus
   if (cause == nullptr || cause->code >= Code::kInvalidArgument) return cause;
   return std::make_shared<Error>(
       Error(Code::kInternal,
-            str("the loop failed with the result ", code_name(cause->code), ": ", cause->message))
+            str("the loop failed with ", code_name(cause->code), ": ", cause->message))
           .with_cause(*cause));
 }
 
@@ -31,7 +31,7 @@ void Pipeline::Impl::close_step(const char* what, Work work) noexcept {
           Error(Code::kIo, str(what, " could not be closed: ", e.message)).with_cause(e));
     } catch (const std::bad_alloc&) {
       failed = std::make_shared<Error>(Code::kOutOfMemory,
-                                       str(what, " could not be closed: no memory left"));
+                                       str(what, " could not be closed: out of memory"));
     } catch (const std::exception& e) {
       failed =
           std::make_shared<Error>(Code::kInternal, str(what, " could not be closed: ", e.what()));
@@ -65,7 +65,7 @@ void Pipeline::require_closed() const {
   const std::lock_guard lock(impl_->mutex);
   if (!impl_->ended) {
     throw Error(Code::kFailedPrecondition,
-                str("the pipeline closes its files when its loop ends; it is ",
+                str("the pipeline closes its files when its loop ends; its state is ",
                     pipeline_state_name(impl_->state)));
   }
   if (impl_->close_failure != nullptr) throw Error(*impl_->close_failure);

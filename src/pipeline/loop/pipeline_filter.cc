@@ -15,13 +15,13 @@ std::string why_filtered(const OptionSet& o, std::span<const double> scores) {
   if (filter == "mean") {
     const DynamicFilter range{o.get_f64("pipeline.filter_low"), o.get_f64("pipeline.filter_high")};
     if (passes(range, scores)) return {};
-    return str("its mean score is ", moments_of(scores, {}).mean,
+    return str("its mean reward is ", moments_of(scores, {}).mean,
                ", not within pipeline.filter_low = ", range.low,
                " and pipeline.filter_high = ", range.high);
   }
   const double limit = o.get_f64("pipeline.filter_spread");
   if (filter == "none" || !has_no_spread(scores, limit)) return {};
-  return str("its scores spread no more than pipeline.filter_spread = ", limit);
+  return str("its rewards spread no more than pipeline.filter_spread = ", limit);
 }
 
 }  // namespace

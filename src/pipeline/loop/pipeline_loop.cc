@@ -22,7 +22,7 @@ bool must_finish(PipelineState s) {
 
 // Allocates nothing: the text fits the string's inline buffer, and nobody owns the error.
 std::shared_ptr<const Error> out_of_memory() noexcept {
-  static const Error error(Code::kOutOfMemory, "no memory left");
+  static const Error error(Code::kOutOfMemory, "out of memory");
   return {std::shared_ptr<const Error>(), &error};
 }
 
@@ -38,7 +38,7 @@ std::shared_ptr<const Error> caught_error() noexcept {
     } catch (const std::exception& e) {
       return std::make_shared<Error>(Code::kInternal, str("the pipeline failed: ", e.what()));
     } catch (...) {
-      return std::make_shared<Error>(Code::kInternal, "the pipeline failed for no known reason");
+      return std::make_shared<Error>(Code::kInternal, "the pipeline failed for an unknown reason");
     }
   } catch (...) {
     return out_of_memory();

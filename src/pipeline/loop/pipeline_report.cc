@@ -59,7 +59,7 @@ std::string weight_digest_of(const LoadedModel& model) {
     return hex64(model.weight_digest());
   } catch (const Error& e) {
     if (e.code != Code::kBusy) throw;
-    return "not taken: the weights are being trained";
+    return "not computed: the weights are being trained";
   }
 }
 
@@ -95,7 +95,7 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
               {"Weights, version", str(p.model->version())},
               {"State", pipeline_state_name(state)},
               {"Seed", str(p.runtime.seed())},
-              {"Compute type", dtype_name(p.plan.compute)},
+              {"Compute dtype", dtype_name(p.plan.compute)},
               {"Threads", str(p.plan.threads)},
               {"Longest sequence", str(p.plan.max_model_len, " tokens")},
               {"Micro-batch", str(p.plan.max_tokens, " tokens")},

@@ -38,14 +38,14 @@ void Pipeline::Impl::ask_reward_model(ScoreBoard& of) {
   for (size_t i = 0; i < samples.size(); ++i) {
     if (std::isfinite(scores[i]) || lost == samples[i]->ordinal) continue;
     lost = samples[i]->ordinal;
-    of.fail(samples[i]->id, str("the reward model gives ", scores[i]), now());
+    of.fail(samples[i]->id, str("the reward model returned ", scores[i]), now());
   }
 }
 
 void Pipeline::Impl::refuse_scores() const {
   if (reward == nullptr) return;
   throw Error(Code::kFailedPrecondition,
-              "model.reward_path scores the samples of this pipeline, the host does not")
+              "model.reward_path scores the samples of this pipeline, not the host")
       .with_key("model.reward_path");
 }
 

@@ -113,7 +113,7 @@ void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
   const size_t expected = options.get_string_list("algo.gdpo_weights").size();
   if (expected == 0 || num_parts == expected) return;
   throw Error(Code::kInvalidArgument,
-              str("the score of sample ", sample_id, " has ", num_parts,
+              str("the reward of sample ", sample_id, " has ", num_parts,
                   " parts, but algo.gdpo_weights has ", expected, " entries"))
       .with_key("algo.gdpo_weights");
 }
@@ -124,9 +124,9 @@ void Pipeline::Impl::refuse_old_checkpoints() {
   if (dir.empty() || options.get_string("checkpoint.resume") != "never") return;
   const auto found = latest_checkpoint(runtime.fs(), dir);
   if (!found) return;
-  throw Error(Code::kAlreadyExists, str("checkpoint.dir holds ", *found,
+  throw Error(Code::kAlreadyExists, str("checkpoint.dir contains ", *found,
                                         " of an earlier run; set "
-                                        "checkpoint.resume, or take another directory"))
+                                        "checkpoint.resume or use another directory"))
       .with_key("checkpoint.dir")
       .with_location(*found);
 }

@@ -50,7 +50,7 @@ std::vector<int64_t> parse_ids(const json& value, const std::string& location,
     // Negative numbers are integers too; values above int64 are not.
     const json& id = value[i];
     if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT32_MAX)) {
-      fail(location, str(pointer, "/", i, " is no token id"));
+      fail(location, str(pointer, "/", i, " is not a token id"));
     }
     ids.push_back(id.get<int64_t>());
   }
@@ -206,12 +206,12 @@ PromptRow parse_prompt_row(std::string_view text, const std::string& location) {
     } else {
       fail(location, str("unknown key \"", key,
                          "\"; a row has messages, prompt or ids, and tag; with messages also "
-                         "tools, chat_template_kwargs and chat_template; answers that are given "
+                         "tools, chat_template_kwargs and chat_template; responses from the data "
                          "are response, or chosen and rejected"));
     }
   }
   if (kinds != 1 || has_chat != object.contains("messages")) {
-    fail(location, "a row has exactly one of messages, prompt and ids");
+    fail(location, "a row must have exactly one of messages, prompt and ids");
   }
   return row;
 }

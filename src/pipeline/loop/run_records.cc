@@ -88,7 +88,7 @@ void RunRecords::write_answer(const KeptAnswer& answer) {
   full_ = answers_->size() + line.size() + 1 > kMaxSamplesBytes;
   if (!full_) return answers_->write_line(line);
   model_.runtime().logger().log(LogLevel::kWarn, "pipeline", answers_->path(), " is full at step ",
-                                answer.step, ": no more answers are kept");
+                                answer.step, ": no more responses are kept");
 }
 
 void RunRecords::write_step(const MetricList& metrics, int64_t interval_steps) {

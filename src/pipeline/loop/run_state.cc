@@ -43,12 +43,14 @@ template <typename T>
 void read_field(const json& object, const std::string& name, const std::string& location, T& out) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_number_unsigned()) {
-    throw Error(Code::kDataLoss, str(location, ": \"", name, "\" is missing or no natural number"))
+    throw Error(Code::kDataLoss,
+                str(location, ": \"", name, "\" is missing or is not a non-negative integer"))
         .with_location(location);
   }
   const auto value = found->get<uint64_t>();
   if (!std::in_range<T>(value)) {
-    throw Error(Code::kDataLoss, str(location, ": \"", name, "\" is ", value, ", too large"))
+    throw Error(Code::kDataLoss,
+                str(location, ": \"", name, "\" is ", value, ", which is too large"))
         .with_location(location);
   }
   out = static_cast<T>(value);
@@ -66,14 +68,14 @@ std::string render_run_state(const RunState& state) {
 RunState parse_run_state(const std::string& text, const std::string& location) {
   const json object = parse_strict_json(text, location, kMaxBytes);
   if (!object.is_object()) {
-    throw Error(Code::kDataLoss, str(location, ": the pipeline's state is no JSON object"))
+    throw Error(Code::kDataLoss, str(location, ": the pipeline's state is not a JSON object"))
         .with_location(location);
   }
   int64_t format = 0;
   read_field(object, "format", location, format);
   if (format != kFormat) {
     throw Error(Code::kIncompatible, str(location, ": pipeline state of format ", format,
-                                         ", this library reads ", kFormat))
+                                         "; this library reads ", kFormat))
         .with_location(location);
   }
   RunState s;
@@ -84,7 +86,7 @@ RunState parse_run_state(const std::string& text, const std::string& location) {
   });
   if (const auto found = object.find(kKlCoef); found != object.end()) {
     if (!found->is_number() || !(found->get<double>() >= 0)) {
-      throw Error(Code::kDataLoss, str(location, ": \"kl_coef\" is no coefficient"))
+      throw Error(Code::kDataLoss, str(location, ": \"kl_coef\" is not a valid coefficient"))
           .with_location(location);
     }
     s.kl_coef = found->get<double>();

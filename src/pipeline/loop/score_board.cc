@@ -94,7 +94,7 @@ void ScoreBoard::refuse_closed(uint64_t sample_id, uint64_t ordinal) {
   }
   if (ordinal < next_ordinal_ && !groups_.contains(ordinal)) {
     ledger_.count_duplicate();
-    throw Error(Code::kDuplicate, str("sample ", sample_id, " was scored and used before"));
+    throw Error(Code::kDuplicate, str("sample ", sample_id, " has already been scored and used"));
   }
 }
 
@@ -108,11 +108,11 @@ ScoreBoard::Slot& ScoreBoard::slot_for_answer(uint64_t sample_id, int64_t now_ns
                                             : nullptr;
   if (s == nullptr || s->sample == nullptr) {
     ledger_.count_unknown();
-    throw Error(Code::kNotFound, str("no sample ", sample_id, " waits for a score"));
+    throw Error(Code::kNotFound, str("no sample ", sample_id, " is waiting for a score"));
   }
   if (s->scored) {
     ledger_.count_duplicate();
-    throw Error(Code::kDuplicate, str("sample ", sample_id, " has a score already, ", s->reward));
+    throw Error(Code::kDuplicate, str("sample ", sample_id, " already has a score, ", s->reward));
   }
   if (s->deadline_ns >= 0 && now_ns > s->deadline_ns) {
     expire(now_ns);
@@ -125,7 +125,7 @@ void ScoreBoard::refuse_non_finite(uint64_t sample_id, const char* what, double 
   if (std::isfinite(value)) return;
   ledger_.count_nonfinite();
   throw Error(Code::kNonFinite, str(what, " of sample ", sample_id, " is ", value,
-                                    "; the sample still waits for one"));
+                                    "; the sample is still waiting for one"));
 }
 
 void ScoreBoard::score(uint64_t sample_id, double reward, std::vector<double> parts,

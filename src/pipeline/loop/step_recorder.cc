@@ -17,8 +17,8 @@ StepRecorder::StepRecorder(FileSystem& fs, std::string dir, int compression_leve
   if (resumes || !fs_.is_directory(dir_)) return;
   for (const std::string& name : fs_.list(dir_)) {
     if (!step_of(name, kSuffix)) continue;
-    throw Error(Code::kAlreadyExists,
-                str("buffer.record_dir holds ", name, " of an earlier run; take another directory"))
+    throw Error(Code::kAlreadyExists, str("buffer.record_dir contains ", name,
+                                          " of an earlier run; use another directory"))
         .with_key("buffer.record_dir")
         .with_location(str(dir_, "/", name));
   }

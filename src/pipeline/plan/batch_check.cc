@@ -21,8 +21,8 @@ void check_budget(const OptionSet& options, const char* key, int64_t longest, Vi
   const int64_t budget = options.get_i64(key), least = last_row ? longest : longest - 1;
   if (budget == 0 || budget >= least) return;
   v.add(conflict(key, "engine.max_model_len",
-                 str(key, " is ", budget, " but a sample may have engine.max_model_len = ", longest,
-                     " tokens and trainer.oversize is error"))
+                 str(key, " is ", budget, ", but a sample may have up to engine.max_model_len = ",
+                     longest, " tokens and trainer.oversize is error"))
             .with_expected(str("0, or at least ", least)));
 }
 
@@ -45,7 +45,7 @@ void check_padding(const OptionSet& options, const BatchRules& batch, int64_t lo
   const char* key = batch.seq_len != 0 ? "trainer.seq_len" : "trainer.pad_to_multiple_of";
   v.add(conflict(key, "trainer.max_tokens_per_device",
                  str(key, " is ", options.get_i64(key), " and pads a sequence to ", padded,
-                     " rows, but trainer.max_tokens_per_device admits ", budget))
+                     " rows, but trainer.max_tokens_per_device allows ", budget))
             .with_expected(str("trainer.max_tokens_per_device of 0, or at least ", padded)));
 }
 
@@ -53,14 +53,15 @@ void check_global_size(const OptionSet& options, const BatchRules& batch, Violat
   const int64_t samples = trained_units(options);
   if (batch.global_batch_size == 0 || samples % batch.global_batch_size == 0) return;
   const bool draws = is_rl(objective_of(options));
-  v.add(conflict("trainer.global_batch_size",
-                 draws ? "pipeline.samples_per_prompt" : "pipeline.prompts_per_step",
-                 str("trainer.global_batch_size is ", batch.global_batch_size,
-                     draws ? " but the samples of a step, pipeline.prompts_per_step times "
-                             "pipeline.samples_per_prompt = "
-                           : " but the answers of a step, of pipeline.prompts_per_step = ",
-                     samples, draws ? ", are no multiple of it" : " rows, are no multiple of it"))
-            .with_expected(str("a divisor of ", samples)));
+  v.add(
+      conflict("trainer.global_batch_size",
+               draws ? "pipeline.samples_per_prompt" : "pipeline.prompts_per_step",
+               str("trainer.global_batch_size is ", batch.global_batch_size,
+                   draws ? ", but the number of samples of a step, pipeline.prompts_per_step times "
+                           "pipeline.samples_per_prompt = "
+                         : ", but the number of responses of a step, pipeline.prompts_per_step = ",
+                   samples, draws ? ", is not a multiple of it" : " rows, is not a multiple of it"))
+          .with_expected(str("a divisor of ", samples)));
 }
 
 }  // namespace

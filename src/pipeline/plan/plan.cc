@@ -93,14 +93,14 @@ std::vector<PlanKnob> find_knobs(const Asked& asked) {
                       : train >= rollout            ? "train"
                                                     : "rollout";
   std::string text =
-      str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(), " held all the time, ",
+      str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(), " held throughout, ",
           p.phase_bytes(p.min_tokens(), p.min_blocks()), " of workspace, ", p.baseline_bytes(),
           " outside arenas) but ", budget_text(options));
   std::string turn;
   for (const PlanKnob& k : find_knobs(asked)) {
     turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
   }
-  if (!turn.empty()) text += "; to fit: " + turn;
+  if (!turn.empty()) text += "; to make it fit: " + turn;
   const double share = options.get_f64("engine.memory_fraction");
   const auto shared = static_cast<uint64_t>(std::ceil(static_cast<double>(p.min_shared()) / share));
   const uint64_t least = std::max(needed, p.has_engine() ? shared : 0);
@@ -149,8 +149,8 @@ void check_budget(const Asked& asked, uint64_t budget) {
   throw Error(Code::kResourceExhausted,
               str("engine.memory_fraction ", options.get_text("engine.memory_fraction"), " leaves ",
                   most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
-                  " and the blocks of one longest sequence ", p.min_shared() - p.weight_bytes(),
-                  "; ", budget_text(options)))
+                  " and the KV blocks of one sequence of the longest length take ",
+                  p.min_shared() - p.weight_bytes(), "; ", budget_text(options)))
       .with_key("engine.memory_fraction")
       .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
 }

@@ -18,7 +18,7 @@ void check_answer(const OptionSet& options, const char* key, int64_t longest, Vi
   v.add(conflict(
             key, "engine.max_model_len",
             str(key, " is ", tokens, " and leaves no room for a prompt: the longest sequence has ",
-                longest, " tokens, the model's own limit, as engine.max_model_len is 0"))
+                longest, " tokens, the model's limit, because engine.max_model_len is 0"))
             .with_expected(str("at most ", longest - 1)));
 }
 
@@ -29,10 +29,10 @@ void check_engine(const OptionSet& options, const ModelConfig& config, int64_t l
   if (!options.get_bool("engine.chunked_prefill") && longest > batch &&
       options.get_i64("engine.max_model_len") == 0) {
     v.add(conflict("engine.chunked_prefill", "engine.max_num_batched_tokens",
-                   str("engine.chunked_prefill is false, so that a whole sequence must fit a "
+                   str("engine.chunked_prefill is false, so a whole sequence must fit into one "
                        "forward: engine.max_num_batched_tokens is ",
                        batch, " but the longest sequence has ", longest,
-                       " tokens, the model's own limit, as engine.max_model_len is 0"))
+                       " tokens, the model's limit, because engine.max_model_len is 0"))
               .with_expected(str("engine.max_num_batched_tokens of at least ", longest)));
   }
   const uint64_t space = options.get_u64("engine.swap_space_bytes");
@@ -55,30 +55,29 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
   const bool by_hand = use == PlanUse::kGenerate || use == PlanUse::kParts;
   Violations v;
   if (by_hand && config.scalar_head) {
-    v.add(
-        Error(
-            Code::kConflict,
-            "algo.objective = reward_model opens the model with a scalar head, which draws nothing")
-            .with_key("algo.objective")
-            .with_expected("another objective"));
+    v.add(Error(Code::kConflict,
+                "algo.objective = reward_model opens the model with a scalar head, which cannot "
+                "generate")
+              .with_key("algo.objective")
+              .with_expected("another objective"));
   }
   if (use == PlanUse::kPipeline && options.get_string("engine.scheduling_policy") != "fcfs") {
     v.add(conflict("engine.scheduling_policy", "pipeline.mode",
-                   "engine.scheduling_policy = priority orders nothing in a pipeline: its requests "
-                   "are fresh prompts of one priority")
+                   "engine.scheduling_policy = priority has no effect in a pipeline: all its "
+                   "requests have the same priority")
               .with_expected("fcfs"));
   }
   if (use == PlanUse::kPipeline && options.get_i64("sampling.seed") >= 0) {
     v.add(conflict("sampling.seed", "runtime.seed",
                    str("sampling.seed is ", options.get_i64("sampling.seed"),
-                       ", but every prompt of a pipeline would get the same draws: it draws by "
-                       "runtime.seed"))
+                       ", but then every prompt of a pipeline would be sampled with the same "
+                       "random numbers; a pipeline uses runtime.seed"))
               .with_expected("-1"));
   }
   if (use == PlanUse::kPipeline && options.get_i64("model.compute_copies") > 1) {
     v.add(conflict("model.compute_copies", "pipeline.mode",
                    str("model.compute_copies is ", options.get_i64("model.compute_copies"),
-                       " but a run with pipeline.mode sync trains while nothing is drawn"))
+                       ", but a run with pipeline.mode sync never generates while it trains"))
               .with_expected("1"));
   }
   v.collect([&] {

@@ -24,8 +24,8 @@ MarkedText render_turn(const LoadedModel& model, const ChatRequest& chat, const 
   const MarkedText before = model.render_chat(chat, true), after = model.render_chat(whole, false);
   if (after.bytes().starts_with(before.bytes())) return after.substr(before.size());
   throw Error(Code::kIncompatible,
-              str("the chat template writes the messages otherwise when ", field,
-                  " follows them, so that it is no answer to the prompt that it makes of them"));
+              str("the chat template renders the messages differently when ", field,
+                  " follows them, so the response does not continue the prompt"));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ EncodeResult encode_turn(const LoadedModel& model, const ChatRequest& chat,
   const auto end = std::ranges::find_if(turn.ids, [&](int32_t id) { return ends_turn(model, id); });
   if (end == turn.ids.end()) {
     throw Error(Code::kIncompatible,
-                str("the chat template writes no token behind ", field, " that ends a turn"));
+                str("the chat template writes no end-of-turn token after ", field));
   }
   turn.ids.erase(end + 1, turn.ids.end());
   return turn;
@@ -45,7 +45,7 @@ EncodeResult encode_turn(const LoadedModel& model, const ChatRequest& chat,
 EncodeResult encode_ended(const LoadedModel& model, std::string_view answer) {
   const std::vector<int32_t>& ends = model.config().eos_ids;
   if (ends.empty()) {
-    throw Error(Code::kFailedPrecondition, "the model names no token that ends a text");
+    throw Error(Code::kFailedPrecondition, "the model has no end-of-text token");
   }
   EncodeResult out = model.encode(answer, {});
   const auto own = model.tokenizer().eos_id();

@@ -26,7 +26,7 @@ void check_added(const EnginePart& engine, int64_t before, std::span<const int32
   check_ids("ids", ids, engine.vocab());
   const int64_t room = engine.max_model_len() - before;
   if (static_cast<int64_t>(ids.size()) <= room) return;
-  throw Error(Code::kOutOfRange, str(ids.size(), " tokens behind ", before,
+  throw Error(Code::kOutOfRange, str(ids.size(), " tokens after ", before,
                                      " exceed engine.max_model_len ", engine.max_model_len()))
       .with_key("ids")
       .with_expected(str("at most ", room, " tokens"));

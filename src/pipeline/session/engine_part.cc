@@ -51,8 +51,9 @@ void EnginePart::identify(Request& request) {
   request.ordinal = request.resume->ordinal;
   request.first_sample_id = request.resume->id;
   if (!engine_->find(request.first_sample_id)) return;
-  throw Error(Code::kFailedPrecondition, str("sample ", request.first_sample_id,
-                                             " is unfinished in this engine, so it cannot go on"))
+  throw Error(Code::kFailedPrecondition,
+              str("sample ", request.first_sample_id,
+                  " is still unfinished in this engine, so it cannot be resumed"))
       .with_key("request.resume");
 }
 
@@ -231,18 +232,18 @@ int64_t EnginePart::interrupt() {
 void EnginePart::require_awake() const {
   if (sleeps_ == 0) return;
   throw Error(Code::kFailedPrecondition,
-              str("the engine sleeps at level ", sleeps_, "; wake it before it computes"));
+              str("the engine is asleep at level ", sleeps_, "; wake it first"));
 }
 
 void EnginePart::sleep(int level) {
   if (level < 1 || level > 2) {
-    throw Error(Code::kOutOfRange, str("level is ", level, "; an engine sleeps at level 1 or 2"))
+    throw Error(Code::kOutOfRange, str("level is ", level, ", expected 1 or 2"))
         .with_key("level")
         .with_expected("1 or 2");
   }
   const std::lock_guard lock(mutex_);
   if (level <= sleeps_) return;
-  const ComputeLease lease(model_->runtime(), "an engine that goes to sleep");
+  const ComputeLease lease(model_->runtime(), "putting an engine to sleep");
   if (level == 2) model_->drop_packed(in_use_);
   if (sleeps_ == 0) {
     engine_->forget_kv();
@@ -254,7 +255,7 @@ void EnginePart::sleep(int level) {
 void EnginePart::wake() {
   const std::lock_guard lock(mutex_);
   if (sleeps_ == 0) return;
-  const ComputeLease lease(model_->runtime(), "an engine that wakes");
+  const ComputeLease lease(model_->runtime(), "waking an engine");
   if (sleeps_ == 2) model_->prepare_compute(LoadedModel::Weights::kPublished);
   arena_.commit();
   sleeps_ = 0;
@@ -278,7 +279,7 @@ EngineStats EnginePart::stats(int64_t engine) const {
 std::optional<EngineStats> EnginePart::last_interval(int64_t engine) const {
   if (options_.get_i64("engine.stats_interval_ns") == 0) {
     throw Error(Code::kFailedPrecondition,
-                "engine.stats_interval_ns is 0: the engine keeps no intervals")
+                "engine.stats_interval_ns is 0: the engine records no intervals")
         .with_key("engine.stats_interval_ns");
   }
   const std::lock_guard lock(mutex_);

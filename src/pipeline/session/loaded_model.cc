@@ -250,8 +250,7 @@ void LoadedModel::require_whole_locked(Weights which) const {
                                      failed_step_->planned, " optimizer steps");
   throw Error(Code::kFailedPrecondition,
               str("the model is half-trained: ", what,
-                  ", and no version names the weights that it left; publish them, or load a "
-                  "checkpoint"))
+                  ", and its weights have no version; publish them or load a checkpoint"))
       .with_expected("rl_trainer_publish, or a pipeline that resumes from a checkpoint");
 }
 
@@ -351,8 +350,8 @@ void require_room(const Runtime& runtime, const std::string& what, uint64_t byte
   const uint64_t budget = runtime.usable_budget();
   const uint64_t held = runtime.ledger().bytes() + baseline_bytes;
   if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
-  throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes beside the ", held,
-                                            " in use, but ", budget_text(runtime.options())))
+  throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes in addition to the ",
+                                            held, " in use, but ", budget_text(runtime.options())))
       .with_key("runtime.memory_budget_bytes")
       .with_expected(str("at least ", held + bytes));
 }

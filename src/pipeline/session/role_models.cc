@@ -73,7 +73,7 @@ void require_shape(const ModelConfig& policy, const ModelConfig& given, const Ro
 void require_own_head(const WeightSource& source, const Role& role) {
   if (!role.own_head || source.has_scalar_head()) return;
   throw Error(Code::kUnsupported, str("the ", role.name, " ", source.path(),
-                                      " is a language model, without a head that scores"))
+                                      " is a language model without a scalar head"))
       .with_key(role.key)
       .with_expected("a model for sequence or token classification with one label")
       .with_location(source.path());

@@ -21,7 +21,7 @@ void check_experiment(const OptionSet& options) {
   const std::string& name = options.get_string("runtime.experiment");
   if (name.find('/') == std::string::npos && name != "." && name != "..") return;
   throw Error(Code::kOutOfRange,
-              str("runtime.experiment is \"", name, "\"; it is one name, no path"))
+              str("runtime.experiment is \"", name, "\"; it must be a single name, not a path"))
       .with_key("runtime.experiment")
       .with_expected("a name without '/', not . and not ..");
 }
@@ -34,7 +34,7 @@ void refuse_shared_files(const OptionSet& options, Violations& violations) {
     for (size_t k = 0; k < i && !path.empty(); ++k) {
       if (path != output_path(options, kKeys[k])) continue;
       violations.add(
-          Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are one file, ", path))
+          Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are the same file, ", path))
               .with_key(kKeys[i])
               .with_other_key(kKeys[k]));
     }
@@ -82,13 +82,14 @@ void refuse_idle_engine(const OptionSet& options, Violations& violations) {
     const bool never = trained_head(options) == ModelHead::kScalar;
     const auto nothing = [](std::string_view) { return false; };
     refuse_unread(options, nothing,
-                  never ? " draws nothing" : " and without eval.path draws nothing", violations);
+                  never ? " generates nothing" : " and without eval.path generates nothing",
+                  violations);
   } else if (!is_rl(objective_of(options))) {
     const auto by_evaluations = [](std::string_view key) {
       return !key.starts_with("sampling.") ||
              std::ranges::find(kReadByEvaluations, key) != std::end(kReadByEvaluations);
     };
-    refuse_unread(options, by_evaluations, " samples for evaluations only, and these follow eval.*",
+    refuse_unread(options, by_evaluations, " generates only for evaluations, which follow eval.*",
                   violations);
   }
 }
@@ -96,14 +97,12 @@ void refuse_idle_engine(const OptionSet& options, Violations& violations) {
 void refuse_interrupts(const OptionSet& options, Violations& violations) {
   const std::string key = "pipeline.partial_rollout_max_aborts";
   if (options.is_default(key)) return;
-  violations.add(
-      Error(Code::kConflict,
-            str(key, " is ", options.get_text(key),
-                ", but a run with pipeline.mode sync never interrupts its engines: it acts "
-                "on rl_engine_interrupt"))
-          .with_key(key)
-          .with_other_key("pipeline.mode")
-          .with_expected(default_text(key)));
+  violations.add(Error(Code::kConflict, str(key, " is ", options.get_text(key),
+                                            ", but a run with pipeline.mode sync never interrupts "
+                                            "its engines; it only applies to rl_engine_interrupt"))
+                     .with_key(key)
+                     .with_other_key("pipeline.mode")
+                     .with_expected(default_text(key)));
 }
 
 }  // namespace
@@ -155,7 +154,7 @@ std::vector<Error> part_violations(const OptionSet& options, const char* part) {
     const OptionInfo& info = option_at(i);
     if (!info.pipeline_only || options.is_default(info.key)) continue;
     v.add(Error(Code::kConflict, str(info.key, " = ", options.get_text(info.key),
-                                     " acts in a pipeline only, and this is ", part))
+                                     " only has an effect in a pipeline, and this is ", part))
               .with_key(info.key)
               .with_expected(default_text(info.key)));
   }

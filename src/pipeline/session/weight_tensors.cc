@@ -41,8 +41,7 @@ void check_weight(const LoadedModel& model, const Parameter& p, const NamedTenso
   const auto begin = reinterpret_cast<uintptr_t>(model.model().master());
   const auto size = static_cast<uintptr_t>(model.model().layout().total()) * sizeof(float);
   if (t.lowest() < begin + size && t.end() > begin) {
-    fail(weight, Code::kConflict,
-         "the values lie among the model's own weights; take a copy first");
+    fail(weight, Code::kConflict, "the values overlap the model's own weights; copy them first");
   }
 }
 
@@ -121,8 +120,9 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
   Model& m = model.model();
   model.prepare_compute(LoadedModel::Weights::kTrained);
   if (m.masters_moved() || m.trained_version() != m.version()) {
-    throw Error(Code::kFailedPrecondition,
-                "a training step's weights are not published yet; call rl_trainer_publish first");
+    throw Error(
+        Code::kFailedPrecondition,
+        "a training step's weights have not been published yet; call rl_trainer_publish first");
   }
   const auto count = static_cast<int64_t>(weights.size());
   runtime.executor().parallel_for(

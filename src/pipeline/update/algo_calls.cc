@@ -126,7 +126,7 @@ Gathered gather(const TrainerOptions& options, const AlgoArrays& in) {
 void require_estimator(Advantage kind) {
   if (kind == Advantage::kGae) {
     throw Error(Code::kInvalidArgument,
-                "algo.advantage = gae needs the values of a critic, which these arrays have not")
+                "algo.advantage = gae needs the values of a critic, which these arrays do not have")
         .with_key("algo.advantage");
   }
 }

@@ -240,7 +240,7 @@ void require_finite(std::span<const double> advantages, const ScoredBatch& batch
   for (size_t i = 0; i < made.lengths.size(); ++i) {
     for (int32_t g = 0; g < made.lengths[i]; ++g, ++t) {
       if (made.mask[t] == 0 || std::isfinite(advantages[t])) continue;
-      throw Error(Code::kNonFinite, str("the advantage function gave ", advantages[t],
+      throw Error(Code::kNonFinite, str("the advantage function returned ", advantages[t],
                                         " for token ", g, " of ", sample_name(*batch.samples[i])))
           .with_key("algo.advantage");
     }

@@ -183,10 +183,11 @@ BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr
     if (samples[i]->slot == greedy_slot_) continue;
     const auto found = greedy.find(samples[i]->ordinal);
     if (found == greedy.end()) {
-      throw Error(Code::kFailedPrecondition, str(sample_name(*samples[i]),
-                                                 " has no greedy answer beside it: "
-                                                 "algo.advantage = remax wants one of slot ",
-                                                 greedy_slot_))
+      throw Error(
+          Code::kFailedPrecondition,
+          str(sample_name(*samples[i]),
+              " has no greedy response in its group: algo.advantage = remax needs one in slot ",
+              greedy_slot_))
           .with_key("algo.advantage");
     }
     out.samples.push_back(samples[i]);
@@ -262,7 +263,7 @@ void BatchPreparation::refuse_beside_given() const {
   Violations violations;
   for (const auto& [key, setting] : beside_given_) {
     violations.add(Error(Code::kConflict,
-                         str("advantages are given, but ", setting, " makes them out of rewards"))
+                         str("advantages are given, but ", setting, " computes them from rewards"))
                        .with_key("advantages")
                        .with_other_key(key));
   }
@@ -275,13 +276,14 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
                                               const Workers& workers) const {
   check_samples(all, workers.trainer);
   if (options_.estimator.kind == Advantage::kGae) {
-    throw Error(Code::kFailedPrecondition,
-                "algo.advantage = gae trains a critic on returns, which given advantages have not")
+    throw Error(
+        Code::kFailedPrecondition,
+        "algo.advantage = gae trains a critic on returns, which given advantages do not include")
         .with_key("algo.advantage");
   }
   if (!reads_rewards_) {
     throw Error(Code::kConflict,
-                "advantages are given, but algo.distill.rewards = false reads none")
+                "advantages are given, but algo.distill.rewards = false ignores them")
         .with_key("advantages")
         .with_other_key("algo.distill.rewards");
   }

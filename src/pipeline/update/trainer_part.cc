@@ -127,7 +127,7 @@ TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples
   RL_CHECK(rewards.size() == samples.size());
   if (!is_rl(impl_->objective)) {
     throw Error(Code::kConflict, str("advantages are given, but algo.objective = ",
-                                     objective_name(impl_->objective), " reads none"))
+                                     objective_name(impl_->objective), " ignores them"))
         .with_key("advantages")
         .with_other_key("algo.objective");
   }
