@@ -47,7 +47,7 @@ void check_options(const ModelConfig& c, const ModelOptions& o) {
   }
   if (c.head_dim > kMaxHeadDim) {
     throw Error(Code::kUnsupported,
-                str("head size ", c.head_dim, " is above ", kMaxHeadDim, ", the largest there is"))
+                str("head size ", c.head_dim, " is above ", kMaxHeadDim, ", the largest supported"))
         .with_key("head_dim")
         .with_expected(str("an even number up to ", kMaxHeadDim));
   }

@@ -125,9 +125,9 @@ void Matmul::Impl::require_packed_form(const KernelKey& key, const Kernel& made)
       dnnl_memory_desc_equal(&made.weights, &full.weights))
     return;
   throw Error(Code::kUnsupported,
-              str("oneDNN takes ", made.implementation, " for ", key.m, " rows but ",
+              str("oneDNN chooses ", made.implementation, " for ", key.m, " rows but ",
                   full.implementation, " for ", max_tile(), " of a [", key.k, ", ", key.n,
-                  "] product, in different forms: exactness is lost"));
+                  "] product; rows would not be exact"));
 }
 
 std::unique_ptr<Kernel> Matmul::Impl::make_kernel(const KernelKey& key) {
