@@ -37,7 +37,7 @@ class Registry:
         table = yaml.safe_load(text)
         wanted = ["events", "conditions", "placeholders", "units", "notation", "metrics"]
         if list(table) != wanted:
-            raise Bad(f"its parts are {list(table)}, expected {wanted}")
+            raise Bad(f"its sections are {list(table)}, expected {wanted}")
         self.events, self.conditions, self.placeholders = (table[part] for part in wanted[:3])
         self.units, self.notation, self.metrics = (table[part] for part in wanted[3:])
         self.options = options
@@ -54,24 +54,24 @@ class Registry:
         if set(metric) - FIELDS or FIELDS - {"formula"} - set(metric):
             raise Bad(f"{name}: its fields are {sorted(metric)}")
         if not NAME.match(name) or not set(PLACEHOLDER.findall(name)) <= set(self.placeholders):
-            raise Bad(f"{name}: no name, or of an unknown placeholder")
+            raise Bad(f"{name}: not a valid name, or an unknown placeholder")
         if metric["unit"] not in self.units:
-            raise Bad(f"{name}: {metric['unit']} is no unit")
+            raise Bad(f"{name}: {metric['unit']} is not a unit")
         if not metric["in"] or not set(metric["in"]) <= set(self.events):
-            raise Bad(f"{name}: it is in {sorted(metric['in'])}")
+            raise Bad(f"{name}: its events are {sorted(metric['in'])}")
         for condition in sum(metric["in"].values(), []):
             if condition not in self.conditions:
-                raise Bad(f"{name}: {condition} is no condition")
+                raise Bad(f"{name}: {condition} is not a condition")
 
     def check_names(self):
         """Each name occurs once per event, and the names of a group are adjacent."""
         rows = [(event, name) for event, name, _ in self.rows()]
         twice = sorted({row for row in rows if rows.count(row) > 1})
         if twice:
-            raise Bad(f"{twice} are there twice")
+            raise Bad(f"{twice} occur twice")
         order = [group for group, _ in itertools.groupby(self.metrics, group_of)]
         if len(set(order)) != len(order):
-            raise Bad("the metrics of a group do not stand together")
+            raise Bad("the metrics of a group are not adjacent")
 
     def check_uses(self):
         used = {"units": {m["unit"] for m in self.metrics}, "events": set(), "conditions": set(),
@@ -106,14 +106,14 @@ class Registry:
         if word in self.options:
             return f"[`{word}`](options.md#{word.replace('.', '')})"
         if not word.endswith(".*") or not any(key.startswith(word[:-1]) for key in self.options):
-            raise Bad(f"{word} is no option")
+            raise Bad(f"{word} is not an option")
         return f"`{word}`"
 
     def metric(self, word):
         if word.split("/")[0] not in self.groups:
             return word
         if not any(name == word or name.startswith(word + "/") for name in self.names):
-            raise Bad(f"{word} is no metric")
+            raise Bad(f"{word} is not a metric")
         return f"`{word}`"
 
 
@@ -131,8 +131,7 @@ def header_file(registry):
     return ("// Generated from abi/metrics.yml by tools/gen_metrics.py; edit the former and run "
             "the latter.\n"
             "#pragma once\n\nnamespace rl::testing {\n\n"
-            "// A name in an event, which has it when all of the conditions hold; they stand apart "
-            "by blanks.\n"
+            "// A metric of an event, which has it if all conditions (separated by spaces) hold.\n"
             "struct MetricRow {\n  const char *event, *name, *conditions;\n};\n\n"
             "inline constexpr MetricRow kMetricTable[] = {\n" + rows +
             "};\n\n}  // namespace rl::testing\n")
@@ -178,11 +177,10 @@ Events of `RL_EVENT_STEP`, `RL_EVENT_EVAL` and `RL_EVENT_ENGINE_STATS` (the end 
 [`metrics.eval_jsonl`](options.md#metricseval_jsonl) and the events of TensorBoard have the same
 names; a value that is not finite is null in a line.
 
-Names under `timing_s/`, `timing_per_token_ms/` and `perf/` are of times or of what follows from
-them, and vary from run to run. All others are the same in every run of one configuration. Where a
-metric depends on an update of the policy: there is none in the steps of
-[`algo.critic_warmup_steps`](options.md#algocritic_warmup_steps), nor in a pipeline's step without
-samples.
+Metrics under `timing_s/`, `timing_per_token_ms/` and `perf/` are times or derived from times, and
+vary from run to run. All others are the same in every run of one configuration. The policy is not
+updated in the steps of [`algo.critic_warmup_steps`](options.md#algocritic_warmup_steps), nor in a
+pipeline step without samples.
 
 """
 

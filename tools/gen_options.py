@@ -56,9 +56,9 @@ def check_entry(entry):
     if set(entry.get("flags", [])) - FLAGS:
         raise Bad(f"{name}: unknown flags {entry['flags']}")
     if (entry["type"] == "enum") != ("choices" in entry):
-        raise Bad(f"{name}: enums, and only they, have choices")
+        raise Bad(f"{name}: an enum must have choices, and no other type may")
     if entry["type"] == "enum" and entry["default"] not in [c["name"] for c in entry["choices"]]:
-        raise Bad(f"{name}: the default is none of the choices")
+        raise Bad(f"{name}: the default is not one of the choices")
     if ("min" in entry or "max" in entry) and entry["type"] not in BOUND_FIELD:
         raise Bad(f"{name}: type {entry['type']} has no range")
 
@@ -69,7 +69,7 @@ def load_entries():
         check_entry(entry)
     names = [e["name"] for e in entries]
     if len(set(names)) != len(names):
-        raise Bad("a name occurs twice")
+        raise Bad("two options have the same name")
     return sorted(entries, key=lambda e: e["name"])
 
 
@@ -84,14 +84,14 @@ def parse_condition(text, keys):
     """A condition as (key, kind, value, other key, factor key)."""
     match = CONDITION.match(text)
     if not match:
-        raise Bad(f'"{text}" is no condition')
+        raise Bad(f'"{text}" is not a condition')
     key, kind, rest = match.groups()
     if (kind == "changed") != (rest is None):
-        raise Bad(f'"{text}" is no condition')
+        raise Bad(f'"{text}" is not a condition')
     others = rest.split(" * ") if kind in ("above", "at least") else []
     for name in [key] + others:
         if name not in keys:
-            raise Bad(f'"{text}" names {name}, which is no option')
+            raise Bad(f'"{text}" names {name}, which is not an option')
     if len(others) > 2:
         raise Bad(f'"{text}" has too many factors')
     value = "" if rest is None or others or rest == "empty" else rest
@@ -115,7 +115,7 @@ def load_rules(entries):
         read = {name for c in entry["conditions"] for name in (c[0], c[3], c[4])}
         named = set(PLACEHOLDER.findall(entry["message"]))
         if not {entry["key"], entry["other"]} <= read or not named <= keys:
-            raise Bad(f"option_rules.yml: {entry['key']}: a key of the message is not of its "
+            raise Bad(f"option_rules.yml: {entry['key']}: a key of the message is not in its "
                       "conditions")
         rules.append(entry)
     return sorted(rules, key=lambda r: (r["key"], r["other"]))
@@ -287,7 +287,7 @@ def doc_entry(entry):
     if "needs_gpu" in entry.get("flags", []):
         facts.append("needs a GPU")
     if "pipeline_only" in entry.get("flags", []):
-        facts.append("acts in a pipeline only")
+        facts.append("only has an effect in a pipeline")
     lines = [f"### `{entry['name']}`", "", "; ".join(facts) + ".", "", entry["doc"]]
     if entry.get("unsupported_reason"):
         lines += ["", f"Only the default works in this build: {entry['unsupported_reason']}"]
@@ -299,8 +299,8 @@ def doc_entry(entry):
 
 def doc_rules(rules):
     out = ("## Combinations that are refused\n\n"
-           "Checked when an object is created or options are changed; every violated row is\n"
-           "reported, each with both names.\n\n| refused when | message |\n|---|---|\n")
+           "Checked when an object is created or options are changed; every violated rule is\n"
+           "reported with both keys.\n\n| refused when | message |\n|---|---|\n")
     for rule in rules:
         causes = " and ".join(f"`{c}`" for c in rule["refused_when"])
         out += f"| {causes} | {rule['message']} |\n"
@@ -308,8 +308,9 @@ def doc_rules(rules):
 
 
 def doc_presets(presets):
-    out = ("## Presets\n\n`rl_options_apply_preset` sets all values of a preset; what a host sets "
-           "afterwards\nstays. A later version of the library may add settings to a preset.\n\n")
+    out = ("## Presets\n\n`rl_options_apply_preset` sets all values of a preset; values that a "
+           "host sets\nafterwards are kept. A later version of the library may add settings to a "
+           "preset.\n\n")
     for preset in presets:
         out += f"### Preset `{preset['name']}`\n\n{preset['doc']}\n\n"
         out += "".join(f"- `{k} = {v}`\n" for k, v in sorted(preset["settings"].items())) + "\n"

@@ -173,8 +173,8 @@ def index(all_pages, writer):
     about, rules = conventions.split("\n\nCONVENTIONS\n\n")
     out[2:2] = [writer.prose(about, None)]
     out += ["## Conventions", writer.prose(rules, None), "## Status codes"]
-    out.append("Every call that can fail may answer " + ", ".join(f"`{code}`" for code in COMMON) +
-               ". The pages name what a function has beside these.")
+    out.append("Every call that can fail may return " + ", ".join(f"`{code}`" for code in COMMON) +
+               ". The pages list what else a function may return.")
     rows = [f"| `{name}` | {row['value']} | {row['doc']} |"
             for name, row in entries("abi/errors.yml").items()]
     out.append("\n".join(["| status | value | meaning |", "|---|---|---|", *rows]))
@@ -206,7 +206,7 @@ def main():
                    if wanted.get(name) != found.get(name))
     if check:
         for name in stale:
-            print(f"docs/reference/{name} is not what rl.h and abi/ say; run "
+            print(f"docs/reference/{name} is stale; run "
                   "tools/gen_reference.py", file=sys.stderr)
         return 1 if stale else 0
     OUT.mkdir(exist_ok=True)

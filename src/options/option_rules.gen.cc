@@ -1579,7 +1579,7 @@ constexpr OptionRule kRules[] = {
      "algo.advantage = {algo.advantage} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
     {"algo.advantage", "algo.gdpo_weights", kConditions_22, 2,
-     "algo.advantage = gdpo needs the weights of its kinds of reward, but algo.gdpo_weights is "
+     "algo.advantage = gdpo needs a weight for each kind of reward, but algo.gdpo_weights is "
      "empty"},
     {"algo.advantage", "algo.objective", kConditions_23, 3,
      "algo.advantage = {algo.advantage} has no effect while algo.objective is {algo.objective}"},
@@ -1618,8 +1618,8 @@ constexpr OptionRule kRules[] = {
      "{algo.correction.is}"},
     {"algo.correction.is", "algo.correction.decoupled", kConditions_36, 5,
      "algo.correction.is = {algo.correction.is} would count the mismatch twice: without "
-     "algo.correction.decoupled the ratio of algo.policy_loss = {algo.policy_loss} is against "
-     "the sampler already"},
+     "algo.correction.decoupled the ratio of algo.policy_loss = {algo.policy_loss} is already "
+     "relative to the sampler"},
     {"algo.correction.log_clamp", "algo.correction.is", kConditions_37, 2,
      "algo.correction.log_clamp = {algo.correction.log_clamp} has no effect while "
      "algo.correction.is is {algo.correction.is}"},
@@ -1659,8 +1659,8 @@ constexpr OptionRule kRules[] = {
     {"algo.distill.kl", "algo.objective", kConditions_49, 2,
      "algo.distill.kl = {algo.distill.kl} has no effect while algo.objective is {algo.objective}"},
     {"algo.distill.rewards", "algo.kl.where", kConditions_50, 2,
-     "algo.kl.where = reward takes the KL off rewards, but with algo.distill.rewards = false "
-     "nothing is learnt from them"},
+     "algo.kl.where = reward subtracts the KL from rewards, but algo.distill.rewards = false "
+     "ignores rewards"},
     {"algo.distill.rewards", "algo.objective", kConditions_51, 2,
      "algo.distill.rewards = {algo.distill.rewards} has no effect while algo.objective is "
      "{algo.objective}"},
@@ -1730,8 +1730,8 @@ constexpr OptionRule kRules[] = {
      "algo.kl.value_clamp = {algo.kl.value_clamp} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
     {"algo.kl.where", "algo.advantage", kConditions_78, 2,
-     "algo.kl.where = reward changes the one reward of a sample, but algo.advantage = gdpo reads "
-     "its parts"},
+     "algo.kl.where = reward changes the reward of a sample, but algo.advantage = gdpo reads the "
+     "parts of the reward"},
     {"algo.kl.where", "algo.objective", kConditions_79, 3,
      "algo.kl.where = {algo.kl.where} has no effect while algo.objective is {algo.objective}"},
     {"algo.kl_cov_coef", "algo.policy_loss", kConditions_80, 2,
@@ -1774,20 +1774,20 @@ constexpr OptionRule kRules[] = {
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_95, 2,
-     "algo.reward.clip_at = advantage clamps the one advantage of a sample, but algo.advantage = "
-     "gdpo sums those of its kinds of reward and whitens them"},
+     "algo.reward.clip_at = advantage clamps the advantage of a sample, but algo.advantage = "
+     "gdpo whitens the sum of the advantages of its kinds of reward"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_96, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= gae has not"},
+     "= gae does not have"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_97, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= reinforce_pp has not"},
+     "= reinforce_pp does not have"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_98, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= remax has not"},
+     "= remax does not have"},
     {"algo.reward.clip_at", "algo.advantage", kConditions_99, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
-     "= custom the host's function does it"},
+     "= custom the host's function has to clamp"},
     {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_100, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "
      "{algo.reward.clip_low}"},
@@ -1819,7 +1819,7 @@ constexpr OptionRule kRules[] = {
      "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
      "algo.objective is {algo.objective}"},
     {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_110, 1,
-     "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but an answer has at most "
+     "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but a response has at most "
      "sampling.max_new_tokens = {sampling.max_new_tokens}"},
     {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_111, 2,
      "algo.reward.overlong_penalty = {algo.reward.overlong_penalty} has no effect while "
@@ -1850,7 +1850,7 @@ constexpr OptionRule kRules[] = {
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
     {"checkpoint.resume", "checkpoint.dir", kConditions_121, 2,
-     "checkpoint.resume = auto looks into checkpoint.dir, which is empty"},
+     "checkpoint.resume = auto needs checkpoint.dir, which is empty"},
     {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_122, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
      "effect while algo.advantage is {algo.advantage}"},
@@ -1882,7 +1882,7 @@ constexpr OptionRule kRules[] = {
     {"data.shuffle_seed", "data.shuffle", kConditions_132, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
     {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_133, 2,
-     "engine.chunked_prefill is false, so that a whole sequence must fit a forward: "
+     "engine.chunked_prefill is false, so a whole sequence must fit into one forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
     {"engine.graph_batch_sizes", "runtime.device", kConditions_134, 2,
@@ -1890,7 +1890,7 @@ constexpr OptionRule kRules[] = {
      "is {runtime.device}"},
     {"engine.keep_kv_on_publish", "engine.preemption", kConditions_135, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
-     "what it keeps"},
+     "its KV"},
     {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_136, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
@@ -1906,7 +1906,7 @@ constexpr OptionRule kRules[] = {
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
     {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_141, 1,
-     "engine.prefill_chunk is {engine.prefill_chunk} but a forward has "
+     "engine.prefill_chunk is {engine.prefill_chunk} but a forward has at most "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
     {"engine.swap_space_bytes", "engine.preemption", kConditions_142, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
@@ -1928,7 +1928,7 @@ constexpr OptionRule kRules[] = {
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
     {"eval.samples_per_prompt", "eval.temperature", kConditions_149, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
-     "answers to a prompt are equal"},
+     "responses to a prompt are equal"},
     {"eval.temperature", "algo.objective", kConditions_150, 2,
      "eval.temperature = {eval.temperature} has no effect while algo.objective is "
      "{algo.objective}"},
@@ -1961,8 +1961,8 @@ constexpr OptionRule kRules[] = {
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
     {"model.reward_path", "algo.gdpo_weights", kConditions_162, 2,
-     "algo.gdpo_weights asks for kinds of reward, but the model of model.reward_path gives one "
-     "number"},
+     "algo.gdpo_weights needs kinds of reward, but the reward model of model.reward_path gives "
+     "one number"},
     {"model.reward_path", "algo.objective", kConditions_163, 2,
      "model.reward_path = {model.reward_path} has no effect while algo.objective is "
      "{algo.objective}"},
@@ -2088,7 +2088,7 @@ constexpr OptionRule kRules[] = {
      "trainer.check_logprobs = {trainer.check_logprobs} has no effect while algo.objective is "
      "{algo.objective}"},
     {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_206, 3,
-     "trainer.global_batch_size is {trainer.global_batch_size} but a step has the answers of "
+     "trainer.global_batch_size is {trainer.global_batch_size} but a step has the responses of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
     {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_207, 4,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
@@ -2104,7 +2104,7 @@ constexpr OptionRule kRules[] = {
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
     {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_211, 3,
-     "trainer.num_minibatches is {trainer.num_minibatches} but a step has the answers of "
+     "trainer.num_minibatches is {trainer.num_minibatches} but a step has the responses of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
     {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_212, 4,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
@@ -2121,10 +2121,10 @@ constexpr OptionRule kRules[] = {
      "trainer.seq_len is {trainer.seq_len}"},
     {"trainer.seq_len", "trainer.dynamic_batching", kConditions_216, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
-     "trainer.dynamic_batching false its sequences are counted"},
+     "trainer.dynamic_batching = false micro-batches are counted in sequences"},
     {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_217, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
-     "trainer.max_tokens_per_device sets another, {trainer.max_tokens_per_device}"},
+     "trainer.max_tokens_per_device sets a different one, {trainer.max_tokens_per_device}"},
 };
 
 constexpr PresetSetting kSettings_long_context[] = {

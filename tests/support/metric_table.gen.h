@@ -3,7 +3,7 @@
 
 namespace rl::testing {
 
-// A name in an event, which has it when all of the conditions hold; they stand apart by blanks.
+// A metric of an event, which has it if all conditions (separated by spaces) hold.
 struct MetricRow {
   const char *event, *name, *conditions;
 };

@@ -2,7 +2,7 @@
 
 package rl
 
-// Code is a status of rl.h. Each but OK is an error; errors.Is finds it in an *Error.
+// Code is a status of rl.h. All but OK are errors; errors.Is finds them in an *Error.
 type Code int32
 
 const (
@@ -424,7 +424,7 @@ const (
 	TextGenerationPrompt TextFlags = 8
 )
 
-// SaveFlags: Flags of what writes files.
+// SaveFlags: Flags of functions that write files.
 type SaveFlags uint64
 
 const (
@@ -432,7 +432,7 @@ const (
 	SaveReplace SaveFlags = 1
 )
 
-// TensorFlags: Flags of what gives a tensor.
+// TensorFlags: Flags of functions that return a tensor.
 type TensorFlags uint64
 
 const (
