@@ -16,7 +16,7 @@ model=${3:-$here/../tests/fixtures/gguf/tiny_llama_half.gguf}
 
 description=$(find "$prefix" -name rl.pc | head -n 1)
 if [ -z "$description" ]; then
-  echo "run.sh: there is no rl.pc below $prefix" >&2
+  echo "run.sh: no rl.pc under $prefix" >&2
   exit 1
 fi
 PKG_CONFIG_PATH=$(dirname "$description")
@@ -69,5 +69,5 @@ fi
   --set pipeline.prompts_per_step=2 --set pipeline.samples_per_prompt=4 \
   --set sampling.max_new_tokens=8 --set eval.max_new_tokens=4 --set algo.entropy_coef=0.01
 digest=$(sed -n 's/.*"weight_digest": "\([0-9a-f]*\)".*/\1/p' "$out/run/summary.json")
-echo "run.sh: the programs of $language are well;" \
-  "the weights that 4_grpo trained have the digest $digest"
+echo "run.sh: all programs of $language succeeded;" \
+  "the weights trained by 4_grpo have the digest $digest"

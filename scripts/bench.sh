@@ -22,7 +22,7 @@ model=$(scripts/fetch_model.sh)
 mkdir -p "$out"
 
 library=$(find build/release -name librl.so -print -quit)
-[[ -n $library ]] || die "the build made no librl.so"
+[[ -n $library ]] || die "the build produced no librl.so"
 strip -o "$out/librl.stripped.so" "$library"
 printf '{"lib_stripped_bytes": {"value": %d, "unit": "bytes", "at_most": %d}}\n' \
   "$(stat -c %s "$out/librl.stripped.so")" "$largest_library" >"$out/library.json"

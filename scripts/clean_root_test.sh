@@ -65,7 +65,7 @@ make_root() {
   local mirror
   mirror=$(main_mirror)
   [[ -n $mirror ]] || die "no apt source of $release on this machine"
-  say "making a minimal Debian 12 root (log in $log)"
+  say "creating a minimal Debian 12 root (log in $log)"
   if command -v mmdebstrap >/dev/null; then
     local -a sources
     mapfile -t sources < <(release_sources)
@@ -77,7 +77,7 @@ make_root() {
     install -m 644 -t "$root/etc/apt/sources.list.d" $(release_sources)
   else
     die "neither mmdebstrap nor debootstrap is installed"
-  fi || die "making the root failed; see $log"
+  fi || die "creating the root failed; see $log"
 }
 
 # Settings for reaching this machine's mirrors: resolver, certificates, apt and pip configuration.

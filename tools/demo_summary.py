@@ -93,7 +93,7 @@ def print_summary(summary, out):
         ("held-out accuracy", f"{accuracy} (greedy, all held-out questions)"),
         ("mean reward",
          f"{s['reward_first', '.3f']} -> {s['reward_last', '.3f']} (first and last five steps)"),
-        ("seconds a step", f"{s['step_s_median', '.2f']} (median of {s['steps', '']}); "
+        ("seconds per step", f"{s['step_s_median', '.2f']} (median of {s['steps', '']}); "
                            f"first step done after {s['first_step_end_s', '.1f']}"),
         ("rollout", f"{s['rollout_tokens_per_s', '.0f']} tokens/s = "
                     f"{s['rollout_fraction', '.2f']} of the machine's limit"),

@@ -97,6 +97,6 @@ int main(int argc, char** argv) {
 
   /* End. */
   rl_options_destroy(options);
-  if (!good) fprintf(stderr, "1_hello: the library did not answer as it should\n");
+  if (!good) fprintf(stderr, "1_hello: the library did not behave as expected\n");
   return good ? 0 : 1;
 }

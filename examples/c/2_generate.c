@@ -69,7 +69,7 @@ static int print_answer(const rl_model* model, const rl_batch* batch, size_t ind
   for (i = 0; i < count; ++i) sum += view.logprobs[i];
   check(
       rl_model_decode(model, view.ids + view.num_prompt, count, RL_TEXT_SKIP_SPECIAL, &text, &err));
-  printf("answer %" PRIu32 ", %zu tokens, log-prob %.3f a token: ", view.slot, count,
+  printf("response %" PRIu32 ", %zu tokens, log-prob %.3f per token: ", view.slot, count,
          sum / (double)count);
   fwrite(rl_bytes_data(text), 1, rl_bytes_size(text), stdout); /* any byte may be in it, 0 too */
   putchar('\n');
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
 
   /* Check. */
   if (good != NUM_ANSWERS)
-    fprintf(stderr, "2_generate: %zu of %d answers are whole\n", good, NUM_ANSWERS);
+    fprintf(stderr, "2_generate: %zu of %d responses are complete\n", good, NUM_ANSWERS);
 
   /* End: any order will do. */
   rl_model_destroy(model);

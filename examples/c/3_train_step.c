@@ -139,6 +139,6 @@ int main(int argc, char** argv) {
   rl_model_destroy(model);
   rl_runtime_destroy(runtime);
   rl_options_destroy(options);
-  if (!good) fprintf(stderr, "3_train_step: the step is not what it should be\n");
+  if (!good) fprintf(stderr, "3_train_step: the step did not do what was expected\n");
   return good ? 0 : 1;
 }

@@ -28,7 +28,7 @@ START_S = time.monotonic()
 def parse():
     def steps(text):
         if not 1 <= int(text) <= MAX_STEPS:
-            raise argparse.ArgumentTypeError(f"it is 1 to {MAX_STEPS}")
+            raise argparse.ArgumentTypeError(f"must be 1 to {MAX_STEPS}")
         return int(text)
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for name, kind in {"model": str, "data": str, "out": str, "steps": steps}.items():

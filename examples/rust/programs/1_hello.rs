@@ -77,7 +77,7 @@ fn run() -> rl::Result<ExitCode> {
 
     // End: dropping an object ends it.
     if !good {
-        eprintln!("1_hello: the library did not answer as it should");
+        eprintln!("1_hello: the library did not behave as expected");
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

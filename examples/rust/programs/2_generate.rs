@@ -42,7 +42,7 @@ fn print_answer(model: &rl::Model, sample: &rl::Sample<'_>) -> rl::Result<bool> 
     let sum: f64 = sample.logprobs.iter().map(|&logprob| f64::from(logprob)).sum();
     let text = model.decode(sample.answer(), rl::sys::RL_TEXT_SKIP_SPECIAL)?;
     let mean = sum / count as f64;
-    println!("answer {}, {count} tokens, log-prob {mean:.3} a token: {text}", sample.slot);
+    println!("response {}, {count} tokens, log-prob {mean:.3} per token: {text}", sample.slot);
     Ok(count > 0 && sum <= 0.0 && sample.finish != rl::Finish::Aborted)
 }
 
@@ -86,7 +86,7 @@ fn run() -> rl::Result<ExitCode> {
 
     // Check.
     if good != NUM_ANSWERS {
-        eprintln!("2_generate: {good} of {NUM_ANSWERS} answers are whole");
+        eprintln!("2_generate: {good} of {NUM_ANSWERS} responses are complete");
     }
 
     // End: dropping an object ends it, in any order.

@@ -110,7 +110,7 @@ fn run() -> rl::Result<ExitCode> {
 
     // End: dropping an object ends it.
     if !good {
-        eprintln!("3_train_step: the step is not what it should be");
+        eprintln!("3_train_step: the step did not do what was expected");
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

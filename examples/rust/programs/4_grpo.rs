@@ -302,7 +302,7 @@ fn run() -> Result<ExitCode> {
     let plan = pipeline.plan()?.info()?;
     let total = options.get_u64("pipeline.total_steps")?;
     if !(1..=MAX_STEPS).contains(&total) {
-        eprintln!("4_grpo: --steps is 1 to 10000");
+        eprintln!("4_grpo: --steps must be 1 to 10000");
         return Ok(ExitCode::from(2));
     }
     let samples = options.get_u64("pipeline.samples_per_prompt")?;

@@ -93,7 +93,7 @@ func main() {
 	// End.
 	options.Close()
 	if !good {
-		fmt.Fprintln(os.Stderr, "1_hello: the library did not answer as it should")
+		fmt.Fprintln(os.Stderr, "1_hello: the library did not behave as expected")
 		os.Exit(1)
 	}
 }

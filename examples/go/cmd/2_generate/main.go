@@ -67,7 +67,7 @@ func printAnswer(model *rl.Model, batch *rl.Batch, index int) bool {
 		sum += float64(logprob)
 	}
 	text := must(model.Decode(sample.IDs[sample.NumPrompt:], rl.TextSkipSpecial))
-	fmt.Printf("answer %d, %d tokens, log-prob %.3f a token: %s\n", sample.Slot, count,
+	fmt.Printf("response %d, %d tokens, log-prob %.3f per token: %s\n", sample.Slot, count,
 		sum/float64(count), text)
 	return count > 0 && sum <= 0 && sample.Finish != rl.FinishAborted
 }
@@ -109,7 +109,7 @@ func main() {
 
 	// Check.
 	if good != numAnswers {
-		fmt.Fprintf(os.Stderr, "2_generate: %d of %d answers are whole\n", good, numAnswers)
+		fmt.Fprintf(os.Stderr, "2_generate: %d of %d responses are complete\n", good, numAnswers)
 	}
 
 	// End: any order will do.

@@ -122,7 +122,7 @@ func main() {
 	runtime.Close()
 	options.Close()
 	if !good {
-		fmt.Fprintln(os.Stderr, "3_train_step: the step is not what it should be")
+		fmt.Fprintln(os.Stderr, "3_train_step: the step did not do what was expected")
 		os.Exit(1)
 	}
 }

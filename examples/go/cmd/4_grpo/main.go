@@ -314,7 +314,7 @@ func main() {
 	info := must(plan.Info())
 	total := must(options.GetUint("pipeline.total_steps"))
 	if total < 1 || total > maxSteps {
-		refuse("4_grpo: --steps is 1 to 10000")
+		refuse("4_grpo: --steps must be 1 to 10000")
 	}
 	r.step = must(r.pipeline.Stats()).Step
 	r.numAnswers = must(options.GetUint("pipeline.samples_per_prompt")) *
