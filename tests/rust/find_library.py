@@ -66,7 +66,7 @@ def main(cargo, rust, library, rl_pc, directory):
     empty.mkdir(parents=True)
     builds = Builds(cargo, rust, directory)
     builds.succeeds(RL_LIB_DIR=library)
-    builds.fails(f"RL_LIB_DIR is \"{empty}\", where there is no librl.so", RL_LIB_DIR=str(empty))
+    builds.fails(f"RL_LIB_DIR is \"{empty}\", which has no librl.so", RL_LIB_DIR=str(empty))
     builds.fails("no-pkg-config cannot be run", ADVICE, PKG_CONFIG="no-pkg-config")
     if shutil.which("pkg-config") is None:
         print("there is no pkg-config: what follows from its answers is not tried")
@@ -82,9 +82,9 @@ def main(cargo, rust, library, rl_pc, directory):
             builds.fails("has no \"rl >= 0.1 rl < 0.2\"", ADVICE, PKG_CONFIG_PATH=path)
     static = builds.with_feature("static")
     static.succeeds(PKG_CONFIG_PATH=describe(rl_pc, library, directory / "archive", "0.1.0"))
-    static.fails("there is no librl.a",
+    static.fails("no directory of pkg-config has librl.a",
                  PKG_CONFIG_PATH=describe(rl_pc, empty, directory / "no_archive", "0.1.0"))
-    static.fails("feature static asks pkg-config", "unset it", RL_LIB_DIR=library)
+    static.fails("feature static needs pkg-config", "unset it", RL_LIB_DIR=library)
 
 
 if __name__ == "__main__":

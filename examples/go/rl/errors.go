@@ -108,7 +108,7 @@ type length struct {
 func wrongLength(of string, lengths []length) error {
 	for _, l := range lengths {
 		if l.has != 0 && l.has != l.wanted {
-			return invalid(of+"."+l.field, "%d entries where %d belong", l.has, l.wanted)
+			return invalid(of+"."+l.field, "has %d entries, expected %d", l.has, l.wanted)
 		}
 	}
 	return nil

@@ -59,12 +59,12 @@ func NewTensor[T Element](r *Runtime, values []T, shape ...int64) (*Tensor, erro
 	count := int64(1)
 	for _, extent := range shape {
 		if extent < 0 || extent > 0 && count > math.MaxInt64/extent {
-			return nil, invalid("shape", "%v has no number of elements", shape)
+			return nil, invalid("shape", "%v is negative or too large", shape)
 		}
 		count *= extent
 	}
 	if count != int64(len(values)) || len(shape) > math.MaxInt32 {
-		return nil, invalid("shape", "%v has %d elements, and there are %d", shape, count,
+		return nil, invalid("shape", "%v has %d elements, but there are %d", shape, count,
 			len(values))
 	}
 	var out *C.rl_tensor

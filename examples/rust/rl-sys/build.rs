@@ -16,7 +16,7 @@ fn main() {
         (false, Err(_)) => pkg_config(&["--variable=libdir", "rl"])
             .and_then(|dir| shared(dir, "the libdir of pkg-config")),
         (true, Ok(_)) => {
-            Err("feature static asks pkg-config, which RL_LIB_DIR is instead of: unset it".into())
+            Err("feature static needs pkg-config, which RL_LIB_DIR replaces: unset it".into())
         }
         (true, Err(_)) => pkg_config(&["--static", "--libs", "rl"]).and_then(|f| archive(&f)),
     };
@@ -32,7 +32,7 @@ fn main() {
 /// What cargo is told of librl.so in a directory.
 fn shared(dir: String, source: &str) -> Result<Vec<String>, String> {
     if !Path::new(&dir).join("librl.so").exists() {
-        return Err(format!("{source} is {dir:?}, where there is no librl.so"));
+        return Err(format!("{source} is {dir:?}, which has no librl.so"));
     }
     Ok(vec![
         format!("rustc-link-search=native={dir}"),
@@ -49,7 +49,7 @@ fn archive(flags: &str) -> Result<Vec<String>, String> {
         flags.split_whitespace().filter_map(move |flag| flag.strip_prefix(prefix))
     };
     let archive = of("-L").map(|dir| Path::new(dir).join("librl.a")).find(|path| path.exists());
-    let archive = archive.ok_or(format!("there is no librl.a where pkg-config says: {flags}"))?;
+    let archive = archive.ok_or(format!("no directory of pkg-config has librl.a: {flags}"))?;
     let kind = |name| if name == "rl" { "static" } else { "dylib" };
     let mut lines = vec![format!("rerun-if-changed={}", archive.display())];
     lines.extend(of("-L").map(|dir| format!("rustc-link-search=native={dir}")));

@@ -35,7 +35,7 @@ impl<T> Outcome<T> {
             Outcome::Done => Status::Done,
             Outcome::Interrupted => Status::Interrupted,
         };
-        Err(Error::of_host(status, "", "the call ended without its value"))
+        Err(Error::of_host(status, "", "the call returned no value"))
     }
 
     pub fn is_ready(&self) -> bool {
@@ -151,7 +151,7 @@ impl std::error::Error for Error {
 pub(crate) unsafe fn status_of(status: sys::rl_status, err: *mut sys::rl_error) -> Result<Status> {
     match Status::from_raw(status) {
         s @ (Status::Ok | Status::Timeout | Status::Done | Status::Interrupted) => Ok(s),
-        s if err.is_null() => Err(Error::of_host(s, "", "the library gave no further word")),
+        s if err.is_null() => Err(Error::of_host(s, "", "the library gave no details")),
         _ => Err(Error::take(err)),
     }
 }
@@ -160,7 +160,7 @@ pub(crate) unsafe fn status_of(status: sys::rl_status, err: *mut sys::rl_error) 
 pub(crate) fn only_ok(status: Status) -> Result<()> {
     match status {
         Status::Ok => Ok(()),
-        other => Err(Error::of_host(other, "", "a result that this call should not have")),
+        other => Err(Error::of_host(other, "", "an unexpected result of this call")),
     }
 }
 

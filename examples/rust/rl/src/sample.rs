@@ -143,7 +143,7 @@ impl<'a> Sample<'a> {
         let tops = [("top_ids", self.top_ids.len()), ("top_logprobs", self.top_logprobs.len())];
         for (what, len) in tops {
             if len != per_top {
-                let text = format!("{what} has {len} entries where {per_top} are needed");
+                let text = format!("{what} has {len} entries, expected {per_top}");
                 return Err(Error::of_host(Status::InvalidArgument, what, &text));
             }
         }

@@ -88,6 +88,6 @@ pub fn same_length(what: &str, seen: usize, wanted: usize) -> Result<()> {
     if seen == 0 || seen == wanted {
         return Ok(());
     }
-    let text = format!("{what} has {seen} entries where {wanted} are needed");
+    let text = format!("{what} has {seen} entries, expected {wanted}");
     Err(Error::of_host(Status::InvalidArgument, what, &text))
 }
