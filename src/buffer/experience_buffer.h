@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "data/sample.h"
 
 namespace rl {

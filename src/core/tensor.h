@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/executor.h"
+#include "core/function_ref.h"
 
 namespace rl {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "formats/families.h"
 #include "ops/glu.h"
 #include "ops/rms_norm.h"

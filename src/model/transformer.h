@@ -2,34 +2,19 @@
 // function with the same kernels; training also has it keep activations. Explicit layer code, no
 // autograd.
 //
-// A batch is packed: the rows of several sequences follow one another, each sequence's rows at
-// consecutive positions with a block table that covers positions 0..last. Rows write their K and V
+// A batch is packed (ops/sequence_rows.h): rows of several sequences. Rows write their K and V
 // into the pool before attention reads it, so a chunk of a prompt, a single decode token and a
 // whole training sequence are the same case.
-//
-// Training may compute a prompt once for several sequences. Each of them continues a shared-prefix
-// sequence (`trunk`): it starts where the prefix ends and lists the prefix's full blocks first. If
-// the prefix ends inside a block, each sequence has its own block there, and the forward copies the
-// prefix's last keys and values into it.
 #pragma once
 #include <span>
 
 #include "core/arena.h"
-#include "model/attention_work.h"
-#include "model/backward_work.h"
 #include "model/model.h"
+#include "ops/attention_work.h"
+#include "ops/backward_work.h"
 #include "ops/rope_kv.h"
 
 namespace rl {
-
-struct SequenceRows {
-  int32_t first_row;
-  int32_t rows;
-  int32_t first_position;
-  const int32_t* blocks;  // block ids of positions 0..first_position + rows - 1
-  int32_t trunk = -1;     // index of the sequence of this batch that computes the shared prefix,
-                          // positions 0..first_position - 1; -1: none
-};
 
 struct ForwardBatch {
   std::span<const int32_t> ids;  // (N) token ids, each in [0, vocab): checked by the caller

@@ -35,7 +35,7 @@
 //   chains are added in order; P and dS are rounded to bf16, and d_out, which is fp32, is split
 //   into a sum of two bf16 with one chain each.
 // - A piece's result is added to the results of the pieces before it. The caller fixes their order
-//   by shapes alone (model/backward_work.h). Pieces that share rows or keys must not run
+//   by shapes alone (ops/backward_work.h). Pieces that share rows or keys must not run
 //   concurrently.
 #pragma once
 #include <algorithm>

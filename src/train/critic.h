@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "algo/losses/value_loss.h"
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "data/sample.h"
 #include "train/optimizer/learner.h"
 #include "train/passes/micro_batch_pass.h"

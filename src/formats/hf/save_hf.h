@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "core/executor.h"
 #include "core/fs.h"
+#include "core/function_ref.h"
 #include "formats/model_config.h"
 #include "formats/weight_source.h"
 #include "text/tokenizer_parts.h"

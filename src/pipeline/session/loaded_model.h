@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "data/sample_document.h"
 #include "model/model.h"
 #include "pipeline/plan/plan.h"

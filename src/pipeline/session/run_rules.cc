@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "core/violations.h"
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "core/tensor.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/update/batch_preparation.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "core/hash.h"
 #include "formats/model_config.h"
 #include "formats/safetensors/safetensors.h"

@@ -6,7 +6,7 @@
 
 #include "algo/losses/correction.h"
 #include "algo/losses/objective.h"
-#include "core/executor.h"
+#include "core/function_ref.h"
 #include "train/losses/pair_losses.h"
 
 namespace rl {

@@ -1,7 +1,6 @@
-#include "model/backward_work.h"
+#include "ops/backward_work.h"
 
 #include "core/error.h"
-#include "model/transformer.h"
 #include "ops/convert.h"
 
 namespace rl {

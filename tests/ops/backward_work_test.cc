@@ -1,6 +1,6 @@
 // The pieces of the attention backward: every row meets every key it attends once, and pieces of a
 // step have nothing in common that they write.
-#include "model/backward_work.h"
+#include "ops/backward_work.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,6 @@
 #include <random>
 #include <set>
 #include <tuple>
-
-#include "model/transformer.h"
 
 namespace rl {
 namespace {

@@ -1,11 +1,9 @@
 // Which rows are taken together, and that every row is attended exactly once.
-#include "model/attention_work.h"
+#include "ops/attention_work.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
-
-#include "model/transformer.h"
 
 namespace rl {
 namespace {

@@ -23,10 +23,9 @@
 #include <vector>
 
 #include "ops/attention.h"
+#include "ops/sequence_rows.h"
 
 namespace rl {
-
-struct SequenceRows;
 
 class BackwardWork {
  public:

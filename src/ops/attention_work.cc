@@ -1,8 +1,6 @@
-#include "model/attention_work.h"
+#include "ops/attention_work.h"
 
 #include <algorithm>
-
-#include "model/transformer.h"
 
 namespace rl {
 namespace {
