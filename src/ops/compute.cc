@@ -1,0 +1,9 @@
+#include "ops/compute.h"
+
+namespace rl {
+
+Compute::Compute(const OpTable& ops, const ComputeTraits& traits) : ops_(ops), traits_(traits) {
+  require_complete(ops, traits.device);
+}
+
+}  // namespace rl

@@ -1,0 +1,58 @@
+// What a device computes with: its ops, its compute dtype, its threads and its matrix products.
+// Models, engine and trainer pass whole batches to the ops below and know nothing else of the
+// device. Invariant: a Compute has every op; a device that lacks one is refused when its Compute is
+// made, never in the middle of a step.
+//
+// One caller at a time; ops do not call each other through the table.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/arena.h"
+#include "core/dtype.h"
+#include "core/executor.h"
+#include "ops/op_table.h"
+
+namespace rl {
+
+// What every device says of itself.
+struct ComputeTraits {
+  const char* device;
+  Dtype dtype;          // of matrix products: the compute dtype
+  int num_threads;      // that an op may use at once: workspaces have a part for each
+  ArenaLedger* ledger;  // of the arenas of the device and of what is built on it; null: not counted
+};
+
+class Compute {
+ public:
+  virtual ~Compute() = default;
+  Compute(const Compute&) = delete;
+
+  const OpTable& ops() const { return ops_; }
+  Dtype dtype() const { return traits_.dtype; }
+  int num_threads() const { return traits_.num_threads; }
+  ArenaLedger* ledger() const { return traits_.ledger; }
+  // Whether a row's bits are independent of its neighbours (contract N1), as a self-check measured.
+  virtual bool exact() const = 0;
+  // The matrix product's kernel, for build info and errors.
+  virtual const std::string& implementation() const = 0;
+
+ protected:
+  Compute(const OpTable& ops, const ComputeTraits& traits);
+
+ private:
+  const OpTable& ops_;
+  const ComputeTraits traits_;
+};
+
+// The CPU device on this executor, which must outlive it.
+std::unique_ptr<Compute> make_cpu_compute(Executor& executor, Dtype dtype,
+                                          ArenaLedger* ledger = nullptr);
+
+#define RL_OP_CALL(name, Args) \
+  inline void name(Compute& compute, const Args& args) { compute.ops().name(compute, args); }
+RL_OPS(RL_OP_CALL)
+#undef RL_OP_CALL
+
+}  // namespace rl

@@ -1,0 +1,112 @@
+// From hidden states to log-probs and values. Values are computed row after row in both directions;
+// the forward is split by rows, the backward by columns.
+#include <array>
+#include <cstring>
+
+#include "core/error.h"
+#include "ops/convert.h"
+#include "ops/cpu/cpu_compute.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kValueRowsPerTask = 16;
+constexpr int64_t kValueColumnsPerTask = 64;
+
+template <typename T>
+float dot(const T* h, const float* w, int64_t n) {
+  std::array<float, kValueLanes> lanes{};
+  int64_t c = 0;
+  for (; c + kValueLanes <= n; c += kValueLanes) {
+    for (int64_t j = 0; j < kValueLanes; ++j) lanes[j] += to_float(h[c + j]) * w[c + j];
+  }
+  for (int64_t j = 0; c + j < n; ++j) lanes[j] += to_float(h[c + j]) * w[c + j];
+  for (int64_t half = kValueLanes / 2; half > 0; half /= 2) {
+    for (int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  }
+  return lanes[0];
+}
+
+// Calls work(pointer to the first element of hidden), typed.
+template <typename Work>
+void with_type(Dtype dtype, const std::byte* hidden, const Work& work) {
+  if (dtype == Dtype::kF32) {
+    work(reinterpret_cast<const float*>(hidden));
+  } else {
+    work(reinterpret_cast<const bf16*>(hidden));
+  }
+}
+
+}  // namespace
+
+namespace cpu {
+
+void gather_rows(Compute&, const GatherRowsArgs& a) {
+  for (size_t i = 0; i < a.rows.size(); ++i) {
+    std::memcpy(a.to + i * a.row_bytes, a.from + static_cast<uint64_t>(a.rows[i]) * a.row_bytes,
+                a.row_bytes);
+  }
+}
+
+void scatter_add_rows(Compute&, const ScatterAddRowsArgs& a) {
+  for (size_t i = 0; i < a.rows.size(); ++i) {
+    add_elements(a.from + static_cast<int64_t>(i) * a.width, a.width, a.to + a.rows[i] * a.width);
+  }
+}
+
+// Statistics of each tile in the product's epilogue, then their combination.
+void head_logits(Compute& compute, const HeadLogitsArgs& a) {
+  const auto rows = static_cast<int64_t>(a.inv_temperature.size());
+  const ColumnSlices& slices = a.w.shape().slices;
+  const int64_t num_tiles = slices.count();
+  cpu_of(compute).matmul().run_into({a.z, slices.n}, a.w, a.x, rows, [&](const MatmulTile& t) {
+    for (int64_t r = 0; r < t.rows; ++r) {
+      const int64_t row = t.row0 + r;
+      a.tiles[row * num_tiles + t.slice] =
+          scale_and_measure(t.data + r * t.stride, t.cols, a.inv_temperature[row]);
+    }
+  });
+  for (int64_t row = 0; row < rows; ++row)
+    a.stats[row] = combine_tiles(a.tiles + row * num_tiles, num_tiles);
+}
+
+void head_logits_backward(Compute& compute, const HeadLogitsBackwardArgs& a) {
+  CpuCompute& cpu = cpu_of(compute);
+  const int64_t row_bytes = a.vocab * cpu.item();
+  cpu.executor().parallel_for(static_cast<int64_t>(a.ids.size()), [&](int64_t r, int) {
+    logits_backward({a.z + r * a.vocab, a.vocab, a.stats[r], a.ids[r], a.d_logprob[r],
+                     a.d_entropy[r], a.inv_temperature[r], a.d_logits + r * row_bytes, cpu.dtype(),
+                     a.d_tempered ? a.d_tempered + r * a.vocab : nullptr});
+  });
+}
+
+void value_rows(Compute& compute, const ValueRowsArgs& a) {
+  with_type(compute.dtype(), a.hidden, [&](const auto* h) {
+    cpu_of(compute).for_chunks(static_cast<int64_t>(a.rows.size()), kValueRowsPerTask,
+                               [&](int64_t first, int64_t count, int64_t) {
+                                 for (int64_t i = first; i < first + count; ++i)
+                                   a.values[i] = dot(h + a.rows[i] * a.width, a.w, a.width);
+                               });
+  });
+}
+
+void value_rows_backward(Compute& compute, const ValueRowsBackwardArgs& a) {
+  with_type(compute.dtype(), a.hidden, [&](const auto* h) {
+    cpu_of(compute).for_chunks(a.width, kValueColumnsPerTask,
+                               [&](int64_t first, int64_t count, int64_t) {
+                                 for (size_t i = 0; i < a.rows.size(); ++i) {
+                                   const float d = a.d_value[i];
+                                   const auto* from = h + a.rows[i] * a.width;
+                                   float* to = a.d_hidden + a.rows[i] * a.width;
+                                   for (int64_t c = first; c < first + count; ++c) {
+                                     to[c] += d * a.w[c];
+                                     a.grad[c] += d * to_float(from[c]);
+                                   }
+                                 }
+                               });
+  });
+}
+
+}  // namespace cpu
+}  // namespace rl

@@ -1,0 +1,79 @@
+// Filling and copying memory.
+#include <cstring>
+
+#include "core/error.h"
+#include "ops/cpu/cpu_compute.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace rl {
+namespace {
+
+using Range = Matmul::RowRange;
+
+// The rows of W that a worker packs, in memory or read into the worker's room.
+class PackedRows {
+ public:
+  PackedRows(const PackRowsArgs& args, int worker)
+      : a_(args), room_(args.rows ? nullptr : args.room + worker * args.room_floats) {}
+
+  // Rows on from `first`; those that are read go to float `at` of the room.
+  Range get(int64_t first, int64_t count, int64_t at) const {
+    const int64_t k = a_.shape.k;
+    if (a_.rows) return {a_.rows + first * k, count};
+    RL_CHECK(at + count * k <= a_.room_floats);
+    (*a_.read)(a_.from + first * k, {room_ + at, static_cast<size_t>(count * k)});
+    return {room_ + at, count};
+  }
+
+ private:
+  const PackRowsArgs& a_;
+  float* const room_;
+};
+
+}  // namespace
+
+namespace cpu {
+
+void read_floats(Compute& compute, const ReadFloatsArgs& a) {
+  cpu_of(compute).executor().parallel_for(static_cast<int64_t>(a.runs.size()), [&](int64_t i, int) {
+    const FloatRun& run = a.runs[i];
+    a.read(run.from, {run.to, static_cast<size_t>(run.count)});
+  });
+}
+
+void pack_rows(Compute& compute, const PackRowsArgs& a) {
+  const ColumnSlices& slices = a.shape.slices;
+  const bool joined = a.shape.cut.parts == 2;
+  cpu_of(compute).matmul().pack_rows(
+      a.shape, a.bytes,
+      [&](int64_t slice, int worker) {
+        const PackedRows rows(a, worker);
+        const int64_t first = slices.first(slice), count = slices.size(slice);
+        if (!joined) return std::vector<Range>{rows.get(first, count, 0)};
+        const int64_t half = slices.n / 2;
+        return std::vector<Range>{rows.get(first / 2, count / 2, 0),
+                                  rows.get(half + first / 2, count / 2, count / 2 * a.shape.k)};
+      },
+      a.out);
+}
+
+void pack_columns(Compute& compute, const PackColumnsArgs& a) {
+  cpu_of(compute).matmul().pack_columns(a.shape, a.bytes, a.w, a.out);
+}
+
+void prepare_gradient(Compute& compute, const PrepareGradientArgs& a) {
+  cpu_of(compute).matmul().prepare_weight_grad(a.n, a.k, a.n);
+}
+
+void zero_floats(Compute& compute, const ZeroFloatsArgs& a) {
+  constexpr int64_t kFloatsPerTask = 1 << 16;
+  cpu_of(compute).for_chunks(static_cast<int64_t>(a.to.size()), kFloatsPerTask,
+                             [&](int64_t first, int64_t count, int64_t) {
+                               std::fill_n(a.to.data() + first, count, 0.0f);
+                             });
+}
+
+void copy_bytes(Compute&, const CopyBytesArgs& a) { std::memcpy(a.to, a.from, a.bytes); }
+
+}  // namespace cpu
+}  // namespace rl

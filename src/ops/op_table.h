@@ -1,0 +1,66 @@
+// The ops of a device: one function per whole-batch op. RL_OPS is the one list of them; adding an
+// op means a record of its arguments in a contract header, a row here and a function per device.
+#pragma once
+#include "ops/backward_ops.h"
+#include "ops/forward_ops.h"
+#include "ops/head_ops.h"
+#include "ops/optimizer_ops.h"
+#include "ops/weight_ops.h"
+
+namespace rl {
+
+class Compute;
+
+// Host code that runs for many rows at once, such as sampling: task(row, lane) for every row in [0,
+// count). lane is in [0, Compute::num_threads()), and no two calls that run at the same time have
+// the same: it selects scratch. It is meant for decisions of the host, not for arithmetic on
+// tensors.
+struct ForEachRowArgs {
+  int64_t count;
+  FunctionRef<void(int64_t row, int lane)> task;
+};
+
+#define RL_OPS(OP)                                     \
+  OP(embed_rows, EmbedRowsArgs)                        \
+  OP(project_qkv, ProjectQkvArgs)                      \
+  OP(copy_kv_tails, CopyKvTailsArgs)                   \
+  OP(attend, AttendArgs)                               \
+  OP(project_residual, ProjectResidualArgs)            \
+  OP(project_gated, ProjectGatedArgs)                  \
+  OP(gather_rows, GatherRowsArgs)                      \
+  OP(scatter_add_rows, ScatterAddRowsArgs)             \
+  OP(head_logits, HeadLogitsArgs)                      \
+  OP(head_logits_backward, HeadLogitsBackwardArgs)     \
+  OP(value_rows, ValueRowsArgs)                        \
+  OP(value_rows_backward, ValueRowsBackwardArgs)       \
+  OP(project, ProjectArgs)                             \
+  OP(weight_gradient, WeightGradientArgs)              \
+  OP(norm_rows, NormRowsArgs)                          \
+  OP(norm_rows_backward, NormRowsBackwardArgs)         \
+  OP(round_floats, RoundFloatsArgs)                    \
+  OP(glu_rows, GluRowsArgs)                            \
+  OP(project_gated_backward, ProjectGatedBackwardArgs) \
+  OP(attend_backward, AttendBackwardArgs)              \
+  OP(rope_rows_backward, RopeRowsBackwardArgs)         \
+  OP(bias_gradient, BiasGradientArgs)                  \
+  OP(embed_rows_backward, EmbedRowsBackwardArgs)       \
+  OP(read_floats, ReadFloatsArgs)                      \
+  OP(pack_rows, PackRowsArgs)                          \
+  OP(pack_columns, PackColumnsArgs)                    \
+  OP(prepare_gradient, PrepareGradientArgs)            \
+  OP(zero_floats, ZeroFloatsArgs)                      \
+  OP(copy_bytes, CopyBytesArgs)                        \
+  OP(squared_norm, SquaredNormArgs)                    \
+  OP(adamw, AdamwArgs)                                 \
+  OP(for_each_row, ForEachRowArgs)
+
+struct OpTable {
+#define RL_OP_ENTRY(name, Args) void (*name)(Compute&, const Args&) = nullptr;
+  RL_OPS(RL_OP_ENTRY)
+#undef RL_OP_ENTRY
+};
+
+// Error(kUnsupported) naming the device and the first op it lacks.
+void require_complete(const OpTable& table, const char* device);
+
+}  // namespace rl

@@ -1,0 +1,69 @@
+// The ops that fill and copy memory: packed matrices, weights read from a file, bytes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/checked.h"
+#include "core/function_ref.h"
+#include "ops/matmul.h"
+
+namespace rl {
+
+// Reads out.size() fp32 values from place `from` of a source, whole rows of a matrix. Callable from
+// any thread.
+using FloatReader = FunctionRef<void(int64_t from, std::span<float> out)>;
+
+struct FloatRun {
+  int64_t from;  // place in the source
+  float* to;
+  int64_t count;
+};
+// Fills every run from the reader.
+struct ReadFloatsArgs {
+  std::span<const FloatRun> runs;
+  FloatReader read;
+};
+
+// Packs y = x W^T: W is n rows of k floats, from place `from` of the source on. If the matrix has
+// two halves side by side in a slice (SliceCut), a slice takes its rows from the first half of W,
+// then the same rows of the second.
+struct PackRowsArgs {
+  const PackedShape& shape;
+  std::byte* bytes;
+  PackedMatrix& out;
+  const float* rows;        // in memory: the place `from` itself; null: they are read
+  int64_t from;             // used by `read`
+  const FloatReader* read;  // null with rows
+  float* room;              // pack_room_bytes() for what is read; null with rows
+  int64_t room_floats;      // of one thread: at least those of the largest slice
+};
+inline uint64_t pack_room_bytes(int64_t room_floats, int num_threads) {
+  return (CheckedU64(static_cast<uint64_t>(num_threads)) *
+          CheckedU64(static_cast<uint64_t>(room_floats)) * CheckedU64(sizeof(float)))
+      .get();
+}
+
+// Packs y = x W: w is [k, n] fp32, row-major.
+struct PackColumnsArgs {
+  const PackedShape& shape;
+  std::byte* bytes;
+  PackedMatrix& out;
+  const float* w;
+};
+
+// Makes every kernel that gradients [n, k] will need, so that no step makes one.
+struct PrepareGradientArgs {
+  int64_t n, k;
+};
+
+struct ZeroFloatsArgs {
+  std::span<float> to;
+};
+struct CopyBytesArgs {
+  const void* from;
+  void* to;
+  uint64_t bytes;
+};
+
+}  // namespace rl

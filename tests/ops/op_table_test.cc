@@ -1,0 +1,71 @@
+// A device that lacks an op is refused when its Compute is made.
+#include "ops/op_table.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "device/cpu/executors.h"
+#include "ops/compute.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace rl {
+namespace {
+
+class TestCompute final : public Compute {
+ public:
+  explicit TestCompute(const OpTable& ops) : Compute(ops, {"abacus", Dtype::kF32, 1, nullptr}) {}
+  bool exact() const override { return true; }
+  const std::string& implementation() const override { return name_; }
+
+ private:
+  const std::string name_ = "beads";
+};
+
+std::string refusal_of(const OpTable& table) {
+  try {
+    const TestCompute compute(table);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, Code::kUnsupported);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(OpTable, ADeviceWithEveryOpIsAccepted) { EXPECT_EQ(refusal_of(cpu_ops()), ""); }
+
+TEST(OpTable, AMissingOpIsNamedWhenTheComputeIsMade) {
+  OpTable table = cpu_ops();
+  table.rope_rows_backward = nullptr;
+  const std::string refusal = refusal_of(table);
+  EXPECT_NE(refusal.find("abacus"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("rope_rows_backward"), std::string::npos) << refusal;
+}
+
+TEST(OpTable, EveryOpIsRequired){
+#define RL_OP_MISSING(name, Args)                                             \
+  {                                                                           \
+    OpTable table = cpu_ops();                                                \
+    table.name = nullptr;                                                     \
+    EXPECT_NE(refusal_of(table).find(" " #name), std::string::npos) << #name; \
+  }
+    RL_OPS(RL_OP_MISSING)
+#undef RL_OP_MISSING
+}
+
+TEST(OpTable, RowsOfTheHostRunOnceEachWithAFreeLane) {
+  const auto executor = make_thread_executor(2);
+  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
+  std::vector<int> runs(100, 0);
+  std::vector<int> lanes(100, -1);
+  for_each_row(*compute, {100, [&](int64_t row, int lane) {
+                            ++runs[static_cast<size_t>(row)];
+                            lanes[static_cast<size_t>(row)] = lane;
+                          }});
+  for (size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(runs[i], 1);
+    EXPECT_TRUE(lanes[i] >= 0 && lanes[i] < compute->num_threads());
+  }
+}
+
+}  // namespace
+}  // namespace rl
