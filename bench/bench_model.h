@@ -20,9 +20,9 @@ namespace rl::bench {
 struct BenchModel {
   explicit BenchModel(const std::string& path)
       : executor(make_default_executor(0)),
-        matmul(*executor, cpu_has_bf16_dot() ? Dtype::kBf16 : Dtype::kF32) {
+        compute(make_cpu_compute(*executor, cpu_has_bf16_dot() ? Dtype::kBf16 : Dtype::kF32)) {
     const auto source = open_weight_source(real_fs(), path);
-    model = std::make_unique<Model>(*source, matmul, ModelOptions{});
+    model = std::make_unique<Model>(*source, *compute, ModelOptions{});
     if (auto parts = source->tokenizer_parts()) {
       tokenizer = std::make_unique<Tokenizer>(Tokenizer::from_parts(std::move(*parts)));
     } else if (!source->tokenizer_json_path().empty()) {
@@ -32,7 +32,7 @@ struct BenchModel {
   double item_bytes() const { return static_cast<double>(dtype_bytes(model->compute_dtype())); }
 
   std::unique_ptr<Executor> executor;
-  Matmul matmul;
+  std::unique_ptr<Compute> compute;
   std::unique_ptr<Model> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null if the model came without one
 };

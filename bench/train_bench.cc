@@ -145,7 +145,7 @@ void run(const BenchArgs& args) {
   const Model& model = *bench.model;
   PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
                        PackedWeights::Direction::kBackward);
-  packed.pack(bench.matmul, model.master());
+  packed.pack(*bench.compute, model.master());
   Report report(args.quick);
   if (args.quick) {
     run_case({"train_quick", 16, 64}, args, bench, packed, report);

@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/compute.h"
 
 namespace rl {
 namespace {
 
 constexpr int64_t kAlignFloats = 16;
-constexpr int64_t kMoveFloats = int64_t{1} << 18;  // per task
+constexpr int64_t kMoveFloats = int64_t{1} << 18;  // of a run
 
 // Calls place(offset, size, pointer to set) for every parameter that is not packed.
 template <typename Place>
@@ -70,12 +71,10 @@ ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
   });
 }
 
-void ComputeCopy::update(Matmul& matmul, const WeightFloats& weights) {
-  packed_.pack(matmul, weights);
-  matmul.executor().parallel_for(static_cast<int64_t>(moves_.size()), [&](int64_t i, int) {
-    const Move& m = moves_[static_cast<size_t>(i)];
-    weights.copy(m.from, {m.to, static_cast<size_t>(m.size)});
-  });
+void ComputeCopy::update(Compute& compute, const WeightFloats& weights) {
+  packed_.pack(compute, weights);
+  const auto copy = [&](int64_t from, std::span<float> out) { weights.copy(from, out); };
+  read_floats(compute, {moves_, copy});
 }
 
 }  // namespace rl

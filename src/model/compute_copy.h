@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/packed_weights.h"
+#include "ops/weight_ops.h"
 
 namespace rl {
 
@@ -33,7 +34,7 @@ class ComputeCopy {
 
   // Loads the weights, from the masters or from a file. The caller ensures that nobody reads the
   // copy meanwhile.
-  void update(Matmul& matmul, const WeightFloats& weights);
+  void update(Compute& compute, const WeightFloats& weights);
   // Called before the copy is published. number: the model's releases so far.
   void set_release(uint64_t version, uint64_t number) {
     version_.store(version, std::memory_order_release);
@@ -56,16 +57,10 @@ class ComputeCopy {
   uint64_t arena_bytes() const { return packed_.memory().size() + own_.span().size(); }
 
  private:
-  struct Move {
-    int64_t from;  // offset in the layout
-    float* to;
-    int64_t size;
-  };
-
   PackedWeights packed_;
   Arena own_;
   WeightVectors vectors_;
-  std::vector<Move> moves_;  // to the own vectors, in tasks of whole rows
+  std::vector<FloatRun> moves_;  // from layout offsets to the own vectors, whole rows each
   std::atomic<uint64_t> version_{0}, release_{0};
 };
 

@@ -1,11 +1,8 @@
-// The head over one chunk: a GEMM with tile statistics in its epilogue, then their combination; and
-// the backward.
+// The head over one chunk: logits and their statistics, and the backward.
 #include "model/head.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "core/error.h"
+#include "ops/compute.h"
 
 namespace rl {
 namespace {
@@ -50,46 +47,27 @@ HeadBuffers::HeadBuffers(const ModelConfig& config, Dtype compute, int64_t max_r
 
 void gather_rows(const Model& model, const std::byte* hidden, std::span<const int32_t> rows,
                  HeadBuffers& buffers) {
-  const size_t bytes = model.config().hidden * dtype_bytes(model.compute_dtype());
+  const uint64_t bytes = model.config().hidden * dtype_bytes(model.compute_dtype());
   RL_CHECK(static_cast<int64_t>(rows.size()) <= buffers.max_rows);
-  for (size_t i = 0; i < rows.size(); ++i)
-    std::memcpy(buffers.hidden + i * bytes, hidden + rows[i] * bytes, bytes);
+  gather_rows(model.compute(), {hidden, rows, bytes, buffers.hidden});
 }
 
 void head_forward(const Model& model, const ComputeCopy& weights,
                   std::span<const float> inv_temperature, HeadBuffers& b) {
-  const int64_t rows = static_cast<int64_t>(inv_temperature.size());
-  RL_CHECK(rows <= b.max_rows);
-  const MatmulOutput logits{b.z, b.vocab};
-  model.matmul().run_into(
-      logits, weights.packed().head(), b.hidden, rows, [&](const MatmulTile& t) {
-        for (int64_t r = 0; r < t.rows; ++r) {
-          const int64_t row = t.row0 + r;
-          b.tiles[row * b.num_tiles + t.slice] =
-              scale_and_measure(t.data + r * t.stride, t.cols, inv_temperature[row]);
-        }
-      });
-  for (int64_t row = 0; row < rows; ++row)
-    b.stats[row] = combine_tiles(b.tiles + row * b.num_tiles, b.num_tiles);
+  RL_CHECK(static_cast<int64_t>(inv_temperature.size()) <= b.max_rows);
+  head_logits(model.compute(),
+              {weights.packed().head(), b.hidden, inv_temperature, b.z, b.tiles, b.stats});
 }
 
 void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& b) {
   const int64_t rows = static_cast<int64_t>(args.ids.size()), hidden = model.config().hidden;
-  const Dtype dtype = model.compute_dtype();
-  const size_t item = dtype_bytes(dtype), logits_bytes = b.vocab * item;
-  Matmul& matmul = model.matmul();
+  Compute& compute = model.compute();
   RL_CHECK(b.d_logits && rows <= b.max_rows);
-  matmul.executor().parallel_for(rows, [&](int64_t r, int) {
-    logits_backward({b.z + r * b.vocab, b.vocab, b.stats[r], args.ids[r], args.d_logprob[r],
-                     args.d_entropy[r], args.inv_temperature[r], b.d_logits + r * logits_bytes,
-                     dtype, args.d_tempered ? args.d_tempered + r * b.vocab : nullptr});
-  });
-  const int64_t tail = Matmul::padded_depth(rows) - rows;
-  std::memset(b.d_logits + rows * logits_bytes, 0, tail * logits_bytes);
-  std::memset(b.hidden + rows * hidden * item, 0, tail * hidden * item);
-  matmul.accumulate_weight_grad(
-      {b.d_logits, b.vocab, b.hidden, rows, b.vocab, hidden, args.grads + model.layout().head()});
-  matmul.run_into({b.d_hidden, hidden}, args.packed.head(), b.d_logits, rows);
+  head_logits_backward(compute, {b.z, b.stats, b.vocab, args.ids, args.d_logprob, args.d_entropy,
+                                 args.inv_temperature, args.d_tempered, b.d_logits});
+  weight_gradient(
+      compute, {b.d_logits, b.vocab, b.hidden, hidden, rows, args.grads + model.layout().head()});
+  project(compute, {args.packed.head(), b.d_logits, rows, b.d_hidden});
 }
 
 }  // namespace rl

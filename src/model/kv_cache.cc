@@ -2,7 +2,8 @@
 #include "model/kv_cache.h"
 
 #include <cmath>
-#include <cstring>
+
+#include "ops/compute.h"
 
 namespace rl {
 
@@ -18,10 +19,12 @@ AttentionRule attention_rule(const ModelConfig& config, int64_t layer) {
   return {1.0f / std::sqrt(scalar), config.is_windowed(layer) ? config.window : 0};
 }
 
-void copy_block(const KvPool& source, int32_t from, const KvPool& target, int32_t to) {
-  const uint64_t bytes = source.shape.attention.block_bytes();
-  for (int64_t l = 0; l < source.shape.layers; ++l)
-    std::memcpy(target.layer(l) + to * bytes, source.layer(l) + from * bytes, bytes);
+void copy_block(Compute& compute, const KvPlace& from, const KvPlace& to) {
+  const uint64_t bytes = from.pool.shape.attention.block_bytes();
+  for (int64_t l = 0; l < from.pool.shape.layers; ++l) {
+    copy_bytes(compute, {from.pool.layer(l) + from.block * bytes,
+                         to.pool.layer(l) + to.block * bytes, bytes});
+  }
 }
 
 }  // namespace rl

@@ -10,6 +10,8 @@
 
 namespace rl {
 
+class Compute;
+
 struct KvShape {
   AttentionShape attention;
   int64_t layers;
@@ -40,6 +42,10 @@ struct KvPool {
 };
 // Copies a whole block, in every layer, to a block of the same pool or another pool of the same
 // shape.
-void copy_block(const KvPool& source, int32_t from, const KvPool& target, int32_t to);
+struct KvPlace {
+  const KvPool& pool;
+  int32_t block;
+};
+void copy_block(Compute& compute, const KvPlace& from, const KvPlace& to);
 
 }  // namespace rl

@@ -9,27 +9,22 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kLoadBytes = 1 << 20;  // of fp32 per load task
+constexpr int64_t kLoadBytes = 1 << 20;  // of fp32 that are read at a time
 constexpr int64_t kMaxRopeBytes = int64_t{1} << 30;
 
-struct LoadTask {
-  int64_t tensor, first_row, rows;
-  float* to;
-};
-
-std::vector<LoadTask> cut_load(const WeightSource& source, const WeightLayout& layout,
-                               float* master) {
-  std::vector<LoadTask> tasks;
+// Every parameter, in runs of whole rows.
+std::vector<FloatRun> cut_load(const WeightLayout& layout, float* master) {
+  std::vector<FloatRun> runs;
   for (const Parameter& p : layout.parameters()) {
     const int64_t cols = p.shape.back(), rows = p.size / cols;
     const int64_t step =
         std::max<int64_t>(1, kLoadBytes / (cols * static_cast<int64_t>(sizeof(float))));
-    const int64_t tensor = source.find(p.name);
-    RL_CHECK(tensor >= 0);
-    for (int64_t r = 0; r < rows; r += step)
-      tasks.push_back({tensor, r, std::min(step, rows - r), master + p.offset + r * cols});
+    for (int64_t r = 0; r < rows; r += step) {
+      const int64_t from = p.offset + r * cols;
+      runs.push_back({from, master + from, std::min(step, rows - r) * cols});
+    }
   }
-  return tasks;
+  return runs;
 }
 
 void check_options(const ModelConfig& c, const ModelOptions& o) {
@@ -77,21 +72,21 @@ uint64_t Model::packed_forward_bytes(const ModelConfig& config, Dtype compute) {
   return packed_bytes(plan_forward_shapes(config, compute), config.layers);
 }
 
-Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& options)
+Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& options)
     : config_((check_options(source.config(), options), source.config())),
       layout_(config_),
-      matmul_(matmul),
+      compute_(compute),
       kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       slice_width_(options.slice_width),
       master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater,
-              matmul.ledger()) {
+              compute.ledger()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes = plan_forward_shapes(config_, compute_dtype(), slice_width_);
   for (int64_t i = 0; i < options.compute_copies; ++i) {
     copies_.push_back(
-        std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart, matmul.ledger()));
+        std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart, compute.ledger()));
   }
   trained_ = copies_.front().get();
   published_ = trained_;
@@ -99,23 +94,18 @@ Model::Model(const WeightSource& source, Matmul& matmul, const ModelOptions& opt
   if (config_.local_rope)
     ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, *config_.local_rope));
   if (options.frozen) {
-    const int64_t room = largest_slice(shapes);
-    trained_->update(matmul_, WeightFloats(source, layout_, matmul.executor().num_threads(), room,
-                                           matmul.ledger()));
+    trained_->update(compute_, WeightFloats(source, layout_));
   } else {
     load_masters(source);
-    trained_->update(matmul_, WeightFloats(master()));
+    trained_->update(compute_, WeightFloats(master()));
   }
 }
 Model::~Model() = default;
 
 void Model::load_masters(const WeightSource& source) {
-  const std::vector<LoadTask> tasks = cut_load(source, layout_, master());
-  matmul_.executor().parallel_for(static_cast<int64_t>(tasks.size()), [&](int64_t i, int) {
-    const LoadTask& t = tasks[i];
-    const int64_t cols = source.tensors()[t.tensor].cols();
-    source.read(t.tensor, t.first_row, {t.to, static_cast<size_t>(t.rows * cols)});
-  });
+  const WeightFloats weights(source, layout_);
+  const auto copy = [&](int64_t from, std::span<float> out) { weights.copy(from, out); };
+  read_floats(compute_, {cut_load(layout_, master()), copy});
 }
 
 void Model::publish() { publish_as(version() + 1); }
@@ -125,7 +115,7 @@ void Model::repack() {
     trained_ = copies_[trained_ == copies_[0].get() ? 1 : 0].get();
   }
   RL_CHECK(!frozen());
-  trained_->update(matmul_, WeightFloats(master()));
+  trained_->update(compute_, WeightFloats(master()));
   packed_dropped_ = masters_moved_ = false;
   ++num_packings_;
 }
@@ -142,7 +132,7 @@ void Model::drop_packed() {
 }
 
 void Model::restore_packed() {
-  if (packed_dropped_) trained_->update(matmul_, WeightFloats(master()));
+  if (packed_dropped_) trained_->update(compute_, WeightFloats(master()));
   packed_dropped_ = false;
 }
 

@@ -20,6 +20,7 @@
 #include "formats/weight_source.h"
 #include "model/compute_copy.h"
 #include "model/kv_cache.h"
+#include "ops/compute.h"
 #include "ops/rope_kv.h"
 
 namespace rl {
@@ -35,14 +36,14 @@ struct ModelOptions {
 
 class Model {
  public:
-  // Reads, packs and self-checks. matmul must outlive the model and have the same compute dtype.
-  Model(const WeightSource& source, Matmul& matmul, const ModelOptions& options);
+  // Reads and packs. compute must outlive the model.
+  Model(const WeightSource& source, Compute& compute, const ModelOptions& options);
   ~Model();
   Model(const Model&) = delete;
 
   const ModelConfig& config() const { return config_; }
   const WeightLayout& layout() const { return layout_; }
-  Dtype compute_dtype() const { return matmul_.compute_dtype(); }
+  Dtype compute_dtype() const { return compute_.dtype(); }
   int64_t block_size() const { return kv_format_.block_size; }
   int64_t max_positions() const { return max_positions_; }
   const KvFormat& kv_format() const { return kv_format_; }
@@ -50,7 +51,8 @@ class Model {
     return plan_backward_shapes(config_, compute_dtype(), slice_width_);
   }
   KvShape kv_shape() const { return rl::kv_shape(config_, compute_dtype(), kv_format_); }
-  Matmul& matmul() const { return matmul_; }
+  // What packs the weights and computes with them.
+  Compute& compute() const { return compute_; }
   const RopeTable& rope(int64_t layer) const {
     return ropes_[config_.local_rope && config_.is_windowed(layer) ? 1 : 0];
   }
@@ -105,7 +107,7 @@ class Model {
 
   ModelConfig config_;
   WeightLayout layout_;
-  Matmul& matmul_;
+  Compute& compute_;
   const KvFormat kv_format_;
   int64_t max_positions_;
   const int64_t slice_width_;

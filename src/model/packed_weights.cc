@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/compute.h"
 
 namespace rl {
 namespace {
@@ -66,65 +67,49 @@ PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layo
   layers_.resize(config.layers);
 }
 
-void PackedWeights::pack(Matmul& matmul, const float* master) {
+void PackedWeights::pack(Compute& compute, const float* master) {
   if (direction_ == Direction::kForward)
-    pack(matmul, WeightFloats(master));
+    pack(compute, WeightFloats(master));
   else
-    pack_backward(matmul, master);
+    pack_backward(compute, master);
 }
 
-void PackedWeights::pack(Matmul& matmul, const WeightFloats& weights) {
+// Calls pack(shape, offset in the layout, matrix) for every matrix, in the order of the arena.
+template <typename Pack>
+void PackedWeights::for_each_matrix(const Pack& pack) {
+  for (int64_t l = 0; l < config_.layers; ++l) {
+    const LayerOffsets& at = layout_.layer(l);
+    pack(shapes_.qkv, at.qkv, layers_[l].qkv);
+    pack(shapes_.o, at.o, layers_[l].o);
+    pack(shapes_.gate_up, at.gate_up, layers_[l].gate_up);
+    pack(shapes_.down, at.down, layers_[l].down);
+  }
+  if (!config_.scalar_head) pack(shapes_.head, layout_.head(), head_);
+}
+
+// A frozen model's weights are read slice by slice into room that lives as long as the packing.
+void PackedWeights::pack(Compute& compute, const WeightFloats& weights) {
   RL_CHECK(direction_ == Direction::kForward);
+  const float* master = weights.masters();
+  const int64_t room_floats = master ? 0 : largest_slice(shapes_);
+  const Arena room("weights being read", pack_room_bytes(room_floats, compute.num_threads()),
+                   Touch::kLater, master ? nullptr : compute.ledger());
+  const auto copy = [&](int64_t from, std::span<float> out) { weights.copy(from, out); };
+  const FloatReader read = copy;
   std::byte* next = arena_.data();
-  using Range = Matmul::RowRange;
-  const auto plain = [&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
-    matmul.pack_rows(
-        shape, next,
-        [&](int64_t s, int worker) {
-          const int64_t first = shape.slices.first(s), count = shape.slices.size(s);
-          return std::vector<Range>{
-              {weights.get(offset + first * shape.k, count * shape.k, 0, worker), count}};
-        },
-        out);
+  for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
+    pack_rows(compute, {shape, next, out, master ? master + offset : nullptr, offset, &read,
+                        master ? nullptr : room.at<float>(0), room_floats});
     next += shape.bytes;
-  };
-  for (int64_t l = 0; l < config_.layers; ++l) {
-    const LayerOffsets& at = layout_.layer(l);
-    plain(shapes_.qkv, at.qkv, layers_[l].qkv);
-    plain(shapes_.o, at.o, layers_[l].o);
-    // A slice of 2w columns starting at 2c is gate columns c..c+w, then up columns c..c+w.
-    const PackedShape& gu = shapes_.gate_up;
-    matmul.pack_rows(
-        gu, next,
-        [&](int64_t s, int worker) {
-          const int64_t first = gu.slices.first(s) / 2, count = gu.slices.size(s) / 2,
-                        floats = count * gu.k;
-          const auto half = [&](int64_t row, int64_t place) {
-            return Range{weights.get(at.gate_up + row * gu.k, floats, place, worker), count};
-          };
-          return std::vector<Range>{half(first, 0), half(config_.ffn + first, floats)};
-        },
-        layers_[l].gate_up);
-    next += gu.bytes;
-    plain(shapes_.down, at.down, layers_[l].down);
-  }
-  if (!config_.scalar_head) plain(shapes_.head, layout_.head(), head_);
+  });
 }
 
-void PackedWeights::pack_backward(Matmul& matmul, const float* master) {
+void PackedWeights::pack_backward(Compute& compute, const float* master) {
   std::byte* next = arena_.data();
-  const auto plain = [&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
-    matmul.pack_columns(shape, next, master + offset, out);
+  for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
+    pack_columns(compute, {shape, next, out, master + offset});
     next += shape.bytes;
-  };
-  for (int64_t l = 0; l < config_.layers; ++l) {
-    const LayerOffsets& at = layout_.layer(l);
-    plain(shapes_.qkv, at.qkv, layers_[l].qkv);
-    plain(shapes_.o, at.o, layers_[l].o);
-    plain(shapes_.gate_up, at.gate_up, layers_[l].gate_up);
-    plain(shapes_.down, at.down, layers_[l].down);
-  }
-  if (!config_.scalar_head) plain(shapes_.head, layout_.head(), head_);
+  });
 }
 
 }  // namespace rl

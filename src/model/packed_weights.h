@@ -11,6 +11,8 @@
 
 namespace rl {
 
+class Compute;
+
 // Width of a vocabulary tile: the head is packed in these slices, and log-probs are summed over
 // them in order.
 constexpr int64_t kVocabularyTile = 512;
@@ -45,9 +47,9 @@ class PackedWeights {
   PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
                 Direction direction, ArenaLedger* ledger = nullptr);
   // Packs everything from the masters; called once per version.
-  void pack(Matmul& matmul, const float* master);
+  void pack(Compute& compute, const float* master);
   // The same for the forward direction, from masters or from a file.
-  void pack(Matmul& matmul, const WeightFloats& weights);
+  void pack(Compute& compute, const WeightFloats& weights);
   struct Layer {
     PackedMatrix qkv, o, gate_up, down;
   };
@@ -58,7 +60,9 @@ class PackedWeights {
   void drop() { arena_.decommit(); }
 
  private:
-  void pack_backward(Matmul& matmul, const float* master);
+  template <typename Pack>
+  void for_each_matrix(const Pack& pack);
+  void pack_backward(Compute& compute, const float* master);
   const ModelConfig config_;
   const WeightLayout& layout_;
   Direction direction_;

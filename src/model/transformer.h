@@ -10,9 +10,8 @@
 
 #include "core/arena.h"
 #include "model/model.h"
-#include "ops/attention_work.h"
-#include "ops/backward_work.h"
-#include "ops/rope_kv.h"
+#include "ops/backward_ops.h"
+#include "ops/forward_ops.h"
 
 namespace rl {
 
@@ -44,10 +43,9 @@ class ForwardBuffers {
   std::byte* h;       // (N, F) compute dtype
   float* added;  // (N, C) output of attention or MLP before its sandwich norm; null without these
                  // norms
-  std::byte* hidden;  // (N, C) final norm output, compute dtype: the forward's result
-  RowPlace* places;   // (N)
-  float* attention;   // per worker
-  int64_t attention_stride;
+  std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
+  RowPlace* places;      // (N)
+  std::byte* attention;  // attention_workspace_bytes()
   AttentionWork work;
 };
 
@@ -96,10 +94,9 @@ class BackwardBuffers {
   float* d_mixed;        // (N, H D)
   float* dqkv;           // (N, (H + 2 KH) D)
   std::byte* dqkv_rounded;
-  float* partial;    // (row chunks, C) norm-weight gradients
-  float* d_prompts;  // (N, 2 KH D) key and value gradients of shared prefixes, by part
-  float* attention;  // per worker
-  int64_t attention_stride;
+  float* partial;        // (row chunks, C) norm-weight gradients
+  float* d_prompts;      // (N, 2 KH D) key and value gradients of shared prefixes, by part
+  std::byte* attention;  // attention_backward_workspace_bytes()
   BackwardWork work;
 };
 

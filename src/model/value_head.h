@@ -1,17 +1,12 @@
 // The head of a model with ModelConfig::scalar_head: one value per row, v = h . w, with h the final
-// hidden state in the compute dtype and w = score.weight in fp32; and its backward.
-//
-// Reduction order: a value is summed in kValueLanes fp32 partial sums, lane j over columns j, j +
-// kValueLanes, ... ascending; then the upper half of the lanes is added to the lower until one is
-// left. The gradient of a column of w is summed in row order. Neither depends on chunks or threads.
+// hidden state in the compute dtype and w = score.weight in fp32; and its backward. Order of sums:
+// ops/head_ops.h.
 #pragma once
 #include <span>
 
 #include "model/model.h"
 
 namespace rl {
-
-inline constexpr int64_t kValueLanes = 16;
 
 // values[i] is the value of row rows[i] of hidden (N, C), the result of forward().
 void value_forward(const Model& model, const std::byte* hidden, std::span<const int32_t> rows,

@@ -7,28 +7,12 @@
 
 namespace rl {
 
-WeightFloats::WeightFloats(const WeightSource& source, const WeightLayout& layout, int num_workers,
-                           int64_t room, ArenaLedger* ledger)
-    : source_(&source),
-      layout_(&layout),
-      room_(room),
-      rooms_("weights being read",
-             (CheckedU64(static_cast<uint64_t>(num_workers)) *
-              CheckedU64(static_cast<uint64_t>(room)) * CheckedU64(sizeof(float)))
-                 .get(),
-             Touch::kLater, ledger) {
+WeightFloats::WeightFloats(const WeightSource& source, const WeightLayout& layout)
+    : source_(&source), layout_(&layout) {
   for (const Parameter& p : layout.parameters()) {
     tensors_.push_back(source.find(p.name));
     RL_CHECK(tensors_.back() >= 0);
   }
-}
-
-const float* WeightFloats::get(int64_t offset, int64_t count, int64_t at, int worker) const {
-  if (masters_ != nullptr) return masters_ + offset;
-  RL_CHECK(at + count <= room_);
-  float* const to = rooms_.at<float>(0) + worker * room_ + at;
-  copy(offset, {to, static_cast<size_t>(count)});
-  return to;
 }
 
 void WeightFloats::copy(int64_t offset, std::span<float> out) const {

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "core/arena.h"
 #include "formats/weight_source.h"
 #include "model/weights.h"
 
@@ -15,15 +14,12 @@ namespace rl {
 class WeightFloats {
  public:
   explicit WeightFloats(const float* masters) : masters_(masters) {}
-  // Reads from source, which must outlive this. room: the most floats that a worker holds at a
-  // time.
-  WeightFloats(const WeightSource& source, const WeightLayout& layout, int num_workers,
-               int64_t room, ArenaLedger* ledger);
+  // Reads from source, which must outlive this.
+  WeightFloats(const WeightSource& source, const WeightLayout& layout);
 
-  // `count` floats from `offset` of the layout on, whole rows. If they have to be read, they go to
-  // float `at` of the worker's room and stay valid until the worker reuses that place.
-  const float* get(int64_t offset, int64_t count, int64_t at, int worker) const;
-  // The same, copied to out. Callable from any thread.
+  // Null if the weights are read.
+  const float* masters() const { return masters_; }
+  // Copies weights from `offset` of the layout on, whole rows. Callable from any thread.
   void copy(int64_t offset, std::span<float> out) const;
 
  private:
@@ -31,8 +27,6 @@ class WeightFloats {
   const WeightSource* source_ = nullptr;
   const WeightLayout* layout_ = nullptr;
   std::vector<int64_t> tensors_;  // index in the source, by parameter
-  int64_t room_ = 0;
-  Arena rooms_;
 };
 
 }  // namespace rl

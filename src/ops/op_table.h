@@ -11,13 +11,12 @@ namespace rl {
 
 class Compute;
 
-// Host code that runs for many rows at once, such as sampling: task(row, lane) for every row in [0,
-// count). lane is in [0, Compute::num_threads()), and no two calls that run at the same time have
-// the same: it selects scratch. It is meant for decisions of the host, not for arithmetic on
-// tensors.
+// Host code that runs for many rows at once, such as sampling: task(row, area) for every row in [0,
+// count). area is in [0, Compute::num_threads()) and selects scratch: no two calls that run at the
+// same time have the same. It is meant for decisions of the host, not for arithmetic on tensors.
 struct ForEachRowArgs {
   int64_t count;
-  FunctionRef<void(int64_t row, int lane)> task;
+  FunctionRef<void(int64_t row, int area)> task;
 };
 
 #define RL_OPS(OP)                                     \

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "ops/compute.h"
 #include "rollout/engine_impl.h"
 #include "rollout/request_check.h"
 #include "rollout/sample_tokens.h"
@@ -130,7 +131,7 @@ void Engine::Impl::move_blocks(const StepSchedule& schedule) {
   for (const BlockTransfer& t : schedule.transfers) {
     const bool out = t.kind == BlockTransfer::Kind::kSwapOut;
     const bool in = t.kind == BlockTransfer::Kind::kSwapIn;
-    copy_block(in ? swap_pool : kv, t.from, out ? swap_pool : kv, t.to);
+    copy_block(model.compute(), {in ? swap_pool : kv, t.from}, {out ? swap_pool : kv, t.to});
   }
 }
 
@@ -164,13 +165,14 @@ void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, 
   head_forward(model, *weights, scales, head);
   meter.computed(clock.now_ns() - start_ns);
   const auto base = static_cast<int64_t>(first_row);
-  model.matmul().executor().parallel_for(static_cast<int64_t>(draws), [&](int64_t i, int worker) {
+  const auto draw_row = [&](int64_t i, int area) {
     const DrawTarget& target = targets[static_cast<size_t>(i)];
-    choices[first_draw + static_cast<size_t>(i)] = draw(target, target.logits_index - base, worker);
-  });
+    choices[first_draw + static_cast<size_t>(i)] = draw(target, target.logits_index - base, area);
+  };
+  for_each_row(model.compute(), {static_cast<int64_t>(draws), draw_row});
 }
 
-TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker) {
+TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int area) {
   const Request& request = target.sequence->request->request;
   const Sample& sample = *target.sequence->sample;
   const auto position = static_cast<uint32_t>(sample.ids.size());
@@ -180,7 +182,7 @@ TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int worker
   if (generated < request.min_new_tokens) forbidden = request.stop_token_ids;
   return sampler.choose(
       head, row, {request.sampling, sample.ids, static_cast<size_t>(generated), forbidden, u},
-      worker);
+      area);
 }
 
 // The last thing that can fail in a step: every sampled token may end its sample.

@@ -28,8 +28,8 @@ struct Engine::Impl {
         options(resolve_options(given, model, kv)),
         kv(kv),
         plan(plan_workspace(model, options)),
-        forward_buffers(model.config(), kv.shape, options.max_num_batched_tokens, num_workers(),
-                        workspace + plan.forward),
+        forward_buffers(model.config(), kv.shape, options.max_num_batched_tokens,
+                        model.compute().num_threads(), workspace + plan.forward),
         head(model.config(), model.compute_dtype(), head_rows(options), false,
              workspace + plan.head),
         swap_pool{kv.shape, workspace + plan.swap, options.swap_blocks},
@@ -40,7 +40,7 @@ struct Engine::Impl {
                   blocks, swap),
         weights(&model.published()),
         builder(options.max_num_batched_tokens, options.max_num_seqs),
-        sampler(model.config().vocab, num_workers(), workspace + plan.sampler),
+        sampler(model.config().vocab, model.compute().num_threads(), workspace + plan.sampler),
         tokenizer(tokenizer),
         tracer(tracer),
         clock(tracer != nullptr ? tracer->clock() : real_clock()),
@@ -53,7 +53,6 @@ struct Engine::Impl {
     scales.reserve(static_cast<size_t>(head.max_rows));
   }
 
-  int num_workers() const { return model.matmul().executor().num_threads(); }
   uint64_t submit(const Request& request);
   bool step();
   void take_version();
@@ -61,7 +60,7 @@ struct Engine::Impl {
   void move_blocks(const StepSchedule& schedule);
   void draw_tokens();
   void draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws);
-  TokenChoice draw(const DrawTarget& target, int64_t row, int worker);
+  TokenChoice draw(const DrawTarget& target, int64_t row, int area);
   void make_room_for_results();
   void apply();
   void append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns);

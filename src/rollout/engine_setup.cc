@@ -38,8 +38,7 @@ int64_t head_rows(const EngineOptions& options) {
 }
 
 EngineWorkspace plan_workspace(const Model& model, const EngineOptions& options) {
-  return plan_workspace(model.config(), model.kv_shape(), model.matmul().executor().num_threads(),
-                        options);
+  return plan_workspace(model.config(), model.kv_shape(), model.compute().num_threads(), options);
 }
 
 int64_t watermark_blocks(const EngineOptions& options) {

@@ -41,7 +41,7 @@ void measure_top(const HeadBuffers& head, int64_t row, int32_t count, TokenChoic
   }
 }
 
-uint64_t bytes_of_worker(int64_t vocab) {
+uint64_t bytes_of_area(int64_t vocab) {
   return CheckedU64(TokenDistribution::scratch_bytes(static_cast<size_t>(vocab)))
       .align_up(ArenaPlan::kAlignment)
       .get();
@@ -49,20 +49,19 @@ uint64_t bytes_of_worker(int64_t vocab) {
 
 }  // namespace
 
-Sampler::Sampler(int64_t vocab, int num_workers, std::byte* scratch) {
-  const uint64_t each = bytes_of_worker(vocab);
-  for (int i = 0; i < num_workers; ++i, scratch += each) {
+Sampler::Sampler(int64_t vocab, int num_areas, std::byte* scratch) {
+  const uint64_t each = bytes_of_area(vocab);
+  for (int i = 0; i < num_areas; ++i, scratch += each) {
     filtered_.emplace_back(vocab, scratch, each);
   }
 }
 
-uint64_t Sampler::scratch_bytes(int64_t vocab, int num_workers) {
-  return (CheckedU64(bytes_of_worker(vocab)) * CheckedU64(static_cast<uint64_t>(num_workers)))
-      .get();
+uint64_t Sampler::scratch_bytes(int64_t vocab, int num_areas) {
+  return (CheckedU64(bytes_of_area(vocab)) * CheckedU64(static_cast<uint64_t>(num_areas))).get();
 }
 
 TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenRequest& request,
-                            int worker) {
+                            int area) {
   const SamplingParams& params = request.params;
   TokenChoice choice;
   if (!is_finite(head.stats[row])) return choice;
@@ -71,7 +70,7 @@ TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenReq
     choice.id = draw_plain(head, row, request.u);
   } else if (path == Path::kGreedy) {
     choice.id = static_cast<int32_t>(argmax(head.z + row * head.vocab, head.vocab));
-  } else if (!choose_filtered(head, row, request, worker, choice)) {
+  } else if (!choose_filtered(head, row, request, area, choice)) {
     return choice;
   }
   choice.logprob = head_logprob(head, row, choice.id);
@@ -82,8 +81,8 @@ TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenReq
 }
 
 bool Sampler::choose_filtered(const HeadBuffers& head, int64_t row, const TokenRequest& request,
-                              int worker, TokenChoice& choice) {
-  TokenDistribution& distribution = filtered_[static_cast<size_t>(worker)].distribution;
+                              int area, TokenChoice& choice) {
+  TokenDistribution& distribution = filtered_[static_cast<size_t>(area)].distribution;
   try {
     distribution.assign(request.params,
                         {.logits = {head.z + row * head.vocab, static_cast<size_t>(head.vocab)},

@@ -40,19 +40,19 @@ struct TokenRequest {
 
 class Sampler {
  public:
-  // scratch: as many bytes as scratch_bytes() says, 64-byte aligned; they outlive the sampler.
-  // They may be used for something else between two calls.
-  Sampler(int64_t vocab, int num_workers, std::byte* scratch);
-  static uint64_t scratch_bytes(int64_t vocab, int num_workers);
+  // scratch: as many bytes as scratch_bytes() says, 64-byte aligned, in num_areas areas; they
+  // outlive the sampler, and may be used for something else between two calls.
+  Sampler(int64_t vocab, int num_areas, std::byte* scratch);
+  static uint64_t scratch_bytes(int64_t vocab, int num_areas);
   // Samples from a row after head_forward with inv_temperature(params), without allocating. Calls
-  // with different workers may run concurrently.
-  TokenChoice choose(const HeadBuffers& head, int64_t row, const TokenRequest& request, int worker);
+  // with different areas may run concurrently.
+  TokenChoice choose(const HeadBuffers& head, int64_t row, const TokenRequest& request, int area);
 
  private:
-  bool choose_filtered(const HeadBuffers& head, int64_t row, const TokenRequest& request,
-                       int worker, TokenChoice& choice);
+  bool choose_filtered(const HeadBuffers& head, int64_t row, const TokenRequest& request, int area,
+                       TokenChoice& choice);
 
-  // What a worker samples from when more than the temperature shapes the row.
+  // What is sampled from when more than the temperature shapes the row.
   struct Filtered {
     Filtered(int64_t vocab, std::byte* scratch, uint64_t bytes)
         : room(scratch, bytes, std::pmr::null_memory_resource()),
@@ -60,7 +60,7 @@ class Sampler {
     std::pmr::monotonic_buffer_resource room;
     TokenDistribution distribution;
   };
-  std::deque<Filtered> filtered_;  // by worker
+  std::deque<Filtered> filtered_;  // by area
 };
 
 }  // namespace rl

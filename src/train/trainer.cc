@@ -1,10 +1,10 @@
 // Construction, the memory plan and the interface; the step itself is in training_step.cc.
 #include "train/trainer.h"
 
-#include <cstring>
 #include <tuple>
 
 #include "core/error.h"
+#include "ops/compute.h"
 #include "train/critic.h"
 #include "train/optimizer/learner_checkpoint.h"
 #include "train/trainer_impl.h"
@@ -154,7 +154,7 @@ TensorPtr Trainer::hidden(const Sample& sample) {
   ScoringBuffers& scoring = impl_->workspace.scoring;
   RL_CHECK(batch.blocks() <= scoring.kv.num_blocks);
   forward(model, batch.batch(), scoring.kv, scoring.forward, nullptr);
-  std::memcpy(out.data, scoring.forward.hidden, out.tensor->num_bytes());
+  copy_bytes(model.compute(), {scoring.forward.hidden, out.data, out.tensor->num_bytes()});
   return out.tensor;
 }
 

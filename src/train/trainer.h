@@ -63,7 +63,7 @@ class Trainer {
   // Reserves gradients, moments (zero) and the backward packed weights. model, reference,
   // workspace (at least plan(...).workspace bytes, 64-byte aligned) and tools outlive the trainer.
   // model has a scalar head if and only if the objective is reward_model. reference may be null;
-  // it has the shape of model, else Error(kIncompatible), and may use the same Matmul.
+  // it has the shape of model, else Error(kIncompatible), and may use the same Compute.
   Trainer(Model& model, const Model* reference, const TrainerOptions& options, std::byte* workspace,
           const TrainerTools& tools = {});
   ~Trainer();

@@ -16,7 +16,7 @@ TEST_P(Exactness, LogprobsDoNotDependOnPackingChunksOrThreads) {
   if (dtype == Dtype::kBf16 && !cpu_has_bf16_dot())
     GTEST_SKIP() << "this CPU has no bf16 dot product";
   TinyModel one(TinyModel::fixture(name), dtype, 1), two(TinyModel::fixture(name), dtype, 2);
-  ASSERT_TRUE(one.matmul.exact()) << one.matmul.implementation();
+  ASSERT_TRUE(one.compute->exact()) << one.compute->implementation();
   const auto sequences = random_sequences(16, one.model->config().vocab, 7);
   const auto reference = packed_logprobs(one, sequences, temperature);
   const auto threaded = packed_logprobs(two, sequences, temperature);

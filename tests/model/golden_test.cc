@@ -105,7 +105,7 @@ TEST_P(ModelGolden, EveryGradientMatches) {
 
   PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
                        PackedWeights::Direction::kBackward);
-  packed.pack(tiny_.matmul, model.master());
+  packed.pack(*tiny_.compute, model.master());
   std::vector<float> grads(model.layout().total(), 0.0f);
   head_backward(model, {packed, targets, one, d_logprob, zero, grads.data()}, *head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,

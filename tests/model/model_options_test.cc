@@ -36,25 +36,25 @@ class Claiming final : public WeightSource {
 
 TEST(ModelOptions, AnAbsurdContextIsRefusedUnlessBounded) {
   const auto executor = make_thread_executor(1);
-  Matmul matmul(*executor, Dtype::kF32);
+  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
   const Claiming source(&ModelConfig::max_position, int64_t{1} << 30);
   ModelOptions options;
   try {
-    Model model(source, matmul, options);
+    Model model(source, *compute, options);
     FAIL() << "a rope table of 2^30 positions was made";
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::kResourceExhausted);
     EXPECT_EQ(e.key, "engine.max_model_len");
   }
   options.max_positions = 64;
-  EXPECT_EQ(Model(source, matmul, options).max_positions(), 64);
+  EXPECT_EQ(Model(source, *compute, options).max_positions(), 64);
 }
 
 TEST(ModelOptions, AHeadSizeAboveTheLargestIsRefusedByName) {
   const auto executor = make_thread_executor(1);
-  Matmul matmul(*executor, Dtype::kF32);
+  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
   try {
-    Model model(Claiming(&ModelConfig::head_dim, kMaxHeadDim + 2), matmul, {});
+    Model model(Claiming(&ModelConfig::head_dim, kMaxHeadDim + 2), *compute, {});
     FAIL() << "attention has no room for such a head";
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::kUnsupported);
@@ -65,12 +65,12 @@ TEST(ModelOptions, AHeadSizeAboveTheLargestIsRefusedByName) {
 
 TEST(ModelOptions, BlockSizesThatAreNoPowerOfTwoAreRefused) {
   const auto executor = make_thread_executor(1);
-  Matmul matmul(*executor, Dtype::kF32);
+  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
   const auto source = open_weight_source(real_fs(), TinyModel::fixture("llama"));
   for (const int64_t block : {0, 8, 24, 256}) {
     ModelOptions options;
     options.block_size = block;
-    EXPECT_THROW(Model(*source, matmul, options), Error) << block;
+    EXPECT_THROW(Model(*source, *compute, options), Error) << block;
   }
 }
 

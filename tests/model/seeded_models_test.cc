@@ -53,7 +53,7 @@ PassResult run(const TinyModel& tiny, const TrainingBatch& batch) {
   }
   PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
                        PackedWeights::Direction::kBackward);
-  packed.pack(model.matmul(), model.master());
+  packed.pack(model.compute(), model.master());
   head_backward(model, {packed, targets, one, d_logprob, zero, out.gradients.data()}, head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
            {packed, out.gradients.data(), head.d_hidden});
@@ -198,7 +198,7 @@ TEST_P(SeededModels, ATokenHasTheSameBitsInPrefillChunksAndDecoding) {
   const auto sequences = golden_.sequences();
   for (const int64_t width : kSliceWidths) {
     const TinyModel one = load(1, width), three = load(3, width);
-    ASSERT_TRUE(one.matmul.exact()) << one.matmul.implementation();
+    ASSERT_TRUE(one.compute->exact()) << one.compute->implementation();
     const auto packed = packed_logprobs(three, sequences, 0.7f);
     for (size_t i = 0; i < sequences.size(); ++i) {
       const std::string what = str("slices of ", width, ", sequence ", i);

@@ -20,15 +20,15 @@ namespace {
 constexpr double kValueTolerance = 2e-5;
 
 struct ScalarModel {
-  explicit ScalarModel(const std::string& name, Dtype compute = Dtype::kF32, int threads = 1,
+  explicit ScalarModel(const std::string& name, Dtype dtype = Dtype::kF32, int threads = 1,
                        int64_t copies = 1)
-      : executor(make_thread_executor(threads)), matmul(*executor, compute) {
+      : executor(make_thread_executor(threads)), compute(make_cpu_compute(*executor, dtype)) {
     const auto source = open_weight_source(real_fs(), TinyModel::fixture(name), ModelHead::kScalar);
-    model = std::make_unique<Model>(*source, matmul,
+    model = std::make_unique<Model>(*source, *compute,
                                     ModelOptions{.block_size = 16, .compute_copies = copies});
   }
   std::unique_ptr<Executor> executor;
-  Matmul matmul;
+  std::unique_ptr<Compute> compute;
   std::unique_ptr<Model> model;
 };
 

@@ -52,18 +52,18 @@ TEST(OpTable, EveryOpIsRequired){
 #undef RL_OP_MISSING
 }
 
-TEST(OpTable, RowsOfTheHostRunOnceEachWithAFreeLane) {
+TEST(OpTable, RowsOfTheHostRunOnceEachWithAFreeArea) {
   const auto executor = make_thread_executor(2);
   const auto compute = make_cpu_compute(*executor, Dtype::kF32);
   std::vector<int> runs(100, 0);
-  std::vector<int> lanes(100, -1);
-  for_each_row(*compute, {100, [&](int64_t row, int lane) {
+  std::vector<int> areas(100, -1);
+  for_each_row(*compute, {100, [&](int64_t row, int area) {
                             ++runs[static_cast<size_t>(row)];
-                            lanes[static_cast<size_t>(row)] = lane;
+                            areas[static_cast<size_t>(row)] = area;
                           }});
   for (size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(runs[i], 1);
-    EXPECT_TRUE(lanes[i] >= 0 && lanes[i] < compute->num_threads());
+    EXPECT_TRUE(areas[i] >= 0 && areas[i] < compute->num_threads());
   }
 }
 

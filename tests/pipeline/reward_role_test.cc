@@ -35,9 +35,9 @@ OptionSet rewarded(const TempDir& dir, const Texts& texts = {}) {
 class HostReward {
  public:
   explicit HostReward(const std::string& path)
-      : executor_(make_thread_executor(1)), matmul_(*executor_, Dtype::kF32) {
+      : executor_(make_thread_executor(1)), compute_(make_cpu_compute(*executor_, Dtype::kF32)) {
     model_ = std::make_unique<Model>(*open_weight_source(real_fs(), path, ModelHead::kScalar),
-                                     matmul_, ModelOptions{.block_size = 16});
+                                     *compute_, ModelOptions{.block_size = 16});
     StepOptions options;
     options.max_sequence = 33;
     workspace_ = Arena("host reward", RewardModel::workspace_bytes(
@@ -53,7 +53,7 @@ class HostReward {
 
  private:
   std::unique_ptr<Executor> executor_;
-  Matmul matmul_;
+  std::unique_ptr<Compute> compute_;
   std::unique_ptr<Model> model_;
   Arena workspace_;
   std::unique_ptr<RewardModel> reward_;

@@ -10,9 +10,9 @@ namespace rl::testing {
 // A directory of the fixture as a model for sequence classification.
 inline std::string scored_model(const TempDir& dir, const char* name = "llama") {
   const auto executor = make_thread_executor(1);
-  Matmul matmul(*executor, Dtype::kF32);
+  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
   const auto source = open_weight_source(real_fs(), fixture_model(name), ModelHead::kScalar);
-  Model model(*source, matmul, {});
+  Model model(*source, *compute, {});
   float* head = model.master() + model.layout().head();
   for (int64_t c = 0; c < model.config().hidden; ++c) head[c] = 0.1f * static_cast<float>(c % 5);
   const std::string path = dir.file(str("scored_", name));

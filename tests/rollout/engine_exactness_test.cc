@@ -86,7 +86,7 @@ class EngineExactness : public ::testing::TestWithParam<Case> {
     }
     one_ = load(1);
     two_ = load(2);
-    ASSERT_TRUE(one_->matmul.exact()) << one_->matmul.implementation();
+    ASSERT_TRUE(one_->compute->exact()) << one_->compute->implementation();
     requests_ = mixed_requests(40, one_->model->config().vocab, 5);
     TestEngine test(*one_, {.max_num_seqs = 8, .max_num_batched_tokens = 64});
     reference_ = test.run(requests_);

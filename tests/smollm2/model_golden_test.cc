@@ -74,7 +74,7 @@ TEST_F(SmolLm2, LogitsLogprobsEntropyAndGreedyTokensMatch) {
 
 void expect_exact(const std::string& path, Dtype dtype) {
   TinyModel one(path, dtype, 1, 32), two(path, dtype, 2, 32);
-  ASSERT_TRUE(one.matmul.exact()) << one.matmul.implementation();
+  ASSERT_TRUE(one.compute->exact()) << one.compute->implementation();
   const auto sequences = random_sequences(16, one.model->config().vocab, 11);
   for (const float temperature : {1.0f, 0.7f}) {
     const auto reference = packed_logprobs(one, sequences, temperature);

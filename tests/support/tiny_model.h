@@ -1,5 +1,5 @@
-// A fixture model loaded for a test: executor, matmul and model in one object, and a training batch
-// with all its buffers.
+// A fixture model loaded for a test: executor, compute and model in one object, and a training
+// batch with all its buffers.
 #pragma once
 #include <memory>
 #include <string>
@@ -21,10 +21,10 @@ struct TinyModel {
             int64_t block_size = 16, int64_t compute_copies = 1)
       : TinyModel(path, std::move(given), compute,
                   ModelOptions{.block_size = block_size, .compute_copies = compute_copies}) {}
-  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype compute,
+  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype dtype,
             const ModelOptions& options, ModelHead head = ModelHead::kLogits)
-      : executor(std::move(given)), matmul(*executor, compute, &ledger) {
-    model = std::make_unique<Model>(*open_weight_source(real_fs(), path, head), matmul, options);
+      : executor(std::move(given)), compute(make_cpu_compute(*executor, dtype, &ledger)) {
+    model = std::make_unique<Model>(*open_weight_source(real_fs(), path, head), *compute, options);
   }
   static std::string fixture(const std::string& name) {
     return std::string(RL_FIXTURES) + "/models/" + name;
@@ -32,7 +32,7 @@ struct TinyModel {
 
   std::unique_ptr<Executor> executor;
   ArenaLedger ledger;
-  Matmul matmul;
+  std::unique_ptr<Compute> compute;
   std::unique_ptr<Model> model;
 };
 

@@ -14,12 +14,13 @@ namespace rl::testing {
 class CriticRig {
  public:
   CriticRig(const RigOptions& rig, const CriticOptions& options)
-      : executor_(make_thread_executor(rig.threads)), matmul_(*executor_, rig.compute) {
+      : executor_(make_thread_executor(rig.threads)),
+        compute_(make_cpu_compute(*executor_, rig.compute)) {
     const auto source =
         open_weight_source(real_fs(), TrainRig::path_of(rig.model), ModelHead::kScalar);
     ModelOptions model_options;
     model_options.block_size = 16;
-    model_ = std::make_unique<Model>(*source, matmul_, model_options);
+    model_ = std::make_unique<Model>(*source, *compute_, model_options);
     sizes = Critic::plan(model_->config(), model_->kv_shape(), options, rig.threads);
     workspace_ = Arena("test critic workspace", sizes.workspace);
     std::memset(workspace_.data(), 0x7f, workspace_.bytes());  // nothing may rely on zeros
@@ -52,7 +53,7 @@ class CriticRig {
 
  private:
   std::unique_ptr<Executor> executor_;
-  Matmul matmul_;
+  std::unique_ptr<Compute> compute_;
   std::unique_ptr<Model> model_;
   Arena workspace_;
 };

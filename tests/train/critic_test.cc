@@ -298,10 +298,10 @@ TEST(Critic, ValuesAfterAStepThatFailedAreOfTheMovedWeights) {
   bool moved = false;
   for (int64_t at = 1; !moved; ++at) {
     BreakingExecutor executor;
-    Matmul matmul(executor, Dtype::kF32);
+    const auto compute = make_cpu_compute(executor, Dtype::kF32);
     Model model(
         *open_weight_source(real_fs(), TrainRig::path_of("llama_value"), ModelHead::kScalar),
-        matmul, {});
+        *compute, {});
     const Arena workspace("critic", Critic::plan(model.config(), model.kv_shape(), o, 1).workspace);
     Critic critic(model, o, workspace.data());
     const auto values = [&] {

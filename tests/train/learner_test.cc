@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "ops/cpu/cpu_compute.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {
@@ -31,7 +32,7 @@ void train_rows(const TinyModel& tiny, int64_t rows) {
   head_forward(model, one, head);
   PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
                        PackedWeights::Direction::kBackward);
-  packed.pack(model.matmul(), model.master());
+  packed.pack(model.compute(), model.master());
   std::vector<float> gradients(model.layout().total(), 0.0f);
   head_backward(model, {packed, std::vector<int32_t>(rows, 1), one, one, zero, gradients.data()},
                 head);
@@ -45,10 +46,10 @@ TEST(Learner, AStepWithAnotherNumberOfRowsMakesNoKernel) {
   const TinyModel tiny(TinyModel::fixture("llama"), Dtype::kF32, 2);
   const Learner learner(*tiny.model);
   train_rows(tiny, 300);
-  const int64_t made = tiny.matmul.kernels_made();
+  const int64_t made = cpu_of(*tiny.compute).matmul().kernels_made();
   for (const int64_t rows : {556, 812, 1068}) {
     train_rows(tiny, rows);
-    EXPECT_EQ(tiny.matmul.kernels_made(), made) << rows << " rows";
+    EXPECT_EQ(cpu_of(*tiny.compute).matmul().kernels_made(), made) << rows << " rows";
   }
 }
 

@@ -24,7 +24,7 @@ StepOptions reward_options(int64_t max_tokens = 64) {
 
 std::vector<float> scores(const Model& model, const StepOptions& options,
                           const std::vector<Sample>& samples) {
-  const TrainShape shape{model.config(), model.kv_shape(), model.matmul().executor().num_threads()};
+  const TrainShape shape{model.config(), model.kv_shape(), model.compute().num_threads()};
   const Arena workspace("test reward workspace", RewardModel::workspace_bytes(shape, options));
   std::memset(workspace.data(), 0x7f, workspace.bytes());
   RewardModel reward(model, options, workspace.data());

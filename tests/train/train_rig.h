@@ -91,7 +91,7 @@ class TrainRig {
   std::unique_ptr<Model> frozen(const std::string& name) {
     ModelOptions model_options;
     model_options.block_size = tiny.model->block_size();
-    return std::make_unique<Model>(*open_weight_source(real_fs(), path_of(name)), tiny.matmul,
+    return std::make_unique<Model>(*open_weight_source(real_fs(), path_of(name)), *tiny.compute,
                                    model_options);
   }
 };

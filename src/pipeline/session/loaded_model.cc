@@ -67,7 +67,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   loaded->use_ = use;
   loaded->plan_ = std::move(plan);
   loaded->load_tokenizer(*source);
-  loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->matmul(),
+  loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
                                            model_options(options, loaded->plan_));
   loaded->runtime_->logger().log(LogLevel::kInfo, "model", "loaded ", path, ", ",
                                  loaded->model_->layout().num_parameters(), " parameters, ",

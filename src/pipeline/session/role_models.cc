@@ -96,7 +96,7 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
   model.block_size = policy.model().block_size();
   model.kv_dtype = policy.model().kv_format().dtype;
   model.frozen = !role.trained;
-  return std::make_unique<Model>(*source, runtime.matmul(), model);
+  return std::make_unique<Model>(*source, runtime.compute(), model);
 }
 
 }  // namespace

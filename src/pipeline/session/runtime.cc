@@ -44,11 +44,11 @@ Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
       tracer_(clock_),
       executor_(make_executor(options, std::move(seams.executor))) {
   logger_.set_level(parse_log_level(options.get_string("runtime.log_level")));
-  matmul_ = std::make_unique<Matmul>(*executor_, compute_dtype_of(options), &ledger_);
-  if (!matmul_->exact()) {
+  compute_ = make_cpu_compute(*executor_, compute_dtype_of(options), &ledger_);
+  if (!compute_->exact()) {
     throw Error(Code::kUnsupported,
-                str("the ", dtype_name(matmul_->compute_dtype()),
-                    " matrix product of this machine, ", matmul_->implementation(),
+                str("the ", dtype_name(compute_->dtype()), " matrix product of this machine, ",
+                    compute_->implementation(),
                     ", failed the exactness self-check: a row's bits "
                     "depend on its neighbours"))
         .with_key("model.dtype");

@@ -13,7 +13,7 @@
 #include "core/fs.h"
 #include "core/log.h"
 #include "core/trace.h"
-#include "ops/matmul.h"
+#include "ops/compute.h"
 #include "options/options.h"
 
 namespace rl {
@@ -36,7 +36,7 @@ class Runtime {
   int num_threads() const { return executor_->num_threads(); }
   uint64_t usable_budget() const { return budget_; }  // 0: no limit
   Executor& executor() { return *executor_; }
-  Matmul& matmul() { return *matmul_; }
+  Compute& compute() { return *compute_; }
   // Of all arenas of the runtime's objects.
   ArenaLedger& ledger() { return ledger_; }
   const ArenaLedger& ledger() const { return ledger_; }
@@ -58,7 +58,7 @@ class Runtime {
   Tracer tracer_;
   std::unique_ptr<Executor> executor_;
   ArenaLedger ledger_;
-  std::unique_ptr<Matmul> matmul_;
+  std::unique_ptr<Compute> compute_;
   std::mutex lease_mutex_;
   const char* lease_holder_ = nullptr;
 };

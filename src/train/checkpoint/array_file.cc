@@ -2,7 +2,8 @@
 #include "train/checkpoint/array_file.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <bit>
 #include <vector>
 
 #include "core/error.h"
@@ -31,9 +32,8 @@ std::string header_of(const WeightLayout& layout) {
   json += "}";
   json.append((8 - json.size() % 8) % 8, ' ');
   const uint64_t length = json.size();
-  std::string out(sizeof length, '\0');
-  std::memcpy(out.data(), &length, sizeof length);
-  return out + json;
+  const auto bytes = std::bit_cast<std::array<char, sizeof length>>(length);
+  return std::string(bytes.data(), bytes.size()) + json;
 }
 
 class MarkedOutput {

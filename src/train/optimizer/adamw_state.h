@@ -1,19 +1,19 @@
-// Gradients and AdamW moments of all parameters, flat in the model's layout. Work is split into
-// fixed chunks of floats, so sums and updates do not depend on the thread count.
+// Gradients and AdamW moments of all parameters, flat in the model's layout. Sums
+// and updates do not depend on the thread count (ops/optimizer_ops.h).
 #pragma once
 #include <span>
 #include <vector>
 
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
-#include "core/executor.h"
+#include "ops/compute.h"
 
 namespace rl {
 
 class AdamwState {
  public:
   // total is the layout's, padding included: padding stays zero.
-  AdamwState(int64_t total, Executor& executor, ArenaLedger* ledger = nullptr);
+  AdamwState(int64_t total, Compute& compute);
   static uint64_t gradient_bytes(int64_t total);
   static uint64_t moment_bytes(int64_t total);
 
@@ -31,12 +31,9 @@ class AdamwState {
  private:
   static uint64_t padded(int64_t total);
   std::span<float> part(const Arena& arena, int64_t index) const;
-  int64_t num_chunks() const;
-  // The chunk's range of a flat array.
-  std::span<float> chunk(std::span<float> flat, int64_t index) const;
 
   int64_t total_;
-  Executor& executor_;
+  Compute& compute_;
   Arena gradients_, moments_;
   std::vector<double> chunk_sums_;
 };

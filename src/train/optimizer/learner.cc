@@ -14,9 +14,7 @@ constexpr double kLargestUpdateNorm = 1e18;
 // So that no step creates kernels for the row count it happens to have.
 void prepare_gradients(const Model& model) {
   const ProductRules rules = forward_rules(model.config());
-  const auto prepare = [&](const SliceRule& r) {
-    model.matmul().prepare_weight_grad(r.n, r.k, r.n);
-  };
+  const auto prepare = [&](const SliceRule& r) { prepare_gradient(model.compute(), {r.n, r.k}); };
   for (const SliceRule& r : {rules.qkv, rules.o, rules.gate_up, rules.down}) prepare(r);
   if (!model.config().scalar_head) prepare(rules.head);
 }
@@ -36,9 +34,9 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
 
 Learner::Learner(Model& model)
     : model_(model),
-      state_(model.layout().total(), model.matmul().executor(), model.matmul().ledger()),
+      state_(model.layout().total(), model.compute()),
       packed_backward_(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward, model.matmul().ledger()) {
+                       PackedWeights::Direction::kBackward, model.compute().ledger()) {
   RL_CHECK(!model.frozen());
   prepare_gradients(model);
 }
@@ -56,7 +54,7 @@ std::span<float> Learner::masters() {
 void Learner::prepare() {
   stage();
   if (backward_of_ != model_.num_packings()) {
-    packed_backward_.pack(model_.matmul(), model_.master());
+    packed_backward_.pack(model_.compute(), model_.master());
     backward_of_ = model_.num_packings();
   }
   state_.zero_gradients();

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "model/value_head.h"
-#include "ops/convert.h"
+#include "ops/compute.h"
 
 namespace rl {
 
@@ -51,11 +51,8 @@ void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
                 {t.packed, ids_, inv_temperature_, grad.d_logprob, grad.d_entropy, t.gradients,
                  grad.d_tempered},
                 head);
-  const int64_t hidden = t.model.config().hidden;
-  for (size_t i = 0; i < chunk.wanted.size(); ++i) {
-    add_elements(head.d_hidden + static_cast<int64_t>(i) * hidden, hidden,
-                 workspace_.d_hidden + chunk.wanted[i].row * hidden);
-  }
+  scatter_add_rows(t.model.compute(),
+                   {head.d_hidden, rows_, t.model.config().hidden, workspace_.d_hidden});
 }
 
 void MicroBatchPass::run_head(const Training& t, const MicroBatch& micro,
@@ -98,7 +95,8 @@ void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
   {
     PhaseTimer phase(place_, "train.head", times.head_ns);
     phase.set_tokens(static_cast<int64_t>(micro.wanted().size()));
-    std::fill_n(workspace_.d_hidden, micro.rows() * t.model.config().hidden, 0.0f);
+    const int64_t floats = micro.rows() * t.model.config().hidden;
+    zero_floats(t.model.compute(), {{workspace_.d_hidden, static_cast<size_t>(floats)}});
     head();
   }
   PhaseTimer phase(place_, "train.backward", times.backward_ns);

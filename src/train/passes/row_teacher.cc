@@ -3,9 +3,9 @@
 #include "train/passes/row_teacher.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
+#include "ops/compute.h"
 
 namespace rl {
 namespace {
@@ -63,9 +63,9 @@ void RowTeacher::forward(const MicroBatch& micro, int64_t& ns) {
   phase.set_tokens(micro.rows());
   RL_CHECK(micro.blocks() <= kv_.num_blocks);
   rl::forward(model_, micro.batch(), kv_, forward_, nullptr);
-  const int64_t elements = micro.rows() * model_.config().hidden;
-  std::memcpy(hidden_, forward_.hidden,
-              static_cast<size_t>(elements) * dtype_bytes(model_.compute_dtype()));
+  const auto elements = static_cast<uint64_t>(micro.rows() * model_.config().hidden);
+  copy_bytes(model_.compute(),
+             {forward_.hidden, hidden_, elements * dtype_bytes(model_.compute_dtype())});
 }
 
 const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& options,
@@ -81,7 +81,7 @@ const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& o
   gather_rows(model_, hidden_, rows_, head_);
   head_forward(model_, inv_temperature_, head_);
   const auto vocab = static_cast<size_t>(head_.vocab);
-  model_.matmul().executor().parallel_for(static_cast<int64_t>(rows), [&](int64_t r, int) {
+  const auto compare_row = [&](int64_t r, int) {
     const auto i = static_cast<size_t>(r);
     const std::span own(chunk.head->z + r * head_.vocab, vocab);
     const std::span row(head_.z + r * head_.vocab, vocab);
@@ -94,7 +94,8 @@ const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& o
     value[i] =
         distill_logits(options.params, {own, {mine.max, mine.log_sum}, row, {its.max, its.log_sum}},
                        options.coef * weight[i]);
-  });
+  };
+  for_each_row(model_.compute(), {static_cast<int64_t>(rows), compare_row});
   return head_.z;
 }
 
