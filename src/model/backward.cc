@@ -1,7 +1,6 @@
 // The backward of the transformer, from the last layer to the first. Cheap values (norm outputs,
 // gated units) are recomputed; they have the forward's bits because the same kernels compute them
 // from the same saved inputs.
-#include "core/error.h"
 #include "model/transformer.h"
 #include "ops/compute.h"
 

@@ -1,3 +1,4 @@
+// The checks of the caller's arrays; the arithmetic is an op of the device.
 #include "model/value_head.h"
 
 #include "core/error.h"

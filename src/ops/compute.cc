@@ -1,3 +1,4 @@
+// Every device checks its table here.
 #include "ops/compute.h"
 
 namespace rl {

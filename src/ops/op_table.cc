@@ -1,3 +1,4 @@
+// Ops are checked in the order of RL_OPS.
 #include "ops/op_table.h"
 
 #include "core/error.h"

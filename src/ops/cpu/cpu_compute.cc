@@ -1,3 +1,4 @@
+// The table of the CPU. An op of RL_OPS without a function here fails to link.
 #include "ops/cpu/cpu_compute.h"
 
 #include "ops/cpu/cpu_ops.h"

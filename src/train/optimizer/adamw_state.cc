@@ -1,3 +1,4 @@
+// Two arenas: gradients, and both moments one after the other.
 #include "train/optimizer/adamw_state.h"
 
 #include <cmath>
