@@ -14,8 +14,7 @@ uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_ba
   b.vocab = c.vocab;
   b.tile_width = slices.width;
   b.num_tiles = slices.count();
-  const uint64_t rows = Matmul::padded_rows(b.max_rows), item = dtype_bytes(compute),
-                 n = b.max_rows;
+  const uint64_t rows = padded_rows(b.max_rows), item = dtype_bytes(compute), n = b.max_rows;
   ArenaPlan plan;
   const auto take = [&](const char* name, uint64_t bytes) {
     const uint64_t offset = plan.book(name, bytes);

@@ -7,7 +7,7 @@
 
 #include "core/arena.h"
 #include "model/weight_floats.h"
-#include "ops/matmul.h"
+#include "ops/packed_matrix.h"
 
 namespace rl {
 

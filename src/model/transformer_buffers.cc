@@ -30,7 +30,7 @@ struct Widths {
 uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& kv, int num_threads,
                        std::byte* data) {
   const Widths w(c);
-  const uint64_t rows = Matmul::padded_rows(b.max_rows), item = dtype_bytes(kv.attention.dtype);
+  const uint64_t rows = padded_rows(b.max_rows), item = dtype_bytes(kv.attention.dtype);
   Carver carver{data, {}};
   b.x = carver.take<float>("residual", rows * w.hidden * 4);
   b.normed = carver.take("normed", rows * w.hidden * item);
@@ -49,7 +49,7 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
 uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, int64_t max_rows,
                      std::byte* data) {
   const Widths w(c);
-  const uint64_t rows = Matmul::padded_rows(max_rows), item = dtype_bytes(compute);
+  const uint64_t rows = padded_rows(max_rows), item = dtype_bytes(compute);
   Carver carver{data, {}};
   s.layers.resize(c.layers);
   for (auto& layer : s.layers) {
@@ -72,7 +72,7 @@ uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, i
 uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape& kv,
                         int64_t max_rows, int num_threads, std::byte* data) {
   const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  const uint64_t rows = Matmul::padded_rows(max_rows), item = dtype_bytes(kv.attention.dtype);
+  const uint64_t rows = padded_rows(max_rows), item = dtype_bytes(kv.attention.dtype);
   Carver carver{data, {}};
   b.dx = carver.take<float>("dx", rows * c.hidden * 4);
   b.d_normed = carver.take<float>("d normed", rows * c.hidden * 4);

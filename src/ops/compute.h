@@ -49,6 +49,11 @@ class Compute {
 // The CPU device on this executor, which must outlive it.
 std::unique_ptr<Compute> make_cpu_compute(Executor& executor, Dtype dtype,
                                           ArenaLedger* ledger = nullptr);
+// Bytes of the scratch that it holds for so many threads; part of the memory plan.
+uint64_t cpu_workspace_bytes(int num_threads);
+// Whether the processor has bf16 dot products that the matrix products may use, so that bf16
+// compute is worth choosing.
+bool cpu_has_bf16_dot();
 
 #define RL_OP_CALL(name, Args) \
   inline void name(Compute& compute, const Args& args) { compute.ops().name(compute, args); }

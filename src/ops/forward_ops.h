@@ -3,10 +3,10 @@
 // its tiles while these are in the cache; which steps there are is fixed here.
 //
 // Contract
-// - A row's bits depend on its own inputs alone, as the kernels' contracts say (ops/matmul.h,
+// - A row's bits depend on its own inputs alone, as the kernels' contracts say (ops/cpu/matmul.h,
 //   rms_norm.h, rope_kv.h, attention.h, glu.h, embedding.h). How a device divides the rows among
 //   its threads changes no bit.
-// - The input of a product is readable up to Matmul::padded_rows(rows) rows.
+// - The input of a product is readable up to padded_rows(rows) rows.
 // - `next` is the matrix that is read after this op, or null: its first weights may be prefetched.
 #pragma once
 #include <cstddef>
@@ -16,7 +16,7 @@
 #include "ops/attention.h"
 #include "ops/attention_work.h"
 #include "ops/glu.h"
-#include "ops/matmul.h"
+#include "ops/packed_matrix.h"
 #include "ops/rms_norm.h"
 #include "ops/rope_kv.h"
 #include "ops/sequence_rows.h"

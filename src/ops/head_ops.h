@@ -11,7 +11,7 @@
 #include <span>
 
 #include "ops/logprob.h"
-#include "ops/matmul.h"
+#include "ops/packed_matrix.h"
 
 namespace rl {
 

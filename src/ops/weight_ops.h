@@ -6,7 +6,7 @@
 
 #include "core/checked.h"
 #include "core/function_ref.h"
-#include "ops/matmul.h"
+#include "ops/packed_matrix.h"
 
 namespace rl {
 

@@ -125,7 +125,7 @@ TEST(ComputeCopies, BytesAreKnownBeforeTheModel) {
     EXPECT_EQ(two.model->arena_bytes(), Model::master_bytes(c) +
                                             2 * Model::packed_forward_bytes(c, Dtype::kF32) +
                                             2 * ComputeCopy::vector_bytes(c));
-    EXPECT_EQ(two.ledger.bytes(), two.model->arena_bytes() + Matmul::workspace_bytes(1));
+    EXPECT_EQ(two.ledger.bytes(), two.model->arena_bytes() + cpu_workspace_bytes(1));
   }
 }
 
@@ -173,7 +173,7 @@ TEST_P(Frozen, ReadsTheSameBitsWithoutMasters) {
       const ModelConfig& c = frozen->model->config();
       EXPECT_EQ(frozen->model->arena_bytes(),
                 ComputeCopy::vector_bytes(c) + Model::packed_forward_bytes(c, dtype));
-      EXPECT_EQ(frozen->ledger.bytes(), frozen->model->arena_bytes() + Matmul::workspace_bytes(3))
+      EXPECT_EQ(frozen->ledger.bytes(), frozen->model->arena_bytes() + cpu_workspace_bytes(3))
           << "what was read is given back";
     }
   }

@@ -16,7 +16,8 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "device/cpu/executors.h"
-#include "ops/matmul.h"
+#include "ops/compute.h"
+#include "ops/cpu/matmul.h"
 #include "support/compute_dtypes.h"
 #include "support/random_values.h"
 
@@ -48,7 +49,7 @@ struct RandomWeights {
 };
 
 std::vector<std::byte> random_rows(Dtype dtype, int64_t rows, int64_t k, int seed) {
-  return as_dtype(random_values(rows * k, seed), dtype, (Matmul::padded_rows(rows) - rows) * k);
+  return as_dtype(random_values(rows * k, seed), dtype, (padded_rows(rows) - rows) * k);
 }
 
 // Whole units of the columns together, or any columns.

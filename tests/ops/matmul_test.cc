@@ -1,5 +1,5 @@
 // Products against a double oracle on edge shapes, and the exactness the contract promises.
-#include "ops/matmul.h"
+#include "ops/cpu/matmul.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -12,6 +12,7 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "device/cpu/executors.h"
+#include "ops/compute.h"
 #include "support/compute_dtypes.h"
 #include "support/random_values.h"
 
@@ -51,7 +52,7 @@ class Products : public ::testing::TestWithParam<Dtype> {
 TEST_P(Products, WrittenInPlaceTheyAreTheSameAndTouchNothingElse) {
   const Shape s{300, 96, 176, 80};
   const auto wf = random_values(s.n * s.k, 2);
-  const auto x = as_dtype(random_values(s.m * s.k, 1), GetParam(), Matmul::padded_rows(s.m) * s.k);
+  const auto x = as_dtype(random_values(s.m * s.k, 1), GetParam(), padded_rows(s.m) * s.k);
   const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
   Arena arena("rows", shape.bytes);
   PackedMatrix w;
@@ -86,7 +87,7 @@ TEST_P(Products, MatchTheOracleOnEdgeShapes) {
        {Shape{1, 16, 16, 256}, Shape{3, 64, 96, 256}, Shape{5, 100, 40, 16},
         Shape{300, 576, 960, 256}, Shape{257, 33, 530, 512}, Shape{64, 1536, 576, 128}}) {
     const auto xf = random_values(s.m * s.k, 1), wf = random_values(s.n * s.k, 2);
-    const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(s.m) * s.k);
+    const auto x = as_dtype(xf, GetParam(), padded_rows(s.m) * s.k);
     const PackedShape shape = plan_packed({.k = s.k, .n = s.n, .width = s.width}, GetParam());
     Arena rows_arena("rows", shape.bytes), cols_arena("cols", shape.bytes);
     PackedMatrix by_rows, by_columns;
@@ -152,7 +153,7 @@ TEST_P(Products, WideJoinedHalvesArePackedAndMatchTheOracle) {
   for (const auto& [k, half, slices] : {std::array<int64_t, 3>{8192, 320, 3}, {24576, 80, 2}}) {
     const int64_t n = 2 * half;
     const auto w = random_values(n * k, 9), xf = random_values(m * k, 10);
-    const auto x = as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k);
+    const auto x = as_dtype(xf, GetParam(), padded_rows(m) * k);
     const PackedShape shape = plan_packed({k, n, {2}}, GetParam());
     ASSERT_EQ(shape.slices.count(), slices);
     Arena arena("packed", shape.bytes);
@@ -207,7 +208,7 @@ TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
         auto xf = random_values(m * k, static_cast<unsigned>(m));
         std::copy(row.begin(), row.end(), xf.begin() + place * k);
         const auto y =
-            run_product(*matmul_, packed, as_dtype(xf, GetParam(), Matmul::padded_rows(m) * k), m);
+            run_product(*matmul_, packed, as_dtype(xf, GetParam(), padded_rows(m) * k), m);
         const std::vector<float> got(y.begin() + place * n, y.begin() + (place + 1) * n);
         if (reference.empty()) reference = got;
         ASSERT_EQ(std::memcmp(got.data(), reference.data(), n * sizeof(float)), 0)
@@ -219,7 +220,7 @@ TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
 
 TEST_P(Products, WeightGradientsAddToWhatIsThere) {
   for (const Shape s : {Shape{1, 16, 16, 0}, Shape{37, 64, 80, 0}, Shape{300, 96, 530, 0}}) {
-    const int64_t depth = Matmul::padded_depth(s.m), stride = s.n + 16;
+    const int64_t depth = padded_depth(s.m), stride = s.n + 16;
     auto dyf = random_values(s.m * stride, 7), xf = random_values(s.m * s.k, 8);
     const auto dy = as_dtype(dyf, GetParam(), (depth - s.m) * stride);
     const auto x = as_dtype(xf, GetParam(), (depth - s.m) * s.k);
@@ -245,8 +246,8 @@ struct GradientOperands {
         k(k),
         dyf(random_values(m * n, 11)),
         xf(random_values(m * k, 12)),
-        dy(as_dtype(dyf, dtype, (Matmul::padded_depth(m) - m) * n)),
-        x(as_dtype(xf, dtype, (Matmul::padded_depth(m) - m) * k)) {}
+        dy(as_dtype(dyf, dtype, (padded_depth(m) - m) * n)),
+        x(as_dtype(xf, dtype, (padded_depth(m) - m) * k)) {}
   std::vector<float> gradient(Matmul& matmul) const {
     std::vector<float> grad(n * k, 0.25f);
     matmul.accumulate_weight_grad({dy.data(), n, x.data(), m, n, k, grad.data()});
@@ -294,7 +295,7 @@ TEST_P(Products, TheTilesOfAWeightGradientDoNotMeet) {
     const auto values = random_values(o.m * width, seed);
     for (int64_t r = 0; r < o.m; ++r)
       std::copy_n(&values[r * width + column], width - column, &rows[r * width + column]);
-    return as_dtype(rows, GetParam(), (Matmul::padded_depth(o.m) - o.m) * width);
+    return as_dtype(rows, GetParam(), (padded_depth(o.m) - o.m) * width);
   };
   other.dy = replace_from(tile.n, o.n, other.dyf, 13);
   other.x = replace_from(tile.k, o.k, other.xf, 14);

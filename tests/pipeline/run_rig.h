@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/cpu/executors.h"
-#include "ops/matmul.h"
+#include "ops/compute.h"
 #include "part_options.h"
 #include "pipeline/config/runtime_options.h"
 #include "pipeline/loop/pipeline.h"

@@ -22,7 +22,7 @@ void add_chunks(const float* partial, int64_t rows, int64_t stride, std::span<fl
 std::span<float> vector_of(float* data, int64_t size) { return {data, static_cast<size_t>(size)}; }
 
 void zero_rows_after(std::byte* data, int64_t rows, int64_t row_bytes) {
-  std::memset(data + rows * row_bytes, 0, (Matmul::padded_depth(rows) - rows) * row_bytes);
+  std::memset(data + rows * row_bytes, 0, (padded_depth(rows) - rows) * row_bytes);
 }
 
 // The same arguments for some rows; d_norm is the chunk's sum.

@@ -23,6 +23,8 @@ std::unique_ptr<Compute> make_cpu_compute(Executor& executor, Dtype dtype, Arena
   return std::make_unique<CpuCompute>(executor, dtype, ledger);
 }
 
+uint64_t cpu_workspace_bytes(int num_threads) { return Matmul::workspace_bytes(num_threads); }
+
 namespace cpu {
 
 void for_each_row(Compute& compute, const ForEachRowArgs& args) {

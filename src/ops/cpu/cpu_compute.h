@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/compute.h"
-#include "ops/matmul.h"
+#include "ops/cpu/matmul.h"
 
 namespace rl {
 

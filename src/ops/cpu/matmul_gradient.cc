@@ -14,7 +14,7 @@ void stage(const float* from, int64_t from_stride, int64_t rows, int64_t columns
 
 }  // namespace
 
-int64_t Matmul::padded_depth(int64_t m) { return (m + kDepthUnit - 1) / kDepthUnit * kDepthUnit; }
+int64_t padded_depth(int64_t m) { return (m + kDepthUnit - 1) / kDepthUnit * kDepthUnit; }
 
 // fp32 products read their operands in place, row by row, so these are staged into contiguous rows
 // first. oneDNN packs bf16 operands itself.

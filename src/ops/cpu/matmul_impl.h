@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "ops/cpu/matmul.h"
 #include "ops/cpu/onednn_handles.h"
-#include "ops/matmul.h"
 
 namespace rl {
 

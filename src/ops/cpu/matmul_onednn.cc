@@ -100,6 +100,7 @@ PackedShape plan_packed(const SliceRule& rule, Dtype compute) {
   return shape;
 }
 
+// In ops/compute.h.
 bool cpu_has_bf16_dot() { return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16; }
 
 int64_t Matmul::Impl::bucket(int64_t m) const { return fixed_rows ? fixed_rows : row_bucket(m); }
@@ -194,7 +195,7 @@ ArenaLedger* Matmul::ledger() const { return impl_->ledger; }
 uint64_t Matmul::workspace_bytes(int num_threads) { return Impl::per_worker() * num_threads; }
 
 // The last tile extends past m by less than the coarsest bucket or fixed tile.
-int64_t Matmul::padded_rows(int64_t m) { return m + kFallbackRows; }
+int64_t padded_rows(int64_t m) { return m + kFallbackRows; }
 
 void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,
                               const dnnl_memory_desc_t& from, const float* data,

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "ops/matmul.h"
+#include "ops/compute.h"
 
 namespace rl {
 bool has_pair_products() {

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "device/cpu/executors.h"
-#include "ops/matmul.h"
+#include "ops/compute.h"
 
 namespace rl {
 

@@ -77,7 +77,7 @@ Planner::Planner(const OptionSet& options, const PlanModels& models, PlanUse use
       kv_(kv_shape(config_, compute_, kv_format_of(options))),
       engine_(engine_options_from(options, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(options, kv_);
-  add("matmul workspace", Matmul::workspace_bytes(threads_));
+  add("matmul workspace", cpu_workspace_bytes(threads_));
   add("master weights", Model::master_bytes(config_));
   add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
   if (options.get_i64("model.compute_copies") > 1) add_second_copy();

@@ -3,7 +3,8 @@
 // librl's own kernels (ops/few_rows.h) where these were measured to give oneDNN's bits.
 //
 // Contract
-// - Inputs are of the compute dtype, accumulation and output are fp32.
+// - Inputs are of the compute dtype, accumulation and output are fp32. x is readable up to
+//   padded_rows(m) rows (the contents do not matter).
 // - Exactness (N1): with exact() true, an output element depends only on its row of x and its
 //   column of W; not on the number of rows, the row's place, the thread count or the epilogue. A
 //   self-check at construction measures it.
@@ -26,7 +27,7 @@
 #include "core/arena.h"
 #include "core/dtype.h"
 #include "core/executor.h"
-#include "ops/matmul_slices.h"
+#include "ops/packed_matrix.h"
 
 namespace rl {
 
@@ -46,44 +47,9 @@ struct MatmulOutput {
   int64_t stride;
 };
 
-// Shape and packed size of one weight matrix; the bytes live in an arena of the caller.
-struct PackedShape {
-  int64_t k = 0;
-  ColumnSlices slices;
-  std::vector<uint64_t> slice_offset;  // into the packed bytes, 64-byte aligned
-  uint64_t bytes = 0;
-  SliceCut cut = {};
-};
-
-// The packed shape of a [k -> n] product, split as cut_slices() says. Only queries oneDNN and
-// allocates nothing but descriptors. Throws Error(kResourceExhausted) if oneDNN needs more scratch
-// than a worker has.
-PackedShape plan_packed(const SliceRule& rule, Dtype compute);
-
-// A packed matrix bound to memory. The opaque oneDNN objects of each slice are made once, at first
-// packing.
-class PackedMatrix {
- public:
-  PackedMatrix();
-  ~PackedMatrix();
-  PackedMatrix(PackedMatrix&&) noexcept;
-  PackedMatrix& operator=(PackedMatrix&&) noexcept;
-  const PackedShape& shape() const { return shape_; }
-  // K chunk of the skinny kernel (ops/few_rows.h); 0: fall back to oneDNN.
-  int64_t few_rows_chunk() const { return few_rows_chunk_; }
-
- private:
-  friend class Matmul;
-  struct Slices;
-  PackedShape shape_;
-  std::byte* data_ = nullptr;
-  int64_t few_rows_chunk_ = 0;
-  std::unique_ptr<Slices> slices_;
-};
-
 class Matmul {
  public:
-  // Largest row tile; x must be readable up to padded_rows(m) rows (the contents do not matter).
+  // Largest row tile.
   static constexpr int64_t kMaxRows = kMaxTileRows;
 
   // ledger counts the scratch and the arenas of the models that use this object; null: not counted.
@@ -98,7 +64,6 @@ class Matmul {
   ArenaLedger* ledger() const;
   // Bytes of scratch the object holds for all workers; part of the memory plan.
   static uint64_t workspace_bytes(int num_threads);
-  static int64_t padded_rows(int64_t m);
 
   // One source of a packed column range: `count` rows of k floats each, starting at w.
   struct RowRange {
@@ -135,7 +100,6 @@ class Matmul {
     int64_t m, n, k;
     float* grad;
   };
-  static int64_t padded_depth(int64_t m);
   void accumulate_weight_grad(const WeightGrad& args);
   // Makes every kernel that gradients [n, k] with this stride will need.
   void prepare_weight_grad(int64_t n, int64_t k, int64_t dy_stride);
@@ -146,9 +110,5 @@ class Matmul {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// True when the CPU (as oneDNN may use it) has bf16 dot products, so that bf16 compute is worth
-// choosing.
-bool cpu_has_bf16_dot();
 
 }  // namespace rl

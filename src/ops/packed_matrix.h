@@ -1,0 +1,54 @@
+// Weight matrices as products read them, and the room that products need around their operands.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/dtype.h"
+#include "ops/matmul_slices.h"
+
+namespace rl {
+
+// The input of a product of m rows is readable up to this many rows (the contents do not matter).
+int64_t padded_rows(int64_t m);
+// The operands of a weight gradient over m rows have room for this many rows; those after the m are
+// zero.
+int64_t padded_depth(int64_t m);
+
+// Shape and packed size of one weight matrix; the bytes live in an arena of the caller.
+struct PackedShape {
+  int64_t k = 0;
+  ColumnSlices slices;
+  std::vector<uint64_t> slice_offset;  // into the packed bytes, 64-byte aligned
+  uint64_t bytes = 0;
+  SliceCut cut = {};
+};
+
+// The packed shape of a [k -> n] product, split as cut_slices() says. Only queries oneDNN and
+// allocates nothing but descriptors. Throws Error(kResourceExhausted) if oneDNN needs more scratch
+// than a worker has.
+PackedShape plan_packed(const SliceRule& rule, Dtype compute);
+
+// A packed matrix bound to memory. The opaque oneDNN objects of each slice are made once, at first
+// packing.
+class PackedMatrix {
+ public:
+  PackedMatrix();
+  ~PackedMatrix();
+  PackedMatrix(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+  const PackedShape& shape() const { return shape_; }
+  // K chunk of the skinny kernel (ops/few_rows.h); 0: fall back to oneDNN.
+  int64_t few_rows_chunk() const { return few_rows_chunk_; }
+
+ private:
+  friend class Matmul;  // of the CPU
+  struct Slices;
+  PackedShape shape_;
+  std::byte* data_ = nullptr;
+  int64_t few_rows_chunk_ = 0;
+  std::unique_ptr<Slices> slices_;
+};
+
+}  // namespace rl
