@@ -54,8 +54,15 @@ void gather_rows(const Model& model, const std::byte* hidden, std::span<const in
 void head_forward(const Model& model, const ComputeCopy& weights,
                   std::span<const float> inv_temperature, HeadBuffers& b) {
   RL_CHECK(static_cast<int64_t>(inv_temperature.size()) <= b.max_rows);
+  RL_CHECK(weights.packed().head().shape().slices.count() == b.num_tiles);
   head_logits(model.compute(),
               {weights.packed().head(), b.hidden, inv_temperature, b.z, b.tiles, b.stats});
+}
+
+void head_scores(const Model& model, const HeadBuffers& b, std::span<const int32_t> ids,
+                 const HeadScores& out) {
+  RL_CHECK(static_cast<int64_t>(ids.size()) <= b.max_rows && out.logprobs.size() == ids.size());
+  head_logprobs(model.compute(), {b.z, b.stats, b.vocab, ids, out.logprobs, out.entropies});
 }
 
 void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& b) {

@@ -47,6 +47,13 @@ inline float head_logprob(const HeadBuffers& b, int64_t row, int64_t id) {
   return log_prob(b.z[row * b.vocab + id], b.stats[row]);
 }
 
+// Log-probs of one id per row, after head_forward; entropies too unless the span is empty.
+struct HeadScores {
+  std::span<float> logprobs, entropies;
+};
+void head_scores(const Model& model, const HeadBuffers& buffers, std::span<const int32_t> ids,
+                 const HeadScores& out);
+
 struct HeadBackwardArgs {
   const PackedWeights& packed;             // backward direction
   std::span<const int32_t> ids;            // (rows) target tokens

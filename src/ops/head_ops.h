@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "algo/losses/distill.h"
 #include "ops/logprob.h"
 #include "ops/packed_matrix.h"
 
@@ -39,6 +40,31 @@ struct HeadLogitsArgs {
   float* z;                                // (rows, V)
   TileStats* tiles;                        // (rows, slices)
   RowStats* stats;                         // (rows)
+};
+
+// logprobs[i] = log-prob of ids[i] in row i, and the row's entropy in nats.
+struct HeadLogprobsArgs {
+  const float* z;         // (rows, V)
+  const RowStats* stats;  // (rows)
+  int64_t vocab;
+  std::span<const int32_t> ids;
+  std::span<float> logprobs;
+  std::span<float> entropies;  // or empty
+};
+
+// Compares the rows of two heads (algo/losses/distill.h): value[i] is the divergence of row i, and
+// the teacher's logits become coef * weight[i] times its derivative in the student's. A row of
+// weight 0 has value 0 and no derivative.
+struct DistillRowsArgs {
+  const DistillParams& params;
+  double coef;
+  std::span<const double> weight;  // (rows)
+  int64_t vocab;
+  const float* student;           // (rows, V)
+  const RowStats* student_stats;  // (rows)
+  float* teacher;                 // (rows, V)
+  const RowStats* teacher_stats;  // (rows)
+  std::span<double> value;        // (rows)
 };
 
 // Gradients of the logits, rounded to the compute dtype.

@@ -29,6 +29,8 @@ struct ForEachRowArgs {
   OP(gather_rows, GatherRowsArgs)                      \
   OP(scatter_add_rows, ScatterAddRowsArgs)             \
   OP(head_logits, HeadLogitsArgs)                      \
+  OP(head_logprobs, HeadLogprobsArgs)                  \
+  OP(distill_rows, DistillRowsArgs)                    \
   OP(head_logits_backward, HeadLogitsBackwardArgs)     \
   OP(value_rows, ValueRowsArgs)                        \
   OP(value_rows_backward, ValueRowsBackwardArgs)       \

@@ -71,6 +71,33 @@ void head_logits(Compute& compute, const HeadLogitsArgs& a) {
     a.stats[row] = combine_tiles(a.tiles + row * num_tiles, num_tiles);
 }
 
+void head_logprobs(Compute&, const HeadLogprobsArgs& a) {
+  for (size_t i = 0; i < a.ids.size(); ++i) {
+    const float* row = a.z + static_cast<int64_t>(i) * a.vocab;
+    a.logprobs[i] = log_prob(row[a.ids[i]], a.stats[i]);
+    if (!a.entropies.empty()) a.entropies[i] = a.stats[i].entropy;
+  }
+}
+
+void distill_rows(Compute& compute, const DistillRowsArgs& a) {
+  const auto vocab = static_cast<size_t>(a.vocab);
+  cpu_of(compute).executor().parallel_for(
+      static_cast<int64_t>(a.weight.size()), [&](int64_t r, int) {
+        const auto i = static_cast<size_t>(r);
+        const std::span student(a.student + r * a.vocab, vocab);
+        const std::span teacher(a.teacher + r * a.vocab, vocab);
+        a.value[i] = 0;
+        if (a.weight[i] == 0) {
+          std::ranges::fill(teacher, 0.0f);
+          return;
+        }
+        const RowStats &mine = a.student_stats[i], &its = a.teacher_stats[i];
+        a.value[i] = distill_logits(
+            a.params, {student, {mine.max, mine.log_sum}, teacher, {its.max, its.log_sum}},
+            a.coef * a.weight[i]);
+      });
+}
+
 void head_logits_backward(Compute& compute, const HeadLogitsBackwardArgs& a) {
   CpuCompute& cpu = cpu_of(compute);
   const int64_t row_bytes = a.vocab * cpu.item();

@@ -24,10 +24,7 @@ HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers
   head_forward(model, inv_temperature_, head);
   logprobs_.resize(wanted.size());
   entropies_.resize(wanted.size());
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    logprobs_[i] = head_logprob(head, static_cast<int64_t>(i), wanted[i].id);
-    entropies_[i] = head.stats[i].entropy;
-  }
+  head_scores(model, head, ids_, {logprobs_, entropies_});
   return {wanted, logprobs_, entropies_, &head};
 }
 

@@ -80,22 +80,8 @@ const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& o
   }
   gather_rows(model_, hidden_, rows_, head_);
   head_forward(model_, inv_temperature_, head_);
-  const auto vocab = static_cast<size_t>(head_.vocab);
-  const auto compare_row = [&](int64_t r, int) {
-    const auto i = static_cast<size_t>(r);
-    const std::span own(chunk.head->z + r * head_.vocab, vocab);
-    const std::span row(head_.z + r * head_.vocab, vocab);
-    value[i] = 0;
-    if (weight[i] == 0) {
-      std::ranges::fill(row, 0.0f);
-      return;
-    }
-    const RowStats &mine = chunk.head->stats[r], &its = head_.stats[r];
-    value[i] =
-        distill_logits(options.params, {own, {mine.max, mine.log_sum}, row, {its.max, its.log_sum}},
-                       options.coef * weight[i]);
-  };
-  for_each_row(model_.compute(), {static_cast<int64_t>(rows), compare_row});
+  distill_rows(model_.compute(), {options.params, options.coef, weight, head_.vocab, chunk.head->z,
+                                  chunk.head->stats, head_.z, head_.stats, value});
   return head_.z;
 }
 

@@ -50,16 +50,20 @@ void Teacher::score(const MicroBatch& micro, std::span<const std::span<float>> o
   for (size_t at = 0; at < wanted.size(); at += most) {
     const auto chunk = wanted.subspan(at, std::min(most, wanted.size() - at));
     rows_.clear();
+    ids_.clear();
     inv_temperature_.clear();
     for (const WantedRow& w : chunk) {
       rows_.push_back(w.row);
+      ids_.push_back(w.id);
       inv_temperature_.push_back(w.inv_temperature);
     }
     gather_rows(model_, buffers_.forward.hidden, rows_, buffers_.head);
     head_forward(model_, inv_temperature_, buffers_.head);
+    logprobs_.resize(chunk.size());
+    head_scores(model_, buffers_.head, ids_, {logprobs_, {}});
     for (size_t i = 0; i < chunk.size(); ++i) {
       out[static_cast<size_t>(chunk[i].item)][static_cast<size_t>(chunk[i].generated)] =
-          head_logprob(buffers_.head, static_cast<int64_t>(i), chunk[i].id);
+          logprobs_[i];
     }
   }
 }

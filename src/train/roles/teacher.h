@@ -35,8 +35,8 @@ class Teacher {
   const StepOptions options_;
   const PhaseTimer::Place place_;
   ScoringBuffers buffers_;
-  std::vector<int32_t> rows_;
-  std::vector<float> inv_temperature_;
+  std::vector<int32_t> rows_, ids_;
+  std::vector<float> inv_temperature_, logprobs_;
 };
 
 }  // namespace rl
