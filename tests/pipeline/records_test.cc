@@ -111,6 +111,7 @@ TEST(RunRecords, RecordingChangesNoSample) {
   const TempDir plain, full;
   OptionSet o = recorded(full), p = tiny_options(plain);
   p.set_string("eval.path", full.file("eval.jsonl"));
+  p.set_i64("sampling.max_new_tokens", kMaxNewTokens);
   p.set_i64("eval.every_steps", 1);
   p.set_string("data.path", full.file("data.jsonl"));
   EXPECT_EQ(Rig(o).start_and_play().fingerprint(), Rig(p).start_and_play().fingerprint());
