@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/dtype.h"
@@ -30,25 +31,26 @@ struct PackedShape {
 // than a worker has.
 PackedShape plan_packed(const SliceRule& rule, Dtype compute);
 
-// A packed matrix bound to memory. The opaque oneDNN objects of each slice are made once, at first
-// packing.
+// A packed matrix bound to memory.
 class PackedMatrix {
  public:
-  PackedMatrix();
-  ~PackedMatrix();
-  PackedMatrix(PackedMatrix&&) noexcept;
-  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+  // What a device keeps with a matrix besides its bytes: made at first packing.
+  struct DeviceForm {
+    virtual ~DeviceForm() = default;
+  };
+
   const PackedShape& shape() const { return shape_; }
-  // K chunk of the skinny kernel (ops/few_rows.h); 0: fall back to oneDNN.
-  int64_t few_rows_chunk() const { return few_rows_chunk_; }
+  std::byte* data() const { return data_; }  // shape().bytes; null before the first packing
+  DeviceForm* device_form() const { return form_.get(); }
+
+  // For the device that packs. A matrix is packed again into the same bytes.
+  void bind(const PackedShape& shape, std::byte* data);
+  void keep(std::unique_ptr<DeviceForm> form) { form_ = std::move(form); }
 
  private:
-  friend class Matmul;  // of the CPU
-  struct Slices;
   PackedShape shape_;
   std::byte* data_ = nullptr;
-  int64_t few_rows_chunk_ = 0;
-  std::unique_ptr<Slices> slices_;
+  std::unique_ptr<DeviceForm> form_;
 };
 
 }  // namespace rl

@@ -75,7 +75,8 @@ void require_processor(Dtype dtype) {
   if ((hwy::SupportedTargets() & HWY_AVX2) == 0) GTEST_SKIP() << "this CPU has no AVX2";
   const auto executor = make_thread_executor(1);
   Matmul matmul(*executor, dtype);
-  const bool taken = RandomWeights(matmul, {600, 64, 64}, {1}, 1).packed.few_rows_chunk() != 0;
+  const bool taken =
+      Matmul::few_rows_chunk(RandomWeights(matmul, {600, 64, 64}, {1}, 1).packed) != 0;
   const bool avx512 = (hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;
   if (!taken && avx512)
     GTEST_SKIP() << "this CPU has no fp32 products in an order that librl knows";
@@ -97,7 +98,7 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
     Matmul matmul(*executor, dtype);
     const RandomWeights weights(matmul, s, {1, s.unit}, 1);
     const PackedMatrix& w = weights.packed;
-    ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
+    ASSERT_NE(Matmul::few_rows_chunk(w), 0) << "the kernel takes no part on this machine";
     const std::vector<float> many = product(matmul, w, x, kMany);
     for (int64_t m = 1; m <= kFewRows; m += threads == 2 ? 1 : 7) {
       for (const Cut cut : {Cut::kUnits, Cut::kAnywhere}) {
@@ -183,7 +184,7 @@ TEST_P(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
   const RandomWeights weights(matmul, {k, n, 0}, {1, 136}, 7);
   const PackedMatrix& w = weights.packed;
   ASSERT_EQ(weights.shape.slices.width, 272);
-  ASSERT_NE(w.few_rows_chunk(), 0) << "the kernel takes no part on this machine";
+  ASSERT_NE(Matmul::few_rows_chunk(w), 0) << "the kernel takes no part on this machine";
   const auto x = random_rows(GetParam(), kMany, k, 8);
   const std::vector<float> many = product(matmul, w, x, kMany);
   for (const int64_t m : {int64_t{1}, int64_t{5}, kFewRows}) {
@@ -212,7 +213,7 @@ TEST_F(FewRowsOfFp32, StayWithOneDnnWhereAWidthIsNoWhole16s) {
   Matmul matmul(*executor, Dtype::kF32);
   for (const Shape& s : {Shape{96, 100, 100}, Shape{300, 164, 64}, Shape{576, 8, 64}}) {
     const RandomWeights weights(matmul, s, {1}, 7);
-    EXPECT_EQ(weights.packed.few_rows_chunk(), 0) << s.n << " columns";
+    EXPECT_EQ(Matmul::few_rows_chunk(weights.packed), 0) << s.n << " columns";
     const auto x = random_rows(Dtype::kF32, kFewRows + 1, s.k, 8);
     const std::vector<float> many = product(matmul, weights.packed, x, kFewRows + 1);
     for (const int64_t m : {1, 5, 47}) {

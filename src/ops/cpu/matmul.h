@@ -64,6 +64,8 @@ class Matmul {
   ArenaLedger* ledger() const;
   // Bytes of scratch the object holds for all workers; part of the memory plan.
   static uint64_t workspace_bytes(int num_threads);
+  // K chunk of the skinny kernel for this matrix (ops/few_rows.h); 0: oneDNN computes it.
+  static int64_t few_rows_chunk(const PackedMatrix& w);
 
   // One source of a packed column range: `count` rows of k floats each, starting at w.
   struct RowRange {

@@ -34,9 +34,15 @@ struct Kernel {
   std::vector<Args> workers;
 };
 
-struct PackedMatrix::Slices {
-  std::vector<OwnedMemory> memory;
+// oneDNN's object of each slice, made once.
+struct CpuForm final : PackedMatrix::DeviceForm {
+  std::vector<OwnedMemory> slices;
+  int64_t few_rows_chunk = 0;
 };
+// Of a matrix that has been packed or is being packed.
+CpuForm& cpu_form(const PackedMatrix& w);
+// Binds the matrix; it then has a form with so many slices.
+CpuForm& bind_cpu(const PackedShape& shape, std::byte* bytes, PackedMatrix& out);
 
 struct Matmul::Impl {
   Impl(Executor& executor, Dtype compute, ArenaLedger* ledger);

@@ -72,10 +72,22 @@ int64_t largest_tile() {
 
 }  // namespace
 
-PackedMatrix::PackedMatrix() = default;
-PackedMatrix::~PackedMatrix() = default;
-PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
-PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
+CpuForm& cpu_form(const PackedMatrix& w) {
+  RL_CHECK(w.device_form() != nullptr);
+  return static_cast<CpuForm&>(*w.device_form());
+}
+
+CpuForm& bind_cpu(const PackedShape& shape, std::byte* bytes, PackedMatrix& out) {
+  out.bind(shape, bytes);
+  if (out.device_form() == nullptr) {
+    auto form = std::make_unique<CpuForm>();
+    form->slices.resize(static_cast<size_t>(shape.slices.count()));
+    out.keep(std::move(form));
+  }
+  return cpu_form(out);
+}
+
+int64_t Matmul::few_rows_chunk(const PackedMatrix& w) { return cpu_form(w).few_rows_chunk; }
 
 PackedShape plan_packed(const SliceRule& rule, Dtype compute) {
   OwnedEngine engine;
@@ -203,7 +215,7 @@ void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_
   OneOmpThread one;
   OwnedMemory source;
   RL_DNNL(dnnl_memory_create(&source.value, &from, engine.value, const_cast<float*>(data)));
-  OwnedMemory& target = out.slices_->memory[slice];
+  OwnedMemory& target = cpu_form(out).slices[slice];
   if (!target.value) {
     const Kernel& k = kernel({max_tile(), shape.k, shape.slices.size(slice), shape.k, false});
     const bool last = slice + 1 == shape.slices.count();
@@ -224,23 +236,10 @@ void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_
   RL_DNNL(dnnl_primitive_execute(reorder.value, streams[0].value, 2, list.data()));
 }
 
-namespace {
-void bind(const PackedShape& shape, std::byte* bytes, PackedShape& out_shape,
-          std::byte*& out_data) {
-  RL_CHECK(out_data == nullptr || out_data == bytes);
-  out_shape = shape;
-  out_data = bytes;
-}
-}  // namespace
-
 void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
                        FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges,
                        PackedMatrix& out) {
-  bind(shape, bytes, out.shape_, out.data_);
-  if (!out.slices_) {
-    out.slices_ = std::make_unique<PackedMatrix::Slices>();
-    out.slices_->memory.resize(shape.slices.count());
-  }
+  CpuForm& form = bind_cpu(shape, bytes, out);
   impl_->executor.parallel_for(shape.slices.count(), [&](int64_t slice, int worker) {
     const std::vector<RowRange> parts = ranges(slice, worker);
     const int64_t width = shape.slices.size(slice);
@@ -258,16 +257,12 @@ void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
     impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, 1, shape.k, dnnl_f32), data,
                       out);
   });
-  out.few_rows_chunk_ = impl_->few_rows_chunk(shape);
+  form.few_rows_chunk = impl_->few_rows_chunk(shape);
 }
 
 void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const float* w,
                           PackedMatrix& out) {
-  bind(shape, bytes, out.shape_, out.data_);
-  if (!out.slices_) {
-    out.slices_ = std::make_unique<PackedMatrix::Slices>();
-    out.slices_->memory.resize(shape.slices.count());
-  }
+  bind_cpu(shape, bytes, out);
   impl_->executor.parallel_for(shape.slices.count(), [&](int64_t slice, int) {
     const int64_t width = shape.slices.size(slice);
     impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, shape.slices.n, 1, dnnl_f32),
@@ -289,8 +284,8 @@ void Matmul::run_into(const MatmulOutput& out, const PackedMatrix& w, const void
 }
 
 void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
-  if (p.m <= kFewRows && p.w.few_rows_chunk_ != 0) return run_pieces(p, epilogue);
-  const PackedShape& shape = p.w.shape_;
+  if (p.m <= kFewRows && cpu_form(p.w).few_rows_chunk != 0) return run_pieces(p, epilogue);
+  const PackedShape& shape = p.w.shape();
   const int64_t row_tile = max_tile(), tiles = (p.m + row_tile - 1) / row_tile;
   const int64_t slices = shape.slices.count();
   const size_t row_bytes = dtype_bytes(compute) * shape.k;
@@ -309,10 +304,10 @@ void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
 
 void Matmul::Impl::run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows,
                              const MatmulOutput& out, int worker) {
-  const int64_t k = w.shape_.k, cols = w.shape_.slices.size(slice);
+  const int64_t k = w.shape().k, cols = w.shape().slices.size(slice);
   // oneDNN writes whole tiles, padding rows included.
   const float* dense = tile(worker);
-  execute(kernel({bucket(rows), k, cols, k, false}), worker, x, w.slices_->memory[slice].value,
+  execute(kernel({bucket(rows), k, cols, k, false}), worker, x, cpu_form(w).slices[slice].value,
           tile(worker));
   if (out.y == dense) return;
   for (int64_t r = 0; r < rows; ++r) std::copy_n(dense + r * cols, cols, out.y + r * out.stride);

@@ -42,9 +42,8 @@ bool Matmul::Impl::check_exactness(int64_t k) {
   implementation = reference.implementation;
   Arena packed("matmul self-check", dnnl_memory_desc_get_size(&reference.weights));
   PackedMatrix w;
-  w.slices_ = std::make_unique<PackedMatrix::Slices>();
-  w.slices_->memory.resize(1);
   const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
+  const CpuForm& form = bind_cpu(shape, packed.data(), w);
   pack_slice(shape, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
 
   std::vector<float> x(kMaxRows * k, 0.0f);  // large enough for either dtype
@@ -57,7 +56,7 @@ bool Matmul::Impl::check_exactness(int64_t k) {
     for (const int64_t place : {int64_t{0}, rows / 2, rows - 1}) {
       for (int64_t r = 0; r < rows; ++r) set_row(r, r == place ? 1000 : r);
       Kernel& kernel_m = kernel({bucket(rows), k, n, k, false});
-      execute(kernel_m, 0, x.data(), w.slices_->memory[0].value, tile(0));
+      execute(kernel_m, 0, x.data(), form.slices[0].value, tile(0));
       const float* row = tile(0) + place * n;
       if (first.empty()) first.assign(row, row + n);
       if (std::memcmp(first.data(), row, n * sizeof(float)) != 0) return false;
@@ -127,12 +126,10 @@ int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
   for (int64_t i = 0; i < kRows * k; ++i) set_element(x.data(), i, probe_value(n * k + i));
   Arena packed("matmul order check", dnnl_memory_desc_get_size(&reference.weights));
   PackedMatrix w;
-  w.slices_ = std::make_unique<PackedMatrix::Slices>();
-  w.slices_->memory.resize(1);
-  pack_slice({k, {n, n}, {0}, packed.bytes()}, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32),
-             weights.data(), w);
-  execute(kernel({bucket(kRows), k, n, k, false}), 0, x.data(), w.slices_->memory[0].value,
-          tile(0));
+  const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
+  const CpuForm& form = bind_cpu(shape, packed.data(), w);
+  pack_slice(shape, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
+  execute(kernel({bucket(kRows), k, n, k, false}), 0, x.data(), form.slices[0].value, tile(0));
   const FewRowsWeights read = {packed.data(), few_rows_form(compute, k, n)};
   for (const int64_t chunk : known_chunks(compute)) {
     few_rows_product(compute, {x.data(), kRows, k, chunk, read, n, direct.data(), n,

@@ -6,12 +6,12 @@ namespace rl {
 
 FewRowsWeights Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p,
                                            int64_t part) const {
-  const PackedShape& shape = w.shape_;
+  const PackedShape& shape = w.shape();
   const int64_t slice_cols = shape.slices.size(p.slice),
                 column = part * (slice_cols / p.parts) + p.first;
   const int64_t block = column / kFewRowsColumnBlock, within = column % kFewRowsColumnBlock;
   const FewRowsForm form = few_rows_form(compute, shape.k, slice_cols);
-  return {w.data_ + shape.slice_offset[p.slice] + block * form.block_bytes +
+  return {w.data() + shape.slice_offset[p.slice] + block * form.block_bytes +
               within * kFewRowsColumnBytes,
           form};
 }
@@ -19,9 +19,9 @@ FewRowsWeights Matmul::Impl::piece_weights(const PackedMatrix& w, const Piece& p
 // Assumes pieces at any columns where parts is 1, which holds for q/k/v in decode. A wrong guess
 // only wastes a prefetch.
 FewRowsWeights Matmul::Impl::first_weights(const PackedMatrix& next, int worker) const {
-  const PackedShape& shape = next.shape_;
-  if (next.few_rows_chunk_ == 0)
-    return {next.data_, few_rows_form(compute, shape.k, shape.slices.width)};
+  const PackedShape& shape = next.shape();
+  if (cpu_form(next).few_rows_chunk == 0)
+    return {next.data(), few_rows_form(compute, shape.k, shape.slices.width)};
   const int workers = executor.num_threads();
   const Pieces pieces(shape.slices, shape.cut, workers, shape.cut.parts == 1);
   const TaskShare share = task_share(pieces.count(), worker, workers);
@@ -29,7 +29,7 @@ FewRowsWeights Matmul::Impl::first_weights(const PackedMatrix& next, int worker)
 }
 
 void Matmul::Impl::run_pieces(const Product& p, MatmulEpilogue epilogue) {
-  const PackedShape& shape = p.w.shape_;
+  const PackedShape& shape = p.w.shape();
   const int workers = executor.num_threads();
   const Pieces pieces(shape.slices, shape.cut, workers, p.any_columns && shape.cut.parts == 1);
   const int64_t count = pieces.count();
@@ -52,10 +52,10 @@ void Matmul::Impl::run_piece(const Piece& piece, const FewRowsWeights& ahead, co
   for (int64_t part = 0; part < piece.parts; ++part) {
     const FewRowsWeights next =
         part + 1 < piece.parts ? piece_weights(p.w, piece, part + 1) : ahead;
-    few_rows_product(
-        compute,
-        {p.x, p.m, p.w.shape_.k, p.w.few_rows_chunk_, piece_weights(p.w, piece, part), piece.width,
-         out.y + part * piece.width, out.stride, reinterpret_cast<float*>(pad(worker)), next});
+    few_rows_product(compute,
+                     {p.x, p.m, p.w.shape().k, cpu_form(p.w).few_rows_chunk,
+                      piece_weights(p.w, piece, part), piece.width, out.y + part * piece.width,
+                      out.stride, reinterpret_cast<float*>(pad(worker)), next});
   }
 }
 
