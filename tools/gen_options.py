@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes src/options/option_table.gen.cc, src/options/option_rules.gen.cc and docs/options.md.
+"""Writes src/options/option_{table,rules}.gen.cc, src/pipeline/config/settings.gen.{h,cc} and
+docs/options.md.
 
 Sources are abi/options.yml, abi/option_rules.yml and abi/option_presets.yml, each described at its
 top. With --check nothing is written; if files are stale, they are named and the exit status is 1.
@@ -16,6 +17,8 @@ except ImportError:
     print("skipped: python3-yaml is not installed")
     sys.exit(77)
 
+import option_settings
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TYPES = {
     "bool": "kBool", "i64": "kI64", "u64": "kU64", "f64": "kF64", "string": "kString",
@@ -27,14 +30,15 @@ BOUND_FIELD = {"i64": "i64", "duration_ns": "i64", "i64_list": "i64", "u64": "u6
 WHEN = {"create": "kCreate", "between_steps": "kBetweenSteps", "any_time": "kAnyTime"}
 WHEN_TEXT = {"create": "at creation", "between_steps": "between steps", "any_time": "any time"}
 FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two",
-          "not_empty", "choices", "unit", "doc", "since", "when", "flags", "unsupported_reason",
-          "source"}
+          "not_empty", "choices", "cpp", "unit", "doc", "since", "when", "flags",
+          "unsupported_reason", "source"}
 FLAGS = {"determinism", "needs_gpu", "pipeline_only"}
 CONDITION = re.compile(r"^(\S+) (changed|is not|is|above|at least)(?: (.+))?$")
 CONDITION_KIND = {"changed": "kChanged", "is": "kIs", "is not": "kIsNot", "above": "kAbove",
                   "at least": "kAtLeast"}
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
 SINCE = "0.1.0"
+SETTINGS = "src/pipeline/config/settings.gen"
 
 
 class Bad(Exception):
@@ -57,6 +61,9 @@ def check_entry(entry):
         raise Bad(f"{name}: unknown flags {entry['flags']}")
     if (entry["type"] == "enum") != ("choices" in entry):
         raise Bad(f"{name}: an enum must have choices, and no other type may")
+    if "cpp" in entry and (entry["type"] != "enum" or
+                           set(entry["cpp"]) != option_settings.CPP_FIELDS):
+        raise Bad(f"{name}: cpp is for enums, and has type, parse and header")
     if entry["type"] == "enum" and entry["default"] not in [c["name"] for c in entry["choices"]]:
         raise Bad(f"{name}: the default is not one of the choices")
     if ("min" in entry or "max" in entry) and entry["type"] not in BOUND_FIELD:
@@ -349,6 +356,8 @@ def main():
     stale = []
     for path, text in (("src/options/option_table.gen.cc", cpp_file(entries)),
                        ("src/options/option_rules.gen.cc", cpp_rules_file(rules, presets)),
+                       (SETTINGS + ".h", option_settings.header_file(entries)),
+                       (SETTINGS + ".cc", option_settings.source_file(entries)),
                        ("docs/options.md", doc_file(entries, rules, presets))):
         target = ROOT / path
         if target.exists() and target.read_text() == text:

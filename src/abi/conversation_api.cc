@@ -10,9 +10,9 @@ using namespace rl::abi;
 namespace {
 
 rl_conversation* issue_conversation(std::shared_ptr<Conversation> conversation,
-                                    const OptionSet& options) {
+                                    const Settings& settings) {
   return issue<rl_conversation>(
-      std::make_shared<const ConversationBox>(ConversationBox{std::move(conversation), options}));
+      std::make_shared<const ConversationBox>(ConversationBox{std::move(conversation), settings}));
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ rl_status rl_conversation_create(rl_engine* engine, const int32_t* ids, size_t n
     const auto owner = use(engine, "engine");
     const auto prompt = array_arg(ids, num_ids, "ids");
     require(out, "out");
-    *out = issue_conversation(std::make_shared<Conversation>(owner, prompt), owner->options);
+    *out = issue_conversation(std::make_shared<Conversation>(owner, prompt), owner->settings);
   });
 }
 
@@ -40,7 +40,7 @@ rl_status rl_conversation_fork(const rl_conversation* conversation, rl_conversat
   return guarded(err, conversation, [&] {
     const auto box = use(conversation, "conversation");
     require(out, "out");
-    *out = issue_conversation(box->conversation->fork(), box->options);
+    *out = issue_conversation(box->conversation->fork(), box->settings);
   });
 }
 
@@ -64,7 +64,7 @@ rl_status rl_conversation_generate(rl_conversation* conversation, const rl_optio
   return guarded(err, conversation, [&] {
     const auto box = use(conversation, "conversation");
     Request turn =
-        request_from(sampling != nullptr ? use(sampling, "sampling")->copy() : box->options);
+        request_from(sampling != nullptr ? use(sampling, "sampling")->copy() : box->settings);
     turn.priority = priority;
     box->conversation->generate(std::move(turn));
   });

@@ -17,9 +17,9 @@ rl_status create_on_model(rl_model* model, const rl_options* options, Handle** o
   clear(out);
   return guarded(err, model, [&] {
     const auto owner = use(model, "model");
-    const OptionSet set = options_or(options, owner->options());
+    const Settings settings = options_or(options, owner->options());
     require(out, "out");
-    *out = issue<Handle>(std::make_shared<Part>(owner, set));
+    *out = issue<Handle>(std::make_shared<Part>(owner, settings));
   });
 }
 

@@ -20,7 +20,7 @@ Request request_from_view(const EngineBox& engine, const rl_request& view) {
         .with_key("request.num_samples");
   }
   Request request = request_from(
-      view.sampling != nullptr ? use(view.sampling, "request.sampling")->copy() : engine.options);
+      view.sampling != nullptr ? use(view.sampling, "request.sampling")->copy() : engine.settings);
   request.prompt.assign(prompt.begin(), prompt.end());
   request.num_samples = static_cast<int64_t>(view.num_samples);
   request.priority = view.priority;

@@ -46,17 +46,17 @@ class OptionsBox {
   OptionSet set_;
 };
 
-// An engine with the options it was made with; a bare request uses their sampling.*.
+// An engine with the settings it was made with; a bare request uses their sampling.*.
 struct EngineBox final : EnginePart {
-  EngineBox(std::shared_ptr<LoadedModel> model, const OptionSet& set)
-      : EnginePart(std::move(model), set), options(set) {}
-  const OptionSet options;
+  EngineBox(std::shared_ptr<LoadedModel> model, const Settings& given)
+      : EnginePart(std::move(model), given), settings(given) {}
+  const Settings settings;
 };
 
-// A conversation with the options of its engine; a turn uses their sampling.*.
+// A conversation with the settings of its engine; a turn uses their sampling.*.
 struct ConversationBox {
   std::shared_ptr<Conversation> conversation;
-  const OptionSet options;
+  const Settings settings;
 };
 
 // Samples, which never change, and their rewards, which a host may set while others read them.

@@ -249,7 +249,7 @@ Seen look_at(const Texts& assignments, Look look) {
     OptionSet o = tiny_options(dir);
     o.set_text("pipeline.total_steps", "1");
     for (const std::string& text : assignments) assign(o, dir, text);
-    if (!is_rl(objective_of(o))) {
+    if (!is_rl(Settings(o).algo.objective)) {
       for (const char* key :
            {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos",
             "engine.max_num_seqs", "engine.max_num_batched_tokens"}) {

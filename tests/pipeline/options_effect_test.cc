@@ -429,7 +429,7 @@ TEST(OptionEffects, RelativeOutputsGoToTheDirectoryOfTheExperiment) {
 
 TEST(OptionEffects, OutputPathsFollowDirectoryAndExperiment) {
   OptionSet o;
-  const auto path = [&] { return output_path(o, "metrics.jsonl"); };
+  const auto path = [&] { return output_path(o, Settings(o).metrics.jsonl); };
   EXPECT_EQ(path(), "");
   o.set_text("metrics.jsonl", "m");
   EXPECT_EQ(path(), "m");

@@ -11,19 +11,19 @@
 namespace rl {
 namespace {
 
-PolicyLossParams policy_loss_from(const OptionSet& options) {
+PolicyLossParams policy_loss_from(const AlgoSettings& algo) {
   PolicyLossParams p;
-  p.kind = parse_policy_loss(options.get_string("algo.policy_loss"));
-  p.clip_low = options.get_f64("algo.clip_low");
-  p.clip_high = options.get_f64("algo.clip_high");
-  p.dual_clip = options.get_f64("algo.dual_clip");
-  p.ratio_log_clamp = options.get_f64("algo.ratio_log_clamp");
-  p.ratio_cap = options.get_f64("algo.ratio_cap");
-  p.sapo_tau_pos = options.get_f64("algo.sapo_tau_pos");
-  p.sapo_tau_neg = options.get_f64("algo.sapo_tau_neg");
-  p.dro_beta = options.get_f64("algo.dro_beta");
-  p.kl_cov_coef = options.get_f64("algo.kl_cov_coef");
-  if (options.get_string("algo.gspo_gradient") == "sequence") {
+  p.kind = algo.policy_loss;
+  p.clip_low = algo.clip_low;
+  p.clip_high = algo.clip_high;
+  p.dual_clip = algo.dual_clip;
+  p.ratio_log_clamp = algo.ratio_log_clamp;
+  p.ratio_cap = algo.ratio_cap;
+  p.sapo_tau_pos = algo.sapo_tau_pos;
+  p.sapo_tau_neg = algo.sapo_tau_neg;
+  p.dro_beta = algo.dro_beta;
+  p.kl_cov_coef = algo.kl_cov_coef;
+  if (algo.gspo_gradient == AlgoGspoGradient::kSequence) {
     p.gspo_gradient = GspoGradient::kSequence;
   }
   return p;
@@ -66,20 +66,19 @@ Rejection rejection_from(const std::string& name, const std::string& bounds, siz
   return r;
 }
 
-CorrectionOptions correction_from(const OptionSet& options) {
+CorrectionOptions correction_from(const AlgoCorrectionSettings& correction) {
   CorrectionOptions c;
-  c.weights.level = parse_correction_level(options.get_string("algo.correction.is"));
-  c.weights.mode = parse_correction_mode(options.get_string("algo.correction.mode"));
-  c.weights.low = options.get_f64("algo.correction.low");
-  c.weights.high = options.get_f64("algo.correction.high");
-  c.batch_normalize = options.get_bool("algo.correction.batch_normalize");
-  c.weights.log_clamp = options.get_f64("algo.correction.log_clamp");
-  c.veto = options.get_f64("algo.correction.veto");
-  c.counts_rejected = options.get_string("algo.correction.denominator") == "all";
-  c.opsm_delta = options.get_f64("algo.correction.opsm_delta");
-  c.decoupled = options.get_bool("algo.correction.decoupled");
-  const std::vector<std::string>& names = options.get_string_list("algo.correction.rs");
-  const std::vector<std::string>& bounds = options.get_string_list("algo.correction.rs_bounds");
+  c.weights.level = correction.is;
+  c.weights.mode = correction.mode;
+  c.weights.low = correction.low;
+  c.weights.high = correction.high;
+  c.batch_normalize = correction.batch_normalize;
+  c.weights.log_clamp = correction.log_clamp;
+  c.veto = correction.veto;
+  c.counts_rejected = correction.denominator == AlgoCorrectionDenominator::kAll;
+  c.opsm_delta = correction.opsm_delta;
+  c.decoupled = correction.decoupled;
+  const std::vector<std::string>&names = correction.rs, &bounds = correction.rs_bounds;
   if (names.size() != bounds.size()) {
     throw Error(Code::kConflict, str("algo.correction.rs has ", names.size(),
                                      " entries but algo.correction.rs_bounds has ", bounds.size()))
@@ -94,147 +93,146 @@ CorrectionOptions correction_from(const OptionSet& options) {
 
 }  // namespace
 
-KlBounds kl_bounds_from(const OptionSet& options) {
+KlBounds kl_bounds_from(const Settings& settings) {
   KlBounds b;
-  b.value_clamp = options.get_f64("algo.kl.value_clamp");
-  const std::string& ratio = options.get_string("algo.kl.ratio");
-  if (ratio == "gradient") b.ratio = KlRatio::kGradient;
-  if (ratio == "full") b.ratio = KlRatio::kFull;
-  b.ratio_cap = options.get_f64("algo.kl.ratio_cap");
+  const AlgoKlSettings& kl = settings.algo.kl;
+  b.value_clamp = kl.value_clamp;
+  if (kl.ratio == AlgoKlRatio::kGradient) b.ratio = KlRatio::kGradient;
+  if (kl.ratio == AlgoKlRatio::kFull) b.ratio = KlRatio::kFull;
+  b.ratio_cap = kl.ratio_cap;
   return b;
 }
 
 namespace {
 
-DpoParams dpo_from(const OptionSet& options) {
+DpoParams dpo_from(const AlgoDpoSettings& dpo) {
   DpoParams p;
-  p.beta = options.get_f64("algo.dpo.beta");
-  p.label_smoothing = options.get_f64("algo.dpo.label_smoothing");
-  p.ipo = options.get_bool("algo.dpo.ipo");
-  p.nll_coef = options.get_f64("algo.dpo.nll_coef");
+  p.beta = dpo.beta;
+  p.label_smoothing = dpo.label_smoothing;
+  p.ipo = dpo.ipo;
+  p.nll_coef = dpo.nll_coef;
   return p;
 }
 
-DistillOptions distill_from(const OptionSet& options) {
+DistillOptions distill_from(const Settings& settings) {
   DistillOptions d;
-  if (!distills_rows(options)) return d;
+  if (!distills_rows(settings)) return d;
   d.on_rows = true;
-  d.params.kind = parse_distill_kl(options.get_string("algo.distill.kl"));
-  d.params.beta = options.get_f64("algo.distill.beta");
-  d.coef = options.get_f64("algo.distill.coef");
+  // By its text: DistillKl has the divergences of whole rows alone.
+  d.params.kind = parse_distill_kl(settings.set.get_string("algo.distill.kl"));
+  d.params.beta = settings.algo.distill.beta;
+  d.coef = settings.algo.distill.coef;
   return d;
 }
 
 }  // namespace
 
-bool distills_rows(const OptionSet& options) {
-  return objective_of(options) == Objective::kDistill &&
-         options.get_string("algo.distill.kl") != "sampled";
+bool distills_rows(const Settings& settings) {
+  return settings.algo.objective == Objective::kDistill &&
+         settings.algo.distill.kl != AlgoDistillKl::kSampled;
 }
 
-Objective objective_of(const OptionSet& options) {
-  return parse_objective(options.get_string("algo.objective"));
+ModelHead trained_head(const Settings& settings) {
+  const bool scores = settings.algo.objective == Objective::kRewardModel;
+  return scores ? ModelHead::kScalar : ModelHead::kLogits;
 }
 
-ModelHead trained_head(const OptionSet& options) {
-  return objective_of(options) == Objective::kRewardModel ? ModelHead::kScalar : ModelHead::kLogits;
+bool uses_reference(const Settings& settings) {
+  return settings.algo.kl.where != AlgoKlWhere::kNone || settings.algo.objective == Objective::kDpo;
 }
 
-bool uses_reference(const OptionSet& options) {
-  return options.get_string("algo.kl.where") != "none" || objective_of(options) == Objective::kDpo;
-}
-
-void fill_algorithm(const OptionSet& options, TrainerOptions& t) {
-  t.objective = objective_of(options);
-  t.dpo = dpo_from(options);
-  t.policy_loss = policy_loss_from(options);
-  t.clip_cov.ratio = options.get_f64("algo.cov_ratio");
-  t.clip_cov.low = options.get_f64("algo.clip_cov_low");
-  t.clip_cov.high = options.get_f64("algo.clip_cov_high");
-  t.seed = options.get_u64("runtime.seed");
-  t.correction = correction_from(options);
-  t.entropy_coef = options.get_f64("algo.entropy_coef");
-  t.kl_in_loss = options.get_string("algo.kl.where") == "loss";
-  t.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
-  t.kl_bounds = kl_bounds_from(options);
-  t.kl_coef = options.get_f64("algo.kl.coef");
-  t.distill = distill_from(options);
+void fill_algorithm(const Settings& settings, TrainerOptions& t) {
+  const AlgoSettings& algo = settings.algo;
+  t.objective = algo.objective;
+  t.dpo = dpo_from(algo.dpo);
+  t.policy_loss = policy_loss_from(algo);
+  t.clip_cov.ratio = algo.cov_ratio;
+  t.clip_cov.low = algo.clip_cov_low;
+  t.clip_cov.high = algo.clip_cov_high;
+  t.seed = settings.runtime.seed;
+  t.correction = correction_from(algo.correction);
+  t.entropy_coef = algo.entropy_coef;
+  t.kl_in_loss = algo.kl.where == AlgoKlWhere::kLoss;
+  t.kl_estimator = algo.kl.estimator;
+  t.kl_bounds = kl_bounds_from(settings);
+  t.kl_coef = algo.kl.coef;
+  t.distill = distill_from(settings);
 }
 
 namespace {
 
-AdvantageParams estimator_from(const OptionSet& options) {
+AdvantageParams estimator_from(const AlgoSettings& algo) {
   AdvantageParams p;
-  p.kind = parse_advantage(options.get_string("algo.advantage"));
-  p.norm_std = options.get_bool("algo.adv_norm_std");
-  p.eps = options.get_f64("algo.adv_eps");
-  p.ddof = static_cast<int32_t>(options.get_i64("algo.adv_ddof"));
-  p.singleton = parse_adv_singleton(options.get_string("algo.adv_singleton"));
-  const bool of_batch = options.get_string("algo.adv_std_scope") == "batch";
+  p.kind = algo.advantage;
+  p.norm_std = algo.adv_norm_std;
+  p.eps = algo.adv_eps;
+  p.ddof = static_cast<int32_t>(algo.adv_ddof);
+  p.singleton = algo.adv_singleton;
+  const bool of_batch = algo.adv_std_scope == AlgoAdvStdScope::kBatch;
   p.std_scope = of_batch ? AdvStdScope::kBatch : AdvStdScope::kGroup;
   validate(p);
   return p;
 }
 
-RewardShaping shaping_from(const OptionSet& options) {
+RewardShaping shaping_from(const Settings& settings) {
   RewardShaping s;
-  s.normalize = options.get_bool("algo.reward.normalize");
-  s.truncation_penalty = options.get_f64("algo.reward.truncation_penalty");
-  s.overlong.max_length = static_cast<int32_t>(options.get_i64("sampling.max_new_tokens"));
-  s.overlong.buffer = static_cast<int32_t>(options.get_i64("algo.reward.overlong_buffer"));
-  s.overlong.penalty = options.get_f64("algo.reward.overlong_penalty");
-  s.clip = {options.get_f64("algo.reward.clip_low"), options.get_f64("algo.reward.clip_high")};
+  const AlgoRewardSettings& reward = settings.algo.reward;
+  s.normalize = reward.normalize;
+  s.truncation_penalty = reward.truncation_penalty;
+  s.overlong.max_length = static_cast<int32_t>(settings.sampling.max_new_tokens);
+  s.overlong.buffer = static_cast<int32_t>(reward.overlong_buffer);
+  s.overlong.penalty = reward.overlong_penalty;
+  s.clip = {reward.clip_low, reward.clip_high};
   s.clips = s.clip.low != 0 || s.clip.high != 0;
-  s.clips_advantage = options.get_string("algo.reward.clip_at") == "advantage";
+  s.clips_advantage = reward.clip_at == AlgoRewardClipAt::kAdvantage;
   validate(s.overlong);
   validate(s.clip);
   return s;
 }
 
-std::vector<double> gdpo_weights_from(const OptionSet& options) {
-  constexpr const char* kKey = "algo.gdpo_weights";
+std::vector<double> gdpo_weights_from(const std::vector<std::string>& texts) {
   std::vector<double> weights;
-  for (const std::string& text : options.get_string_list(kKey)) {
+  for (const std::string& text : texts) {
     weights.push_back(0);
     if (parse_number(text, weights.back()) && std::isfinite(weights.back())) continue;
-    refuse_entry(kKey, weights.size() - 1, text, "a finite number");
+    refuse_entry("algo.gdpo_weights", weights.size() - 1, text, "a finite number");
   }
   return weights;
 }
 
-Whitening whitening_from(const OptionSet& options, Advantage kind) {
-  const std::string& name = options.get_string("algo.whiten");
-  if (name == "floor") return Whitening::kFloor;
+Whitening whitening_from(AlgoWhiten whiten, Advantage kind) {
+  if (whiten == AlgoWhiten::kFloor) return Whitening::kFloor;
   const bool defined = kind == Advantage::kGae || kind == Advantage::kReinforcePp ||
                        kind == Advantage::kReinforcePpBaseline || kind == Advantage::kGdpo;
-  return name == "eps" || (name == "auto" && defined) ? Whitening::kEps : Whitening::kNone;
+  const bool eps = whiten == AlgoWhiten::kEps || (whiten == AlgoWhiten::kAuto && defined);
+  return eps ? Whitening::kEps : Whitening::kNone;
 }
 
 }  // namespace
 
-AdvantageOptions advantage_options_from(const OptionSet& options) {
+AdvantageOptions advantage_options_from(const Settings& settings) {
   AdvantageOptions a;
-  a.estimator = estimator_from(options);
-  a.gdpo_weights = gdpo_weights_from(options);
-  a.returns = {options.get_f64("algo.gamma"), options.get_f64("algo.lambda"),
-               parse_masked_tokens(options.get_string("algo.gae_masked"))};
-  a.whitening = whitening_from(options, a.estimator.kind);
-  a.shaping = shaping_from(options);
-  a.kl_in_reward = options.get_string("algo.kl.where") == "reward";
-  a.kl_per_token = options.get_string("algo.kl.spread") == "token";
-  a.kl_estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
-  a.kl_bounds.value_clamp = options.get_f64("algo.kl.value_clamp");
-  a.masks_overlong = options.get_bool("pipeline.overlong_filter");
-  a.repetition_limit = options.get_f64("pipeline.repetition_filter");
-  a.repetition_ngram = static_cast<int32_t>(options.get_i64("pipeline.repetition_ngram"));
+  const AlgoSettings& algo = settings.algo;
+  a.estimator = estimator_from(algo);
+  a.gdpo_weights = gdpo_weights_from(algo.gdpo_weights);
+  a.returns = {algo.gamma, algo.lambda, algo.gae_masked};
+  a.whitening = whitening_from(algo.whiten, a.estimator.kind);
+  a.shaping = shaping_from(settings);
+  a.kl_in_reward = algo.kl.where == AlgoKlWhere::kReward;
+  a.kl_per_token = algo.kl.spread == AlgoKlSpread::kToken;
+  a.kl_estimator = algo.kl.estimator;
+  a.kl_bounds.value_clamp = algo.kl.value_clamp;
+  a.masks_overlong = settings.pipeline.overlong_filter;
+  a.repetition_limit = settings.pipeline.repetition_filter;
+  a.repetition_ngram = static_cast<int32_t>(settings.pipeline.repetition_ngram);
   return a;
 }
 
-KlControllerParams kl_controller_from(const OptionSet& options) {
+KlControllerParams kl_controller_from(const Settings& settings) {
   KlControllerParams p;
-  p.kind = parse_kl_control(options.get_string("algo.kl.controller"));
-  p.target = options.get_f64("algo.kl.target");
-  p.horizon = options.get_f64("algo.kl.horizon");
+  p.kind = settings.algo.kl.controller;
+  p.target = settings.algo.kl.target;
+  p.horizon = settings.algo.kl.horizon;
   validate(p);
   return p;
 }

@@ -53,39 +53,40 @@ std::vector<LogitBias> logit_bias_from(const std::vector<std::string>& entries) 
 
 }  // namespace
 
-std::vector<int32_t> ids_from(const OptionSet& options, const char* key) {
+std::vector<int32_t> ids_from(const std::vector<int64_t>& numbers) {
   std::vector<int32_t> ids;
-  for (const int64_t id : options.get_i64_list(key)) ids.push_back(static_cast<int32_t>(id));
+  for (const int64_t id : numbers) ids.push_back(static_cast<int32_t>(id));
   return ids;
 }
 
-KvFormat kv_format_of(const OptionSet& options) {
-  const std::string& name = options.get_string("engine.kv_dtype");
-  const Dtype dtype = name == "auto"   ? compute_dtype_of(options)
-                      : name == "bf16" ? Dtype::kBf16
-                                       : Dtype::kF32;
-  return {options.get_i64("engine.block_size"), dtype};
+KvFormat kv_format_of(const Settings& settings) {
+  const EngineKvDtype named = settings.engine.kv_dtype;
+  const Dtype dtype = named == EngineKvDtype::kAuto   ? compute_dtype_of(settings)
+                      : named == EngineKvDtype::kBf16 ? Dtype::kBf16
+                                                      : Dtype::kF32;
+  return {settings.engine.block_size, dtype};
 }
 
-SamplingParams sampling_from(const OptionSet& options) {
+SamplingParams sampling_from(const Settings& settings) {
   SamplingParams p;
-  p.temperature = static_cast<float>(options.get_f64("sampling.temperature"));
-  p.top_p = static_cast<float>(options.get_f64("sampling.top_p"));
-  p.min_p = static_cast<float>(options.get_f64("sampling.min_p"));
-  p.top_k = static_cast<int32_t>(options.get_i64("sampling.top_k"));
-  p.repetition_penalty = static_cast<float>(options.get_f64("sampling.repetition_penalty"));
-  p.presence_penalty = static_cast<float>(options.get_f64("sampling.presence_penalty"));
-  p.frequency_penalty = static_cast<float>(options.get_f64("sampling.frequency_penalty"));
-  p.logit_bias = logit_bias_from(options.get_string_list("sampling.logit_bias"));
-  p.allowed_token_ids = ids_from(options, "sampling.allowed_token_ids");
-  p.top_logprobs = static_cast<int32_t>(options.get_i64("sampling.logprobs"));
+  const SamplingSettings& sampling = settings.sampling;
+  p.temperature = static_cast<float>(sampling.temperature);
+  p.top_p = static_cast<float>(sampling.top_p);
+  p.min_p = static_cast<float>(sampling.min_p);
+  p.top_k = static_cast<int32_t>(sampling.top_k);
+  p.repetition_penalty = static_cast<float>(sampling.repetition_penalty);
+  p.presence_penalty = static_cast<float>(sampling.presence_penalty);
+  p.frequency_penalty = static_cast<float>(sampling.frequency_penalty);
+  p.logit_bias = logit_bias_from(sampling.logit_bias);
+  p.allowed_token_ids = ids_from(sampling.allowed_token_ids);
+  p.top_logprobs = static_cast<int32_t>(sampling.logprobs);
   validate(p);
   return p;
 }
 
-SamplingParams eval_sampling_from(const OptionSet& options) {
+SamplingParams eval_sampling_from(const Settings& settings) {
   SamplingParams p;
-  p.temperature = static_cast<float>(options.get_f64("eval.temperature"));
+  p.temperature = static_cast<float>(settings.eval.temperature);
   try {
     validate(p);
   } catch (const Error& error) {
@@ -94,26 +95,26 @@ SamplingParams eval_sampling_from(const OptionSet& options) {
   return p;
 }
 
-Request request_from(const OptionSet& options) {
+Request request_from(const Settings& settings) {
   Request r;
-  r.sampling = sampling_from(options);
-  r.max_new_tokens = options.get_i64("sampling.max_new_tokens");
-  r.min_new_tokens = options.get_i64("sampling.min_new_tokens");
-  r.stop_token_ids = ids_from(options, "sampling.stop_token_ids");
-  r.ignore_eos = options.get_bool("sampling.ignore_eos");
-  r.stop_strings = options.get_string_list("sampling.stop");
-  r.seed = options.get_u64("runtime.seed");
-  r.own_seed = options.get_i64("sampling.seed");
+  r.sampling = sampling_from(settings);
+  r.max_new_tokens = settings.sampling.max_new_tokens;
+  r.min_new_tokens = settings.sampling.min_new_tokens;
+  r.stop_token_ids = ids_from(settings.sampling.stop_token_ids);
+  r.ignore_eos = settings.sampling.ignore_eos;
+  r.stop_strings = settings.sampling.stop;
+  r.seed = settings.runtime.seed;
+  r.own_seed = settings.sampling.seed;
   return r;
 }
 
-Request eval_request_from(const OptionSet& options) {
-  Request r = request_from(options);
-  r.sampling = eval_sampling_from(options);
-  const int64_t tokens = options.get_i64("eval.max_new_tokens");
+Request eval_request_from(const Settings& settings) {
+  Request r = request_from(settings);
+  r.sampling = eval_sampling_from(settings);
+  const int64_t tokens = settings.eval.max_new_tokens;
   if (tokens != 0) r.max_new_tokens = tokens;
   r.min_new_tokens = 0;
-  r.num_samples = options.get_i64("eval.samples_per_prompt");
+  r.num_samples = settings.eval.samples_per_prompt;
   r.purpose = Purpose::kEval;
   return r;
 }
@@ -123,72 +124,74 @@ void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends) {
   request.stop_token_ids.insert(request.stop_token_ids.end(), turn_ends.begin(), turn_ends.end());
 }
 
-EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len) {
+EngineOptions engine_options_from(const Settings& settings, int64_t max_model_len) {
   EngineOptions e;
-  e.max_num_seqs = options.get_i64("engine.max_num_seqs");
-  e.max_num_batched_tokens = options.get_i64("engine.max_num_batched_tokens");
+  const EngineSettings& engine = settings.engine;
+  e.max_num_seqs = engine.max_num_seqs;
+  e.max_num_batched_tokens = engine.max_num_batched_tokens;
   e.max_model_len = max_model_len;
-  e.chunked_prefill = options.get_bool("engine.chunked_prefill");
-  e.prefill_chunk = options.get_i64("engine.prefill_chunk");
-  e.prefix_caching = options.get_bool("engine.prefix_caching");
-  e.kv_watermark = options.get_f64("engine.kv_watermark");
-  if (options.get_string("engine.scheduling_policy") == "priority") {
+  e.chunked_prefill = engine.chunked_prefill;
+  e.prefill_chunk = engine.prefill_chunk;
+  e.prefix_caching = engine.prefix_caching;
+  e.kv_watermark = engine.kv_watermark;
+  if (engine.scheduling_policy == EngineSchedulingPolicy::kPriority) {
     e.policy = SchedulingPolicy::kPriority;
   }
-  e.keep_kv = options.get_bool("engine.keep_kv_on_publish");
-  e.max_aborts = options.get_i64("pipeline.partial_rollout_max_aborts");
-  e.stats_interval_ns = options.get_i64("engine.stats_interval_ns");
+  e.keep_kv = engine.keep_kv_on_publish;
+  e.max_aborts = settings.pipeline.partial_rollout_max_aborts;
+  e.stats_interval_ns = engine.stats_interval_ns;
   e.trace_lane = TraceLane::kEngine;
   return e;
 }
 
 namespace {
 
-Schedule schedule_from(const OptionSet& options) {
+Schedule schedule_from(const Settings& settings) {
   Schedule s;
-  s.kind = parse_schedule(options.get_string("schedule.name"));
-  s.lr = options.get_f64("optimizer.lr");
-  s.warmup_steps = options.get_i64("schedule.warmup_steps");
-  s.total_steps = options.get_i64("schedule.total_steps");
-  s.min_lr = options.get_f64("schedule.min_lr");
+  s.kind = settings.schedule.name;
+  s.lr = settings.optimizer.lr;
+  s.warmup_steps = settings.schedule.warmup_steps;
+  s.total_steps = settings.schedule.total_steps;
+  s.min_lr = settings.schedule.min_lr;
   return s;
 }
 
 }  // namespace
 
-BatchRules batch_rules_from(const OptionSet& options) {
+BatchRules batch_rules_from(const Settings& settings) {
   BatchRules b;
-  b.global_batch_size = options.get_i64("trainer.global_batch_size");
-  b.num_minibatches = options.get_i64("trainer.num_minibatches");
-  if (!options.get_bool("trainer.dynamic_batching")) {
-    b.micro_batch_size = options.get_i64("trainer.micro_batch_size");
+  const TrainerSettings& trainer = settings.trainer;
+  b.global_batch_size = trainer.global_batch_size;
+  b.num_minibatches = trainer.num_minibatches;
+  if (!trainer.dynamic_batching) {
+    b.micro_batch_size = trainer.micro_batch_size;
   }
-  b.forward_max_tokens = options.get_i64("trainer.logprob_max_tokens_per_device");
-  b.reference_max_tokens = options.get_i64("reference.forward_max_tokens_per_device");
-  b.oversize_alone = options.get_string("trainer.oversize") == "alone";
-  b.shared_prefix = options.get_bool("trainer.shared_prefix");
-  b.packed = options.get_bool("trainer.sequence_packing");
-  b.seq_len = options.get_i64("trainer.seq_len");
-  b.pad_to = options.get_i64("trainer.pad_to_multiple_of");
-  b.balance = parse_balance_cost(options.get_string("trainer.balance"));
+  b.forward_max_tokens = trainer.logprob_max_tokens_per_device;
+  b.reference_max_tokens = settings.reference.forward_max_tokens_per_device;
+  b.oversize_alone = trainer.oversize == TrainerOversize::kAlone;
+  b.shared_prefix = trainer.shared_prefix;
+  b.packed = trainer.sequence_packing;
+  b.seq_len = trainer.seq_len;
+  b.pad_to = trainer.pad_to_multiple_of;
+  b.balance = trainer.balance;
   return b;
 }
 
 namespace {
 
 // Fields that the policy and the critic share.
-void fill_step(const OptionSet& options, StepOptions& s) {
-  s.logprob_chunk_tokens = options.get_i64("trainer.logprob_chunk_tokens");
-  s.epochs = options.get_i64("trainer.epochs");
-  s.batch = batch_rules_from(options);
-  s.loss_agg = parse_loss_agg(options.get_string("algo.loss_agg"));
-  s.loss_scale_factor = options.get_f64("algo.loss_scale_factor");
-  s.adamw.beta1 = options.get_f64("optimizer.beta1");
-  s.adamw.beta2 = options.get_f64("optimizer.beta2");
-  s.adamw.eps = options.get_f64("optimizer.eps");
-  s.adamw.weight_decay = options.get_f64("optimizer.weight_decay");
-  s.schedule = schedule_from(options);
-  s.grad_clip = options.get_f64("optimizer.grad_clip");
+void fill_step(const Settings& settings, StepOptions& s) {
+  s.logprob_chunk_tokens = settings.trainer.logprob_chunk_tokens;
+  s.epochs = settings.trainer.epochs;
+  s.batch = batch_rules_from(settings);
+  s.loss_agg = settings.algo.loss_agg;
+  s.loss_scale_factor = settings.algo.loss_scale_factor;
+  s.adamw.beta1 = settings.optimizer.beta1;
+  s.adamw.beta2 = settings.optimizer.beta2;
+  s.adamw.eps = settings.optimizer.eps;
+  s.adamw.weight_decay = settings.optimizer.weight_decay;
+  s.schedule = schedule_from(settings);
+  s.grad_clip = settings.optimizer.grad_clip;
 }
 
 // Scales the policy's schedule, so that min_lr keeps its ratio to lr.
@@ -200,102 +203,97 @@ Schedule critic_schedule(const Schedule& policy, double lr) {
 }
 
 // The critic's own value, or the policy's if that is negative.
-double own_or(const OptionSet& options, const char* key, double of_policy) {
-  const double own = options.get_f64(key);
-  return own >= 0 ? own : of_policy;
-}
+double own_or(double own, double of_policy) { return own >= 0 ? own : of_policy; }
 
 }  // namespace
 
-TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
+TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples) {
   TrainerOptions t;
   t.max_tokens = max_tokens;
-  t.max_sequence = max_sequence + last_rows(options);
-  fill_step(options, t);
+  t.max_sequence = max_sequence + last_rows(settings);
+  fill_step(settings, t);
   t.batch.step_samples = step_samples;
-  fill_algorithm(options, t);
-  t.check_logprobs = is_rl(t.objective) && options.get_bool("trainer.check_logprobs");
+  fill_algorithm(settings, t);
+  t.check_logprobs = is_rl(t.objective) && settings.trainer.check_logprobs;
   validate(t);
   return t;
 }
 
-int64_t last_rows(const OptionSet& options) {
-  return trained_head(options) == ModelHead::kScalar ? 1 : 0;
+int64_t last_rows(const Settings& settings) {
+  return trained_head(settings) == ModelHead::kScalar ? 1 : 0;
 }
 
-bool has_reward_model(const OptionSet& options) {
-  return !options.get_string("model.reward_path").empty();
-}
+bool has_reward_model(const Settings& settings) { return !settings.model.reward_path.empty(); }
 
 // The last token of a sample is a row too.
-StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence,
+StepOptions reward_options_from(const Settings& settings, int64_t max_tokens, int64_t max_sequence,
                                 int64_t step_samples) {
   StepOptions s;
   s.keys.forward_max_tokens = "reward.forward_max_tokens_per_device";
-  fill_step(options, s);
+  fill_step(settings, s);
   s.batch.step_samples = step_samples;
   s.max_tokens = max_tokens;
   s.max_sequence = max_sequence + 1;
-  s.batch.forward_max_tokens = options.get_i64("reward.forward_max_tokens_per_device");
+  s.batch.forward_max_tokens = settings.reward.forward_max_tokens_per_device;
   s.batch.reference_max_tokens = 0;
   validate(s);
   return s;
 }
 
-bool has_critic(const OptionSet& options) { return options.get_string("algo.advantage") == "gae"; }
+bool has_critic(const Settings& settings) { return settings.algo.advantage == Advantage::kGae; }
 
 // Padding applies to the policy's micro-batches only; the critic's are not padded.
-CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
+CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,
                                   int64_t max_sequence, int64_t step_samples) {
   CriticOptions c;
-  fill_step(options, c);
+  const CriticSettings& critic = settings.critic;
+  fill_step(settings, c);
   c.batch.step_samples = step_samples;
-  const int64_t tokens = options.get_i64("critic.max_tokens_per_device");
-  const int64_t sequences = options.get_i64("critic.micro_batch_size");
+  const int64_t tokens = critic.max_tokens_per_device;
+  const int64_t sequences = critic.micro_batch_size;
   const bool counted = c.batch.micro_batch_size > 0;
   if (counted) c.batch.micro_batch_size = sequences != 0 ? sequences : 2 * c.batch.micro_batch_size;
   c.max_tokens = tokens != 0 ? tokens : counted ? max_tokens : 2 * max_tokens;
   c.max_sequence = max_sequence;
-  c.batch.forward_max_tokens = options.get_i64("critic.forward_max_tokens_per_device");
+  c.batch.forward_max_tokens = critic.forward_max_tokens_per_device;
   c.batch.reference_max_tokens = 0;
   c.batch.seq_len = 0;
   c.batch.pad_to = 1;
-  c.value_clip = options.get_f64("algo.value_clip");
-  c.schedule = critic_schedule(c.schedule, options.get_f64("critic.optimizer.lr"));
-  c.adamw.weight_decay = own_or(options, "critic.optimizer.weight_decay", c.adamw.weight_decay);
-  c.grad_clip = own_or(options, "critic.optimizer.grad_clip", c.grad_clip);
+  c.value_clip = settings.algo.value_clip;
+  c.schedule = critic_schedule(c.schedule, critic.optimizer.lr);
+  c.adamw.weight_decay = own_or(critic.optimizer.weight_decay, c.adamw.weight_decay);
+  c.grad_clip = own_or(critic.optimizer.grad_clip, c.grad_clip);
   validate(c);
   return c;
 }
 
-int64_t attempts_per_prompt(const OptionSet& options) {
-  const Objective objective = objective_of(options);
+int64_t attempts_per_prompt(const Settings& settings) {
+  const Objective objective = settings.algo.objective;
   if (!is_rl(objective)) return samples_together(objective);
-  return options.get_i64("pipeline.samples_per_prompt") +
-         (options.get_string("algo.advantage") == "remax" ? 1 : 0);
+  const bool remax = settings.algo.advantage == Advantage::kRemax;
+  return settings.pipeline.samples_per_prompt + (remax ? 1 : 0);
 }
 
-int64_t trained_units(const OptionSet& options) {
-  const CheckedI64 prompts(options.get_i64("pipeline.prompts_per_step"));
-  if (!is_rl(objective_of(options))) return prompts.get();
-  return (prompts * CheckedI64(options.get_i64("pipeline.samples_per_prompt"))).get();
+int64_t trained_units(const Settings& settings) {
+  const CheckedI64 prompts(settings.pipeline.prompts_per_step);
+  if (!is_rl(settings.algo.objective)) return prompts.get();
+  return (prompts * CheckedI64(settings.pipeline.samples_per_prompt)).get();
 }
 
-std::string output_root(const OptionSet& options) {
-  const std::string& dir = options.get_string("runtime.output_dir");
-  const std::string& experiment = options.get_string("runtime.experiment");
+std::string output_root(const Settings& settings) {
+  const std::string& dir = settings.runtime.output_dir;
+  const std::string& experiment = settings.runtime.experiment;
   return dir.empty() || experiment.empty() ? dir + experiment : str(dir, "/", experiment);
 }
 
-std::string output_path(const OptionSet& options, const char* key) {
-  const std::string& path = options.get_string(key);
-  const std::string root = output_root(options);
+std::string output_path(const Settings& settings, const std::string& path) {
+  const std::string root = output_root(settings);
   return path.empty() || path[0] == '/' || root.empty() ? path : str(root, "/", path);
 }
 
-int64_t effective_model_len(const OptionSet& options, int64_t model_limit) {
-  const int64_t asked = options.get_i64("engine.max_model_len");
+int64_t effective_model_len(const Settings& settings, int64_t model_limit) {
+  const int64_t asked = settings.engine.max_model_len;
   if (asked <= model_limit) return asked == 0 ? model_limit : asked;
   throw Error(Code::kOutOfRange,
               str("engine.max_model_len is ", asked, " but the model's limit is ", model_limit))

@@ -1,59 +1,59 @@
-// Converts options to the records that lower layers take. Pure functions; the option set is valid.
+// Converts settings to the records that lower layers take. Pure functions; the options are valid.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "model/kv_cache.h"
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 #include "rollout/engine.h"
 #include "train/critic.h"
 #include "train/options/trainer_options.h"
 
 namespace rl {
 
-KvFormat kv_format_of(const OptionSet& options);
+KvFormat kv_format_of(const Settings& settings);
 // How a batch is split.
-BatchRules batch_rules_from(const OptionSet& options);
-SamplingParams sampling_from(const OptionSet& options);
+BatchRules batch_rules_from(const Settings& settings);
+SamplingParams sampling_from(const Settings& settings);
 // Evaluations sample from the whole distribution.
-SamplingParams eval_sampling_from(const OptionSet& options);
+SamplingParams eval_sampling_from(const Settings& settings);
 // The token ids of a list.
-std::vector<int32_t> ids_from(const OptionSet& options, const char* key);
+std::vector<int32_t> ids_from(const std::vector<int64_t>& numbers);
 // Everything in a request except prompt, keys and number of samples.
-Request request_from(const OptionSet& options);
+Request request_from(const Settings& settings);
 // The same for an evaluation: eval.samples_per_prompt samples and no minimum length.
-Request eval_request_from(const OptionSet& options);
+Request eval_request_from(const Settings& settings);
 // The ids that end a turn in the chat format also end a response; sampling.ignore_eos ignores
 // them.
 void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends);
 // Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
-EngineOptions engine_options_from(const OptionSet& options, int64_t max_model_len);
+EngineOptions engine_options_from(const Settings& settings, int64_t max_model_len);
 // Rows of a trained sample that predict nothing: 1 for a reward model, which reads the row of the
 // last token, else 0.
-int64_t last_rows(const OptionSet& options);
+int64_t last_rows(const Settings& settings);
 // step_samples: samples of a step, if known (MemoryPlan::step_samples).
-TrainerOptions trainer_options_from(const OptionSet& options, int64_t max_tokens,
+TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples = 0);
-bool has_critic(const OptionSet& options);
+bool has_critic(const Settings& settings);
 // max_tokens is the policy's.
-CriticOptions critic_options_from(const OptionSet& options, int64_t max_tokens,
+CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,
                                   int64_t max_sequence, int64_t step_samples = 0);
-bool has_reward_model(const OptionSet& options);
+bool has_reward_model(const Settings& settings);
 // max_tokens is the policy's.
-StepOptions reward_options_from(const OptionSet& options, int64_t max_tokens, int64_t max_sequence,
+StepOptions reward_options_from(const Settings& settings, int64_t max_tokens, int64_t max_sequence,
                                 int64_t step_samples = 0);
 // Samples per group: pipeline.samples_per_prompt, and with remax one more, the greedy response;
 // with given responses one, or two for pairs.
-int64_t attempts_per_prompt(const OptionSet& options);
+int64_t attempts_per_prompt(const Settings& settings);
 // What trainer.global_batch_size counts in a step of a pipeline: samples, or pairs.
-int64_t trained_units(const OptionSet& options);
-// The directory that relative output paths start from, and the path that an output option means;
-// empty if the option is.
-std::string output_root(const OptionSet& options);
-std::string output_path(const OptionSet& options, const char* key);
+int64_t trained_units(const Settings& settings);
+// The directory that relative output paths start from, and the path that the value of an output
+// option means; empty if the value is.
+std::string output_root(const Settings& settings);
+std::string output_path(const Settings& settings, const std::string& path);
 // engine.max_model_len, or the model's own limit; kOutOfRange if it exceeds that limit.
-int64_t effective_model_len(const OptionSet& options, int64_t model_limit);
+int64_t effective_model_len(const Settings& settings, int64_t model_limit);
 
 // Rows of a trace.
 struct TraceLane {

@@ -1,21 +1,21 @@
-// What the runtime.* keys and model.dtype mean on this machine. Pure functions; the option set is
+// What the runtime.* keys and model.dtype mean on this machine. Pure functions; the options are
 // valid.
 #pragma once
 #include <cstdint>
 #include <string>
 
 #include "core/dtype.h"
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 
 namespace rl {
 
 // The compute dtype that model.dtype means on this machine.
-Dtype compute_dtype_of(const OptionSet& options);
+Dtype compute_dtype_of(const Settings& settings);
 // The thread count that runtime.threads means on this machine.
-int thread_count_of(const OptionSet& options);
+int thread_count_of(const Settings& settings);
 // What a plan may use: runtime.memory_budget_bytes minus the margin; 0: no limit.
-uint64_t usable_budget(const OptionSet& options);
+uint64_t usable_budget(const Settings& settings);
 // "runtime.memory_budget_bytes is 10", and the margin if there is one.
-std::string budget_text(const OptionSet& options);
+std::string budget_text(const Settings& settings);
 
 }  // namespace rl

@@ -16,8 +16,8 @@
 
 namespace rl {
 
-Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const OptionSet& options)
-    : impl_(std::make_shared<Impl>(std::move(model), options)) {}
+Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings)
+    : impl_(std::make_shared<Impl>(std::move(model), settings)) {}
 
 Pipeline::~Pipeline() {
   stop(0);
@@ -73,8 +73,8 @@ void Pipeline::start() {
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
   p.model->prepare_compute(LoadedModel::Weights::kTrained);
   std::shared_ptr<TraceRecorder> recorder;
-  if (p.settings.get_bool("profiler.timeline.enable")) {
-    p.runtime.fs().make_directories(output_path(p.settings, "profiler.timeline.dir"));
+  if (p.settings.profiler.timeline.enable) {
+    p.runtime.fs().make_directories(output_path(p.settings, p.settings.profiler.timeline.dir));
     recorder = std::make_shared<TraceRecorder>();
   }
   const std::lock_guard lock(p.mutex);
@@ -181,8 +181,7 @@ bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
   PromptLimits limits;
   {
     const std::lock_guard lock(p.mutex);
-    limits = {p.options.get_i64("sampling.max_new_tokens"), p.plan.max_model_len,
-              objective_of(p.options)};
+    limits = {p.settings.sampling.max_new_tokens, p.plan.max_model_len, p.settings.algo.objective};
   }
   Prompt prompt = make_prompt(row, *p.model, limits, location);
   {
@@ -257,7 +256,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;
   std::unique_lock control(p.control_mutex, std::defer_lock);  // locked only for a direct write
   std::unique_lock lock(p.mutex);
-  if (p.options.get_string("checkpoint.dir").empty()) {
+  if (p.settings.checkpoint.dir.empty()) {
     throw Error(Code::kFailedPrecondition,
                 "checkpoint.dir is empty, so no checkpoint can be written")
         .with_key("checkpoint.dir");
@@ -301,27 +300,27 @@ void Pipeline::request_eval() {
   p.changed.notify_all();
 }
 
-void Pipeline::set_options(const OptionSet& options) {
+void Pipeline::set_options(const Settings& settings) {
   Impl& p = *impl_;
   // What shaped runtime and model is fixed at creation, so it needs no check here.
   Violations violations;
-  violations.add(options.validate_all());
-  violations.add(plan_violations(options, p.model->config(), PlanUse::kPipeline));
-  violations.add(run_violations(options, *p.model));
+  violations.add(settings.set.validate_all());
+  violations.add(plan_violations(settings, p.model->config(), PlanUse::kPipeline));
+  violations.add(run_violations(settings, *p.model));
   const std::lock_guard lock(p.mutex);
-  for (const std::string& key : p.options.diff(options)) {
+  for (const std::string& key : p.settings.set.diff(settings.set)) {
     violations.collect([&] { require_changeable(require_option(key), OptionWhen::kBetweenSteps); });
   }
   violations.throw_any();
-  const Planner planner(options, p.model->config(), PlanUse::kPipeline);
+  const Planner planner(settings, p.model->config(), PlanUse::kPipeline);
   if (planner.has_engine() && planner.min_blocks() > p.plan.engine.num_blocks) {
     throw Error(Code::kResourceExhausted,
                 str("with these options a group may need ", planner.min_blocks(),
                     " KV blocks, but the plan has ", p.plan.engine.num_blocks))
         .with_key("sampling.max_new_tokens");
   }
-  p.staged = options;
-  p.runtime.logger().set_level(parse_log_level(options.get_string("runtime.log_level")));
+  p.staged = settings;
+  p.runtime.logger().set_level(settings.runtime.log_level);
   p.changed.notify_all();
 }
 

@@ -59,7 +59,7 @@ class Pipeline {
  public:
   // Checks the options against runtime, model and plan, reserves memory, opens data.path and
   // eval.path, and resumes as checkpoint.resume says. Nothing runs before start().
-  Pipeline(std::shared_ptr<LoadedModel> model, const OptionSet& options);
+  Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings);
   // Stops; returns when the library thread has ended, which takes at most one training step.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -116,7 +116,7 @@ class Pipeline {
   // Requests an evaluation at the next step boundary.
   void request_eval();
   // Sets options that may change between steps; they take effect with the next step.
-  void set_options(const OptionSet& options);
+  void set_options(const Settings& settings);
 
   // Writes a report of the run so far as one HTML file, which appears by one rename. trace
   // replaces the pipeline's own timeline and may be null. facts are added to the pipeline's own. A

@@ -27,7 +27,7 @@ SamplePtr answer_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot) {
 
 }  // namespace
 
-bool Pipeline::Impl::draws() const { return is_rl(objective_of(settings)); }
+bool Pipeline::Impl::draws() const { return is_rl(settings.algo.objective); }
 
 PipelineState Pipeline::Impl::take_answers(const std::vector<Prompt>& drawn) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
@@ -80,7 +80,7 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
     event->version = version;
   }
   const int64_t start = now();
-  const PromptLimits limits{0, plan.max_model_len, objective_of(settings)};
+  const PromptLimits limits{0, plan.max_model_len, settings.algo.objective};
   std::vector<SamplePtr> answers;
   std::vector<const Sample*> asked;
   for (int64_t row = 0; row < num_eval_rows(); ++row) {

@@ -53,7 +53,8 @@ void Pipeline::Impl::close_trace() {
     const std::lock_guard lock(mutex);
     trace = std::move(digest);
   }
-  recorder->write(runtime.fs(), output_path(settings, "profiler.timeline.dir") + "/trace.json");
+  recorder->write(runtime.fs(),
+                  output_path(settings, settings.profiler.timeline.dir) + "/trace.json");
 }
 
 std::shared_ptr<const Error> Pipeline::close_failure() const {

@@ -40,7 +40,7 @@ PipelineState Pipeline::Impl::evaluate() {
 }
 
 int64_t Pipeline::Impl::num_eval_rows() const {
-  const int64_t asked = settings.get_i64("eval.max_prompts");
+  const int64_t asked = settings.eval.max_prompts;
   return asked == 0 ? eval_data->num_rows() : std::min(asked, eval_data->num_rows());
 }
 

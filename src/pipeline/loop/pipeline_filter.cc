@@ -10,18 +10,16 @@ namespace rl {
 namespace {
 
 // Why a group's scores are filtered out; empty if they pass.
-std::string why_filtered(const OptionSet& o, std::span<const double> scores) {
-  const std::string& filter = o.get_string("pipeline.filter");
-  if (filter == "mean") {
-    const DynamicFilter range{o.get_f64("pipeline.filter_low"), o.get_f64("pipeline.filter_high")};
+std::string why_filtered(const PipelineSettings& o, std::span<const double> scores) {
+  if (o.filter == PipelineFilter::kMean) {
+    const DynamicFilter range{o.filter_low, o.filter_high};
     if (passes(range, scores)) return {};
     return str("its mean reward is ", moments_of(scores, {}).mean,
                ", not within pipeline.filter_low = ", range.low,
                " and pipeline.filter_high = ", range.high);
   }
-  const double limit = o.get_f64("pipeline.filter_spread");
-  if (filter == "none" || !has_no_spread(scores, limit)) return {};
-  return str("its rewards spread no more than pipeline.filter_spread = ", limit);
+  if (o.filter == PipelineFilter::kNone || !has_no_spread(scores, o.filter_spread)) return {};
+  return str("its rewards spread no more than pipeline.filter_spread = ", o.filter_spread);
 }
 
 }  // namespace
@@ -40,13 +38,13 @@ void Pipeline::Impl::for_each_group(std::span<const ScoreBoard::Scored> batch, c
 // Under mutex. The greedy response of remax does not count as a member of its group here.
 int64_t Pipeline::Impl::drop_filtered() {
   int64_t dropped = 0;
-  const auto size = static_cast<size_t>(settings.get_i64("pipeline.samples_per_prompt"));
+  const auto size = static_cast<size_t>(settings.pipeline.samples_per_prompt);
   const std::vector<ScoreBoard::Scored> batch = board.peek();
   for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
     std::vector<double> scores;
     for (size_t i = first; i < first + std::min(count, size); ++i)
       scores.push_back(batch[i].reward);
-    const std::string why = why_filtered(settings, scores);
+    const std::string why = why_filtered(settings.pipeline, scores);
     if (why.empty()) return;
     board.doom(ordinal, DropReason::kFiltered, why);
     ++dropped;
@@ -56,7 +54,7 @@ int64_t Pipeline::Impl::drop_filtered() {
 
 // Under mutex.
 void Pipeline::Impl::drop_zero_advantages() {
-  if (!settings.get_bool("pipeline.discard_zero_advantage")) return;
+  if (!settings.pipeline.discard_zero_advantage) return;
   const std::vector<ScoreBoard::Scored> batch = board.peek();
   const ScoredLists lists(batch);
   ScoredBatch scored{lists.samples, lists.scores};
@@ -79,7 +77,7 @@ PipelineState Pipeline::Impl::filter_groups() {
     filter_counts.missing += dropped;
   }
   push_dropped();
-  const int64_t rounds = settings.get_i64("pipeline.filter_max_rounds");
+  const int64_t rounds = settings.pipeline.filter_max_rounds;
   if (filter_counts.missing > 0 && (rounds == 0 || filter_counts.rounds < rounds)) {
     const PipelineState next = refill();
     if (next != PipelineState::kTraining) return next;

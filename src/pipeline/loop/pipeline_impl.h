@@ -29,7 +29,7 @@
 namespace rl {
 
 struct Pipeline::Impl {
-  Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given);
+  Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given);
 
   // Setting up (pipeline_setup.cc).
   void require_custom_algorithms() const;
@@ -131,8 +131,7 @@ struct Pipeline::Impl {
   // shared
   mutable std::mutex mutex;
   std::condition_variable changed;
-  OptionSet options;  // of the next step
-  std::optional<OptionSet> staged;
+  std::optional<Settings> staged;  // of the next step
   PipelineState state = PipelineState::kIdle;
   bool started = false, ended = false, paused = false, stop_requested = false;
   bool eval_due = false;
@@ -147,7 +146,7 @@ struct Pipeline::Impl {
   uint64_t last_checkpoint_step = UINT64_MAX;
 
   // loop
-  OptionSet settings;  // of this step
+  Settings settings;  // of this step; changed under mutex, so any thread may read them there
   BatchPreparation preparation;
   CustomAdvantage custom_advantage;
   CustomLoss custom_loss;  // the trainer's; its last reference is dropped here

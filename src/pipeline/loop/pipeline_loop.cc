@@ -83,7 +83,7 @@ void Pipeline::Impl::set_state(PipelineState next) {
 }
 
 int64_t Pipeline::Impl::deadline_from_now() const {
-  const int64_t timeout = settings.get_i64("pipeline.reward_timeout_ns");
+  const int64_t timeout = settings.pipeline.reward_timeout_ns;
   const int64_t start = now();
   if (timeout == 0 || timeout > INT64_MAX - start) return -1;
   return start + timeout;
@@ -162,7 +162,7 @@ PipelineState Pipeline::Impl::draw() {
     if (eval_due) return PipelineState::kEvaluating;
     if (checkpoint_due || checkpoints_asked > checkpoints_done)
       return PipelineState::kCheckpointing;
-    const auto total = static_cast<uint64_t>(settings.get_i64("pipeline.total_steps"));
+    const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
     if (total != 0 && step >= total) return PipelineState::kDone;
   }
   times = {};
@@ -175,7 +175,7 @@ PipelineState Pipeline::Impl::draw() {
   filter_counts = {};
   std::vector<Prompt> drawn;
   bool feed_ended = false;
-  if (!take_prompts(settings.get_i64("pipeline.prompts_per_step"), true, drawn, feed_ended)) {
+  if (!take_prompts(settings.pipeline.prompts_per_step, true, drawn, feed_ended)) {
     return feed_ended ? PipelineState::kDone : PipelineState::kDrawing;
   }
   if (!draws()) return take_answers(drawn);
@@ -188,8 +188,8 @@ PipelineState Pipeline::Impl::draw() {
 // have enough (with `all`) or any yet; ended_feed is set if it never will.
 bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& out,
                                   bool& ended_feed) {
-  const PromptLimits limits{settings.get_i64("sampling.max_new_tokens"), plan.max_model_len,
-                            objective_of(settings)};
+  const PromptLimits limits{settings.sampling.max_new_tokens, plan.max_model_len,
+                            settings.algo.objective};
   if (data != nullptr) {
     const uint64_t first = cursor + drawn_in_step;
     for (int64_t i = 0; i < count; ++i) {
@@ -219,7 +219,7 @@ void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
 void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
   Request r = request_from(settings);
   r.prompt = prompt.ids;
-  r.num_samples = settings.get_i64("pipeline.samples_per_prompt");
+  r.num_samples = settings.pipeline.samples_per_prompt;
   add_turn_stops(r, prompt.stop_ids);
   r.ordinal = ordinal;
   r.first_sample_id = board.sample_id(ordinal, 0);
@@ -371,9 +371,8 @@ void Pipeline::Impl::apply_staged_options() {
   {
     const std::lock_guard lock(mutex);
     if (!staged) return;
-    options = *staged;
+    settings = *staged;
     staged.reset();
-    settings = options;
   }
   trainer->set_options(
       trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples));

@@ -69,23 +69,22 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
                             const Facts& facts) const {
   const Impl& p = *impl_;
   ReportInputs in;
-  OptionSet options;
   std::shared_ptr<TraceRecorder> own;
   PipelineState state;
-  {
+  const Settings settings = [&] {
     const std::lock_guard lock(p.mutex);
-    options = p.options;
     state = p.state;
     own = p.recorder;
     in.trace = p.trace;
-  }
+    return p.settings;
+  }();
   if (trace == nullptr && in.trace.spans.empty()) trace = own.get();
   if (trace != nullptr) in.trace = digest_of(*trace);
   in.title = without_directories(p.model->path());
-  in.metrics_path = output_path(options, "metrics.jsonl");
-  in.eval_path = output_path(options, "metrics.eval_jsonl");
-  in.answers_path = output_path(options, "metrics.samples");
-  in.options = changed_options(options);
+  in.metrics_path = output_path(settings, settings.metrics.jsonl);
+  in.eval_path = output_path(settings, settings.metrics.eval_jsonl);
+  in.answers_path = output_path(settings, settings.metrics.samples);
+  in.options = changed_options(settings.set);
   in.memory = memory_of(p.plan, p.runtime.ledger());
   in.planned_bytes = p.plan.total_bytes;
   in.baseline_bytes = p.plan.baseline_bytes;

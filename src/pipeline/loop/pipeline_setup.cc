@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kFeedSteps = 4;  // steps' worth of rows that a feed holds
 
-const OptionSet& checked(const LoadedModel& model, const OptionSet& options) {
-  check_for_use(model, options, PlanUse::kPipeline);
-  return options;
+const Settings& checked(const LoadedModel& model, const Settings& settings) {
+  check_for_use(model, settings, PlanUse::kPipeline);
+  return settings;
 }
 
 // Arenas that exist before the pipeline reserves its own.
@@ -27,22 +27,21 @@ constexpr PlanUse kUse = PlanUse::kPipeline;
 
 }  // namespace
 
-Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given)
+Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
     : model(std::move(loaded)),
       runtime(model->runtime()),
       plan(plan_memory(checked(*model, given),
                        plan_models(given, model->config(), runtime.fs(), kUse), kUse,
                        runtime.num_threads())),
-      options(given),
       board(attempts_per_prompt(given), kFirstSampleId),
-      eval_board(given.get_i64("eval.samples_per_prompt"), kFirstEvalSampleId),
-      feed(kFeedSteps * given.get_i64("pipeline.prompts_per_step"), 0),
+      eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId),
+      feed(kFeedSteps * given.pipeline.prompts_per_step, 0),
       settings(given),
       preparation(given) {
   require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
                plan.baseline_bytes);
-  runtime.logger().set_level(parse_log_level(options.get_string("runtime.log_level")));
-  if (const std::string root = output_root(options); !root.empty()) {
+  runtime.logger().set_level(settings.runtime.log_level);
+  if (const std::string root = output_root(settings); !root.empty()) {
     runtime.fs().make_directories(root);
   }
   open_data();
@@ -53,15 +52,13 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const OptionSet& given
   version = model->version();
   boundary = boundary_state();
   feed = PromptFeed(feed.capacity(), static_cast<int64_t>(cursor));
-  records = std::make_unique<RunRecords>(*model, options, step);
+  records = std::make_unique<RunRecords>(*model, settings, step);
 }
 
 void Pipeline::Impl::open_data() {
-  const std::string &path = options.get_string("data.path"),
-                    &eval = options.get_string("eval.path");
+  const std::string &path = settings.data.path, &eval = settings.eval.path;
   if (!path.empty()) {
-    const PromptFile::Order order{options.get_bool("data.shuffle"),
-                                  options.get_u64("data.shuffle_seed")};
+    const PromptFile::Order order{settings.data.shuffle, settings.data.shuffle_seed};
     data = std::make_unique<PromptFile>(runtime.fs(), path, order);
   }
   if (!eval.empty()) {
@@ -71,17 +68,17 @@ void Pipeline::Impl::open_data() {
 
 void Pipeline::Impl::make_workers() {
   const ComputeLease lease(runtime, "making a pipeline");
-  reference = load_reference(*model, options);
+  reference = load_reference(*model, settings);
   phase = Arena("phase workspace",
                 std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
                 Touch::kLater, &runtime.ledger());
   trainer = std::make_unique<Trainer>(
       model->model(), reference.get(),
-      trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
+      trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples),
       phase.data(), TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
-  critic = CriticRole::make(*model, options, plan, phase.data());
-  reward = RewardRole::make(*model, options, plan, phase.data());
-  teacher = TeacherRole::make(*model, options, plan, phase.data());
+  critic = CriticRole::make(*model, settings, plan, phase.data());
+  reward = RewardRole::make(*model, settings, plan, phase.data());
+  teacher = TeacherRole::make(*model, settings, plan, phase.data());
   if (teacher != nullptr) trainer->set_row_teacher(teacher->rows());
   if (plan.num_engines > 0) {
     engine = std::make_unique<EngineSet>(
@@ -99,18 +96,21 @@ void Pipeline::Impl::make_workers() {
 }
 
 void Pipeline::Impl::require_custom_algorithms() const {
-  const auto require = [&](const char* key, bool set, const char* what) {
-    if (set || settings.get_string(key) != "custom") return;
+  const auto require = [](const char* key, bool missing, const char* what) {
+    if (!missing) return;
     throw Error(Code::kFailedPrecondition,
                 str(key, " = custom, but no ", what, " function has been set"))
         .with_key(key);
   };
-  require("algo.advantage", custom_advantage != nullptr, "advantage");
-  require("algo.policy_loss", custom_loss != nullptr, "loss");
+  const AlgoSettings& algo = settings.algo;
+  require("algo.advantage", algo.advantage == Advantage::kCustom && custom_advantage == nullptr,
+          "advantage");
+  require("algo.policy_loss", algo.policy_loss == PolicyLoss::kCustom && custom_loss == nullptr,
+          "loss");
 }
 
 void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
-  const size_t expected = options.get_string_list("algo.gdpo_weights").size();
+  const size_t expected = settings.algo.gdpo_weights.size();
   if (expected == 0 || num_parts == expected) return;
   throw Error(Code::kInvalidArgument,
               str("the reward of sample ", sample_id, " has ", num_parts,
@@ -120,8 +120,8 @@ void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
 
 // A fresh run in the directory of another run's checkpoints would mix the two.
 void Pipeline::Impl::refuse_old_checkpoints() {
-  const std::string dir = output_path(options, "checkpoint.dir");
-  if (dir.empty() || options.get_string("checkpoint.resume") != "never") return;
+  const std::string dir = output_path(settings, settings.checkpoint.dir);
+  if (dir.empty() || settings.checkpoint.resume != "never") return;
   const auto found = latest_checkpoint(runtime.fs(), dir);
   if (!found) return;
   throw Error(Code::kAlreadyExists, str("checkpoint.dir contains ", *found,
@@ -132,16 +132,16 @@ void Pipeline::Impl::refuse_old_checkpoints() {
 }
 
 void Pipeline::Impl::open_step_recorder() {
-  const std::string dir = output_path(options, "buffer.record_dir");
+  const std::string dir = output_path(settings, settings.buffer.record_dir);
   if (dir.empty()) return;
   step_recorder = std::make_unique<StepRecorder>(
-      runtime.fs(), dir, static_cast<int>(options.get_i64("buffer.compression_level")),
-      options.get_string("checkpoint.resume") != "never");
+      runtime.fs(), dir, static_cast<int>(settings.buffer.compression_level),
+      settings.checkpoint.resume != "never");
 }
 
 std::string Pipeline::Impl::config_digest() const {
   Digest64 digest;
-  digest.update_u64(options.identity());
+  digest.update_u64(settings.set.identity());
   digest.update(dtype_name(plan.compute));
   digest.update_u64(static_cast<uint64_t>(plan.max_tokens));
   digest.update_u64(static_cast<uint64_t>(plan.max_model_len));
@@ -177,15 +177,15 @@ RunState saved_run_state(FileSystem& fs, const std::string& path, const std::str
 // The trainer's part comes last: it overwrites the host's model, so everything else is checked
 // before.
 void Pipeline::Impl::resume_from_checkpoint() {
-  const std::string& resume = options.get_string("checkpoint.resume");
+  const std::string& resume = settings.checkpoint.resume;
   if (resume == "never") return;
-  const std::string dir = output_path(options, "checkpoint.dir");
+  const std::string dir = output_path(settings, settings.checkpoint.dir);
   std::string path = resume;
   if (resume == "auto") path = latest_checkpoint(runtime.fs(), dir).value_or("");
   if (path.empty()) return;
   const std::string digest = config_digest();
   const RunState s = saved_run_state(runtime.fs(), path, digest);
-  RunRecords::check(runtime.fs(), options, s.step);
+  RunRecords::check(runtime.fs(), settings, s.step);
   step = s.step;
   cursor = s.cursor;
   next_eval_ordinal = s.next_eval_ordinal;
@@ -211,7 +211,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
 // the newest of this run.
 void Pipeline::Impl::begin_lineage() {
   if (!lineage_begins) return;
-  abandon_later_checkpoints(runtime.fs(), output_path(settings, "checkpoint.dir"),
+  abandon_later_checkpoints(runtime.fs(), output_path(settings, settings.checkpoint.dir),
                             static_cast<int64_t>(boundary.step));
   lineage_begins = false;
 }
@@ -225,10 +225,9 @@ std::string Pipeline::Impl::write_checkpoint() {
   meta.config_digest = config_digest();
   meta.pipeline = render_run_state(boundary);
   // An existing one of the same step can only be from an earlier run.
-  const CheckpointRules rules{.keep_last = settings.get_i64("checkpoint.keep_last"),
-                              .replace_existing = true};
-  const std::string path = trainer->save(runtime.fs(), output_path(settings, "checkpoint.dir"),
-                                         meta, rules, trained_critic());
+  const CheckpointRules rules{.keep_last = settings.checkpoint.keep_last, .replace_existing = true};
+  const std::string path = trainer->save(
+      runtime.fs(), output_path(settings, settings.checkpoint.dir), meta, rules, trained_critic());
   {
     const std::lock_guard lock(mutex);
     last_checkpoint = path;

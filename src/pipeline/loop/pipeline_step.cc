@@ -72,8 +72,8 @@ void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
   BufferInfo info;
   info.step = step + 1;
   info.group_size = board.group_size();
-  info.options_identity = settings.identity();
-  info.options = settings.dump(true);
+  info.options_identity = settings.set.identity();
+  info.options = settings.set.dump(true);
   info.max_tokens = plan.max_tokens;
   info.model = model->identity();
   step_recorder->write(info, batch);
@@ -95,17 +95,16 @@ PipelineState Pipeline::Impl::publish() {
     boundary = boundary_state();
     event->step = step;
     event->version = version;
-    const auto due = [&](const char* key) {
-      const auto every = static_cast<uint64_t>(settings.get_i64(key));
-      return every != 0 && step % every == 0;
+    const auto due = [&](int64_t every_steps) {
+      return every_steps != 0 && step % static_cast<uint64_t>(every_steps) == 0;
     };
-    eval_due = eval_due || due("eval.every_steps");
-    checkpoint_due = due("checkpoint.every_steps");
+    eval_due = eval_due || due(settings.eval.every_steps);
+    checkpoint_due = due(settings.checkpoint.every_steps);
   }
   prompts.clear();
   push_dropped();
   event->metrics = step_metrics();
-  records->write_step(event->metrics, settings.get_i64("metrics.interval_steps"));
+  records->write_step(event->metrics, settings.metrics.interval_steps);
   runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, times.begin, now(), "step",
                          static_cast<int64_t>(event->step)});
   queue->push(std::move(event));

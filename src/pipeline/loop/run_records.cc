@@ -10,8 +10,6 @@
 namespace rl {
 namespace {
 
-constexpr const char* kFileOptions[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
-
 std::unique_ptr<MetricsWriter> open_lines(FileSystem& fs, const std::string& path, uint64_t steps) {
   return path.empty() ? nullptr : std::make_unique<MetricsWriter>(fs, path, steps);
 }
@@ -35,24 +33,26 @@ std::string text_of(const LoadedModel& model, std::span<const int32_t> ids, bool
 
 }  // namespace
 
-RunRecords::RunRecords(LoadedModel& model, const OptionSet& options, uint64_t done_steps)
+RunRecords::RunRecords(LoadedModel& model, const Settings& settings, uint64_t done_steps)
     : model_(model),
-      max_eval_answers_(static_cast<size_t>(options.get_i64("metrics.max_samples"))),
-      steps_(open_lines(model.runtime().fs(), output_path(options, "metrics.jsonl"), done_steps)),
-      evals_(
-          open_lines(model.runtime().fs(), output_path(options, "metrics.eval_jsonl"), done_steps)),
-      answers_(
-          open_lines(model.runtime().fs(), output_path(options, "metrics.samples"), done_steps)) {
-  if (!options.get_bool("metrics.tensorboard")) return;
+      max_eval_answers_(static_cast<size_t>(settings.metrics.max_samples)),
+      steps_(open_lines(model.runtime().fs(), output_path(settings, settings.metrics.jsonl),
+                        done_steps)),
+      evals_(open_lines(model.runtime().fs(), output_path(settings, settings.metrics.eval_jsonl),
+                        done_steps)),
+      answers_(open_lines(model.runtime().fs(), output_path(settings, settings.metrics.samples),
+                          done_steps)) {
+  if (!settings.metrics.tensorboard) return;
   Runtime& runtime = model.runtime();
-  board_ = std::make_unique<TensorBoardWriter>(runtime.fs(),
-                                               directory_of(output_path(options, "metrics.jsonl")),
-                                               runtime.clock(), done_steps);
+  board_ = std::make_unique<TensorBoardWriter>(
+      runtime.fs(), directory_of(output_path(settings, settings.metrics.jsonl)), runtime.clock(),
+      done_steps);
 }
 
-void RunRecords::check(FileSystem& fs, const OptionSet& options, uint64_t done_steps) {
-  for (const char* key : kFileOptions) {
-    const std::string path = output_path(options, key);
+void RunRecords::check(FileSystem& fs, const Settings& settings, uint64_t done_steps) {
+  const MetricsSettings& metrics = settings.metrics;
+  for (const std::string* given : {&metrics.jsonl, &metrics.eval_jsonl, &metrics.samples}) {
+    const std::string path = output_path(settings, *given);
     if (!path.empty()) MetricsWriter::check(fs, path, done_steps);
   }
 }

@@ -21,9 +21,9 @@ inline constexpr uint64_t kMaxSamplesBytes = uint64_t{256} << 20;
 class RunRecords {
  public:
   // Opens the files that the options name and keeps their content of the first done_steps steps.
-  RunRecords(LoadedModel& model, const OptionSet& options, uint64_t done_steps);
+  RunRecords(LoadedModel& model, const Settings& settings, uint64_t done_steps);
   // Throws the errors that the constructor's reading would throw, without changing any file.
-  static void check(FileSystem& fs, const OptionSet& options, uint64_t done_steps);
+  static void check(FileSystem& fs, const Settings& settings, uint64_t done_steps);
 
   // Keeps the best and the worst response of a scored batch for the step that ends next.
   void keep_extremes(std::span<const ScoreBoard::Scored> batch);

@@ -16,43 +16,51 @@ namespace {
 
 // Unless samples above a budget get their own micro-batch, a budget that is set must hold the
 // longest sample, whose last token usually is not a row.
-void check_budget(const OptionSet& options, const char* key, int64_t longest, Violations& v,
+void check_budget(const TokenOption& budget, int64_t longest, Violations& v,
                   bool last_row = false) {
-  const int64_t budget = options.get_i64(key), least = last_row ? longest : longest - 1;
-  if (budget == 0 || budget >= least) return;
+  const auto& [key, tokens] = budget;
+  const int64_t least = last_row ? longest : longest - 1;
+  if (tokens == 0 || tokens >= least) return;
   v.add(conflict(key, "engine.max_model_len",
-                 str(key, " is ", budget, ", but a sample may have up to engine.max_model_len = ",
+                 str(key, " is ", tokens, ", but a sample may have up to engine.max_model_len = ",
                      longest, " tokens and trainer.oversize is error"))
             .with_expected(str("0, or at least ", least)));
 }
 
 // The budgets of the roles in this run.
-void check_roles(const OptionSet& options, int64_t longest, Violations& v) {
-  check_budget(options, "reward.forward_max_tokens_per_device", longest, v, true);
-  if (has_critic(options)) {
-    check_budget(options, "critic.max_tokens_per_device", longest, v);
-    check_budget(options, "critic.forward_max_tokens_per_device", longest, v);
+void check_roles(const Settings& settings, int64_t longest, Violations& v) {
+  const int64_t reward = settings.reward.forward_max_tokens_per_device;
+  check_budget({"reward.forward_max_tokens_per_device", reward}, longest, v, true);
+  if (has_critic(settings)) {
+    const CriticSettings& critic = settings.critic;
+    check_budget({"critic.max_tokens_per_device", critic.max_tokens_per_device}, longest, v);
+    check_budget({"critic.forward_max_tokens_per_device", critic.forward_max_tokens_per_device},
+                 longest, v);
   }
-  check_budget(options, "reference.forward_max_tokens_per_device", longest, v);
+  const int64_t reference = settings.reference.forward_max_tokens_per_device;
+  check_budget({"reference.forward_max_tokens_per_device", reference}, longest, v);
 }
 
 // One sequence with its padding must fit a micro-batch.
-void check_padding(const OptionSet& options, const BatchRules& batch, int64_t longest,
+void check_padding(const Settings& settings, const BatchRules& batch, int64_t longest,
                    Violations& v) {
-  const int64_t budget = options.get_i64("trainer.max_tokens_per_device");
-  const int64_t padded = batch.padded(std::min(longest - 1 + last_rows(options), budget));
+  const int64_t budget = settings.trainer.max_tokens_per_device;
+  const int64_t padded = batch.padded(std::min(longest - 1 + last_rows(settings), budget));
   if (budget == 0 || padded <= budget) return;
-  const char* key = batch.seq_len != 0 ? "trainer.seq_len" : "trainer.pad_to_multiple_of";
+  const TrainerSettings& trainer = settings.trainer;
+  const bool by_length = batch.seq_len != 0;
+  const char* key = by_length ? "trainer.seq_len" : "trainer.pad_to_multiple_of";
+  const int64_t value = by_length ? trainer.seq_len : trainer.pad_to_multiple_of;
   v.add(conflict(key, "trainer.max_tokens_per_device",
-                 str(key, " is ", options.get_i64(key), " and pads a sequence to ", padded,
+                 str(key, " is ", value, " and pads a sequence to ", padded,
                      " rows, but trainer.max_tokens_per_device allows ", budget))
             .with_expected(str("trainer.max_tokens_per_device of 0, or at least ", padded)));
 }
 
-void check_global_size(const OptionSet& options, const BatchRules& batch, Violations& v) {
-  const int64_t samples = trained_units(options);
+void check_global_size(const Settings& settings, const BatchRules& batch, Violations& v) {
+  const int64_t samples = trained_units(settings);
   if (batch.global_batch_size == 0 || samples % batch.global_batch_size == 0) return;
-  const bool draws = is_rl(objective_of(options));
+  const bool draws = is_rl(settings.algo.objective);
   v.add(
       conflict("trainer.global_batch_size",
                draws ? "pipeline.samples_per_prompt" : "pipeline.prompts_per_step",
@@ -66,17 +74,22 @@ void check_global_size(const OptionSet& options, const BatchRules& batch, Violat
 
 }  // namespace
 
-void check_batches(const OptionSet& options, int64_t longest, bool in_pipeline, Violations& v) {
-  const BatchRules batch = batch_rules_from(options);
+void check_batches(const Settings& settings, int64_t longest, bool in_pipeline, Violations& v) {
+  const BatchRules batch = batch_rules_from(settings);
   if (!batch.oversize_alone) {
-    const bool last_row = last_rows(options) > 0;
-    check_budget(options, "trainer.max_tokens_per_device", longest, v, last_row);
-    check_budget(options, "trainer.seq_len", longest, v, last_row);
-    check_budget(options, "trainer.logprob_max_tokens_per_device", longest, v, last_row);
-    check_roles(options, longest, v);
+    const bool last_row = last_rows(settings) > 0;
+    const TrainerSettings& trainer = settings.trainer;
+    for (const TokenOption& budget :
+         {TokenOption{"trainer.max_tokens_per_device", trainer.max_tokens_per_device},
+          TokenOption{"trainer.seq_len", trainer.seq_len},
+          TokenOption{"trainer.logprob_max_tokens_per_device",
+                      trainer.logprob_max_tokens_per_device}}) {
+      check_budget(budget, longest, v, last_row);
+    }
+    check_roles(settings, longest, v);
   }
-  if (batch.micro_batch_size == 0) check_padding(options, batch, longest, v);
-  if (in_pipeline) check_global_size(options, batch, v);
+  if (batch.micro_batch_size == 0) check_padding(settings, batch, longest, v);
+  if (in_pipeline) check_global_size(settings, batch, v);
 }
 
 }  // namespace rl

@@ -4,14 +4,20 @@
 
 #include "core/error.h"
 #include "core/violations.h"
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 
 namespace rl {
+
+// An option that counts tokens; 0 usually means that it is not set.
+struct TokenOption {
+  const char* key;
+  int64_t tokens;
+};
 
 // An error for two options, or an option and the model, that contradict each other.
 Error conflict(const char* key, const char* other, std::string message);
 
 // longest: tokens of the longest sample. in_pipeline: pipeline.* fixes the samples of a step.
-void check_batches(const OptionSet& options, int64_t longest, bool in_pipeline, Violations& v);
+void check_batches(const Settings& settings, int64_t longest, bool in_pipeline, Violations& v);
 
 }  // namespace rl

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/violations.h"
 #include "formats/open/open_weight_source.h"
+#include "options/option_text.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
@@ -25,31 +26,30 @@ constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV if no budget is s
 
 // The arguments of a plan.
 struct Asked {
-  const OptionSet& options;
+  Settings settings;
   const PlanModels& models;
   PlanUse use;
   int threads;  // taken from the options
 
-  Planner planner() const { return {options, models, use, threads}; }
+  Planner planner() const { return {settings, models, use, threads}; }
   // For sizes that do not depend on the thread count up to kPlanThreads.
   Planner size_planner() const {
-    return {options, models, use, std::max(kPlanThreads, planner().threads())};
+    return {settings, models, use, std::max(kPlanThreads, planner().threads())};
   }
-  Asked with(const OptionSet& others) const { return {others, models, use, threads}; }
+  Asked with(const OptionSet& options) const { return {options, models, use, threads}; }
 };
 
 void throw_violations(const Asked& a) {
   Violations violations;
-  violations.add(a.options.validate_all());
-  violations.add(plan_violations(a.options, a.models.policy, a.use));
+  violations.add(a.settings.set.validate_all());
+  violations.add(plan_violations(a.settings, a.models.policy, a.use));
   violations.throw_any();
 }
 
 // Settings that save memory, cheapest first. A value that the option does not accept, or that
 // saves nothing, is left out.
-std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet& o,
+std::vector<std::pair<const char*, std::string>> knob_candidates(const Settings& s,
                                                                  const Planner& p) {
-  const auto half = [&](const char* key) { return std::to_string(o.get_i64(key) / 2); };
   return {{"trainer.max_tokens_per_device", "0"},
           {"trainer.logprob_chunk_tokens", "64"},
           {"critic.max_tokens_per_device", std::to_string(p.min_tokens())},
@@ -57,10 +57,10 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
           {"model.compute_copies", "1"},
           {"engine.num_engines", "1"},
           {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
-          {"engine.max_num_seqs", std::to_string(o.get_i64("pipeline.samples_per_prompt"))},
-          {"engine.max_num_batched_tokens", half("engine.max_num_batched_tokens")},
-          {"eval.max_prompts", std::to_string(o.get_i64("pipeline.prompts_per_step"))},
-          {"engine.swap_space_bytes", std::to_string(o.get_u64("engine.swap_space_bytes") / 2)},
+          {"engine.max_num_seqs", std::to_string(s.pipeline.samples_per_prompt)},
+          {"engine.max_num_batched_tokens", std::to_string(s.engine.max_num_batched_tokens / 2)},
+          {"eval.max_prompts", std::to_string(s.pipeline.prompts_per_step)},
+          {"engine.swap_space_bytes", std::to_string(s.engine.swap_space_bytes / 2)},
           {"runtime.threads", "1"},
           {"algo.kl.where", "none"}};
 }
@@ -68,11 +68,11 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const OptionSet
 std::vector<PlanKnob> find_knobs(const Asked& asked) {
   const Planner now = asked.planner();
   std::vector<PlanKnob> knobs;
-  for (const auto& [key, value] : knob_candidates(asked.options, now)) {
+  for (const auto& [key, value] : knob_candidates(asked.settings, now)) {
     try {
-      OptionSet turned = asked.options;
-      turned.set_text(key, value);
-      Asked other = asked.with(turned);
+      OptionSet changed = asked.settings.set;
+      changed.set_text(key, value);
+      Asked other = asked.with(changed);
       if (std::string_view(key) == "runtime.threads") other.threads = 0;
       throw_violations(other);
       const Planner then = other.planner();
@@ -86,7 +86,7 @@ std::vector<PlanKnob> find_knobs(const Asked& asked) {
 }
 
 [[noreturn]] void refuse(const Asked& asked, uint64_t needed) {
-  const OptionSet& options = asked.options;
+  const Settings& settings = asked.settings;
   const Planner p = asked.planner();
   const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
   const char* phase = std::max(train, rollout) == 0 ? "start-up"
@@ -95,30 +95,29 @@ std::vector<PlanKnob> find_knobs(const Asked& asked) {
   std::string text =
       str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(), " held throughout, ",
           p.phase_bytes(p.min_tokens(), p.min_blocks()), " of workspace, ", p.baseline_bytes(),
-          " outside arenas) but ", budget_text(options));
+          " outside arenas) but ", budget_text(settings));
   std::string turn;
   for (const PlanKnob& k : find_knobs(asked)) {
     turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
   }
   if (!turn.empty()) text += "; to make it fit: " + turn;
-  const double share = options.get_f64("engine.memory_fraction");
+  const double share = settings.engine.memory_fraction;
   const auto shared = static_cast<uint64_t>(std::ceil(static_cast<double>(p.min_shared()) / share));
   const uint64_t least = std::max(needed, p.has_engine() ? shared : 0);
   throw Error(Code::kResourceExhausted, text)
       .with_key("runtime.memory_budget_bytes")
-      .with_expected(str("at least ", least + options.get_u64("runtime.memory_margin_bytes")));
+      .with_expected(str("at least ", least + settings.runtime.memory_margin_bytes));
 }
 
-uint64_t share_of(const OptionSet& options, uint64_t budget) {
-  return static_cast<uint64_t>(options.get_f64("engine.memory_fraction") *
-                               static_cast<double>(budget));
+uint64_t share_of(const Settings& settings, uint64_t budget) {
+  return static_cast<uint64_t>(settings.engine.memory_fraction * static_cast<double>(budget));
 }
 
 // If fewer engines would fit, the error names their number.
 void check_engines(const Asked& asked, uint64_t budget) {
   const Planner all = asked.planner();
   int64_t fitting = all.has_engine() ? all.num_engines() : 0;
-  OptionSet fewer = asked.options;
+  OptionSet fewer = asked.settings.set;
   while (fitting > 0 && asked.with(fewer).planner().min_total() > budget) {
     if (--fitting > 0) fewer.set_i64("engine.num_engines", fitting);
   }
@@ -126,7 +125,7 @@ void check_engines(const Asked& asked, uint64_t budget) {
   throw Error(Code::kResourceExhausted,
               str("engine.num_engines is ", all.num_engines(), ", each with at least ",
                   all.rollout_bytes(all.min_blocks()) / static_cast<uint64_t>(all.num_engines()),
-                  " bytes of KV and workspace, but ", budget_text(asked.options), ": ", fitting,
+                  " bytes of KV and workspace, but ", budget_text(asked.settings), ": ", fitting,
                   fitting == 1 ? " engine fits" : " engines fit"))
       .with_key("engine.num_engines")
       .with_other_key("runtime.memory_budget_bytes")
@@ -136,21 +135,22 @@ void check_engines(const Asked& asked, uint64_t budget) {
 // The budget must hold the run, and engine.memory_fraction of it the weights and one longest
 // sequence.
 void check_budget(const Asked& asked, uint64_t budget) {
-  const OptionSet& options = asked.options;
+  const Settings& settings = asked.settings;
   const Planner p = asked.planner();
   if (budget == 0) return;
   if (p.min_total() > budget) {
     check_engines(asked, budget);
     refuse(asked, p.min_total());
   }
-  const uint64_t most = share_of(options, budget), needed = p.min_shared();
+  const uint64_t most = share_of(settings, budget), needed = p.min_shared();
   if (!p.has_engine() || needed <= most) return;
   const double least = static_cast<double>(needed) / static_cast<double>(budget);
-  throw Error(Code::kResourceExhausted,
-              str("engine.memory_fraction ", options.get_text("engine.memory_fraction"), " leaves ",
-                  most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
-                  " and the KV blocks of one sequence of the longest length take ",
-                  p.min_shared() - p.weight_bytes(), "; ", budget_text(options)))
+  throw Error(
+      Code::kResourceExhausted,
+      str("engine.memory_fraction ", format_option(settings.engine.memory_fraction), " leaves ",
+          most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
+          " and the KV blocks of one sequence of the longest length take ",
+          p.min_shared() - p.weight_bytes(), "; ", budget_text(settings)))
       .with_key("engine.memory_fraction")
       .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
 }
@@ -175,7 +175,7 @@ int64_t choose_tokens(const Planner& p, uint64_t budget, uint64_t beside) {
 
 // beside: bytes that the engines do not share. Without a budget they may use at least `shared`,
 // the bytes that training needs anyway.
-int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budget, uint64_t shared,
+int64_t choose_blocks(const Settings& settings, const Planner& p, uint64_t budget, uint64_t shared,
                       uint64_t beside) {
   const auto engines = static_cast<uint64_t>(p.num_engines());
   const uint64_t block = engines * p.kv_bytes(1);
@@ -184,7 +184,7 @@ int64_t choose_blocks(const OptionSet& options, const Planner& p, uint64_t budge
     const uint64_t taken =
         p.always_bytes() + p.baseline_bytes() + beside + engines * p.engine_workspace();
     room = budget - std::min(budget, taken);
-    room = std::min(room, share_of(options, budget) - p.weight_bytes());
+    room = std::min(room, share_of(settings, budget) - p.weight_bytes());
   }
   const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, kMostBlocks));
   return std::max(p.min_blocks(), std::min(p.max_blocks(), fitting));
@@ -242,16 +242,16 @@ uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
   return 0;
 }
 
-PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs,
+PlanModels plan_models(const Settings& settings, const ModelConfig& policy, FileSystem& fs,
                        PlanUse use) {
   PlanModels models(policy);
   // In a host's own loop the host scores.
-  if (use == PlanUse::kPipeline && has_reward_model(options)) {
-    const std::string& path = options.get_string("model.reward_path");
+  if (use == PlanUse::kPipeline && has_reward_model(settings)) {
+    const std::string& path = settings.model.reward_path;
     models.reward = open_weight_source(fs, path, ModelHead::kScalar)->config();
   }
-  if (objective_of(options) != Objective::kDistill) return models;
-  const std::string& path = options.get_string("model.teacher_path");
+  if (settings.algo.objective != Objective::kDistill) return models;
+  const std::string& path = settings.model.teacher_path;
   if (!path.empty()) models.teacher = open_weight_source(fs, path)->config();
   return models;
 }
@@ -267,7 +267,7 @@ void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryP
   const auto engines = static_cast<uint64_t>(p.num_engines());
   const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {
     plan.engine = p.engine();
-    plan.engine.num_blocks = choose_blocks(asked.options, by, budget, shared, beside);
+    plan.engine.num_blocks = choose_blocks(asked.settings, by, budget, shared, beside);
     plan.num_engines = p.num_engines();
     plan.kv_bytes = engines * p.kv_bytes(plan.engine.num_blocks);
     plan.engine_workspace_bytes = engines * p.engine_workspace();
@@ -287,14 +287,14 @@ void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryP
 
 }  // namespace
 
-MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use,
+MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use,
                        int threads) {
-  const Asked asked{options, models, use, threads};
+  const Asked asked{settings, models, use, threads};
   throw_violations(asked);
   const Planner p = asked.planner();
   MemoryPlan plan;
-  plan.budget_bytes = options.get_u64("runtime.memory_budget_bytes");
-  const uint64_t budget = usable_budget(options);
+  plan.budget_bytes = settings.runtime.memory_budget_bytes;
+  const uint64_t budget = usable_budget(settings);
   check_budget(asked, budget);
   plan.compute = p.compute();
   plan.threads = p.threads();
@@ -311,14 +311,14 @@ MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanU
   return plan;
 }
 
-MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use, int threads) {
-  const std::string& path = options.get_string("model.path");
+MemoryPlan plan_memory(const Settings& settings, FileSystem& fs, PlanUse use, int threads) {
+  const std::string& path = settings.model.path;
   if (path.empty()) {
     throw Error(Code::kFailedPrecondition, "model.path is empty: no model to plan for")
         .with_key("model.path");
   }
-  const auto source = open_weight_source(fs, path, trained_head(options));
-  return plan_memory(options, plan_models(options, source->config(), fs, use), use, threads);
+  const auto source = open_weight_source(fs, path, trained_head(settings));
+  return plan_memory(settings, plan_models(settings, source->config(), fs, use), use, threads);
 }
 
 std::string render_plan(const MemoryPlan& plan) {

@@ -14,7 +14,7 @@
 
 #include "core/dtype.h"
 #include "formats/model_config.h"
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 #include "rollout/engine_set.h"
 #include "train/trainer.h"
 
@@ -37,7 +37,7 @@ struct PlanModels {
   std::optional<ModelConfig> reward = {};   // with model.reward_path, in a pipeline
 };
 // Reads the headers of the teacher and the reward model that options name.
-PlanModels plan_models(const OptionSet& options, const ModelConfig& policy, FileSystem& fs,
+PlanModels plan_models(const Settings& settings, const ModelConfig& policy, FileSystem& fs,
                        PlanUse use);
 
 struct PlanEntry {
@@ -83,17 +83,17 @@ struct MemoryPlan {
 };
 
 // Sizes that are inconsistent for this use and model; each error names both options.
-std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& config,
+std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config,
                                    PlanUse use);
 
 // A pure function. All violations, including the registry's, are reported as one error. A budget
 // too small for the smallest plan is Error(kResourceExhausted) naming the phase that needs most,
 // bytes needed, budget, and the knobs with the bytes each saves. threads 0: taken from the
 // options.
-MemoryPlan plan_memory(const OptionSet& options, const PlanModels& models, PlanUse use,
+MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use,
                        int threads = 0);
 // The same from the header of model.path; no weights are read.
-MemoryPlan plan_memory(const OptionSet& options, FileSystem& fs, PlanUse use, int threads = 0);
+MemoryPlan plan_memory(const Settings& settings, FileSystem& fs, PlanUse use, int threads = 0);
 
 // A text table for people, one arena per line.
 std::string render_plan(const MemoryPlan& plan);

@@ -12,9 +12,10 @@ namespace rl {
 namespace {
 
 // The longest response against the model's own limit; limits in options are the registry's rules.
-void check_answer(const OptionSet& options, const char* key, int64_t longest, Violations& v) {
-  const int64_t tokens = options.get_i64(key);
-  if (tokens < longest || options.get_i64("engine.max_model_len") != 0) return;
+void check_answer(const Settings& settings, const TokenOption& option, int64_t longest,
+                  Violations& v) {
+  const auto& [key, tokens] = option;
+  if (tokens < longest || settings.engine.max_model_len != 0) return;
   v.add(conflict(
             key, "engine.max_model_len",
             str(key, " is ", tokens, " and leaves no room for a prompt: the longest sequence has ",
@@ -23,11 +24,10 @@ void check_answer(const OptionSet& options, const char* key, int64_t longest, Vi
 }
 
 // Checks that the registry cannot make: the model's own limit, and the block size.
-void check_engine(const OptionSet& options, const ModelConfig& config, int64_t longest,
+void check_engine(const Settings& settings, const ModelConfig& config, int64_t longest,
                   Violations& v) {
-  const int64_t batch = options.get_i64("engine.max_num_batched_tokens");
-  if (!options.get_bool("engine.chunked_prefill") && longest > batch &&
-      options.get_i64("engine.max_model_len") == 0) {
+  const int64_t batch = settings.engine.max_num_batched_tokens;
+  if (!settings.engine.chunked_prefill && longest > batch && settings.engine.max_model_len == 0) {
     v.add(conflict("engine.chunked_prefill", "engine.max_num_batched_tokens",
                    str("engine.chunked_prefill is false, so a whole sequence must fit into one "
                        "forward: engine.max_num_batched_tokens is ",
@@ -35,10 +35,10 @@ void check_engine(const OptionSet& options, const ModelConfig& config, int64_t l
                        " tokens, the model's limit, because engine.max_model_len is 0"))
               .with_expected(str("engine.max_num_batched_tokens of at least ", longest)));
   }
-  const uint64_t space = options.get_u64("engine.swap_space_bytes");
+  const uint64_t space = settings.engine.swap_space_bytes;
   if (space == 0) return;
-  const KvShape kv = kv_shape(config, compute_dtype_of(options), kv_format_of(options));
-  const int64_t blocks = swap_blocks_of(options, kv);
+  const KvShape kv = kv_shape(config, compute_dtype_of(settings), kv_format_of(settings));
+  const int64_t blocks = swap_blocks_of(settings, kv);
   if (blocks >= 1 && blocks <= kMostBlocks) return;
   v.add(Error(Code::kOutOfRange, str("engine.swap_space_bytes is ", space, ", which holds ", blocks,
                                      " KV blocks of ", kv.block_bytes(), " bytes"))
@@ -48,9 +48,9 @@ void check_engine(const OptionSet& options, const ModelConfig& config, int64_t l
 
 }  // namespace
 
-std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& config,
+std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config,
                                    PlanUse use) {
-  const bool engine = draws_samples(options, use);
+  const bool engine = draws_samples(settings, use);
   const bool trainer = trains(use);
   const bool by_hand = use == PlanUse::kGenerate || use == PlanUse::kParts;
   Violations v;
@@ -61,32 +61,34 @@ std::vector<Error> plan_violations(const OptionSet& options, const ModelConfig& 
               .with_key("algo.objective")
               .with_expected("another objective"));
   }
-  if (use == PlanUse::kPipeline && options.get_string("engine.scheduling_policy") != "fcfs") {
+  if (use == PlanUse::kPipeline &&
+      settings.engine.scheduling_policy != EngineSchedulingPolicy::kFcfs) {
     v.add(conflict("engine.scheduling_policy", "pipeline.mode",
                    "engine.scheduling_policy = priority has no effect in a pipeline: all its "
                    "requests have the same priority")
               .with_expected("fcfs"));
   }
-  if (use == PlanUse::kPipeline && options.get_i64("sampling.seed") >= 0) {
+  if (use == PlanUse::kPipeline && settings.sampling.seed >= 0) {
     v.add(conflict("sampling.seed", "runtime.seed",
-                   str("sampling.seed is ", options.get_i64("sampling.seed"),
+                   str("sampling.seed is ", settings.sampling.seed,
                        ", but then every prompt of a pipeline would be sampled with the same "
                        "random numbers; a pipeline uses runtime.seed"))
               .with_expected("-1"));
   }
-  if (use == PlanUse::kPipeline && options.get_i64("model.compute_copies") > 1) {
+  if (use == PlanUse::kPipeline && settings.model.compute_copies > 1) {
     v.add(conflict("model.compute_copies", "pipeline.mode",
-                   str("model.compute_copies is ", options.get_i64("model.compute_copies"),
+                   str("model.compute_copies is ", settings.model.compute_copies,
                        ", but a run with pipeline.mode sync never generates while it trains"))
               .with_expected("1"));
   }
   v.collect([&] {
-    const int64_t longest = effective_model_len(options, config.max_position);
-    if (engine) check_engine(options, config, longest, v);
-    if (engine) check_answer(options, "sampling.max_new_tokens", longest, v);
-    if (engine && use == PlanUse::kPipeline)
-      check_answer(options, "eval.max_new_tokens", longest, v);
-    if (trainer) check_batches(options, longest, use == PlanUse::kPipeline, v);
+    const int64_t longest = effective_model_len(settings, config.max_position);
+    const TokenOption answer{"sampling.max_new_tokens", settings.sampling.max_new_tokens},
+        eval{"eval.max_new_tokens", settings.eval.max_new_tokens};
+    if (engine) check_engine(settings, config, longest, v);
+    if (engine) check_answer(settings, answer, longest, v);
+    if (engine && use == PlanUse::kPipeline) check_answer(settings, eval, longest, v);
+    if (trainer) check_batches(settings, longest, use == PlanUse::kPipeline, v);
   });
   return v.errors();
 }

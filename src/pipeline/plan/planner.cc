@@ -35,52 +35,51 @@ int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kTokenStep; }
 
 // Samples of one prompt that may run at the same time.
-int64_t samples_at_once(const OptionSet& options, PlanUse use) {
+int64_t samples_at_once(const Settings& settings, PlanUse use) {
   if (use != PlanUse::kPipeline) return 1;
-  const bool draws = is_rl(objective_of(options));
-  const int64_t most = std::max(draws ? options.get_i64("pipeline.samples_per_prompt") : 1,
-                                options.get_i64("eval.samples_per_prompt"));
-  return std::min(most, options.get_i64("engine.max_num_seqs"));
+  const bool draws = is_rl(settings.algo.objective);
+  const int64_t most =
+      std::max(draws ? settings.pipeline.samples_per_prompt : 1, settings.eval.samples_per_prompt);
+  return std::min(most, settings.engine.max_num_seqs);
 }
 
 // The training token budget that options set, or 0. With a fixed number of sequences it is the
 // longest sequence.
-int64_t fixed_tokens_of(const OptionSet& options, int64_t max_model_len) {
-  const BatchRules batch = batch_rules_from(options);
+int64_t fixed_tokens_of(const Settings& settings, int64_t max_model_len) {
+  const BatchRules batch = batch_rules_from(settings);
   if (batch.micro_batch_size > 0)
-    return std::max<int64_t>(1, max_model_len - 1 + last_rows(options));
+    return std::max<int64_t>(1, max_model_len - 1 + last_rows(settings));
   const bool by_length = batch.seq_len != 0 && batch.packed;
-  return by_length ? batch.seq_len : options.get_i64("trainer.max_tokens_per_device");
+  return by_length ? batch.seq_len : settings.trainer.max_tokens_per_device;
 }
 
 }  // namespace
 
-int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv) {
-  return static_cast<int64_t>(options.get_u64("engine.swap_space_bytes") / kv.block_bytes());
+int64_t swap_blocks_of(const Settings& settings, const KvShape& kv) {
+  return static_cast<int64_t>(settings.engine.swap_space_bytes / kv.block_bytes());
 }
 
-Planner::Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads)
-    : options_(options),
+Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads)
+    : settings_(settings),
       config_(models.policy),
       teacher_(models.teacher),
       reward_(models.reward),
       use_(use),
-      compute_(compute_dtype_of(options)),
-      threads_(threads != 0 ? threads : thread_count_of(options)),
-      max_model_len_(effective_model_len(options, config_.max_position)),
-      max_new_tokens_(std::max(options.get_i64("sampling.max_new_tokens"),
-                               options.get_i64("eval.max_new_tokens"))),
-      samples_(samples_at_once(options, use)),
-      fixed_tokens_(fixed_tokens_of(options, max_model_len_)),
-      num_engines_(options.get_i64("engine.num_engines")),
-      batch_(batch_rules_from(options)),
-      kv_(kv_shape(config_, compute_, kv_format_of(options))),
-      engine_(engine_options_from(options, max_model_len_)) {
-  engine_.swap_blocks = swap_blocks_of(options, kv_);
+      compute_(compute_dtype_of(settings)),
+      threads_(threads != 0 ? threads : thread_count_of(settings)),
+      max_model_len_(effective_model_len(settings, config_.max_position)),
+      max_new_tokens_(std::max(settings.sampling.max_new_tokens, settings.eval.max_new_tokens)),
+      samples_(samples_at_once(settings, use)),
+      fixed_tokens_(fixed_tokens_of(settings, max_model_len_)),
+      num_engines_(settings.engine.num_engines),
+      batch_(batch_rules_from(settings)),
+      kv_(kv_shape(config_, compute_, kv_format_of(settings))),
+      engine_(engine_options_from(settings, max_model_len_)) {
+  engine_.swap_blocks = swap_blocks_of(settings, kv_);
   add("matmul workspace", cpu_workspace_bytes(threads_));
   add("master weights", Model::master_bytes(config_));
   add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
-  if (options.get_i64("model.compute_copies") > 1) add_second_copy();
+  if (settings.model.compute_copies > 1) add_second_copy();
   for (size_t i = 1; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
 }
@@ -121,17 +120,17 @@ void Planner::add_critic() {
   add("packed weights, backward", sizes.packed_backward);
 }
 
-bool Planner::has_critic() const { return has_trainer() && rl::has_critic(options_); }
+bool Planner::has_critic() const { return has_trainer() && rl::has_critic(settings_); }
 
-bool Planner::has_reference() const { return has_trainer() && uses_reference(options_); }
+bool Planner::has_reference() const { return has_trainer() && uses_reference(settings_); }
 
-bool draws_samples(const OptionSet& options, PlanUse use) {
+bool draws_samples(const Settings& settings, PlanUse use) {
   if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate || use == PlanUse::kParts;
-  if (objective_of(options) == Objective::kRewardModel) return false;
-  return is_rl(objective_of(options)) || !options.get_string("eval.path").empty();
+  if (settings.algo.objective == Objective::kRewardModel) return false;
+  return is_rl(settings.algo.objective) || !settings.eval.path.empty();
 }
 
-bool Planner::has_engine() const { return draws_samples(options_, use_); }
+bool Planner::has_engine() const { return draws_samples(settings_, use_); }
 
 uint64_t Planner::rope_bytes() const {
   const uint64_t models = uint64_t{1} + has_reference() + has_critic();
@@ -145,22 +144,23 @@ uint64_t Planner::rope_bytes() const {
 // Samples of a step, of the largest evaluation that options bound, or running at once, whichever
 // is more.
 int64_t Planner::samples_held() const {
-  const auto product = [&](const char* prompts, int64_t each) {
-    return (CheckedI64(options_.get_i64(prompts)) * CheckedI64(each)).get();
+  const auto product = [&](int64_t prompts, int64_t each) {
+    return (CheckedI64(prompts) * CheckedI64(each)).get();
   };
   int64_t most = 0;
-  if (has_trainer()) most = product("pipeline.prompts_per_step", attempts_per_prompt(options_));
-  if (has_engine()) most = std::max(most, product("engine.max_num_seqs", num_engines_));
+  if (has_trainer())
+    most = product(settings_.pipeline.prompts_per_step, attempts_per_prompt(settings_));
+  if (has_engine()) most = std::max(most, product(settings_.engine.max_num_seqs, num_engines_));
   if (use_ == PlanUse::kPipeline && has_engine()) {
-    const int64_t each = options_.get_i64("eval.samples_per_prompt");
-    most = std::max(most, product("eval.max_prompts", each));
+    const int64_t each = settings_.eval.samples_per_prompt;
+    most = std::max(most, product(settings_.eval.max_prompts, each));
   }
   return most;
 }
 
 std::vector<PlanEntry> Planner::outside() const {
   const auto number = [](int64_t n) { return CheckedU64(static_cast<uint64_t>(n)); };
-  const bool draws = (has_engine() || use_ == PlanUse::kTrain) && is_rl(objective_of(options_));
+  const bool draws = (has_engine() || use_ == PlanUse::kTrain) && is_rl(settings_.algo.objective);
   const int64_t longest = max_model_len_ - 1;
   const int64_t answer = draws ? std::min(max_new_tokens_, longest) : longest;
   const CheckedU64 of_sample = CheckedU64(kSampleBytes) +
@@ -178,7 +178,7 @@ std::vector<PlanEntry> Planner::outside() const {
   const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
                         (has_critic() ? kCriticTokenBytes : 0);
   const CheckedU64 trained =
-      number(options_.get_i64("pipeline.prompts_per_step")) * number(attempts_per_prompt(options_));
+      number(settings_.pipeline.prompts_per_step) * number(attempts_per_prompt(settings_));
   out.push_back(
       {"arrays of a training step", "train", (trained * number(answer) * CheckedU64(each)).get()});
   return out;
@@ -218,40 +218,40 @@ uint64_t Planner::rollout_bytes(int64_t blocks) const {
 
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
   return Trainer::plan(config_, kv_,
-                       trainer_options_from(options_, max_tokens, max_model_len_, step_samples()),
+                       trainer_options_from(settings_, max_tokens, max_model_len_, step_samples()),
                        threads_);
 }
 
 TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
   return Critic::plan(with_scalar_head(config_), kv_,
-                      critic_options_from(options_, max_tokens, max_model_len_, step_samples()),
+                      critic_options_from(settings_, max_tokens, max_model_len_, step_samples()),
                       threads_);
 }
 
 uint64_t Planner::reward_workspace(int64_t max_tokens) const {
   return RewardModel::workspace_bytes(
-      {*reward_, kv_shape(*reward_, compute_, kv_format_of(options_)), threads_},
-      reward_options_from(options_, max_tokens, max_model_len_, step_samples()));
+      {*reward_, kv_shape(*reward_, compute_, kv_format_of(settings_)), threads_},
+      reward_options_from(settings_, max_tokens, max_model_len_, step_samples()));
 }
 
 KvShape Planner::teacher_kv() const {
-  return kv_shape(*teacher_, compute_, kv_format_of(options_));
+  return kv_shape(*teacher_, compute_, kv_format_of(settings_));
 }
 
 uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
   if (!has_teacher()) return 0;
   const TrainShape shape{*teacher_, teacher_kv(), threads_};
   const TrainerOptions trainer =
-      trainer_options_from(options_, max_tokens, max_model_len_, step_samples());
-  return distills_rows(options_) ? RowTeacher::forward_bytes(shape, trainer)
-                                 : Teacher::workspace_bytes(shape, trainer);
+      trainer_options_from(settings_, max_tokens, max_model_len_, step_samples());
+  return distills_rows(settings_) ? RowTeacher::forward_bytes(shape, trainer)
+                                  : Teacher::workspace_bytes(shape, trainer);
 }
 
 uint64_t Planner::teacher_kept_bytes(int64_t max_tokens) const {
-  if (!has_teacher() || !distills_rows(options_)) return 0;
+  if (!has_teacher() || !distills_rows(settings_)) return 0;
   return RowTeacher::kept_bytes(
       {*teacher_, teacher_kv(), threads_},
-      trainer_options_from(options_, max_tokens, max_model_len_, step_samples()));
+      trainer_options_from(settings_, max_tokens, max_model_len_, step_samples()));
 }
 
 uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
@@ -273,8 +273,8 @@ uint64_t Planner::train_bytes(int64_t max_tokens) const {
 
 int64_t Planner::step_samples() const {
   if (use_ != PlanUse::kPipeline) return 0;
-  const CheckedI64 together(samples_together(objective_of(options_)));
-  return (CheckedI64(trained_units(options_)) * together).get();
+  const CheckedI64 together(samples_together(settings_.algo.objective));
+  return (CheckedI64(trained_units(settings_)) * together).get();
 }
 
 int64_t Planner::min_tokens() const {
@@ -284,9 +284,9 @@ int64_t Planner::min_tokens() const {
 int64_t Planner::max_tokens() const {
   if (fixed_tokens_ != 0) return fixed_tokens_;
   if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMostTokens);
-  const int64_t units = trained_units(options_);
+  const int64_t units = trained_units(settings_);
   const CheckedI64 per_minibatch = CheckedI64(ceil_div(units, batch_.minibatches(units))) *
-                                   CheckedI64(samples_together(objective_of(options_)));
+                                   CheckedI64(samples_together(settings_.algo.objective));
   const int64_t longest = batch_.padded(max_model_len_);
   const int64_t whole = (per_minibatch * CheckedI64(longest)).get();
   return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));

@@ -13,7 +13,7 @@ constexpr int64_t kTokenStep = 64;  // the plan chooses micro-batch sizes in mul
 constexpr int64_t kMostBlocks = INT32_MAX;  // KV blocks of one pool: their ids have 32 bits
 
 // KV blocks that engine.swap_space_bytes holds.
-int64_t swap_blocks_of(const OptionSet& options, const KvShape& kv);
+int64_t swap_blocks_of(const Settings& settings, const KvShape& kv);
 
 // Whether there is a trainer.
 inline bool trains(PlanUse use) {
@@ -21,12 +21,12 @@ inline bool trains(PlanUse use) {
 }
 // Whether there is an engine. A run on given responses has one only for evaluations; a run that
 // trains a reward model has none.
-bool draws_samples(const OptionSet& options, PlanUse use);
+bool draws_samples(const Settings& settings, PlanUse use);
 
 class Planner {
  public:
   // threads 0: taken from the options.
-  Planner(const OptionSet& options, const PlanModels& models, PlanUse use, int threads = 0);
+  Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads = 0);
 
   bool has_engine() const;
   bool has_trainer() const { return trains(use_); }
@@ -93,7 +93,7 @@ class Planner {
   int64_t group_blocks() const;
   KvShape teacher_kv() const;
 
-  const OptionSet& options_;
+  const Settings settings_;
   const ModelConfig config_;
   const std::optional<ModelConfig> teacher_, reward_;
   PlanUse use_;

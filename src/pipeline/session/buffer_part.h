@@ -9,7 +9,6 @@
 
 #include "buffer/buffer_file.h"
 #include "buffer/experience_buffer.h"
-#include "options/options.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/session/loaded_model.h"
@@ -18,11 +17,11 @@ namespace rl {
 
 class BufferPart {
  public:
-  BufferPart(const OptionSet& options, int64_t capacity)
-      : buffer_(attempts_per_prompt(options), capacity, is_rl(objective_of(options))),
-        options_identity_(options.identity()),
-        options_(options.dump(true)),
-        compression_level_(static_cast<int>(options.get_i64("buffer.compression_level"))) {}
+  BufferPart(const Settings& settings, int64_t capacity)
+      : buffer_(attempts_per_prompt(settings), capacity, is_rl(settings.algo.objective)),
+        options_identity_(settings.set.identity()),
+        options_(settings.set.dump(true)),
+        compression_level_(static_cast<int>(settings.buffer.compression_level)) {}
 
   void put(SamplePtr sample) { buffer_.put(std::move(sample)); }
   // All or none; an error names the sample as "name[i]".

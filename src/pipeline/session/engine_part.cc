@@ -9,10 +9,10 @@
 
 namespace rl {
 
-EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
-    : model_(std::move(model)), options_(options) {
+EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const Settings& settings)
+    : model_(std::move(model)), keeps_intervals_(settings.engine.stats_interval_ns != 0) {
   Runtime& runtime = model_->runtime();
-  const MemoryPlan plan = model_->plan_part(options, PlanUse::kGenerate);
+  const MemoryPlan plan = model_->plan_part(settings, PlanUse::kGenerate);
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
   require_room(runtime, "the engine", bytes, plan.baseline_bytes);
   arena_ = Arena("engine workspace", bytes, Touch::kNow, &runtime.ledger());
@@ -277,7 +277,7 @@ EngineStats EnginePart::stats(int64_t engine) const {
 }
 
 std::optional<EngineStats> EnginePart::last_interval(int64_t engine) const {
-  if (options_.get_i64("engine.stats_interval_ns") == 0) {
+  if (!keeps_intervals_) {
     throw Error(Code::kFailedPrecondition,
                 "engine.stats_interval_ns is 0: the engine records no intervals")
         .with_key("engine.stats_interval_ns");

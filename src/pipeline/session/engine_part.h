@@ -48,7 +48,7 @@ enum class EngineStep {
 
 class EnginePart {
  public:
-  EnginePart(std::shared_ptr<LoadedModel> model, const OptionSet& options);
+  EnginePart(std::shared_ptr<LoadedModel> model, const Settings& settings);
   ~EnginePart();
   EnginePart(const EnginePart&) = delete;
 
@@ -122,7 +122,7 @@ class EnginePart {
   void collect();
   void note_use();
   std::shared_ptr<LoadedModel> model_;
-  OptionSet options_;
+  const bool keeps_intervals_;  // engine.stats_interval_ns is set
   mutable TurnMutex mutex_;
   Arena arena_;
   int sleeps_ = 0;  // level; 0: awake

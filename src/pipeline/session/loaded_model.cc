@@ -21,32 +21,32 @@ constexpr const char* kModelKeys[] = {"engine.block_size",    "engine.kv_dtype",
                                       "engine.max_model_len", "model.chat_template_path",
                                       "model.compute_copies", "model.path"};
 
-ModelOptions model_options(const OptionSet& options, const MemoryPlan& plan) {
+ModelOptions model_options(const Settings& settings, const MemoryPlan& plan) {
   ModelOptions m;
   m.max_positions = plan.max_model_len;
-  const KvFormat kv = kv_format_of(options);
+  const KvFormat kv = kv_format_of(settings);
   m.block_size = kv.block_size;
   m.kv_dtype = kv.dtype;
-  m.compute_copies = options.get_i64("model.compute_copies");
+  m.compute_copies = settings.model.compute_copies;
   return m;
 }
 
 // The model's header, if options and model pass all checks.
-std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const OptionSet& options,
+std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const Settings& settings,
                                              PlanUse use) {
   Violations violations;
-  violations.add(options.validate_all());
-  violations.collect([&] { runtime.require_same(options); });
+  violations.add(settings.set.validate_all());
+  violations.collect([&] { runtime.require_same(settings.set); });
   std::unique_ptr<WeightSource> source;
   violations.collect([&] {
-    const std::string& path = options.get_string("model.path");
+    const std::string& path = settings.model.path;
     if (path.empty()) {
       throw Error(Code::kFailedPrecondition, "model.path is empty: no model to open")
           .with_key("model.path");
     }
-    source = open_weight_source(runtime.fs(), path, trained_head(options));
+    source = open_weight_source(runtime.fs(), path, trained_head(settings));
   });
-  if (source != nullptr) violations.add(plan_violations(options, source->config(), use));
+  if (source != nullptr) violations.add(plan_violations(settings, source->config(), use));
   violations.throw_any();
   return source;
 }
@@ -54,38 +54,37 @@ std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const OptionSet& 
 }  // namespace
 
 std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
-                                               const OptionSet& options, PlanUse use) {
-  const std::string& path = options.get_string("model.path");
-  const auto source = checked_source(*runtime, options, use);
-  const PlanModels models = plan_models(options, source->config(), runtime->fs(), use);
-  MemoryPlan plan = plan_memory(options, models, use, runtime->num_threads());
+                                               const Settings& settings, PlanUse use) {
+  const std::string& path = settings.model.path;
+  const auto source = checked_source(*runtime, settings, use);
+  const PlanModels models = plan_models(settings, source->config(), runtime->fs(), use);
+  MemoryPlan plan = plan_memory(settings, models, use, runtime->num_threads());
   const ComputeLease lease(*runtime, "loading a model");
-  std::shared_ptr<LoadedModel> loaded(new LoadedModel);
+  std::shared_ptr<LoadedModel> loaded(new LoadedModel(settings));
   loaded->runtime_ = runtime;  // a copy: if loading fails, the lease outlives the model
-  loaded->options_ = options;
   loaded->path_ = path;
   loaded->use_ = use;
   loaded->plan_ = std::move(plan);
   loaded->load_tokenizer(*source);
   loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
-                                           model_options(options, loaded->plan_));
+                                           model_options(settings, loaded->plan_));
   loaded->runtime_->logger().log(LogLevel::kInfo, "model", "loaded ", path, ", ",
                                  loaded->model_->layout().num_parameters(), " parameters, ",
                                  dtype_name(loaded->model_->compute_dtype()), " compute");
   return loaded;
 }
 
-MemoryPlan LoadedModel::plan_part(const OptionSet& options, PlanUse part) const {
-  check_for_use(*this, options, part);
+MemoryPlan LoadedModel::plan_part(const Settings& settings, PlanUse part) const {
+  check_for_use(*this, settings, part);
   const PlanUse use = use_ == PlanUse::kParts ? use_ : part;
-  return plan_memory(options, plan_models(options, config(), runtime_->fs(), use), use,
+  return plan_memory(settings, plan_models(settings, config(), runtime_->fs(), use), use,
                      runtime_->num_threads());
 }
 
 // A template chosen by an option must be valid; one that came with the model need not be, as long
 // as it is not used.
 void LoadedModel::load_chat_templates() {
-  const std::string& own = options_.get_string("model.chat_template_path");
+  const std::string& own = settings_.model.chat_template_path;
   std::vector<ChatTemplateText>& texts = save_options_.chat_templates;
   if (!own.empty()) {
     texts = {{"default", read_text_file(runtime_->fs(), own, JinjaLimits().max_template_bytes)}};
@@ -310,10 +309,11 @@ LoadedModel::WriteLease::~WriteLease() {
   model_.use_changed_.notify_all();
 }
 
-void require_same_model(const LoadedModel& model, const OptionSet& options) {
+void require_same_model(const LoadedModel& model, const Settings& settings) {
+  const OptionSet &opened = model.options(), &options = settings.set;
   Violations violations;
   for (const char* key : kModelKeys) {
-    const std::string mine = model.options().get_text(key), theirs = options.get_text(key);
+    const std::string mine = opened.get_text(key), theirs = options.get_text(key);
     if (mine == theirs) continue;
     violations.add(Error(Code::kConflict,
                          str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
@@ -321,27 +321,27 @@ void require_same_model(const LoadedModel& model, const OptionSet& options) {
                        .with_expected(mine));
   }
   const char* objective = "algo.objective";
-  const bool scores = trained_head(options) == ModelHead::kScalar;
+  const bool scores = trained_head(settings) == ModelHead::kScalar;
   if (scores != model.config().scalar_head) {
-    violations.add(Error(Code::kConflict,
-                         str(objective, " is ", options.get_text(objective),
-                             " but the model was opened with ", model.options().get_text(objective),
-                             scores ? ", without a scalar head" : ", with a scalar head"))
-                       .with_key(objective)
-                       .with_expected(model.options().get_text(objective)));
+    violations.add(
+        Error(Code::kConflict, str(objective, " is ", options.get_text(objective),
+                                   " but the model was opened with ", opened.get_text(objective),
+                                   scores ? ", without a scalar head" : ", with a scalar head"))
+            .with_key(objective)
+            .with_expected(opened.get_text(objective)));
   }
   violations.throw_any();
 }
 
-void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse use) {
+void check_for_use(const LoadedModel& model, const Settings& settings, PlanUse use) {
   Violations violations;
-  violations.add(options.validate_all());
-  violations.collect([&] { model.runtime().require_same(options); });
-  violations.collect([&] { require_same_model(model, options); });
-  violations.add(plan_violations(options, model.config(), use));
-  if (use == PlanUse::kPipeline) violations.add(run_violations(options, model));
-  if (use == PlanUse::kGenerate) violations.add(part_violations(options, "an engine"));
-  if (use == PlanUse::kTrain) violations.add(part_violations(options, "a trainer"));
+  violations.add(settings.set.validate_all());
+  violations.collect([&] { model.runtime().require_same(settings.set); });
+  violations.collect([&] { require_same_model(model, settings); });
+  violations.add(plan_violations(settings, model.config(), use));
+  if (use == PlanUse::kPipeline) violations.add(run_violations(settings, model));
+  if (use == PlanUse::kGenerate) violations.add(part_violations(settings.set, "an engine"));
+  if (use == PlanUse::kTrain) violations.add(part_violations(settings.set, "a trainer"));
   violations.throw_any();
 }
 
@@ -351,7 +351,7 @@ void require_room(const Runtime& runtime, const std::string& what, uint64_t byte
   const uint64_t held = runtime.ledger().bytes() + baseline_bytes;
   if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
   throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes in addition to the ",
-                                            held, " in use, but ", budget_text(runtime.options())))
+                                            held, " in use, but ", budget_text(runtime.settings())))
       .with_key("runtime.memory_budget_bytes")
       .with_expected(str("at least ", held + bytes));
 }

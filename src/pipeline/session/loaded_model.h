@@ -28,11 +28,11 @@ class LoadedModel {
   // Opens model.path. The plan for `use` is checked first, so that a budget too small is refused
   // before the weights are read.
   static std::shared_ptr<LoadedModel> open(std::shared_ptr<Runtime> runtime,
-                                           const OptionSet& options, PlanUse use);
+                                           const Settings& settings, PlanUse use);
 
   Runtime& runtime() const { return *runtime_; }
   const std::shared_ptr<Runtime>& shared_runtime() const { return runtime_; }
-  const OptionSet& options() const { return options_; }  // as given to open
+  const OptionSet& options() const { return settings_.set; }  // as given to open
   Model& model() { return *model_; }
   const Model& model() const { return *model_; }
   const ModelConfig& config() const { return model_->config(); }
@@ -40,7 +40,7 @@ class LoadedModel {
   const MemoryPlan& plan() const { return plan_; }  // for the use it was opened for
   // The plan of an engine (kGenerate) or a trainer (kTrain) on this model; if it was opened for
   // both, the plan of both. All problems with the options are reported as one error.
-  MemoryPlan plan_part(const OptionSet& options, PlanUse part) const;
+  MemoryPlan plan_part(const Settings& settings, PlanUse part) const;
 
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   // kFailedPrecondition naming the model if it came without one.
@@ -128,7 +128,7 @@ class LoadedModel {
   };
 
  private:
-  LoadedModel() = default;
+  explicit LoadedModel(const Settings& settings) : settings_(settings) {}
   class ReadLease;
   void load_tokenizer(const WeightSource& source);
   void load_chat_templates();
@@ -136,7 +136,7 @@ class LoadedModel {
   void require_whole_locked(Weights which) const;
 
   std::shared_ptr<Runtime> runtime_;
-  OptionSet options_;
+  Settings settings_;
   std::string path_;
   PlanUse use_ = PlanUse::kModel;
   MemoryPlan plan_;
@@ -157,11 +157,11 @@ class LoadedModel {
 };
 
 // kConflict, naming each key, if options that shaped the loaded model differ.
-void require_same_model(const LoadedModel& model, const OptionSet& options);
+void require_same_model(const LoadedModel& model, const Settings& settings);
 // All problems with options for an object on this model, as one error: combinations, differences
 // from runtime and model, sizes that the model does not allow, and for a pipeline what a step
 // would refuse.
-void check_for_use(const LoadedModel& model, const OptionSet& options, PlanUse use);
+void check_for_use(const LoadedModel& model, const Settings& settings, PlanUse use);
 
 // Refuses arenas of this many bytes, naming both numbers, if they do not fit next to those in use.
 void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,

@@ -13,15 +13,32 @@ namespace {
 struct Role {
   const char* name;
   const char* key;  // option key of the path
+  std::string ModelSettings::*path;
   ModelHead head;
   bool own_head = false;  // a head initialised with zeros is refused
   bool own_shape = false;
   bool trained = false;
 };
-constexpr Role kReference = {"reference model", "model.reference_path", ModelHead::kLogits};
-constexpr Role kCritic = {"critic", "model.critic_path", ModelHead::kScalar, false, false, true};
-constexpr Role kReward = {"reward model", "model.reward_path", ModelHead::kScalar, true, true};
-constexpr Role kTeacher = {"teacher", "model.teacher_path", ModelHead::kLogits, false, true};
+constexpr Role kReference = {.name = "reference model",
+                             .key = "model.reference_path",
+                             .path = &ModelSettings::reference_path,
+                             .head = ModelHead::kLogits};
+constexpr Role kCritic = {.name = "critic",
+                          .key = "model.critic_path",
+                          .path = &ModelSettings::critic_path,
+                          .head = ModelHead::kScalar,
+                          .trained = true};
+constexpr Role kReward = {.name = "reward model",
+                          .key = "model.reward_path",
+                          .path = &ModelSettings::reward_path,
+                          .head = ModelHead::kScalar,
+                          .own_head = true,
+                          .own_shape = true};
+constexpr Role kTeacher = {.name = "teacher",
+                           .key = "model.teacher_path",
+                           .path = &ModelSettings::teacher_path,
+                           .head = ModelHead::kLogits,
+                           .own_shape = true};
 
 // Everything that arena sizes depend on.
 auto sizes(const ModelConfig& c) {
@@ -79,8 +96,8 @@ void require_own_head(const WeightSource& source, const Role& role) {
       .with_location(source.path());
 }
 
-std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options, const Role& role) {
-  const std::string& given = options.get_string(role.key);
+std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings, const Role& role) {
+  const std::string& given = settings.model.*role.path;
   Runtime& runtime = policy.runtime();
   const std::string& path = given.empty() ? policy.path() : given;
   const auto source = open_weight_source(runtime.fs(), path, role.head);
@@ -101,21 +118,21 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const OptionSet& options,
 
 }  // namespace
 
-std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options) {
-  if (!uses_reference(options)) return nullptr;
-  return load(policy, options, kReference);
+std::unique_ptr<Model> load_reference(const LoadedModel& policy, const Settings& settings) {
+  if (!uses_reference(settings)) return nullptr;
+  return load(policy, settings, kReference);
 }
 
-std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options) {
-  return load(policy, options, kReward);
+std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const Settings& settings) {
+  return load(policy, settings, kReward);
 }
 
-std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const OptionSet& options) {
-  return load(policy, options, kTeacher);
+std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const Settings& settings) {
+  return load(policy, settings, kTeacher);
 }
 
-std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options) {
-  return load(policy, options, kCritic);
+std::unique_ptr<Model> load_critic(const LoadedModel& policy, const Settings& settings) {
+  return load(policy, settings, kCritic);
 }
 
 }  // namespace rl

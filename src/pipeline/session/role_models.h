@@ -5,26 +5,26 @@
 #pragma once
 #include <memory>
 
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 #include "pipeline/session/loaded_model.h"
 
 namespace rl {
 
 // Null if nothing needs it. Reads model.reference_path, or the policy's own file: the policy at
 // the beginning of the run, also after a resume. The caller holds the compute lease.
-std::unique_ptr<Model> load_reference(const LoadedModel& policy, const OptionSet& options);
+std::unique_ptr<Model> load_reference(const LoadedModel& policy, const Settings& settings);
 
 // model.critic_path, or the policy's own file, with a scalar head. The caller holds the compute
 // lease.
-std::unique_ptr<Model> load_critic(const LoadedModel& policy, const OptionSet& options);
+std::unique_ptr<Model> load_critic(const LoadedModel& policy, const Settings& settings);
 
 // model.reward_path, whose own head must be scalar: Error(kUnsupported) for a language model,
 // Error(kIncompatible) for another vocabulary or too few positions. The caller holds the compute
 // lease.
-std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const OptionSet& options);
+std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const Settings& settings);
 
 // model.teacher_path: Error(kIncompatible) for another vocabulary or too few positions. The caller
 // holds the compute lease.
-std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const OptionSet& options);
+std::unique_ptr<Model> load_teacher(const LoadedModel& policy, const Settings& settings);
 
 }  // namespace rl

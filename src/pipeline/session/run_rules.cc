@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/function_ref.h"
 #include "core/violations.h"
@@ -17,8 +18,8 @@
 namespace rl {
 namespace {
 
-void check_experiment(const OptionSet& options) {
-  const std::string& name = options.get_string("runtime.experiment");
+void check_experiment(const Settings& settings) {
+  const std::string& name = settings.runtime.experiment;
   if (name.find('/') == std::string::npos && name != "." && name != "..") return;
   throw Error(Code::kOutOfRange,
               str("runtime.experiment is \"", name, "\"; it must be a single name, not a path"))
@@ -27,16 +28,20 @@ void check_experiment(const OptionSet& options) {
 }
 
 // Two writers of one file would overwrite each other's lines.
-void refuse_shared_files(const OptionSet& options, Violations& violations) {
-  constexpr const char* kKeys[] = {"metrics.jsonl", "metrics.eval_jsonl", "metrics.samples"};
-  for (size_t i = 0; i < std::size(kKeys); ++i) {
-    const std::string path = output_path(options, kKeys[i]);
+void refuse_shared_files(const Settings& settings, Violations& violations) {
+  const MetricsSettings& metrics = settings.metrics;
+  const std::pair<const char*, std::string> files[] = {{"metrics.jsonl", metrics.jsonl},
+                                                       {"metrics.eval_jsonl", metrics.eval_jsonl},
+                                                       {"metrics.samples", metrics.samples}};
+  for (size_t i = 0; i < std::size(files); ++i) {
+    const auto& [key, given] = files[i];
+    const std::string path = output_path(settings, given);
     for (size_t k = 0; k < i && !path.empty(); ++k) {
-      if (path != output_path(options, kKeys[k])) continue;
-      violations.add(
-          Error(Code::kConflict, str(kKeys[k], " and ", kKeys[i], " are the same file, ", path))
-              .with_key(kKeys[i])
-              .with_other_key(kKeys[k]));
+      const auto& [other, earlier] = files[k];
+      if (path != output_path(settings, earlier)) continue;
+      violations.add(Error(Code::kConflict, str(other, " and ", key, " are the same file, ", path))
+                         .with_key(key)
+                         .with_other_key(other));
     }
   }
 }
@@ -56,14 +61,15 @@ std::string default_text(const std::string& key) {
 }
 
 // Adds an error for each option that was set and is never read; why: the end of its message.
-void refuse_unread(const OptionSet& options, FunctionRef<bool(std::string_view)> is_read,
+void refuse_unread(const Settings& settings, FunctionRef<bool(std::string_view)> is_read,
                    const std::string& why, Violations& violations) {
+  const OptionSet& options = settings.set;
   for (size_t i = 0; i < option_count(); ++i) {
     const std::string key = option_at(i).key;
     if (!is_for_engine(key) || is_read(key) || options.is_default(key)) continue;
     violations.add(Error(Code::kConflict, str(key, " = ", options.get_text(key),
                                               " has no effect: a run with algo.objective = ",
-                                              options.get_text("algo.objective"), why))
+                                              objective_name(settings.algo.objective), why))
                        .with_key(key)
                        .with_other_key("algo.objective")
                        .with_expected(default_text(key)));
@@ -77,19 +83,19 @@ constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.m
 
 // Options of engine and sampling have no effect in a run that never generates, and most of
 // sampling.* has none in a run that generates only for evaluations.
-void refuse_idle_engine(const OptionSet& options, Violations& violations) {
-  if (!draws_samples(options, PlanUse::kPipeline)) {
-    const bool never = trained_head(options) == ModelHead::kScalar;
+void refuse_idle_engine(const Settings& settings, Violations& violations) {
+  if (!draws_samples(settings, PlanUse::kPipeline)) {
+    const bool never = trained_head(settings) == ModelHead::kScalar;
     const auto nothing = [](std::string_view) { return false; };
-    refuse_unread(options, nothing,
+    refuse_unread(settings, nothing,
                   never ? " generates nothing" : " and without eval.path generates nothing",
                   violations);
-  } else if (!is_rl(objective_of(options))) {
+  } else if (!is_rl(settings.algo.objective)) {
     const auto by_evaluations = [](std::string_view key) {
       return !key.starts_with("sampling.") ||
              std::ranges::find(kReadByEvaluations, key) != std::end(kReadByEvaluations);
     };
-    refuse_unread(options, by_evaluations, " generates only for evaluations, which follow eval.*",
+    refuse_unread(settings, by_evaluations, " generates only for evaluations, which follow eval.*",
                   violations);
   }
 }
@@ -107,13 +113,13 @@ void refuse_interrupts(const OptionSet& options, Violations& violations) {
 
 }  // namespace
 
-std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model) {
+std::vector<Error> run_violations(const Settings& settings, const LoadedModel& model) {
   Violations v;
-  v.collect([&] { check_experiment(options); });
-  refuse_shared_files(options, v);
-  refuse_idle_engine(options, v);
-  refuse_interrupts(options, v);
-  v.collect([&] { eval_sampling_from(options); });
+  v.collect([&] { check_experiment(settings); });
+  refuse_shared_files(settings, v);
+  refuse_idle_engine(settings, v);
+  refuse_interrupts(settings.set, v);
+  v.collect([&] { eval_sampling_from(settings); });
   // The shortest request is enough for the check: lengths depend on the prompts.
   Request shortest;
   shortest.prompt = {0};
@@ -128,23 +134,23 @@ std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& m
   };
   Request rules = shortest, ids = shortest, texts = shortest;
   v.collect([&] {
-    rules.sampling = sampling_from(options);
+    rules.sampling = sampling_from(settings);
     check(rules);
   });
-  ids.stop_token_ids = ids_from(options, "sampling.stop_token_ids");
-  texts.stop_strings = options.get_string_list("sampling.stop");
+  ids.stop_token_ids = ids_from(settings.sampling.stop_token_ids);
+  texts.stop_strings = settings.sampling.stop;
   v.collect([&] { check(ids); });
   v.collect([&] { check(texts); });
   rules.stop_token_ids = ids.stop_token_ids;
-  rules.ignore_eos = options.get_bool("sampling.ignore_eos");
-  rules.min_new_tokens = std::min<int64_t>(options.get_i64("sampling.min_new_tokens"), 1);
+  rules.ignore_eos = settings.sampling.ignore_eos;
+  rules.min_new_tokens = std::min<int64_t>(settings.sampling.min_new_tokens, 1);
   if (v.empty()) v.collect([&] { check(rules); });
   // What the option records below refuse is a rule of the registry too, and reported as such.
-  if (!options.validate_all().empty()) return v.errors();
-  v.collect([&] { advantage_options_from(options); });
-  v.collect([&] { kl_controller_from(options); });
-  v.collect([&] { trainer_options_from(options, 1, 0); });
-  if (has_critic(options)) v.collect([&] { critic_options_from(options, 1, 0); });
+  if (!settings.set.validate_all().empty()) return v.errors();
+  v.collect([&] { advantage_options_from(settings); });
+  v.collect([&] { kl_controller_from(settings); });
+  v.collect([&] { trainer_options_from(settings, 1, 0); });
+  if (has_critic(settings)) v.collect([&] { critic_options_from(settings, 1, 0); });
   return v.errors();
 }
 

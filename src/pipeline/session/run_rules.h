@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 
 namespace rl {
 
@@ -12,7 +12,7 @@ class LoadedModel;
 // Everything that a step of the run would refuse later, or that nothing in the run would read:
 // what the option records themselves check, stops that the model or its tokenizer does not know,
 // an invalid experiment name, options of an engine that is never made. Errors name the key.
-std::vector<Error> run_violations(const OptionSet& options, const LoadedModel& model);
+std::vector<Error> run_violations(const Settings& settings, const LoadedModel& model);
 // Options that only act in a pipeline, for an object of a host's own loop: part is "an engine" or
 // "a trainer".
 std::vector<Error> part_violations(const OptionSet& options, const char* part);

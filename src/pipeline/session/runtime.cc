@@ -17,34 +17,34 @@ constexpr const char* kRuntimeKeys[] = {"runtime.device",
                                         "runtime.threads",
                                         "model.dtype"};
 
-std::unique_ptr<Executor> make_executor(const OptionSet& options, std::unique_ptr<Executor> given) {
+std::unique_ptr<Executor> make_executor(const Settings& settings, std::unique_ptr<Executor> given) {
   if (given != nullptr) return given;
-  return make_default_executor(static_cast<int>(options.get_i64("runtime.threads")));
+  return make_default_executor(static_cast<int>(settings.runtime.threads));
 }
 
-const OptionSet& validated(const OptionSet& options, bool own_executor) {
+const Settings& validated(const Settings& settings, bool own_executor) {
   Violations violations;
-  violations.add(options.validate_all());
+  violations.add(settings.set.validate_all());
   if (own_executor) {
-    const auto threads = static_cast<int>(options.get_i64("runtime.threads"));
+    const auto threads = static_cast<int>(settings.runtime.threads);
     violations.collect([&] { checked_threads(threads); });
   }
   violations.throw_any();
-  return options;
+  return settings;
 }
 
 }  // namespace
 
-Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
-    : options_(validated(options, seams.executor == nullptr)),
-      seed_(options.get_u64("runtime.seed")),
-      budget_(rl::usable_budget(options)),
+Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
+    : settings_(validated(settings, seams.executor == nullptr)),
+      seed_(settings.runtime.seed),
+      budget_(rl::usable_budget(settings)),
       fs_(seams.fs != nullptr ? *seams.fs : real_fs()),
       clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
       tracer_(clock_),
-      executor_(make_executor(options, std::move(seams.executor))) {
-  logger_.set_level(parse_log_level(options.get_string("runtime.log_level")));
-  compute_ = make_cpu_compute(*executor_, compute_dtype_of(options), &ledger_);
+      executor_(make_executor(settings, std::move(seams.executor))) {
+  logger_.set_level(settings.runtime.log_level);
+  compute_ = make_cpu_compute(*executor_, compute_dtype_of(settings), &ledger_);
   if (!compute_->exact()) {
     throw Error(Code::kUnsupported,
                 str("the ", dtype_name(compute_->dtype()), " matrix product of this machine, ",
@@ -58,7 +58,7 @@ Runtime::Runtime(const OptionSet& options, RuntimeSeams seams)
 void Runtime::require_same(const OptionSet& options) const {
   Violations violations;
   for (const char* key : kRuntimeKeys) {
-    const std::string mine = options_.get_text(key), theirs = options.get_text(key);
+    const std::string mine = settings_.set.get_text(key), theirs = options.get_text(key);
     if (mine == theirs) continue;
     violations.add(
         Error(Code::kConflict, str(key, " is ", theirs, " but the runtime was made with ", mine))

@@ -14,7 +14,7 @@
 #include "core/log.h"
 #include "core/trace.h"
 #include "ops/compute.h"
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 
 namespace rl {
 
@@ -28,10 +28,11 @@ struct RuntimeSeams {
 class Runtime {
  public:
   // Reads runtime.* and model.dtype; validates the whole set and reports all violations at once.
-  explicit Runtime(const OptionSet& options, RuntimeSeams seams = {});
+  explicit Runtime(const Settings& settings, RuntimeSeams seams = {});
   Runtime(const Runtime&) = delete;
 
-  const OptionSet& options() const { return options_; }
+  const Settings& settings() const { return settings_; }
+  const OptionSet& options() const { return settings_.set; }
   uint64_t seed() const { return seed_; }
   int num_threads() const { return executor_->num_threads(); }
   uint64_t usable_budget() const { return budget_; }  // 0: no limit
@@ -50,7 +51,7 @@ class Runtime {
 
  private:
   friend class ComputeLease;
-  OptionSet options_;
+  Settings settings_;
   uint64_t seed_, budget_;
   FileSystem& fs_;
   const Clock& clock_;

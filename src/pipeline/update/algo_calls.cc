@@ -87,9 +87,9 @@ std::vector<SamplePtr> samples_of(const AlgoArrays& in, std::span<const float> s
   return samples;
 }
 
-TrainerOptions loss_options(const OptionSet& options) {
-  options.validate();
-  return trainer_options_from(options, 1, 0);
+TrainerOptions loss_options(const Settings& settings) {
+  settings.set.validate();
+  return trainer_options_from(settings, 1, 0);
 }
 
 // The tokens with masks, corrections and weights, as before the first micro-batch of a step.
@@ -148,9 +148,9 @@ double mean(double sum, int64_t count) { return count > 0 ? sum / static_cast<do
 
 }  // namespace
 
-std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& in) {
-  options.validate();
-  const AdvantageOptions algorithm = advantage_options_from(options);
+std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& in) {
+  settings.set.validate();
+  const AdvantageOptions algorithm = advantage_options_from(settings);
   require_estimator(algorithm.estimator.kind);
   check_arrays(in);
   const size_t sequences = in.lengths.size(), tokens = token_count(in.lengths);
@@ -186,13 +186,13 @@ std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& 
   }
   batch.ref_logprobs = reference;
   batch.greedy = greedy;
-  batch.kl_coef = options.get_f64("algo.kl.coef");
+  batch.kl_coef = settings.algo.kl.coef;
   return batch_advantages(algorithm, batch).advantages;
 }
 
-AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
+AlgoLoss algo_policy_loss(const Settings& settings, const AlgoArrays& in,
                           std::vector<double>& gradient) {
-  const TrainerOptions o = loss_options(options);
+  const TrainerOptions o = loss_options(settings);
   require_policy_loss(o);
   const size_t tokens = token_count(in.lengths);
   given("tokens.logprobs", in.logprobs, tokens);
@@ -225,8 +225,8 @@ AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
   return out;
 }
 
-AlgoCorrections algo_corrections(const OptionSet& options, const AlgoArrays& in) {
-  const TrainerOptions o = loss_options(options);
+AlgoCorrections algo_corrections(const Settings& settings, const AlgoArrays& in) {
+  const TrainerOptions o = loss_options(settings);
   const size_t tokens = token_count(in.lengths);
   given("tokens.logprobs", in.logprobs, tokens);
   if (o.correction.opsm_delta > 0) given("tokens.advantages", in.advantages, tokens);
@@ -240,16 +240,16 @@ AlgoCorrections algo_corrections(const OptionSet& options, const AlgoArrays& in)
   return out;
 }
 
-std::vector<double> algo_weights(const OptionSet& options, const AlgoArrays& in) {
-  TrainerOptions o = loss_options(options);
+std::vector<double> algo_weights(const Settings& settings, const AlgoArrays& in) {
+  TrainerOptions o = loss_options(settings);
   o.correction = {};
   const Gathered g = gather(o, in);
   return {g.tokens.weights().begin(), g.tokens.weights().end()};
 }
 
-AlgoKl algo_kl(const OptionSet& options, const AlgoArrays& in) {
-  const KlEstimator estimator = parse_kl_estimator(options.get_string("algo.kl.estimator"));
-  const KlBounds bounds = kl_bounds_from(options);
+AlgoKl algo_kl(const Settings& settings, const AlgoArrays& in) {
+  const KlEstimator& estimator = settings.algo.kl.estimator;
+  const KlBounds bounds = kl_bounds_from(settings);
   check_arrays(in);
   const size_t tokens = token_count(in.lengths);
   given("tokens.logprobs", in.logprobs, tokens);

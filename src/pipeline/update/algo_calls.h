@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algo/algo_arrays.h"
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 
 namespace rl {
 
@@ -20,22 +20,22 @@ struct AlgoLoss {
 };
 
 // Advantages of every token; 0 where there is no loss.
-std::vector<double> algo_advantages(const OptionSet& options, const AlgoArrays& in);
+std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& in);
 // Policy term and KL term; the gradient is in the log-prob of each token.
-AlgoLoss algo_policy_loss(const OptionSet& options, const AlgoArrays& in,
+AlgoLoss algo_policy_loss(const Settings& settings, const AlgoArrays& in,
                           std::vector<double>& gradient);
 // Factor of each token's loss and whether the token is kept; 0 for masked tokens.
 struct AlgoCorrections {
   std::vector<double> weights;
   std::vector<uint8_t> keep;
 };
-AlgoCorrections algo_corrections(const OptionSet& options, const AlgoArrays& in);
+AlgoCorrections algo_corrections(const Settings& settings, const AlgoArrays& in);
 // The weight of each token under algo.loss_agg.
-std::vector<double> algo_weights(const OptionSet& options, const AlgoArrays& in);
+std::vector<double> algo_weights(const Settings& settings, const AlgoArrays& in);
 // algo.kl.estimator of each token, and its derivative in the log-prob.
 struct AlgoKl {
   std::vector<double> values, gradient;
 };
-AlgoKl algo_kl(const OptionSet& options, const AlgoArrays& in);
+AlgoKl algo_kl(const Settings& settings, const AlgoArrays& in);
 
 }  // namespace rl

@@ -14,7 +14,8 @@ namespace rl {
 namespace {
 
 // Options that were set to derive advantages from rewards: "key = value", by key.
-std::map<std::string, std::string> options_of_rewards(const OptionSet& options) {
+std::map<std::string, std::string> options_of_rewards(const Settings& settings) {
+  const OptionSet& options = settings.set;
   constexpr std::string_view kKeys[] = {"algo.adv", "algo.gamma", "algo.gdpo_weights",
                                         "algo.reward.", "algo.whiten"};
   std::map<std::string, std::string> set;
@@ -24,34 +25,35 @@ std::map<std::string, std::string> options_of_rewards(const OptionSet& options) 
         std::ranges::any_of(kKeys, [&](auto begin) { return key.starts_with(begin); });
     if (read && !options.is_default(key)) set[key] = str(key, " = ", options.get_text(key));
   }
-  const std::string where = "algo.kl.where";
-  if (options.get_string(where) == "reward") set[where] = where + " = reward";
+  if (settings.algo.kl.where == AlgoKlWhere::kReward) {
+    set["algo.kl.where"] = "algo.kl.where = reward";
+  }
   return set;
 }
 
 }  // namespace
 
-BatchPreparation::BatchPreparation(const OptionSet& options) {
-  read(options);
+BatchPreparation::BatchPreparation(const Settings& settings) {
+  read(settings);
   coef_ = option_coef_;
 }
 
-void BatchPreparation::set_options(const OptionSet& options, Trainer& trainer) {
-  read(options);
+void BatchPreparation::set_options(const Settings& settings, Trainer& trainer) {
+  read(settings);
   give_coef(trainer);
 }
 
 // A coefficient that changes in the options is where the controller continues from.
-void BatchPreparation::read(const OptionSet& options) {
-  const double coef = options.get_f64("algo.kl.coef");
-  objective_ = objective_of(options);
-  distill_coef_ = options.get_f64("algo.distill.coef");
-  reads_rewards_ = options.get_bool("algo.distill.rewards");
-  options_ = advantage_options_from(options);
-  beside_given_ = options_of_rewards(options);
-  controller_ = kl_controller_from(options);
-  greedy_slot_ = static_cast<uint32_t>(options.get_i64("pipeline.samples_per_prompt"));
-  kl_in_loss_ = options.get_string("algo.kl.where") == "loss";
+void BatchPreparation::read(const Settings& settings) {
+  const double coef = settings.algo.kl.coef;
+  objective_ = settings.algo.objective;
+  distill_coef_ = settings.algo.distill.coef;
+  reads_rewards_ = settings.algo.distill.rewards;
+  options_ = advantage_options_from(settings);
+  beside_given_ = options_of_rewards(settings);
+  controller_ = kl_controller_from(settings);
+  greedy_slot_ = static_cast<uint32_t>(settings.pipeline.samples_per_prompt);
+  kl_in_loss_ = settings.algo.kl.where == AlgoKlWhere::kLoss;
   if (coef != option_coef_ || controller_.kind == KlControl::kFixed) coef_ = coef;
   option_coef_ = coef;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 #include "pipeline/update/batch_advantages.h"
 #include "pipeline/update/missing_logprobs.h"
 #include "pipeline/update/teacher_role.h"
@@ -41,9 +41,9 @@ struct PreparedBatch {
 
 class BatchPreparation {
  public:
-  explicit BatchPreparation(const OptionSet& options);
+  explicit BatchPreparation(const Settings& settings);
   // Gives the trainer the coefficient that the controller has reached.
-  void set_options(const OptionSet& options, Trainer& trainer);
+  void set_options(const Settings& settings, Trainer& trainer);
 
   struct Workers {
     Trainer& trainer;
@@ -78,7 +78,7 @@ class BatchPreparation {
                                            const Workers& workers, BatchAdvantages& a) const;
   PreparedBatch prepare_answers(std::span<const SamplePtr> samples) const;
   Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
-  void read(const OptionSet& options);
+  void read(const Settings& settings);
   void refuse_beside_given() const;
   void give_coef(Trainer& trainer) const;
 

@@ -7,20 +7,20 @@
 
 namespace rl {
 
-std::unique_ptr<CriticRole> CriticRole::make(const LoadedModel& policy, const OptionSet& options,
+std::unique_ptr<CriticRole> CriticRole::make(const LoadedModel& policy, const Settings& settings,
                                              const MemoryPlan& plan, std::byte* workspace) {
-  if (!has_critic(options)) return nullptr;
-  return std::unique_ptr<CriticRole>(new CriticRole(policy, options, plan, workspace));
+  if (!has_critic(settings)) return nullptr;
+  return std::unique_ptr<CriticRole>(new CriticRole(policy, settings, plan, workspace));
 }
 
-CriticRole::CriticRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
+CriticRole::CriticRole(const LoadedModel& policy, const Settings& settings, const MemoryPlan& plan,
                        std::byte* workspace)
     : max_tokens_(plan.max_tokens),
       max_sequence_(plan.max_model_len),
       step_samples_(plan.step_samples),
-      warmup_steps_(static_cast<uint64_t>(options.get_i64("algo.critic_warmup_steps"))),
-      model_(load_critic(policy, options)),
-      critic_(*model_, critic_options_from(options, max_tokens_, max_sequence_, step_samples_),
+      warmup_steps_(static_cast<uint64_t>(settings.algo.critic_warmup_steps)),
+      model_(load_critic(policy, settings)),
+      critic_(*model_, critic_options_from(settings, max_tokens_, max_sequence_, step_samples_),
               workspace,
               {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock()}) {}
 
@@ -31,8 +31,8 @@ void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const s
       .with_key("algo.advantage");
 }
 
-void CriticRole::set_options(const OptionSet& options) {
-  critic_.set_options(critic_options_from(options, max_tokens_, max_sequence_, step_samples_));
+void CriticRole::set_options(const Settings& settings) {
+  critic_.set_options(critic_options_from(settings, max_tokens_, max_sequence_, step_samples_));
 }
 
 bool CriticRole::step(PreparedBatch& batch) {

@@ -16,7 +16,7 @@ class CriticRole {
  public:
   // Null unless algo.advantage is gae. workspace: plan.train_workspace_bytes, shared with the
   // trainer. The caller holds the compute lease.
-  static std::unique_ptr<CriticRole> make(const LoadedModel& policy, const OptionSet& options,
+  static std::unique_ptr<CriticRole> make(const LoadedModel& policy, const Settings& settings,
                                           const MemoryPlan& plan, std::byte* workspace);
 
   Critic& critic() { return critic_; }
@@ -24,7 +24,7 @@ class CriticRole {
   // Error(kFailedPrecondition) if role is null: the run has no critic.
   static void save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
                    Dtype dtype, bool replace_existing);
-  void set_options(const OptionSet& options);
+  void set_options(const Settings& settings);
 
   // Trains on the critic samples of the batch and adds its metrics to the batch's. Returns whether
   // an optimizer step was applied.
@@ -33,7 +33,7 @@ class CriticRole {
   bool policy_waits(uint64_t steps_done) const { return steps_done < warmup_steps_; }
 
  private:
-  CriticRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
+  CriticRole(const LoadedModel& policy, const Settings& settings, const MemoryPlan& plan,
              std::byte* workspace);
 
   const int64_t max_tokens_, max_sequence_, step_samples_;

@@ -6,17 +6,17 @@
 
 namespace rl {
 
-std::unique_ptr<RewardRole> RewardRole::make(const LoadedModel& policy, const OptionSet& options,
+std::unique_ptr<RewardRole> RewardRole::make(const LoadedModel& policy, const Settings& settings,
                                              const MemoryPlan& plan, std::byte* workspace) {
-  if (!has_reward_model(options)) return nullptr;
-  return std::unique_ptr<RewardRole>(new RewardRole(policy, options, plan, workspace));
+  if (!has_reward_model(settings)) return nullptr;
+  return std::unique_ptr<RewardRole>(new RewardRole(policy, settings, plan, workspace));
 }
 
-RewardRole::RewardRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
+RewardRole::RewardRole(const LoadedModel& policy, const Settings& settings, const MemoryPlan& plan,
                        std::byte* workspace)
-    : model_(load_reward_model(policy, options)),
+    : model_(load_reward_model(policy, settings)),
       scorer_(*model_,
-              reward_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples),
+              reward_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples),
               workspace) {}
 
 std::vector<float> RewardRole::score(std::span<const SamplePtr> samples) {

@@ -14,14 +14,14 @@ class RewardRole {
  public:
   // Null without model.reward_path. workspace: plan.train_workspace_bytes, shared with the trainer.
   // The caller holds the compute lease.
-  static std::unique_ptr<RewardRole> make(const LoadedModel& policy, const OptionSet& options,
+  static std::unique_ptr<RewardRole> make(const LoadedModel& policy, const Settings& settings,
                                           const MemoryPlan& plan, std::byte* workspace);
 
   // One score per sample.
   std::vector<float> score(std::span<const SamplePtr> samples);
 
  private:
-  RewardRole(const LoadedModel& policy, const OptionSet& options, const MemoryPlan& plan,
+  RewardRole(const LoadedModel& policy, const Settings& settings, const MemoryPlan& plan,
              std::byte* workspace);
 
   std::unique_ptr<Model> model_;

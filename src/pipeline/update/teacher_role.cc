@@ -9,20 +9,20 @@
 
 namespace rl {
 
-std::unique_ptr<TeacherRole> TeacherRole::make(const LoadedModel& policy, const OptionSet& options,
+std::unique_ptr<TeacherRole> TeacherRole::make(const LoadedModel& policy, const Settings& settings,
                                                const MemoryPlan& plan, std::byte* workspace) {
-  if (objective_of(options) != Objective::kDistill) return nullptr;
+  if (settings.algo.objective != Objective::kDistill) return nullptr;
   return std::unique_ptr<TeacherRole>(
-      new TeacherRole(policy, load_teacher(policy, options), options, plan, workspace));
+      new TeacherRole(policy, load_teacher(policy, settings), settings, plan, workspace));
 }
 
 TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model,
-                         const OptionSet& options, const MemoryPlan& plan, std::byte* workspace)
+                         const Settings& settings, const MemoryPlan& plan, std::byte* workspace)
     : clock_(policy.runtime().clock()), model_(std::move(model)) {
   const TrainerOptions trainer =
-      trainer_options_from(options, plan.max_tokens, plan.max_model_len, plan.step_samples);
+      trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples);
   const PhaseTimer::Place place{&policy.runtime().tracer(), TraceLane::kTrain, &clock_};
-  if (distills_rows(options)) {
+  if (distills_rows(settings)) {
     const RowTeacher::Memory memory{workspace, workspace + plan.teacher_kept_offset};
     rows_.emplace(*model_, trainer, memory, place);
   } else {

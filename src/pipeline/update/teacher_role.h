@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "options/options.h"
+#include "pipeline/config/settings.gen.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/update/batch_advantages.h"
 #include "train/passes/row_teacher.h"
@@ -18,7 +18,7 @@ class TeacherRole {
  public:
   // Null unless algo.objective is distill. workspace: plan.train_workspace_bytes, shared with the
   // trainer. Throws the errors of load_teacher. The caller holds the compute lease.
-  static std::unique_ptr<TeacherRole> make(const LoadedModel& policy, const OptionSet& options,
+  static std::unique_ptr<TeacherRole> make(const LoadedModel& policy, const Settings& settings,
                                            const MemoryPlan& plan, std::byte* workspace);
 
   // For the trainer if algo.distill.kl is a divergence of whole rows, else null.
@@ -36,7 +36,7 @@ class TeacherRole {
                               BatchAdvantages& advantages);
 
  private:
-  TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model, const OptionSet& options,
+  TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model, const Settings& settings,
               const MemoryPlan& plan, std::byte* workspace);
 
   const Clock& clock_;

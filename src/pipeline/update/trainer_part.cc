@@ -18,8 +18,8 @@
 namespace rl {
 
 struct TrainerPart::Impl {
-  explicit Impl(const OptionSet& options)
-      : preparation(options), objective(objective_of(options)) {}
+  explicit Impl(const Settings& settings)
+      : preparation(settings), objective(settings.algo.objective) {}
 
   BatchPreparation preparation;
   const Objective objective;
@@ -36,23 +36,23 @@ struct TrainerPart::Impl {
   Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
 };
 
-TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options)
-    : model_(std::move(model)), impl_(std::make_unique<Impl>(options)) {
+TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const Settings& settings)
+    : model_(std::move(model)), impl_(std::make_unique<Impl>(settings)) {
   Runtime& runtime = model_->runtime();
-  const MemoryPlan plan = model_->plan_part(options, PlanUse::kTrain);
+  const MemoryPlan plan = model_->plan_part(settings, PlanUse::kTrain);
   const uint64_t others = model_->model().arena_bytes() + plan.bytes_of("matmul workspace") +
                           plan.bytes_of("engine workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
-  impl_->reference = load_reference(*model_, options);
+  impl_->reference = load_reference(*model_, settings);
   impl_->workspace =
       Arena("training workspace", plan.train_workspace_bytes, Touch::kNow, &runtime.ledger());
   impl_->trainer = std::make_unique<Trainer>(
       model_->model(), impl_->reference.get(),
-      trainer_options_from(options, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),
+      trainer_options_from(settings, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
-  impl_->critic = CriticRole::make(*model_, options, plan, impl_->workspace.data());
-  impl_->teacher = TeacherRole::make(*model_, options, plan, impl_->workspace.data());
+  impl_->critic = CriticRole::make(*model_, settings, plan, impl_->workspace.data());
+  impl_->teacher = TeacherRole::make(*model_, settings, plan, impl_->workspace.data());
   if (impl_->teacher != nullptr) impl_->trainer->set_row_teacher(impl_->teacher->rows());
 }
 

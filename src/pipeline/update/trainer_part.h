@@ -35,7 +35,7 @@ struct TrainedStep : MetricList {
 
 class TrainerPart {
  public:
-  TrainerPart(std::shared_ptr<LoadedModel> model, const OptionSet& options);
+  TrainerPart(std::shared_ptr<LoadedModel> model, const Settings& settings);
   ~TrainerPart();
   TrainerPart(const TrainerPart&) = delete;
 

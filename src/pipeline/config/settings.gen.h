@@ -1,0 +1,418 @@
+// Generated from abi/options.yml by tools/gen_options.py; edit the former and run the latter.
+//
+// Options as typed fields: settings.algo.kl.coef is the value of algo.kl.coef. Objects are made
+// with Settings and read its fields; only the conversion from an OptionSet names keys. No field is
+// changed by itself: to change an option, change a copy of `set` and convert that.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algo/advantages/advantage.h"
+#include "algo/advantages/kl_controller.h"
+#include "algo/advantages/returns.h"
+#include "algo/batching/balance.h"
+#include "algo/losses/correction.h"
+#include "algo/losses/kl.h"
+#include "algo/losses/loss_agg.h"
+#include "algo/losses/objective.h"
+#include "algo/losses/policy_loss.h"
+#include "algo/optimizers/schedule.h"
+#include "core/log.h"
+#include "options/options.h"
+
+namespace rl {
+
+enum class AlgoAdvStdScope : uint8_t { kGroup, kBatch };
+enum class AlgoCorrectionDenominator : uint8_t { kKept, kAll };
+enum class AlgoDistillKl : uint8_t { kSampled, kForward, kReverse, kMixed };
+enum class AlgoGspoGradient : uint8_t { kToken, kSequence };
+enum class AlgoKlRatio : uint8_t { kNone, kGradient, kFull };
+enum class AlgoKlSpread : uint8_t { kSample, kToken };
+enum class AlgoKlWhere : uint8_t { kNone, kReward, kLoss };
+enum class AlgoRewardClipAt : uint8_t { kReward, kAdvantage };
+enum class AlgoWhiten : uint8_t { kAuto, kNone, kEps, kFloor };
+enum class EngineKvDtype : uint8_t { kAuto, kBf16, kFp32 };
+enum class EnginePreemption : uint8_t { kRecompute, kSwap };
+enum class EngineSchedulingPolicy : uint8_t { kFcfs, kPriority };
+enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
+enum class OptimizerName : uint8_t { kAdamw };
+enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
+enum class PipelineMode : uint8_t { kSync };
+enum class RuntimeDevice : uint8_t { kCpu, kCuda };
+enum class TrainerOversize : uint8_t { kError, kAlone };
+
+// algo.correction.*
+struct AlgoCorrectionSettings {
+  explicit AlgoCorrectionSettings(const OptionSet& options);
+
+  bool batch_normalize;
+  bool decoupled;
+  AlgoCorrectionDenominator denominator;
+  double high;
+  CorrectionLevel is;
+  double log_clamp;
+  double low;
+  CorrectionMode mode;
+  double opsm_delta;
+  std::vector<std::string> rs;
+  std::vector<std::string> rs_bounds;
+  double veto;
+};
+
+// algo.distill.*
+struct AlgoDistillSettings {
+  explicit AlgoDistillSettings(const OptionSet& options);
+
+  double beta;
+  double coef;
+  AlgoDistillKl kl;
+  bool rewards;
+};
+
+// algo.dpo.*
+struct AlgoDpoSettings {
+  explicit AlgoDpoSettings(const OptionSet& options);
+
+  double beta;
+  bool ipo;
+  double label_smoothing;
+  double nll_coef;
+};
+
+// algo.kl.*
+struct AlgoKlSettings {
+  explicit AlgoKlSettings(const OptionSet& options);
+
+  double coef;
+  KlControl controller;
+  KlEstimator estimator;
+  double horizon;  // samples
+  AlgoKlRatio ratio;
+  double ratio_cap;
+  AlgoKlSpread spread;
+  double target;
+  double value_clamp;
+  AlgoKlWhere where;
+};
+
+// algo.reward.*
+struct AlgoRewardSettings {
+  explicit AlgoRewardSettings(const OptionSet& options);
+
+  AlgoRewardClipAt clip_at;
+  double clip_high;
+  double clip_low;
+  bool normalize;
+  int64_t overlong_buffer;  // tokens
+  double overlong_penalty;
+  double truncation_penalty;
+};
+
+// algo.*
+struct AlgoSettings {
+  explicit AlgoSettings(const OptionSet& options);
+
+  int64_t adv_ddof;  // degrees of freedom
+  double adv_eps;
+  bool adv_norm_std;
+  AdvSingleton adv_singleton;
+  AlgoAdvStdScope adv_std_scope;
+  Advantage advantage;
+  double clip_cov_high;
+  double clip_cov_low;
+  double clip_high;
+  double clip_low;
+  double cov_ratio;
+  int64_t critic_warmup_steps;  // steps
+  double dro_beta;
+  double dual_clip;
+  double entropy_coef;
+  MaskedTokens gae_masked;
+  double gamma;
+  std::vector<std::string> gdpo_weights;
+  AlgoGspoGradient gspo_gradient;
+  double kl_cov_coef;
+  double lambda;
+  LossAgg loss_agg;
+  double loss_scale_factor;  // tokens
+  Objective objective;
+  PolicyLoss policy_loss;
+  double ratio_cap;
+  double ratio_log_clamp;
+  double sapo_tau_neg;
+  double sapo_tau_pos;
+  double value_clip;
+  AlgoWhiten whiten;
+  AlgoCorrectionSettings correction;
+  AlgoDistillSettings distill;
+  AlgoDpoSettings dpo;
+  AlgoKlSettings kl;
+  AlgoRewardSettings reward;
+};
+
+// buffer.*
+struct BufferSettings {
+  explicit BufferSettings(const OptionSet& options);
+
+  int64_t compression_level;
+  std::string record_dir;
+};
+
+// checkpoint.*
+struct CheckpointSettings {
+  explicit CheckpointSettings(const OptionSet& options);
+
+  std::string dir;
+  int64_t every_steps;  // steps
+  int64_t keep_last;  // checkpoints
+  std::string resume;
+};
+
+// critic.optimizer.*
+struct CriticOptimizerSettings {
+  explicit CriticOptimizerSettings(const OptionSet& options);
+
+  double grad_clip;
+  double lr;
+  double weight_decay;
+};
+
+// critic.*
+struct CriticSettings {
+  explicit CriticSettings(const OptionSet& options);
+
+  int64_t forward_max_tokens_per_device;  // tokens
+  int64_t max_tokens_per_device;  // tokens
+  int64_t micro_batch_size;  // samples
+  CriticOptimizerSettings optimizer;
+};
+
+// data.*
+struct DataSettings {
+  explicit DataSettings(const OptionSet& options);
+
+  std::string path;
+  bool shuffle;
+  uint64_t shuffle_seed;
+};
+
+// engine.*
+struct EngineSettings {
+  explicit EngineSettings(const OptionSet& options);
+
+  int64_t block_size;  // tokens
+  bool chunked_prefill;
+  std::vector<int64_t> graph_batch_sizes;  // sequences
+  bool keep_kv_on_publish;
+  EngineKvDtype kv_dtype;
+  double kv_watermark;
+  int64_t max_model_len;  // tokens
+  int64_t max_num_batched_tokens;  // tokens
+  int64_t max_num_seqs;  // sequences
+  double memory_fraction;
+  int64_t num_engines;  // engines
+  EnginePreemption preemption;
+  int64_t prefill_chunk;  // tokens
+  bool prefix_caching;
+  EngineSchedulingPolicy scheduling_policy;
+  int64_t stats_interval_ns;  // nanoseconds
+  uint64_t swap_space_bytes;  // bytes
+  int64_t tensor_parallel_size;  // devices
+};
+
+// eval.*
+struct EvalSettings {
+  explicit EvalSettings(const OptionSet& options);
+
+  int64_t every_steps;  // steps
+  int64_t max_new_tokens;  // tokens
+  int64_t max_prompts;  // prompts
+  std::string path;
+  int64_t samples_per_prompt;  // samples
+  double temperature;
+};
+
+// metrics.*
+struct MetricsSettings {
+  explicit MetricsSettings(const OptionSet& options);
+
+  std::string eval_jsonl;
+  int64_t interval_steps;  // steps
+  std::string jsonl;
+  int64_t max_samples;  // responses
+  std::string samples;
+  bool tensorboard;
+};
+
+// model.*
+struct ModelSettings {
+  explicit ModelSettings(const OptionSet& options);
+
+  std::string chat_template_path;
+  int64_t compute_copies;  // copies
+  std::string critic_path;
+  ModelDtype dtype;
+  std::string path;
+  std::string reference_path;
+  std::string reward_path;
+  std::string teacher_path;
+};
+
+// optimizer.*
+struct OptimizerSettings {
+  explicit OptimizerSettings(const OptionSet& options);
+
+  double beta1;
+  double beta2;
+  double eps;
+  double grad_clip;
+  double lr;
+  OptimizerName name;
+  double weight_decay;
+};
+
+// pipeline.*
+struct PipelineSettings {
+  explicit PipelineSettings(const OptionSet& options);
+
+  bool discard_zero_advantage;
+  PipelineFilter filter;
+  double filter_high;
+  double filter_low;
+  int64_t filter_max_rounds;  // rounds
+  double filter_spread;
+  PipelineMode mode;
+  bool overlong_filter;
+  int64_t partial_rollout_max_aborts;  // aborts
+  int64_t prompts_per_step;  // prompts
+  double repetition_filter;
+  int64_t repetition_ngram;  // tokens
+  int64_t reward_timeout_ns;  // nanoseconds
+  int64_t samples_per_prompt;  // samples
+  int64_t total_steps;  // steps
+};
+
+// profiler.timeline.*
+struct ProfilerTimelineSettings {
+  explicit ProfilerTimelineSettings(const OptionSet& options);
+
+  std::string dir;
+  bool enable;
+};
+
+// profiler.*
+struct ProfilerSettings {
+  explicit ProfilerSettings(const OptionSet& options);
+
+  ProfilerTimelineSettings timeline;
+};
+
+// reference.*
+struct ReferenceSettings {
+  explicit ReferenceSettings(const OptionSet& options);
+
+  int64_t forward_max_tokens_per_device;  // tokens
+};
+
+// reward.*
+struct RewardSettings {
+  explicit RewardSettings(const OptionSet& options);
+
+  int64_t forward_max_tokens_per_device;  // tokens
+};
+
+// runtime.*
+struct RuntimeSettings {
+  explicit RuntimeSettings(const OptionSet& options);
+
+  RuntimeDevice device;
+  std::string experiment;
+  LogLevel log_level;
+  uint64_t memory_budget_bytes;  // bytes
+  uint64_t memory_margin_bytes;  // bytes
+  std::string output_dir;
+  uint64_t seed;
+  int64_t threads;  // threads
+};
+
+// sampling.*
+struct SamplingSettings {
+  explicit SamplingSettings(const OptionSet& options);
+
+  std::vector<int64_t> allowed_token_ids;
+  double frequency_penalty;
+  bool ignore_eos;
+  std::vector<std::string> logit_bias;
+  int64_t logprobs;  // tokens
+  int64_t max_new_tokens;  // tokens
+  int64_t min_new_tokens;  // tokens
+  double min_p;
+  double presence_penalty;
+  double repetition_penalty;
+  int64_t seed;
+  std::vector<std::string> stop;
+  std::vector<int64_t> stop_token_ids;
+  double temperature;
+  int64_t top_k;  // tokens
+  double top_p;
+};
+
+// schedule.*
+struct ScheduleSettings {
+  explicit ScheduleSettings(const OptionSet& options);
+
+  double min_lr;
+  ScheduleKind name;
+  int64_t total_steps;  // optimizer steps
+  int64_t warmup_steps;  // optimizer steps
+};
+
+// trainer.*
+struct TrainerSettings {
+  explicit TrainerSettings(const OptionSet& options);
+
+  BalanceCost balance;
+  bool check_logprobs;
+  bool dynamic_batching;
+  int64_t epochs;  // passes
+  int64_t global_batch_size;  // samples
+  int64_t logprob_chunk_tokens;  // tokens
+  int64_t logprob_max_tokens_per_device;  // tokens
+  int64_t max_tokens_per_device;  // tokens
+  int64_t micro_batch_size;  // sequences
+  int64_t num_minibatches;  // optimizer steps
+  TrainerOversize oversize;
+  int64_t pad_to_multiple_of;  // tokens
+  int64_t seq_len;  // tokens
+  bool sequence_packing;
+  bool shared_prefix;
+};
+
+// All options of an object.
+struct Settings {
+  // Implicit, so that an option set can be given to whatever reads settings.
+  Settings(const OptionSet& options);
+
+  OptionSet set;  // the values by key: for texts, digests and comparisons
+  AlgoSettings algo;
+  BufferSettings buffer;
+  CheckpointSettings checkpoint;
+  CriticSettings critic;
+  DataSettings data;
+  EngineSettings engine;
+  EvalSettings eval;
+  MetricsSettings metrics;
+  ModelSettings model;
+  OptimizerSettings optimizer;
+  PipelineSettings pipeline;
+  ProfilerSettings profiler;
+  ReferenceSettings reference;
+  RewardSettings reward;
+  RuntimeSettings runtime;
+  SamplingSettings sampling;
+  ScheduleSettings schedule;
+  TrainerSettings trainer;
+};
+
+}  // namespace rl
