@@ -8,7 +8,6 @@ Exit status 77 means that python3-yaml is missing.
 """
 import argparse
 import pathlib
-import re
 import sys
 
 try:
@@ -17,7 +16,9 @@ except ImportError:
     print("skipped: python3-yaml is not installed")
     sys.exit(77)
 
+import option_rules
 import option_settings
+from option_rules import Bad
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TYPES = {
@@ -30,19 +31,13 @@ BOUND_FIELD = {"i64": "i64", "duration_ns": "i64", "i64_list": "i64", "u64": "u6
 WHEN = {"create": "kCreate", "between_steps": "kBetweenSteps", "any_time": "kAnyTime"}
 WHEN_TEXT = {"create": "at creation", "between_steps": "between steps", "any_time": "any time"}
 FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two",
-          "not_empty", "choices", "cpp", "unit", "doc", "since", "when", "flags",
-          "unsupported_reason", "source"}
+          "not_empty", "choices", "cpp", "unit", "doc", "since", "when", "read_when",
+          "flags", "unsupported_reason", "source"}
 FLAGS = {"determinism", "needs_gpu", "pipeline_only"}
-CONDITION = re.compile(r"^(\S+) (changed|is not|is|above|at least)(?: (.+))?$")
 CONDITION_KIND = {"changed": "kChanged", "is": "kIs", "is not": "kIsNot", "above": "kAbove",
                   "at least": "kAtLeast"}
-PLACEHOLDER = re.compile(r"\{([^}]*)\}")
 SINCE = "0.1.0"
 SETTINGS = "src/pipeline/config/settings.gen"
-
-
-class Bad(Exception):
-    pass
 
 
 def check_entry(entry):
@@ -87,45 +82,8 @@ def load_list(name, entries):
     return table, keys
 
 
-def parse_condition(text, keys):
-    """A condition as (key, kind, value, other key, factor key)."""
-    match = CONDITION.match(text)
-    if not match:
-        raise Bad(f'"{text}" is not a condition')
-    key, kind, rest = match.groups()
-    if (kind == "changed") != (rest is None):
-        raise Bad(f'"{text}" is not a condition')
-    others = rest.split(" * ") if kind in ("above", "at least") else []
-    for name in [key] + others:
-        if name not in keys:
-            raise Bad(f'"{text}" names {name}, which is not an option')
-    if len(others) > 2:
-        raise Bad(f'"{text}" has too many factors')
-    value = "" if rest is None or others or rest == "empty" else rest
-    return key, kind, value, *(others + ["", ""])[:2]
-
-
 def load_rules(entries):
-    table, keys = load_list("option_rules.yml", entries)
-    rules = []
-    for entry in table:
-        if set(entry) - {"source"} == {"inert", "while"}:
-            causes = entry["while"] if isinstance(entry["while"], list) else [entry["while"]]
-            entry = dict(entry, key=entry["inert"],
-                         refused_when=[entry["inert"] + " changed"] + causes)
-            entry["other"] = parse_condition(causes[0], keys)[0]
-            entry["message"] = ("{key} = {{{key}}} has no effect while {other} is {{{other}}}"
-                                .format(**entry))
-        elif set(entry) - {"source"} != {"key", "other", "refused_when", "message"}:
-            raise Bad(f"option_rules.yml: unknown form {sorted(entry)}")
-        entry["conditions"] = [parse_condition(c, keys) for c in entry["refused_when"]]
-        read = {name for c in entry["conditions"] for name in (c[0], c[3], c[4])}
-        named = set(PLACEHOLDER.findall(entry["message"]))
-        if not {entry["key"], entry["other"]} <= read or not named <= keys:
-            raise Bad(f"option_rules.yml: {entry['key']}: a key of the message is not in its "
-                      "conditions")
-        rules.append(entry)
-    return sorted(rules, key=lambda r: (r["key"], r["other"]))
+    return option_rules.rules_of(entries, load_list("option_rules.yml", entries)[0])
 
 
 def load_presets(entries):
@@ -234,12 +192,24 @@ def cpp_condition(condition):
     return f"    {{{quote(key)}, OptionCondition::{CONDITION_KIND[kind]},\n     {texts}}},\n"
 
 
+def conditions_name(rule, names):
+    """A name that follows from the rule's keys, so that no other rule changes it."""
+    first = "kConditions_" + f"{rule['key']}_and_{rule['other']}".replace(".", "_")
+    name, count = first, 1
+    while name in names:
+        count += 1
+        name = f"{first}_{count}"
+    names.add(name)
+    return name
+
+
 def cpp_rules(rules):
-    conditions, rows = "", ""
-    for i, rule in enumerate(rules):
-        conditions += (f"constexpr OptionCondition kConditions_{i}[] = {{\n" +
+    conditions, rows, names = "", "", set()
+    for rule in rules:
+        name = conditions_name(rule, names)
+        conditions += (f"constexpr OptionCondition {name}[] = {{\n" +
                        "".join(cpp_condition(c) for c in rule["conditions"]) + "};\n")
-        rows += (f"    {{{quote(rule['key'])}, {quote(rule['other'])}, kConditions_{i}, "
+        rows += (f"    {{{quote(rule['key'])}, {quote(rule['other'])},\n     {name}, "
                  f"{len(rule['conditions'])},\n     {wrapped(rule['message'], 5)}}},\n")
     return conditions + "\nconstexpr OptionRule kRules[] = {\n" + rows + "};\n"
 

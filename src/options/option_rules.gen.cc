@@ -7,13 +7,13 @@
 namespace rl {
 namespace {
 
-constexpr OptionCondition kConditions_0[] = {
+constexpr OptionCondition kConditions_algo_adv_ddof_and_algo_adv_norm_std[] = {
     {"algo.adv_ddof", OptionCondition::kChanged,
      "", "", ""},
     {"algo.adv_norm_std", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_1[] = {
+constexpr OptionCondition kConditions_algo_adv_ddof_and_algo_advantage[] = {
     {"algo.adv_ddof", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -23,13 +23,13 @@ constexpr OptionCondition kConditions_1[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_2[] = {
+constexpr OptionCondition kConditions_algo_adv_ddof_and_algo_distill_rewards[] = {
     {"algo.adv_ddof", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_3[] = {
+constexpr OptionCondition kConditions_algo_adv_ddof_and_algo_objective[] = {
     {"algo.adv_ddof", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -37,13 +37,13 @@ constexpr OptionCondition kConditions_3[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_4[] = {
+constexpr OptionCondition kConditions_algo_adv_eps_and_algo_adv_norm_std[] = {
     {"algo.adv_eps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.adv_norm_std", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_5[] = {
+constexpr OptionCondition kConditions_algo_adv_eps_and_algo_advantage[] = {
     {"algo.adv_eps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -53,13 +53,13 @@ constexpr OptionCondition kConditions_5[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_6[] = {
+constexpr OptionCondition kConditions_algo_adv_eps_and_algo_distill_rewards[] = {
     {"algo.adv_eps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_7[] = {
+constexpr OptionCondition kConditions_algo_adv_eps_and_algo_objective[] = {
     {"algo.adv_eps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -67,7 +67,7 @@ constexpr OptionCondition kConditions_7[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_8[] = {
+constexpr OptionCondition kConditions_algo_adv_norm_std_and_algo_advantage[] = {
     {"algo.adv_norm_std", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -77,13 +77,13 @@ constexpr OptionCondition kConditions_8[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_9[] = {
+constexpr OptionCondition kConditions_algo_adv_norm_std_and_algo_distill_rewards[] = {
     {"algo.adv_norm_std", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_10[] = {
+constexpr OptionCondition kConditions_algo_adv_norm_std_and_algo_objective[] = {
     {"algo.adv_norm_std", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -91,37 +91,33 @@ constexpr OptionCondition kConditions_10[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_11[] = {
+constexpr OptionCondition kConditions_algo_adv_singleton_and_algo_advantage[] = {
     {"algo.adv_singleton", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "gae", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "dr_grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "rloo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "opo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gpg", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo_passk", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "reinforce_pp_baseline", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_12[] = {
-    {"algo.adv_singleton", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "reinforce_pp", "", ""},
-};
-constexpr OptionCondition kConditions_13[] = {
-    {"algo.adv_singleton", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "remax", "", ""},
-};
-constexpr OptionCondition kConditions_14[] = {
-    {"algo.adv_singleton", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "custom", "", ""},
-};
-constexpr OptionCondition kConditions_15[] = {
+constexpr OptionCondition kConditions_algo_adv_singleton_and_algo_distill_rewards[] = {
     {"algo.adv_singleton", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_16[] = {
+constexpr OptionCondition kConditions_algo_adv_singleton_and_algo_objective[] = {
     {"algo.adv_singleton", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -129,13 +125,13 @@ constexpr OptionCondition kConditions_16[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_17[] = {
+constexpr OptionCondition kConditions_algo_adv_std_scope_and_algo_adv_norm_std[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.adv_norm_std", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_18[] = {
+constexpr OptionCondition kConditions_algo_adv_std_scope_and_algo_advantage[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -145,13 +141,13 @@ constexpr OptionCondition kConditions_18[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_19[] = {
+constexpr OptionCondition kConditions_algo_adv_std_scope_and_algo_distill_rewards[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_20[] = {
+constexpr OptionCondition kConditions_algo_adv_std_scope_and_algo_objective[] = {
     {"algo.adv_std_scope", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -159,19 +155,19 @@ constexpr OptionCondition kConditions_20[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_21[] = {
+constexpr OptionCondition kConditions_algo_advantage_and_algo_distill_rewards[] = {
     {"algo.advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_22[] = {
+constexpr OptionCondition kConditions_algo_advantage_and_algo_gdpo_weights[] = {
     {"algo.advantage", OptionCondition::kIs,
      "gdpo", "", ""},
     {"algo.gdpo_weights", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_23[] = {
+constexpr OptionCondition kConditions_algo_advantage_and_algo_objective[] = {
     {"algo.advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -179,7 +175,7 @@ constexpr OptionCondition kConditions_23[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_24[] = {
+constexpr OptionCondition kConditions_algo_advantage_and_pipeline_samples_per_prompt[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kIs,
      "1", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -199,23 +195,23 @@ constexpr OptionCondition kConditions_24[] = {
     {"algo.distill.rewards", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_25[] = {
+constexpr OptionCondition kConditions_algo_clip_cov_high_and_algo_policy_loss[] = {
     {"algo.clip_cov_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_26[] = {
+constexpr OptionCondition kConditions_algo_clip_cov_low_and_algo_clip_cov_high[] = {
     {"algo.clip_cov_low", OptionCondition::kAtLeast,
      "", "algo.clip_cov_high", ""},
 };
-constexpr OptionCondition kConditions_27[] = {
+constexpr OptionCondition kConditions_algo_clip_cov_low_and_algo_policy_loss[] = {
     {"algo.clip_cov_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_28[] = {
+constexpr OptionCondition kConditions_algo_clip_high_and_algo_objective[] = {
     {"algo.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -223,7 +219,7 @@ constexpr OptionCondition kConditions_28[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_29[] = {
+constexpr OptionCondition kConditions_algo_clip_high_and_algo_policy_loss[] = {
     {"algo.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -241,7 +237,7 @@ constexpr OptionCondition kConditions_29[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_30[] = {
+constexpr OptionCondition kConditions_algo_clip_low_and_algo_objective[] = {
     {"algo.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -249,7 +245,7 @@ constexpr OptionCondition kConditions_30[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_31[] = {
+constexpr OptionCondition kConditions_algo_clip_low_and_algo_policy_loss[] = {
     {"algo.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -267,13 +263,13 @@ constexpr OptionCondition kConditions_31[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_32[] = {
+constexpr OptionCondition kConditions_algo_correction_batch_normalize_and_algo_correction_is[] = {
     {"algo.correction.batch_normalize", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_33[] = {
+constexpr OptionCondition kConditions_algo_correction_decoupled_and_algo_objective[] = {
     {"algo.correction.decoupled", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -281,7 +277,7 @@ constexpr OptionCondition kConditions_33[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_34[] = {
+constexpr OptionCondition kConditions_algo_correction_denominator_and_algo_correction_rs[] = {
     {"algo.correction.denominator", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.rs", OptionCondition::kIs,
@@ -291,13 +287,13 @@ constexpr OptionCondition kConditions_34[] = {
     {"algo.correction.opsm_delta", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_35[] = {
+constexpr OptionCondition kConditions_algo_correction_high_and_algo_correction_is[] = {
     {"algo.correction.high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_36[] = {
+constexpr OptionCondition kConditions_algo_correction_is_and_algo_correction_decoupled[] = {
     {"algo.correction.is", OptionCondition::kIsNot,
      "none", "", ""},
     {"algo.correction.decoupled", OptionCondition::kIs,
@@ -309,29 +305,29 @@ constexpr OptionCondition kConditions_36[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_37[] = {
+constexpr OptionCondition kConditions_algo_correction_log_clamp_and_algo_correction_is[] = {
     {"algo.correction.log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_38[] = {
+constexpr OptionCondition kConditions_algo_correction_low_and_algo_correction_high[] = {
     {"algo.correction.low", OptionCondition::kAbove,
      "", "algo.correction.high", ""},
 };
-constexpr OptionCondition kConditions_39[] = {
+constexpr OptionCondition kConditions_algo_correction_low_and_algo_correction_is[] = {
     {"algo.correction.low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_40[] = {
+constexpr OptionCondition kConditions_algo_correction_mode_and_algo_correction_is[] = {
     {"algo.correction.mode", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.is", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_41[] = {
+constexpr OptionCondition kConditions_algo_correction_opsm_delta_and_algo_objective[] = {
     {"algo.correction.opsm_delta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -339,7 +335,7 @@ constexpr OptionCondition kConditions_41[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_42[] = {
+constexpr OptionCondition kConditions_algo_correction_rs_and_algo_objective[] = {
     {"algo.correction.rs", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -347,13 +343,13 @@ constexpr OptionCondition kConditions_42[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_43[] = {
+constexpr OptionCondition kConditions_algo_correction_rs_bounds_and_algo_correction_rs[] = {
     {"algo.correction.rs_bounds", OptionCondition::kChanged,
      "", "", ""},
     {"algo.correction.rs", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_44[] = {
+constexpr OptionCondition kConditions_algo_correction_veto_and_algo_objective[] = {
     {"algo.correction.veto", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -361,7 +357,7 @@ constexpr OptionCondition kConditions_44[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_45[] = {
+constexpr OptionCondition kConditions_algo_cov_ratio_and_algo_policy_loss[] = {
     {"algo.cov_ratio", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -369,79 +365,79 @@ constexpr OptionCondition kConditions_45[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_46[] = {
+constexpr OptionCondition kConditions_algo_critic_warmup_steps_and_algo_advantage[] = {
     {"algo.critic_warmup_steps", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_47[] = {
+constexpr OptionCondition kConditions_algo_distill_beta_and_algo_distill_kl[] = {
     {"algo.distill.beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.kl", OptionCondition::kIsNot,
      "mixed", "", ""},
 };
-constexpr OptionCondition kConditions_48[] = {
+constexpr OptionCondition kConditions_algo_distill_coef_and_algo_objective[] = {
     {"algo.distill.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_49[] = {
+constexpr OptionCondition kConditions_algo_distill_kl_and_algo_objective[] = {
     {"algo.distill.kl", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_50[] = {
+constexpr OptionCondition kConditions_algo_distill_rewards_and_algo_kl_where[] = {
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "reward", "", ""},
 };
-constexpr OptionCondition kConditions_51[] = {
+constexpr OptionCondition kConditions_algo_distill_rewards_and_algo_objective[] = {
     {"algo.distill.rewards", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_52[] = {
+constexpr OptionCondition kConditions_algo_dpo_beta_and_algo_objective[] = {
     {"algo.dpo.beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_53[] = {
+constexpr OptionCondition kConditions_algo_dpo_ipo_and_algo_objective[] = {
     {"algo.dpo.ipo", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_54[] = {
+constexpr OptionCondition kConditions_algo_dpo_label_smoothing_and_algo_dpo_ipo[] = {
     {"algo.dpo.label_smoothing", OptionCondition::kChanged,
      "", "", ""},
     {"algo.dpo.ipo", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_55[] = {
+constexpr OptionCondition kConditions_algo_dpo_label_smoothing_and_algo_objective[] = {
     {"algo.dpo.label_smoothing", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_56[] = {
+constexpr OptionCondition kConditions_algo_dpo_nll_coef_and_algo_objective[] = {
     {"algo.dpo.nll_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_57[] = {
+constexpr OptionCondition kConditions_algo_dro_beta_and_algo_policy_loss[] = {
     {"algo.dro_beta", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dro", "", ""},
 };
-constexpr OptionCondition kConditions_58[] = {
+constexpr OptionCondition kConditions_algo_dual_clip_and_algo_objective[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -449,7 +445,7 @@ constexpr OptionCondition kConditions_58[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_59[] = {
+constexpr OptionCondition kConditions_algo_dual_clip_and_algo_policy_loss[] = {
     {"algo.dual_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -457,7 +453,7 @@ constexpr OptionCondition kConditions_59[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "clip_cov", "", ""},
 };
-constexpr OptionCondition kConditions_60[] = {
+constexpr OptionCondition kConditions_algo_entropy_coef_and_algo_objective[] = {
     {"algo.entropy_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -465,13 +461,13 @@ constexpr OptionCondition kConditions_60[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_61[] = {
+constexpr OptionCondition kConditions_algo_gae_masked_and_algo_advantage[] = {
     {"algo.gae_masked", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_62[] = {
+constexpr OptionCondition kConditions_algo_gamma_and_algo_advantage[] = {
     {"algo.gamma", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -481,7 +477,7 @@ constexpr OptionCondition kConditions_62[] = {
     {"algo.kl.spread", OptionCondition::kIs,
      "sample", "", ""},
 };
-constexpr OptionCondition kConditions_63[] = {
+constexpr OptionCondition kConditions_algo_gdpo_weights_and_algo_advantage[] = {
     {"algo.gdpo_weights", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
@@ -489,97 +485,93 @@ constexpr OptionCondition kConditions_63[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_64[] = {
+constexpr OptionCondition kConditions_algo_gspo_gradient_and_algo_policy_loss[] = {
     {"algo.gspo_gradient", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "gspo", "", ""},
 };
-constexpr OptionCondition kConditions_65[] = {
+constexpr OptionCondition kConditions_algo_kl_coef_and_algo_kl_where[] = {
     {"algo.kl.coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_66[] = {
+constexpr OptionCondition kConditions_algo_kl_controller_and_algo_kl_where[] = {
     {"algo.kl.controller", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_67[] = {
+constexpr OptionCondition kConditions_algo_kl_estimator_and_algo_kl_where[] = {
     {"algo.kl.estimator", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_68[] = {
+constexpr OptionCondition kConditions_algo_kl_horizon_and_algo_kl_controller[] = {
     {"algo.kl.horizon", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_69[] = {
+constexpr OptionCondition kConditions_algo_kl_ratio_and_algo_kl_where[] = {
     {"algo.kl.ratio", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "loss", "", ""},
 };
-constexpr OptionCondition kConditions_70[] = {
+constexpr OptionCondition kConditions_algo_kl_ratio_cap_and_algo_kl_ratio[] = {
     {"algo.kl.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.ratio", OptionCondition::kIsNot,
      "gradient", "", ""},
 };
-constexpr OptionCondition kConditions_71[] = {
+constexpr OptionCondition kConditions_algo_kl_spread_and_algo_advantage[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "gae", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "dr_grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "rloo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "opo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gpg", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo_passk", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "reinforce_pp_baseline", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_72[] = {
-    {"algo.kl.spread", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "reinforce_pp", "", ""},
-};
-constexpr OptionCondition kConditions_73[] = {
-    {"algo.kl.spread", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "remax", "", ""},
-};
-constexpr OptionCondition kConditions_74[] = {
-    {"algo.kl.spread", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "custom", "", ""},
-};
-constexpr OptionCondition kConditions_75[] = {
+constexpr OptionCondition kConditions_algo_kl_spread_and_algo_kl_where[] = {
     {"algo.kl.spread", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIsNot,
      "reward", "", ""},
 };
-constexpr OptionCondition kConditions_76[] = {
+constexpr OptionCondition kConditions_algo_kl_target_and_algo_kl_controller[] = {
     {"algo.kl.target", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.controller", OptionCondition::kIs,
      "fixed", "", ""},
 };
-constexpr OptionCondition kConditions_77[] = {
+constexpr OptionCondition kConditions_algo_kl_value_clamp_and_algo_kl_where[] = {
     {"algo.kl.value_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_78[] = {
+constexpr OptionCondition kConditions_algo_kl_where_and_algo_advantage[] = {
     {"algo.kl.where", OptionCondition::kIs,
      "reward", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_79[] = {
+constexpr OptionCondition kConditions_algo_kl_where_and_algo_objective[] = {
     {"algo.kl.where", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -587,49 +579,47 @@ constexpr OptionCondition kConditions_79[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_80[] = {
+constexpr OptionCondition kConditions_algo_kl_cov_coef_and_algo_policy_loss[] = {
     {"algo.kl_cov_coef", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "kl_cov", "", ""},
 };
-constexpr OptionCondition kConditions_81[] = {
+constexpr OptionCondition kConditions_algo_lambda_and_algo_advantage[] = {
     {"algo.lambda", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_82[] = {
+constexpr OptionCondition kConditions_algo_loss_agg_and_algo_loss_scale_factor[] = {
     {"algo.loss_agg", OptionCondition::kIs,
      "seq_mean_token_sum_norm", "", ""},
     {"algo.loss_scale_factor", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_83[] = {
+constexpr OptionCondition kConditions_algo_loss_agg_and_algo_objective[] = {
     {"algo.loss_agg", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.objective", OptionCondition::kIs,
-     "dpo", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "sft", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
 };
-constexpr OptionCondition kConditions_84[] = {
-    {"algo.loss_agg", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.objective", OptionCondition::kIs,
-     "reward_model", "", ""},
-};
-constexpr OptionCondition kConditions_85[] = {
+constexpr OptionCondition kConditions_algo_loss_scale_factor_and_algo_loss_agg[] = {
     {"algo.loss_scale_factor", OptionCondition::kChanged,
      "", "", ""},
     {"algo.loss_agg", OptionCondition::kIsNot,
      "seq_mean_token_sum_norm", "", ""},
 };
-constexpr OptionCondition kConditions_86[] = {
+constexpr OptionCondition kConditions_algo_objective_and_model_teacher_path[] = {
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
     {"model.teacher_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_87[] = {
+constexpr OptionCondition kConditions_algo_policy_loss_and_algo_objective[] = {
     {"algo.policy_loss", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -637,7 +627,7 @@ constexpr OptionCondition kConditions_87[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_88[] = {
+constexpr OptionCondition kConditions_algo_ratio_cap_and_algo_objective[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -645,7 +635,7 @@ constexpr OptionCondition kConditions_88[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_89[] = {
+constexpr OptionCondition kConditions_algo_ratio_cap_and_algo_policy_loss[] = {
     {"algo.ratio_cap", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
@@ -655,7 +645,7 @@ constexpr OptionCondition kConditions_89[] = {
     {"algo.policy_loss", OptionCondition::kIsNot,
      "dppo_kl", "", ""},
 };
-constexpr OptionCondition kConditions_90[] = {
+constexpr OptionCondition kConditions_algo_ratio_log_clamp_and_algo_objective[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -663,61 +653,59 @@ constexpr OptionCondition kConditions_90[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_91[] = {
+constexpr OptionCondition kConditions_algo_ratio_log_clamp_and_algo_policy_loss[] = {
     {"algo.ratio_log_clamp", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.policy_loss", OptionCondition::kIs,
-     "gmpo", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "ppo_clip", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "gspo", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "cispo", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "sapo", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "dppo_tv", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "dppo_kl", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "clip_cov", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "kl_cov", "", ""},
+    {"algo.policy_loss", OptionCondition::kIsNot,
+     "dro", "", ""},
 };
-constexpr OptionCondition kConditions_92[] = {
-    {"algo.ratio_log_clamp", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.policy_loss", OptionCondition::kIs,
-     "gpg", "", ""},
-};
-constexpr OptionCondition kConditions_93[] = {
-    {"algo.ratio_log_clamp", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.policy_loss", OptionCondition::kIs,
-     "none", "", ""},
-};
-constexpr OptionCondition kConditions_94[] = {
-    {"algo.ratio_log_clamp", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.policy_loss", OptionCondition::kIs,
-     "custom", "", ""},
-};
-constexpr OptionCondition kConditions_95[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_96[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_2[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_97[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_3[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "reinforce_pp", "", ""},
 };
-constexpr OptionCondition kConditions_98[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_4[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "remax", "", ""},
 };
-constexpr OptionCondition kConditions_99[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_5[] = {
     {"algo.reward.clip_at", OptionCondition::kIs,
      "advantage", "", ""},
     {"algo.advantage", OptionCondition::kIs,
      "custom", "", ""},
 };
-constexpr OptionCondition kConditions_100[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_reward_clip_low[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.clip_low", OptionCondition::kIs,
@@ -725,13 +713,13 @@ constexpr OptionCondition kConditions_100[] = {
     {"algo.reward.clip_high", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_101[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_high_and_algo_distill_rewards[] = {
     {"algo.reward.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_102[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_high_and_algo_objective[] = {
     {"algo.reward.clip_high", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -739,13 +727,13 @@ constexpr OptionCondition kConditions_102[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_103[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_low_and_algo_distill_rewards[] = {
     {"algo.reward.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_104[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_low_and_algo_objective[] = {
     {"algo.reward.clip_low", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -753,17 +741,17 @@ constexpr OptionCondition kConditions_104[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_105[] = {
+constexpr OptionCondition kConditions_algo_reward_clip_low_and_algo_reward_clip_high[] = {
     {"algo.reward.clip_low", OptionCondition::kAbove,
      "", "algo.reward.clip_high", ""},
 };
-constexpr OptionCondition kConditions_106[] = {
+constexpr OptionCondition kConditions_algo_reward_normalize_and_algo_distill_rewards[] = {
     {"algo.reward.normalize", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_107[] = {
+constexpr OptionCondition kConditions_algo_reward_normalize_and_algo_objective[] = {
     {"algo.reward.normalize", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -771,13 +759,13 @@ constexpr OptionCondition kConditions_107[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_108[] = {
+constexpr OptionCondition kConditions_algo_reward_overlong_buffer_and_algo_distill_rewards[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_109[] = {
+constexpr OptionCondition kConditions_algo_reward_overlong_buffer_and_algo_objective[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -785,23 +773,23 @@ constexpr OptionCondition kConditions_109[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_110[] = {
+constexpr OptionCondition kConditions_algo_reward_overlong_buffer_and_sampling_max_new_tokens[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_111[] = {
+constexpr OptionCondition kConditions_algo_reward_overlong_penalty_and_algo_reward_overlong_buffer[] = {
     {"algo.reward.overlong_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.reward.overlong_buffer", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_112[] = {
+constexpr OptionCondition kConditions_algo_reward_truncation_penalty_and_algo_distill_rewards[] = {
     {"algo.reward.truncation_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_113[] = {
+constexpr OptionCondition kConditions_algo_reward_truncation_penalty_and_algo_objective[] = {
     {"algo.reward.truncation_penalty", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -809,31 +797,31 @@ constexpr OptionCondition kConditions_113[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_114[] = {
+constexpr OptionCondition kConditions_algo_sapo_tau_neg_and_algo_policy_loss[] = {
     {"algo.sapo_tau_neg", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_115[] = {
+constexpr OptionCondition kConditions_algo_sapo_tau_pos_and_algo_policy_loss[] = {
     {"algo.sapo_tau_pos", OptionCondition::kChanged,
      "", "", ""},
     {"algo.policy_loss", OptionCondition::kIsNot,
      "sapo", "", ""},
 };
-constexpr OptionCondition kConditions_116[] = {
+constexpr OptionCondition kConditions_algo_value_clip_and_algo_advantage[] = {
     {"algo.value_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_117[] = {
+constexpr OptionCondition kConditions_algo_whiten_and_algo_distill_rewards[] = {
     {"algo.whiten", OptionCondition::kChanged,
      "", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_118[] = {
+constexpr OptionCondition kConditions_algo_whiten_and_algo_objective[] = {
     {"algo.whiten", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -841,225 +829,225 @@ constexpr OptionCondition kConditions_118[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_119[] = {
+constexpr OptionCondition kConditions_checkpoint_every_steps_and_checkpoint_dir[] = {
     {"checkpoint.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_120[] = {
+constexpr OptionCondition kConditions_checkpoint_keep_last_and_checkpoint_dir[] = {
     {"checkpoint.keep_last", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_121[] = {
+constexpr OptionCondition kConditions_checkpoint_resume_and_checkpoint_dir[] = {
     {"checkpoint.resume", OptionCondition::kIs,
      "auto", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_122[] = {
+constexpr OptionCondition kConditions_critic_forward_max_tokens_per_device_and_algo_advantage[] = {
     {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_123[] = {
+constexpr OptionCondition kConditions_critic_max_tokens_per_device_and_algo_advantage[] = {
     {"critic.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_124[] = {
+constexpr OptionCondition kConditions_critic_max_tokens_per_device_and_trainer_dynamic_batching[] = {
     {"critic.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_125[] = {
+constexpr OptionCondition kConditions_critic_micro_batch_size_and_algo_advantage[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_126[] = {
+constexpr OptionCondition kConditions_critic_micro_batch_size_and_trainer_dynamic_batching[] = {
     {"critic.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_127[] = {
+constexpr OptionCondition kConditions_critic_optimizer_grad_clip_and_algo_advantage[] = {
     {"critic.optimizer.grad_clip", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_128[] = {
+constexpr OptionCondition kConditions_critic_optimizer_lr_and_algo_advantage[] = {
     {"critic.optimizer.lr", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_129[] = {
+constexpr OptionCondition kConditions_critic_optimizer_weight_decay_and_algo_advantage[] = {
     {"critic.optimizer.weight_decay", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_130[] = {
+constexpr OptionCondition kConditions_data_shuffle_and_data_path[] = {
     {"data.shuffle", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_131[] = {
+constexpr OptionCondition kConditions_data_shuffle_seed_and_data_path[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_132[] = {
+constexpr OptionCondition kConditions_data_shuffle_seed_and_data_shuffle[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_133[] = {
+constexpr OptionCondition kConditions_engine_chunked_prefill_and_engine_max_num_batched_tokens[] = {
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
     {"engine.max_model_len", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_134[] = {
+constexpr OptionCondition kConditions_engine_graph_batch_sizes_and_runtime_device[] = {
     {"engine.graph_batch_sizes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_135[] = {
+constexpr OptionCondition kConditions_engine_keep_kv_on_publish_and_engine_preemption[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_136[] = {
+constexpr OptionCondition kConditions_engine_keep_kv_on_publish_and_model_compute_copies[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kChanged,
      "", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_137[] = {
+constexpr OptionCondition kConditions_engine_max_num_seqs_and_engine_max_num_batched_tokens[] = {
     {"engine.max_num_seqs", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_138[] = {
+constexpr OptionCondition kConditions_engine_memory_fraction_and_runtime_memory_budget_bytes[] = {
     {"engine.memory_fraction", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_139[] = {
+constexpr OptionCondition kConditions_engine_preemption_and_engine_swap_space_bytes[] = {
     {"engine.preemption", OptionCondition::kIs,
      "swap", "", ""},
     {"engine.swap_space_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_140[] = {
+constexpr OptionCondition kConditions_engine_prefill_chunk_and_engine_chunked_prefill[] = {
     {"engine.prefill_chunk", OptionCondition::kChanged,
      "", "", ""},
     {"engine.chunked_prefill", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_141[] = {
+constexpr OptionCondition kConditions_engine_prefill_chunk_and_engine_max_num_batched_tokens[] = {
     {"engine.prefill_chunk", OptionCondition::kAbove,
      "", "engine.max_num_batched_tokens", ""},
 };
-constexpr OptionCondition kConditions_142[] = {
+constexpr OptionCondition kConditions_engine_swap_space_bytes_and_engine_preemption[] = {
     {"engine.swap_space_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_143[] = {
+constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_runtime_device[] = {
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
-constexpr OptionCondition kConditions_144[] = {
+constexpr OptionCondition kConditions_eval_every_steps_and_eval_path[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_145[] = {
+constexpr OptionCondition kConditions_eval_max_new_tokens_and_algo_objective[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_146[] = {
+constexpr OptionCondition kConditions_eval_max_new_tokens_and_engine_max_model_len[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"eval.max_new_tokens", OptionCondition::kAtLeast,
      "", "engine.max_model_len", ""},
 };
-constexpr OptionCondition kConditions_147[] = {
+constexpr OptionCondition kConditions_eval_max_new_tokens_and_eval_path[] = {
     {"eval.max_new_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_148[] = {
+constexpr OptionCondition kConditions_eval_max_prompts_and_eval_path[] = {
     {"eval.max_prompts", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_149[] = {
+constexpr OptionCondition kConditions_eval_samples_per_prompt_and_eval_temperature[] = {
     {"eval.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_150[] = {
+constexpr OptionCondition kConditions_eval_temperature_and_algo_objective[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_151[] = {
+constexpr OptionCondition kConditions_eval_temperature_and_eval_path[] = {
     {"eval.temperature", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_152[] = {
+constexpr OptionCondition kConditions_metrics_eval_jsonl_and_eval_path[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_153[] = {
+constexpr OptionCondition kConditions_metrics_interval_steps_and_metrics_jsonl[] = {
     {"metrics.interval_steps", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_154[] = {
+constexpr OptionCondition kConditions_metrics_max_samples_and_eval_path[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_155[] = {
+constexpr OptionCondition kConditions_metrics_max_samples_and_metrics_samples[] = {
     {"metrics.max_samples", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_156[] = {
+constexpr OptionCondition kConditions_metrics_samples_and_algo_objective[] = {
     {"metrics.samples", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1071,31 +1059,31 @@ constexpr OptionCondition kConditions_156[] = {
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_157[] = {
+constexpr OptionCondition kConditions_metrics_samples_and_algo_objective_2[] = {
     {"metrics.samples", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_158[] = {
+constexpr OptionCondition kConditions_metrics_tensorboard_and_metrics_jsonl[] = {
     {"metrics.tensorboard", OptionCondition::kChanged,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_159[] = {
+constexpr OptionCondition kConditions_model_compute_copies_and_algo_objective[] = {
     {"model.compute_copies", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_160[] = {
+constexpr OptionCondition kConditions_model_critic_path_and_algo_advantage[] = {
     {"model.critic_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
-constexpr OptionCondition kConditions_161[] = {
+constexpr OptionCondition kConditions_model_reference_path_and_algo_kl_where[] = {
     {"model.reference_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -1103,49 +1091,45 @@ constexpr OptionCondition kConditions_161[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_162[] = {
+constexpr OptionCondition kConditions_model_reward_path_and_algo_gdpo_weights[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.gdpo_weights", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_163[] = {
+constexpr OptionCondition kConditions_model_reward_path_and_algo_objective[] = {
     {"model.reward_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "rl", "", ""},
 };
-constexpr OptionCondition kConditions_164[] = {
+constexpr OptionCondition kConditions_model_teacher_path_and_algo_objective[] = {
     {"model.teacher_path", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_165[] = {
+constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_advantage[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "gae", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "dr_grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "rloo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "opo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gpg", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo_passk", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "reinforce_pp_baseline", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gdpo", "", ""},
 };
-constexpr OptionCondition kConditions_166[] = {
-    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "reinforce_pp", "", ""},
-};
-constexpr OptionCondition kConditions_167[] = {
-    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "remax", "", ""},
-};
-constexpr OptionCondition kConditions_168[] = {
-    {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
-     "", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "custom", "", ""},
-};
-constexpr OptionCondition kConditions_169[] = {
+constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_objective[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1153,13 +1137,13 @@ constexpr OptionCondition kConditions_169[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_170[] = {
+constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_objective_2[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kIs,
      "true", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_171[] = {
+constexpr OptionCondition kConditions_pipeline_filter_and_algo_objective[] = {
     {"pipeline.filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1167,35 +1151,35 @@ constexpr OptionCondition kConditions_171[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_172[] = {
+constexpr OptionCondition kConditions_pipeline_filter_high_and_pipeline_filter[] = {
     {"pipeline.filter_high", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_173[] = {
+constexpr OptionCondition kConditions_pipeline_filter_low_and_pipeline_filter[] = {
     {"pipeline.filter_low", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "mean", "", ""},
 };
-constexpr OptionCondition kConditions_174[] = {
+constexpr OptionCondition kConditions_pipeline_filter_low_and_pipeline_filter_high[] = {
     {"pipeline.filter_low", OptionCondition::kAtLeast,
      "", "pipeline.filter_high", ""},
 };
-constexpr OptionCondition kConditions_175[] = {
+constexpr OptionCondition kConditions_pipeline_filter_max_rounds_and_pipeline_filter[] = {
     {"pipeline.filter_max_rounds", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
-constexpr OptionCondition kConditions_176[] = {
+constexpr OptionCondition kConditions_pipeline_filter_spread_and_pipeline_filter[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
-constexpr OptionCondition kConditions_177[] = {
+constexpr OptionCondition kConditions_pipeline_overlong_filter_and_algo_objective[] = {
     {"pipeline.overlong_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1203,7 +1187,7 @@ constexpr OptionCondition kConditions_177[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_178[] = {
+constexpr OptionCondition kConditions_pipeline_repetition_filter_and_algo_objective[] = {
     {"pipeline.repetition_filter", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1211,13 +1195,13 @@ constexpr OptionCondition kConditions_178[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_179[] = {
+constexpr OptionCondition kConditions_pipeline_repetition_ngram_and_pipeline_repetition_filter[] = {
     {"pipeline.repetition_ngram", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_180[] = {
+constexpr OptionCondition kConditions_pipeline_reward_timeout_ns_and_algo_objective[] = {
     {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1229,19 +1213,19 @@ constexpr OptionCondition kConditions_180[] = {
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_181[] = {
+constexpr OptionCondition kConditions_pipeline_reward_timeout_ns_and_algo_objective_2[] = {
     {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_182[] = {
+constexpr OptionCondition kConditions_pipeline_reward_timeout_ns_and_model_reward_path[] = {
     {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
      "", "", ""},
-    {"model.reward_path", OptionCondition::kChanged,
+    {"model.reward_path", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_183[] = {
+constexpr OptionCondition kConditions_pipeline_samples_per_prompt_and_algo_objective[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1249,19 +1233,19 @@ constexpr OptionCondition kConditions_183[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_184[] = {
+constexpr OptionCondition kConditions_profiler_timeline_dir_and_profiler_timeline_enable[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
      "", "", ""},
     {"profiler.timeline.enable", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_185[] = {
+constexpr OptionCondition kConditions_profiler_timeline_enable_and_profiler_timeline_dir[] = {
     {"profiler.timeline.enable", OptionCondition::kIs,
      "true", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_186[] = {
+constexpr OptionCondition kConditions_reference_forward_max_tokens_per_device_and_algo_kl_where[] = {
     {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"algo.kl.where", OptionCondition::kIs,
@@ -1269,13 +1253,13 @@ constexpr OptionCondition kConditions_186[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
-constexpr OptionCondition kConditions_187[] = {
+constexpr OptionCondition kConditions_reward_forward_max_tokens_per_device_and_model_reward_path[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"model.reward_path", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_188[] = {
+constexpr OptionCondition kConditions_runtime_experiment_and_checkpoint_dir[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1291,19 +1275,19 @@ constexpr OptionCondition kConditions_188[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_189[] = {
+constexpr OptionCondition kConditions_runtime_memory_margin_bytes_and_runtime_memory_budget_bytes[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
      "", "", ""},
     {"runtime.memory_budget_bytes", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_190[] = {
+constexpr OptionCondition kConditions_runtime_memory_margin_bytes_and_runtime_memory_budget_bytes_2[] = {
     {"runtime.memory_budget_bytes", OptionCondition::kIsNot,
      "0", "", ""},
     {"runtime.memory_margin_bytes", OptionCondition::kAtLeast,
      "", "runtime.memory_budget_bytes", ""},
 };
-constexpr OptionCondition kConditions_191[] = {
+constexpr OptionCondition kConditions_runtime_output_dir_and_checkpoint_dir[] = {
     {"runtime.output_dir", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
@@ -1319,7 +1303,7 @@ constexpr OptionCondition kConditions_191[] = {
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_192[] = {
+constexpr OptionCondition kConditions_sampling_max_new_tokens_and_engine_max_model_len[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1331,7 +1315,7 @@ constexpr OptionCondition kConditions_192[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_193[] = {
+constexpr OptionCondition kConditions_sampling_max_new_tokens_and_engine_max_model_len_2[] = {
     {"engine.max_model_len", OptionCondition::kIsNot,
      "0", "", ""},
     {"sampling.max_new_tokens", OptionCondition::kAtLeast,
@@ -1345,69 +1329,69 @@ constexpr OptionCondition kConditions_193[] = {
     {"eval.path", OptionCondition::kIsNot,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_194[] = {
+constexpr OptionCondition kConditions_sampling_min_new_tokens_and_sampling_max_new_tokens[] = {
     {"sampling.min_new_tokens", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
 };
-constexpr OptionCondition kConditions_195[] = {
+constexpr OptionCondition kConditions_sampling_min_p_and_sampling_temperature[] = {
     {"sampling.min_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_196[] = {
+constexpr OptionCondition kConditions_sampling_top_k_and_sampling_temperature[] = {
     {"sampling.top_k", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_197[] = {
+constexpr OptionCondition kConditions_sampling_top_p_and_sampling_temperature[] = {
     {"sampling.top_p", OptionCondition::kChanged,
      "", "", ""},
     {"sampling.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_198[] = {
+constexpr OptionCondition kConditions_schedule_min_lr_and_optimizer_lr[] = {
     {"schedule.min_lr", OptionCondition::kAbove,
      "", "optimizer.lr", ""},
 };
-constexpr OptionCondition kConditions_199[] = {
+constexpr OptionCondition kConditions_schedule_min_lr_and_schedule_name[] = {
     {"schedule.min_lr", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_200[] = {
+constexpr OptionCondition kConditions_schedule_name_and_schedule_total_steps[] = {
     {"schedule.name", OptionCondition::kIsNot,
      "constant", "", ""},
     {"schedule.total_steps", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_201[] = {
+constexpr OptionCondition kConditions_schedule_total_steps_and_schedule_name[] = {
     {"schedule.total_steps", OptionCondition::kChanged,
      "", "", ""},
     {"schedule.name", OptionCondition::kIs,
      "constant", "", ""},
 };
-constexpr OptionCondition kConditions_202[] = {
+constexpr OptionCondition kConditions_schedule_warmup_steps_and_schedule_total_steps[] = {
     {"schedule.total_steps", OptionCondition::kIsNot,
      "0", "", ""},
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
-constexpr OptionCondition kConditions_203[] = {
+constexpr OptionCondition kConditions_trainer_balance_and_trainer_dynamic_batching[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_204[] = {
+constexpr OptionCondition kConditions_trainer_balance_and_trainer_sequence_packing[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_205[] = {
+constexpr OptionCondition kConditions_trainer_check_logprobs_and_algo_objective[] = {
     {"trainer.check_logprobs", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1415,7 +1399,7 @@ constexpr OptionCondition kConditions_205[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_206[] = {
+constexpr OptionCondition kConditions_trainer_global_batch_size_and_pipeline_prompts_per_step[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1423,7 +1407,7 @@ constexpr OptionCondition kConditions_206[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_207[] = {
+constexpr OptionCondition kConditions_trainer_global_batch_size_and_pipeline_samples_per_prompt[] = {
     {"trainer.global_batch_size", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1433,25 +1417,25 @@ constexpr OptionCondition kConditions_207[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_208[] = {
+constexpr OptionCondition kConditions_trainer_logprob_chunk_tokens_and_algo_objective[] = {
     {"trainer.logprob_chunk_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"algo.objective", OptionCondition::kIs,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_209[] = {
+constexpr OptionCondition kConditions_trainer_max_tokens_per_device_and_trainer_dynamic_batching[] = {
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "false", "", ""},
 };
-constexpr OptionCondition kConditions_210[] = {
+constexpr OptionCondition kConditions_trainer_micro_batch_size_and_trainer_dynamic_batching[] = {
     {"trainer.micro_batch_size", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_211[] = {
+constexpr OptionCondition kConditions_trainer_num_minibatches_and_pipeline_prompts_per_step[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1459,7 +1443,7 @@ constexpr OptionCondition kConditions_211[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_212[] = {
+constexpr OptionCondition kConditions_trainer_num_minibatches_and_pipeline_samples_per_prompt[] = {
     {"trainer.num_minibatches", OptionCondition::kAbove,
      "", "pipeline.prompts_per_step", "pipeline.samples_per_prompt"},
     {"algo.objective", OptionCondition::kIsNot,
@@ -1469,13 +1453,13 @@ constexpr OptionCondition kConditions_212[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "reward_model", "", ""},
 };
-constexpr OptionCondition kConditions_213[] = {
+constexpr OptionCondition kConditions_trainer_num_minibatches_and_trainer_global_batch_size[] = {
     {"trainer.num_minibatches", OptionCondition::kChanged,
      "", "", ""},
-    {"trainer.global_batch_size", OptionCondition::kChanged,
-     "", "", ""},
+    {"trainer.global_batch_size", OptionCondition::kIsNot,
+     "0", "", ""},
 };
-constexpr OptionCondition kConditions_214[] = {
+constexpr OptionCondition kConditions_trainer_oversize_and_trainer_max_tokens_per_device[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kIs,
@@ -1493,13 +1477,13 @@ constexpr OptionCondition kConditions_214[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
 };
-constexpr OptionCondition kConditions_215[] = {
+constexpr OptionCondition kConditions_trainer_pad_to_multiple_of_and_trainer_seq_len[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
-    {"trainer.seq_len", OptionCondition::kChanged,
-     "", "", ""},
+    {"trainer.seq_len", OptionCondition::kIsNot,
+     "0", "", ""},
 };
-constexpr OptionCondition kConditions_216[] = {
+constexpr OptionCondition kConditions_trainer_seq_len_and_trainer_dynamic_batching[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.dynamic_batching", OptionCondition::kIs,
@@ -1507,7 +1491,7 @@ constexpr OptionCondition kConditions_216[] = {
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
-constexpr OptionCondition kConditions_217[] = {
+constexpr OptionCondition kConditions_trainer_seq_len_and_trainer_max_tokens_per_device[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.max_tokens_per_device", OptionCondition::kChanged,
@@ -1517,612 +1501,782 @@ constexpr OptionCondition kConditions_217[] = {
 };
 
 constexpr OptionRule kRules[] = {
-    {"algo.adv_ddof", "algo.adv_norm_std", kConditions_0, 2,
+    {"algo.adv_ddof", "algo.adv_norm_std",
+     kConditions_algo_adv_ddof_and_algo_adv_norm_std, 2,
      "algo.adv_ddof = {algo.adv_ddof} has no effect while algo.adv_norm_std is "
      "{algo.adv_norm_std}"},
-    {"algo.adv_ddof", "algo.advantage", kConditions_1, 4,
+    {"algo.adv_ddof", "algo.advantage",
+     kConditions_algo_adv_ddof_and_algo_advantage, 4,
      "algo.adv_ddof = {algo.adv_ddof} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.adv_ddof", "algo.distill.rewards", kConditions_2, 2,
+    {"algo.adv_ddof", "algo.distill.rewards",
+     kConditions_algo_adv_ddof_and_algo_distill_rewards, 2,
      "algo.adv_ddof = {algo.adv_ddof} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.adv_ddof", "algo.objective", kConditions_3, 3,
+    {"algo.adv_ddof", "algo.objective",
+     kConditions_algo_adv_ddof_and_algo_objective, 3,
      "algo.adv_ddof = {algo.adv_ddof} has no effect while algo.objective is {algo.objective}"},
-    {"algo.adv_eps", "algo.adv_norm_std", kConditions_4, 2,
+    {"algo.adv_eps", "algo.adv_norm_std",
+     kConditions_algo_adv_eps_and_algo_adv_norm_std, 2,
      "algo.adv_eps = {algo.adv_eps} has no effect while algo.adv_norm_std is {algo.adv_norm_std}"},
-    {"algo.adv_eps", "algo.advantage", kConditions_5, 4,
+    {"algo.adv_eps", "algo.advantage",
+     kConditions_algo_adv_eps_and_algo_advantage, 4,
      "algo.adv_eps = {algo.adv_eps} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.adv_eps", "algo.distill.rewards", kConditions_6, 2,
+    {"algo.adv_eps", "algo.distill.rewards",
+     kConditions_algo_adv_eps_and_algo_distill_rewards, 2,
      "algo.adv_eps = {algo.adv_eps} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.adv_eps", "algo.objective", kConditions_7, 3,
+    {"algo.adv_eps", "algo.objective",
+     kConditions_algo_adv_eps_and_algo_objective, 3,
      "algo.adv_eps = {algo.adv_eps} has no effect while algo.objective is {algo.objective}"},
-    {"algo.adv_norm_std", "algo.advantage", kConditions_8, 4,
+    {"algo.adv_norm_std", "algo.advantage",
+     kConditions_algo_adv_norm_std_and_algo_advantage, 4,
      "algo.adv_norm_std = {algo.adv_norm_std} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.adv_norm_std", "algo.distill.rewards", kConditions_9, 2,
+    {"algo.adv_norm_std", "algo.distill.rewards",
+     kConditions_algo_adv_norm_std_and_algo_distill_rewards, 2,
      "algo.adv_norm_std = {algo.adv_norm_std} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.adv_norm_std", "algo.objective", kConditions_10, 3,
+    {"algo.adv_norm_std", "algo.objective",
+     kConditions_algo_adv_norm_std_and_algo_objective, 3,
      "algo.adv_norm_std = {algo.adv_norm_std} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.adv_singleton", "algo.advantage", kConditions_11, 2,
+    {"algo.adv_singleton", "algo.advantage",
+     kConditions_algo_adv_singleton_and_algo_advantage, 9,
      "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.adv_singleton", "algo.advantage", kConditions_12, 2,
-     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
-     "{algo.advantage}"},
-    {"algo.adv_singleton", "algo.advantage", kConditions_13, 2,
-     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
-     "{algo.advantage}"},
-    {"algo.adv_singleton", "algo.advantage", kConditions_14, 2,
-     "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.advantage is "
-     "{algo.advantage}"},
-    {"algo.adv_singleton", "algo.distill.rewards", kConditions_15, 2,
+    {"algo.adv_singleton", "algo.distill.rewards",
+     kConditions_algo_adv_singleton_and_algo_distill_rewards, 2,
      "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.adv_singleton", "algo.objective", kConditions_16, 3,
+    {"algo.adv_singleton", "algo.objective",
+     kConditions_algo_adv_singleton_and_algo_objective, 3,
      "algo.adv_singleton = {algo.adv_singleton} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.adv_std_scope", "algo.adv_norm_std", kConditions_17, 2,
+    {"algo.adv_std_scope", "algo.adv_norm_std",
+     kConditions_algo_adv_std_scope_and_algo_adv_norm_std, 2,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.adv_norm_std is "
      "{algo.adv_norm_std}"},
-    {"algo.adv_std_scope", "algo.advantage", kConditions_18, 4,
+    {"algo.adv_std_scope", "algo.advantage",
+     kConditions_algo_adv_std_scope_and_algo_advantage, 4,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.adv_std_scope", "algo.distill.rewards", kConditions_19, 2,
+    {"algo.adv_std_scope", "algo.distill.rewards",
+     kConditions_algo_adv_std_scope_and_algo_distill_rewards, 2,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.adv_std_scope", "algo.objective", kConditions_20, 3,
+    {"algo.adv_std_scope", "algo.objective",
+     kConditions_algo_adv_std_scope_and_algo_objective, 3,
      "algo.adv_std_scope = {algo.adv_std_scope} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.advantage", "algo.distill.rewards", kConditions_21, 2,
+    {"algo.advantage", "algo.distill.rewards",
+     kConditions_algo_advantage_and_algo_distill_rewards, 2,
      "algo.advantage = {algo.advantage} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.advantage", "algo.gdpo_weights", kConditions_22, 2,
+    {"algo.advantage", "algo.gdpo_weights",
+     kConditions_algo_advantage_and_algo_gdpo_weights, 2,
      "algo.advantage = gdpo needs a weight for each kind of reward, but algo.gdpo_weights is "
      "empty"},
-    {"algo.advantage", "algo.objective", kConditions_23, 3,
+    {"algo.advantage", "algo.objective",
+     kConditions_algo_advantage_and_algo_objective, 3,
      "algo.advantage = {algo.advantage} has no effect while algo.objective is {algo.objective}"},
-    {"algo.advantage", "pipeline.samples_per_prompt", kConditions_24, 9,
+    {"algo.advantage", "pipeline.samples_per_prompt",
+     kConditions_algo_advantage_and_pipeline_samples_per_prompt, 9,
      "algo.advantage = {algo.advantage} compares the samples of a prompt, but "
      "pipeline.samples_per_prompt is 1: there is nothing to compare with"},
-    {"algo.clip_cov_high", "algo.policy_loss", kConditions_25, 2,
+    {"algo.clip_cov_high", "algo.policy_loss",
+     kConditions_algo_clip_cov_high_and_algo_policy_loss, 2,
      "algo.clip_cov_high = {algo.clip_cov_high} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.clip_cov_low", "algo.clip_cov_high", kConditions_26, 1,
+    {"algo.clip_cov_low", "algo.clip_cov_high",
+     kConditions_algo_clip_cov_low_and_algo_clip_cov_high, 1,
      "algo.clip_cov_low is {algo.clip_cov_low} and leaves no covariance below "
      "algo.clip_cov_high, which is {algo.clip_cov_high}"},
-    {"algo.clip_cov_low", "algo.policy_loss", kConditions_27, 2,
+    {"algo.clip_cov_low", "algo.policy_loss",
+     kConditions_algo_clip_cov_low_and_algo_policy_loss, 2,
      "algo.clip_cov_low = {algo.clip_cov_low} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.clip_high", "algo.objective", kConditions_28, 3,
+    {"algo.clip_high", "algo.objective",
+     kConditions_algo_clip_high_and_algo_objective, 3,
      "algo.clip_high = {algo.clip_high} has no effect while algo.objective is {algo.objective}"},
-    {"algo.clip_high", "algo.policy_loss", kConditions_29, 8,
+    {"algo.clip_high", "algo.policy_loss",
+     kConditions_algo_clip_high_and_algo_policy_loss, 8,
      "algo.clip_high = {algo.clip_high} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.clip_low", "algo.objective", kConditions_30, 3,
+    {"algo.clip_low", "algo.objective",
+     kConditions_algo_clip_low_and_algo_objective, 3,
      "algo.clip_low = {algo.clip_low} has no effect while algo.objective is {algo.objective}"},
-    {"algo.clip_low", "algo.policy_loss", kConditions_31, 8,
+    {"algo.clip_low", "algo.policy_loss",
+     kConditions_algo_clip_low_and_algo_policy_loss, 8,
      "algo.clip_low = {algo.clip_low} has no effect while algo.policy_loss is {algo.policy_loss}"},
-    {"algo.correction.batch_normalize", "algo.correction.is", kConditions_32, 2,
+    {"algo.correction.batch_normalize", "algo.correction.is",
+     kConditions_algo_correction_batch_normalize_and_algo_correction_is, 2,
      "algo.correction.batch_normalize = {algo.correction.batch_normalize} has no effect while "
      "algo.correction.is is {algo.correction.is}"},
-    {"algo.correction.decoupled", "algo.objective", kConditions_33, 3,
+    {"algo.correction.decoupled", "algo.objective",
+     kConditions_algo_correction_decoupled_and_algo_objective, 3,
      "algo.correction.decoupled = {algo.correction.decoupled} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"algo.correction.denominator", "algo.correction.rs", kConditions_34, 4,
+    {"algo.correction.denominator", "algo.correction.rs",
+     kConditions_algo_correction_denominator_and_algo_correction_rs, 4,
      "algo.correction.denominator = {algo.correction.denominator} has no effect while "
      "algo.correction.rs is {algo.correction.rs}"},
-    {"algo.correction.high", "algo.correction.is", kConditions_35, 2,
+    {"algo.correction.high", "algo.correction.is",
+     kConditions_algo_correction_high_and_algo_correction_is, 2,
      "algo.correction.high = {algo.correction.high} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.is", "algo.correction.decoupled", kConditions_36, 5,
+    {"algo.correction.is", "algo.correction.decoupled",
+     kConditions_algo_correction_is_and_algo_correction_decoupled, 5,
      "algo.correction.is = {algo.correction.is} would count the mismatch twice: without "
      "algo.correction.decoupled the ratio of algo.policy_loss = {algo.policy_loss} is already "
      "relative to the sampler"},
-    {"algo.correction.log_clamp", "algo.correction.is", kConditions_37, 2,
+    {"algo.correction.log_clamp", "algo.correction.is",
+     kConditions_algo_correction_log_clamp_and_algo_correction_is, 2,
      "algo.correction.log_clamp = {algo.correction.log_clamp} has no effect while "
      "algo.correction.is is {algo.correction.is}"},
-    {"algo.correction.low", "algo.correction.high", kConditions_38, 1,
+    {"algo.correction.low", "algo.correction.high",
+     kConditions_algo_correction_low_and_algo_correction_high, 1,
      "algo.correction.low is {algo.correction.low} but algo.correction.high is "
      "{algo.correction.high}"},
-    {"algo.correction.low", "algo.correction.is", kConditions_39, 2,
+    {"algo.correction.low", "algo.correction.is",
+     kConditions_algo_correction_low_and_algo_correction_is, 2,
      "algo.correction.low = {algo.correction.low} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.mode", "algo.correction.is", kConditions_40, 2,
+    {"algo.correction.mode", "algo.correction.is",
+     kConditions_algo_correction_mode_and_algo_correction_is, 2,
      "algo.correction.mode = {algo.correction.mode} has no effect while algo.correction.is is "
      "{algo.correction.is}"},
-    {"algo.correction.opsm_delta", "algo.objective", kConditions_41, 3,
+    {"algo.correction.opsm_delta", "algo.objective",
+     kConditions_algo_correction_opsm_delta_and_algo_objective, 3,
      "algo.correction.opsm_delta = {algo.correction.opsm_delta} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.correction.rs", "algo.objective", kConditions_42, 3,
+    {"algo.correction.rs", "algo.objective",
+     kConditions_algo_correction_rs_and_algo_objective, 3,
      "algo.correction.rs = {algo.correction.rs} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.correction.rs_bounds", "algo.correction.rs", kConditions_43, 2,
+    {"algo.correction.rs_bounds", "algo.correction.rs",
+     kConditions_algo_correction_rs_bounds_and_algo_correction_rs, 2,
      "algo.correction.rs_bounds = {algo.correction.rs_bounds} has no effect while "
      "algo.correction.rs is {algo.correction.rs}"},
-    {"algo.correction.veto", "algo.objective", kConditions_44, 3,
+    {"algo.correction.veto", "algo.objective",
+     kConditions_algo_correction_veto_and_algo_objective, 3,
      "algo.correction.veto = {algo.correction.veto} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.cov_ratio", "algo.policy_loss", kConditions_45, 3,
+    {"algo.cov_ratio", "algo.policy_loss",
+     kConditions_algo_cov_ratio_and_algo_policy_loss, 3,
      "algo.cov_ratio = {algo.cov_ratio} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.critic_warmup_steps", "algo.advantage", kConditions_46, 2,
+    {"algo.critic_warmup_steps", "algo.advantage",
+     kConditions_algo_critic_warmup_steps_and_algo_advantage, 2,
      "algo.critic_warmup_steps = {algo.critic_warmup_steps} has no effect while algo.advantage "
      "is {algo.advantage}"},
-    {"algo.distill.beta", "algo.distill.kl", kConditions_47, 2,
+    {"algo.distill.beta", "algo.distill.kl",
+     kConditions_algo_distill_beta_and_algo_distill_kl, 2,
      "algo.distill.beta = {algo.distill.beta} has no effect while algo.distill.kl is "
      "{algo.distill.kl}"},
-    {"algo.distill.coef", "algo.objective", kConditions_48, 2,
+    {"algo.distill.coef", "algo.objective",
+     kConditions_algo_distill_coef_and_algo_objective, 2,
      "algo.distill.coef = {algo.distill.coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.distill.kl", "algo.objective", kConditions_49, 2,
+    {"algo.distill.kl", "algo.objective",
+     kConditions_algo_distill_kl_and_algo_objective, 2,
      "algo.distill.kl = {algo.distill.kl} has no effect while algo.objective is {algo.objective}"},
-    {"algo.distill.rewards", "algo.kl.where", kConditions_50, 2,
+    {"algo.distill.rewards", "algo.kl.where",
+     kConditions_algo_distill_rewards_and_algo_kl_where, 2,
      "algo.kl.where = reward subtracts the KL from rewards, but algo.distill.rewards = false "
      "ignores rewards"},
-    {"algo.distill.rewards", "algo.objective", kConditions_51, 2,
+    {"algo.distill.rewards", "algo.objective",
+     kConditions_algo_distill_rewards_and_algo_objective, 2,
      "algo.distill.rewards = {algo.distill.rewards} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.dpo.beta", "algo.objective", kConditions_52, 2,
+    {"algo.dpo.beta", "algo.objective",
+     kConditions_algo_dpo_beta_and_algo_objective, 2,
      "algo.dpo.beta = {algo.dpo.beta} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dpo.ipo", "algo.objective", kConditions_53, 2,
+    {"algo.dpo.ipo", "algo.objective",
+     kConditions_algo_dpo_ipo_and_algo_objective, 2,
      "algo.dpo.ipo = {algo.dpo.ipo} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dpo.label_smoothing", "algo.dpo.ipo", kConditions_54, 2,
+    {"algo.dpo.label_smoothing", "algo.dpo.ipo",
+     kConditions_algo_dpo_label_smoothing_and_algo_dpo_ipo, 2,
      "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.dpo.ipo is "
      "{algo.dpo.ipo}"},
-    {"algo.dpo.label_smoothing", "algo.objective", kConditions_55, 2,
+    {"algo.dpo.label_smoothing", "algo.objective",
+     kConditions_algo_dpo_label_smoothing_and_algo_objective, 2,
      "algo.dpo.label_smoothing = {algo.dpo.label_smoothing} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"algo.dpo.nll_coef", "algo.objective", kConditions_56, 2,
+    {"algo.dpo.nll_coef", "algo.objective",
+     kConditions_algo_dpo_nll_coef_and_algo_objective, 2,
      "algo.dpo.nll_coef = {algo.dpo.nll_coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.dro_beta", "algo.policy_loss", kConditions_57, 2,
+    {"algo.dro_beta", "algo.policy_loss",
+     kConditions_algo_dro_beta_and_algo_policy_loss, 2,
      "algo.dro_beta = {algo.dro_beta} has no effect while algo.policy_loss is {algo.policy_loss}"},
-    {"algo.dual_clip", "algo.objective", kConditions_58, 3,
+    {"algo.dual_clip", "algo.objective",
+     kConditions_algo_dual_clip_and_algo_objective, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.objective is {algo.objective}"},
-    {"algo.dual_clip", "algo.policy_loss", kConditions_59, 3,
+    {"algo.dual_clip", "algo.policy_loss",
+     kConditions_algo_dual_clip_and_algo_policy_loss, 3,
      "algo.dual_clip = {algo.dual_clip} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.entropy_coef", "algo.objective", kConditions_60, 3,
+    {"algo.entropy_coef", "algo.objective",
+     kConditions_algo_entropy_coef_and_algo_objective, 3,
      "algo.entropy_coef = {algo.entropy_coef} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.gae_masked", "algo.advantage", kConditions_61, 2,
+    {"algo.gae_masked", "algo.advantage",
+     kConditions_algo_gae_masked_and_algo_advantage, 2,
      "algo.gae_masked = {algo.gae_masked} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gamma", "algo.advantage", kConditions_62, 4,
+    {"algo.gamma", "algo.advantage",
+     kConditions_algo_gamma_and_algo_advantage, 4,
      "algo.gamma = {algo.gamma} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.gdpo_weights", "algo.advantage", kConditions_63, 3,
+    {"algo.gdpo_weights", "algo.advantage",
+     kConditions_algo_gdpo_weights_and_algo_advantage, 3,
      "algo.gdpo_weights = {algo.gdpo_weights} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"algo.gspo_gradient", "algo.policy_loss", kConditions_64, 2,
+    {"algo.gspo_gradient", "algo.policy_loss",
+     kConditions_algo_gspo_gradient_and_algo_policy_loss, 2,
      "algo.gspo_gradient = {algo.gspo_gradient} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.kl.coef", "algo.kl.where", kConditions_65, 2,
+    {"algo.kl.coef", "algo.kl.where",
+     kConditions_algo_kl_coef_and_algo_kl_where, 2,
      "algo.kl.coef = {algo.kl.coef} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.controller", "algo.kl.where", kConditions_66, 2,
+    {"algo.kl.controller", "algo.kl.where",
+     kConditions_algo_kl_controller_and_algo_kl_where, 2,
      "algo.kl.controller = {algo.kl.controller} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.estimator", "algo.kl.where", kConditions_67, 2,
+    {"algo.kl.estimator", "algo.kl.where",
+     kConditions_algo_kl_estimator_and_algo_kl_where, 2,
      "algo.kl.estimator = {algo.kl.estimator} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.horizon", "algo.kl.controller", kConditions_68, 2,
+    {"algo.kl.horizon", "algo.kl.controller",
+     kConditions_algo_kl_horizon_and_algo_kl_controller, 2,
      "algo.kl.horizon = {algo.kl.horizon} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.ratio", "algo.kl.where", kConditions_69, 2,
+    {"algo.kl.ratio", "algo.kl.where",
+     kConditions_algo_kl_ratio_and_algo_kl_where, 2,
      "algo.kl.ratio = {algo.kl.ratio} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.ratio_cap", "algo.kl.ratio", kConditions_70, 2,
+    {"algo.kl.ratio_cap", "algo.kl.ratio",
+     kConditions_algo_kl_ratio_cap_and_algo_kl_ratio, 2,
      "algo.kl.ratio_cap = {algo.kl.ratio_cap} has no effect while algo.kl.ratio is "
      "{algo.kl.ratio}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_71, 2,
+    {"algo.kl.spread", "algo.advantage",
+     kConditions_algo_kl_spread_and_algo_advantage, 9,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_72, 2,
-     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_73, 2,
-     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.advantage", kConditions_74, 2,
-     "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.kl.spread", "algo.kl.where", kConditions_75, 2,
+    {"algo.kl.spread", "algo.kl.where",
+     kConditions_algo_kl_spread_and_algo_kl_where, 2,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.kl.where is {algo.kl.where}"},
-    {"algo.kl.target", "algo.kl.controller", kConditions_76, 2,
+    {"algo.kl.target", "algo.kl.controller",
+     kConditions_algo_kl_target_and_algo_kl_controller, 2,
      "algo.kl.target = {algo.kl.target} has no effect while algo.kl.controller is "
      "{algo.kl.controller}"},
-    {"algo.kl.value_clamp", "algo.kl.where", kConditions_77, 2,
+    {"algo.kl.value_clamp", "algo.kl.where",
+     kConditions_algo_kl_value_clamp_and_algo_kl_where, 2,
      "algo.kl.value_clamp = {algo.kl.value_clamp} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"algo.kl.where", "algo.advantage", kConditions_78, 2,
+    {"algo.kl.where", "algo.advantage",
+     kConditions_algo_kl_where_and_algo_advantage, 2,
      "algo.kl.where = reward changes the reward of a sample, but algo.advantage = gdpo reads the "
      "parts of the reward"},
-    {"algo.kl.where", "algo.objective", kConditions_79, 3,
+    {"algo.kl.where", "algo.objective",
+     kConditions_algo_kl_where_and_algo_objective, 3,
      "algo.kl.where = {algo.kl.where} has no effect while algo.objective is {algo.objective}"},
-    {"algo.kl_cov_coef", "algo.policy_loss", kConditions_80, 2,
+    {"algo.kl_cov_coef", "algo.policy_loss",
+     kConditions_algo_kl_cov_coef_and_algo_policy_loss, 2,
      "algo.kl_cov_coef = {algo.kl_cov_coef} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.lambda", "algo.advantage", kConditions_81, 2,
+    {"algo.lambda", "algo.advantage",
+     kConditions_algo_lambda_and_algo_advantage, 2,
      "algo.lambda = {algo.lambda} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.loss_agg", "algo.loss_scale_factor", kConditions_82, 2,
+    {"algo.loss_agg", "algo.loss_scale_factor",
+     kConditions_algo_loss_agg_and_algo_loss_scale_factor, 2,
      "algo.loss_agg = seq_mean_token_sum_norm divides by algo.loss_scale_factor, which is 0"},
-    {"algo.loss_agg", "algo.objective", kConditions_83, 2,
+    {"algo.loss_agg", "algo.objective",
+     kConditions_algo_loss_agg_and_algo_objective, 4,
      "algo.loss_agg = {algo.loss_agg} has no effect while algo.objective is {algo.objective}"},
-    {"algo.loss_agg", "algo.objective", kConditions_84, 2,
-     "algo.loss_agg = {algo.loss_agg} has no effect while algo.objective is {algo.objective}"},
-    {"algo.loss_scale_factor", "algo.loss_agg", kConditions_85, 2,
+    {"algo.loss_scale_factor", "algo.loss_agg",
+     kConditions_algo_loss_scale_factor_and_algo_loss_agg, 2,
      "algo.loss_scale_factor = {algo.loss_scale_factor} has no effect while algo.loss_agg is "
      "{algo.loss_agg}"},
-    {"algo.objective", "model.teacher_path", kConditions_86, 2,
+    {"algo.objective", "model.teacher_path",
+     kConditions_algo_objective_and_model_teacher_path, 2,
      "algo.objective = distill needs model.teacher_path, which is empty"},
-    {"algo.policy_loss", "algo.objective", kConditions_87, 3,
+    {"algo.policy_loss", "algo.objective",
+     kConditions_algo_policy_loss_and_algo_objective, 3,
      "algo.policy_loss = {algo.policy_loss} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_cap", "algo.objective", kConditions_88, 3,
+    {"algo.ratio_cap", "algo.objective",
+     kConditions_algo_ratio_cap_and_algo_objective, 3,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.objective is {algo.objective}"},
-    {"algo.ratio_cap", "algo.policy_loss", kConditions_89, 4,
+    {"algo.ratio_cap", "algo.policy_loss",
+     kConditions_algo_ratio_cap_and_algo_policy_loss, 4,
      "algo.ratio_cap = {algo.ratio_cap} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.objective", kConditions_90, 3,
+    {"algo.ratio_log_clamp", "algo.objective",
+     kConditions_algo_ratio_log_clamp_and_algo_objective, 3,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_91, 2,
+    {"algo.ratio_log_clamp", "algo.policy_loss",
+     kConditions_algo_ratio_log_clamp_and_algo_policy_loss, 10,
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_92, 2,
-     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
-     "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_93, 2,
-     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
-     "{algo.policy_loss}"},
-    {"algo.ratio_log_clamp", "algo.policy_loss", kConditions_94, 2,
-     "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
-     "{algo.policy_loss}"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_95, 2,
+    {"algo.reward.clip_at", "algo.advantage",
+     kConditions_algo_reward_clip_at_and_algo_advantage, 2,
      "algo.reward.clip_at = advantage clamps the advantage of a sample, but algo.advantage = "
      "gdpo whitens the sum of the advantages of its kinds of reward"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_96, 2,
+    {"algo.reward.clip_at", "algo.advantage",
+     kConditions_algo_reward_clip_at_and_algo_advantage_2, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= gae does not have"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_97, 2,
+    {"algo.reward.clip_at", "algo.advantage",
+     kConditions_algo_reward_clip_at_and_algo_advantage_3, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= reinforce_pp does not have"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_98, 2,
+    {"algo.reward.clip_at", "algo.advantage",
+     kConditions_algo_reward_clip_at_and_algo_advantage_4, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
      "= remax does not have"},
-    {"algo.reward.clip_at", "algo.advantage", kConditions_99, 2,
+    {"algo.reward.clip_at", "algo.advantage",
+     kConditions_algo_reward_clip_at_and_algo_advantage_5, 2,
      "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
      "= custom the host's function has to clamp"},
-    {"algo.reward.clip_at", "algo.reward.clip_low", kConditions_100, 3,
+    {"algo.reward.clip_at", "algo.reward.clip_low",
+     kConditions_algo_reward_clip_at_and_algo_reward_clip_low, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "
      "{algo.reward.clip_low}"},
-    {"algo.reward.clip_high", "algo.distill.rewards", kConditions_101, 2,
+    {"algo.reward.clip_high", "algo.distill.rewards",
+     kConditions_algo_reward_clip_high_and_algo_distill_rewards, 2,
      "algo.reward.clip_high = {algo.reward.clip_high} has no effect while algo.distill.rewards "
      "is {algo.distill.rewards}"},
-    {"algo.reward.clip_high", "algo.objective", kConditions_102, 3,
+    {"algo.reward.clip_high", "algo.objective",
+     kConditions_algo_reward_clip_high_and_algo_objective, 3,
      "algo.reward.clip_high = {algo.reward.clip_high} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.distill.rewards", kConditions_103, 2,
+    {"algo.reward.clip_low", "algo.distill.rewards",
+     kConditions_algo_reward_clip_low_and_algo_distill_rewards, 2,
      "algo.reward.clip_low = {algo.reward.clip_low} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.reward.clip_low", "algo.objective", kConditions_104, 3,
+    {"algo.reward.clip_low", "algo.objective",
+     kConditions_algo_reward_clip_low_and_algo_objective, 3,
      "algo.reward.clip_low = {algo.reward.clip_low} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.clip_low", "algo.reward.clip_high", kConditions_105, 1,
+    {"algo.reward.clip_low", "algo.reward.clip_high",
+     kConditions_algo_reward_clip_low_and_algo_reward_clip_high, 1,
      "algo.reward.clip_low is {algo.reward.clip_low} but algo.reward.clip_high is "
      "{algo.reward.clip_high}"},
-    {"algo.reward.normalize", "algo.distill.rewards", kConditions_106, 2,
+    {"algo.reward.normalize", "algo.distill.rewards",
+     kConditions_algo_reward_normalize_and_algo_distill_rewards, 2,
      "algo.reward.normalize = {algo.reward.normalize} has no effect while algo.distill.rewards "
      "is {algo.distill.rewards}"},
-    {"algo.reward.normalize", "algo.objective", kConditions_107, 3,
+    {"algo.reward.normalize", "algo.objective",
+     kConditions_algo_reward_normalize_and_algo_objective, 3,
      "algo.reward.normalize = {algo.reward.normalize} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"algo.reward.overlong_buffer", "algo.distill.rewards", kConditions_108, 2,
+    {"algo.reward.overlong_buffer", "algo.distill.rewards",
+     kConditions_algo_reward_overlong_buffer_and_algo_distill_rewards, 2,
      "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
      "algo.distill.rewards is {algo.distill.rewards}"},
-    {"algo.reward.overlong_buffer", "algo.objective", kConditions_109, 3,
+    {"algo.reward.overlong_buffer", "algo.objective",
+     kConditions_algo_reward_overlong_buffer_and_algo_objective, 3,
      "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.reward.overlong_buffer", "sampling.max_new_tokens", kConditions_110, 1,
+    {"algo.reward.overlong_buffer", "sampling.max_new_tokens",
+     kConditions_algo_reward_overlong_buffer_and_sampling_max_new_tokens, 1,
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but a response has at most "
      "sampling.max_new_tokens = {sampling.max_new_tokens}"},
-    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer", kConditions_111, 2,
+    {"algo.reward.overlong_penalty", "algo.reward.overlong_buffer",
+     kConditions_algo_reward_overlong_penalty_and_algo_reward_overlong_buffer, 2,
      "algo.reward.overlong_penalty = {algo.reward.overlong_penalty} has no effect while "
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer}"},
-    {"algo.reward.truncation_penalty", "algo.distill.rewards", kConditions_112, 2,
+    {"algo.reward.truncation_penalty", "algo.distill.rewards",
+     kConditions_algo_reward_truncation_penalty_and_algo_distill_rewards, 2,
      "algo.reward.truncation_penalty = {algo.reward.truncation_penalty} has no effect while "
      "algo.distill.rewards is {algo.distill.rewards}"},
-    {"algo.reward.truncation_penalty", "algo.objective", kConditions_113, 3,
+    {"algo.reward.truncation_penalty", "algo.objective",
+     kConditions_algo_reward_truncation_penalty_and_algo_objective, 3,
      "algo.reward.truncation_penalty = {algo.reward.truncation_penalty} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"algo.sapo_tau_neg", "algo.policy_loss", kConditions_114, 2,
+    {"algo.sapo_tau_neg", "algo.policy_loss",
+     kConditions_algo_sapo_tau_neg_and_algo_policy_loss, 2,
      "algo.sapo_tau_neg = {algo.sapo_tau_neg} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.sapo_tau_pos", "algo.policy_loss", kConditions_115, 2,
+    {"algo.sapo_tau_pos", "algo.policy_loss",
+     kConditions_algo_sapo_tau_pos_and_algo_policy_loss, 2,
      "algo.sapo_tau_pos = {algo.sapo_tau_pos} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
-    {"algo.value_clip", "algo.advantage", kConditions_116, 2,
+    {"algo.value_clip", "algo.advantage",
+     kConditions_algo_value_clip_and_algo_advantage, 2,
      "algo.value_clip = {algo.value_clip} has no effect while algo.advantage is {algo.advantage}"},
-    {"algo.whiten", "algo.distill.rewards", kConditions_117, 2,
+    {"algo.whiten", "algo.distill.rewards",
+     kConditions_algo_whiten_and_algo_distill_rewards, 2,
      "algo.whiten = {algo.whiten} has no effect while algo.distill.rewards is "
      "{algo.distill.rewards}"},
-    {"algo.whiten", "algo.objective", kConditions_118, 3,
+    {"algo.whiten", "algo.objective",
+     kConditions_algo_whiten_and_algo_objective, 3,
      "algo.whiten = {algo.whiten} has no effect while algo.objective is {algo.objective}"},
-    {"checkpoint.every_steps", "checkpoint.dir", kConditions_119, 2,
+    {"checkpoint.every_steps", "checkpoint.dir",
+     kConditions_checkpoint_every_steps_and_checkpoint_dir, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.keep_last", "checkpoint.dir", kConditions_120, 2,
+    {"checkpoint.keep_last", "checkpoint.dir",
+     kConditions_checkpoint_keep_last_and_checkpoint_dir, 2,
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"checkpoint.resume", "checkpoint.dir", kConditions_121, 2,
+    {"checkpoint.resume", "checkpoint.dir",
+     kConditions_checkpoint_resume_and_checkpoint_dir, 2,
      "checkpoint.resume = auto needs checkpoint.dir, which is empty"},
-    {"critic.forward_max_tokens_per_device", "algo.advantage", kConditions_122, 2,
+    {"critic.forward_max_tokens_per_device", "algo.advantage",
+     kConditions_critic_forward_max_tokens_per_device_and_algo_advantage, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
      "effect while algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "algo.advantage", kConditions_123, 2,
+    {"critic.max_tokens_per_device", "algo.advantage",
+     kConditions_critic_max_tokens_per_device_and_algo_advantage, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.max_tokens_per_device", "trainer.dynamic_batching", kConditions_124, 2,
+    {"critic.max_tokens_per_device", "trainer.dynamic_batching",
+     kConditions_critic_max_tokens_per_device_and_trainer_dynamic_batching, 2,
      "critic.max_tokens_per_device = {critic.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.micro_batch_size", "algo.advantage", kConditions_125, 2,
+    {"critic.micro_batch_size", "algo.advantage",
+     kConditions_critic_micro_batch_size_and_algo_advantage, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.micro_batch_size", "trainer.dynamic_batching", kConditions_126, 2,
+    {"critic.micro_batch_size", "trainer.dynamic_batching",
+     kConditions_critic_micro_batch_size_and_trainer_dynamic_batching, 2,
      "critic.micro_batch_size = {critic.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"critic.optimizer.grad_clip", "algo.advantage", kConditions_127, 2,
+    {"critic.optimizer.grad_clip", "algo.advantage",
+     kConditions_critic_optimizer_grad_clip_and_algo_advantage, 2,
      "critic.optimizer.grad_clip = {critic.optimizer.grad_clip} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"critic.optimizer.lr", "algo.advantage", kConditions_128, 2,
+    {"critic.optimizer.lr", "algo.advantage",
+     kConditions_critic_optimizer_lr_and_algo_advantage, 2,
      "critic.optimizer.lr = {critic.optimizer.lr} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"critic.optimizer.weight_decay", "algo.advantage", kConditions_129, 2,
+    {"critic.optimizer.weight_decay", "algo.advantage",
+     kConditions_critic_optimizer_weight_decay_and_algo_advantage, 2,
      "critic.optimizer.weight_decay = {critic.optimizer.weight_decay} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"data.shuffle", "data.path", kConditions_130, 2,
+    {"data.shuffle", "data.path",
+     kConditions_data_shuffle_and_data_path, 2,
      "data.shuffle = {data.shuffle} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.path", kConditions_131, 2,
+    {"data.shuffle_seed", "data.path",
+     kConditions_data_shuffle_seed_and_data_path, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.path is {data.path}"},
-    {"data.shuffle_seed", "data.shuffle", kConditions_132, 2,
+    {"data.shuffle_seed", "data.shuffle",
+     kConditions_data_shuffle_seed_and_data_shuffle, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
-    {"engine.chunked_prefill", "engine.max_num_batched_tokens", kConditions_133, 2,
+    {"engine.chunked_prefill", "engine.max_num_batched_tokens",
+     kConditions_engine_chunked_prefill_and_engine_max_num_batched_tokens, 2,
      "engine.chunked_prefill is false, so a whole sequence must fit into one forward: "
      "engine.max_num_batched_tokens is {engine.max_num_batched_tokens} but engine.max_model_len "
      "is {engine.max_model_len}"},
-    {"engine.graph_batch_sizes", "runtime.device", kConditions_134, 2,
+    {"engine.graph_batch_sizes", "runtime.device",
+     kConditions_engine_graph_batch_sizes_and_runtime_device, 2,
      "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
      "is {runtime.device}"},
-    {"engine.keep_kv_on_publish", "engine.preemption", kConditions_135, 2,
+    {"engine.keep_kv_on_publish", "engine.preemption",
+     kConditions_engine_keep_kv_on_publish_and_engine_preemption, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
      "its KV"},
-    {"engine.keep_kv_on_publish", "model.compute_copies", kConditions_136, 2,
+    {"engine.keep_kv_on_publish", "model.compute_copies",
+     kConditions_engine_keep_kv_on_publish_and_model_compute_copies, 2,
      "engine.keep_kv_on_publish = {engine.keep_kv_on_publish} has no effect while "
      "model.compute_copies is {model.compute_copies}"},
-    {"engine.max_num_seqs", "engine.max_num_batched_tokens", kConditions_137, 1,
+    {"engine.max_num_seqs", "engine.max_num_batched_tokens",
+     kConditions_engine_max_num_seqs_and_engine_max_num_batched_tokens, 1,
      "engine.max_num_seqs is {engine.max_num_seqs} but must not exceed "
      "engine.max_num_batched_tokens, which is {engine.max_num_batched_tokens}"},
-    {"engine.memory_fraction", "runtime.memory_budget_bytes", kConditions_138, 2,
+    {"engine.memory_fraction", "runtime.memory_budget_bytes",
+     kConditions_engine_memory_fraction_and_runtime_memory_budget_bytes, 2,
      "engine.memory_fraction = {engine.memory_fraction} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"engine.preemption", "engine.swap_space_bytes", kConditions_139, 2,
+    {"engine.preemption", "engine.swap_space_bytes",
+     kConditions_engine_preemption_and_engine_swap_space_bytes, 2,
      "engine.preemption = swap needs engine.swap_space_bytes, which is 0"},
-    {"engine.prefill_chunk", "engine.chunked_prefill", kConditions_140, 2,
+    {"engine.prefill_chunk", "engine.chunked_prefill",
+     kConditions_engine_prefill_chunk_and_engine_chunked_prefill, 2,
      "engine.prefill_chunk = {engine.prefill_chunk} has no effect while engine.chunked_prefill "
      "is {engine.chunked_prefill}"},
-    {"engine.prefill_chunk", "engine.max_num_batched_tokens", kConditions_141, 1,
+    {"engine.prefill_chunk", "engine.max_num_batched_tokens",
+     kConditions_engine_prefill_chunk_and_engine_max_num_batched_tokens, 1,
      "engine.prefill_chunk is {engine.prefill_chunk} but a forward has at most "
      "engine.max_num_batched_tokens = {engine.max_num_batched_tokens}"},
-    {"engine.swap_space_bytes", "engine.preemption", kConditions_142, 2,
+    {"engine.swap_space_bytes", "engine.preemption",
+     kConditions_engine_swap_space_bytes_and_engine_preemption, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"engine.tensor_parallel_size", "runtime.device", kConditions_143, 2,
+    {"engine.tensor_parallel_size", "runtime.device",
+     kConditions_engine_tensor_parallel_size_and_runtime_device, 2,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
      "one device; engine.num_engines makes replicas"},
-    {"eval.every_steps", "eval.path", kConditions_144, 2,
+    {"eval.every_steps", "eval.path",
+     kConditions_eval_every_steps_and_eval_path, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
-    {"eval.max_new_tokens", "algo.objective", kConditions_145, 2,
+    {"eval.max_new_tokens", "algo.objective",
+     kConditions_eval_max_new_tokens_and_algo_objective, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"eval.max_new_tokens", "engine.max_model_len", kConditions_146, 2,
+    {"eval.max_new_tokens", "engine.max_model_len",
+     kConditions_eval_max_new_tokens_and_engine_max_model_len, 2,
      "eval.max_new_tokens is {eval.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"eval.max_new_tokens", "eval.path", kConditions_147, 2,
+    {"eval.max_new_tokens", "eval.path",
+     kConditions_eval_max_new_tokens_and_eval_path, 2,
      "eval.max_new_tokens = {eval.max_new_tokens} has no effect while eval.path is {eval.path}"},
-    {"eval.max_prompts", "eval.path", kConditions_148, 2,
+    {"eval.max_prompts", "eval.path",
+     kConditions_eval_max_prompts_and_eval_path, 2,
      "eval.max_prompts = {eval.max_prompts} has no effect while eval.path is {eval.path}"},
-    {"eval.samples_per_prompt", "eval.temperature", kConditions_149, 2,
+    {"eval.samples_per_prompt", "eval.temperature",
+     kConditions_eval_samples_per_prompt_and_eval_temperature, 2,
      "eval.samples_per_prompt is {eval.samples_per_prompt}, but at eval.temperature 0 all "
      "responses to a prompt are equal"},
-    {"eval.temperature", "algo.objective", kConditions_150, 2,
+    {"eval.temperature", "algo.objective",
+     kConditions_eval_temperature_and_algo_objective, 2,
      "eval.temperature = {eval.temperature} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"eval.temperature", "eval.path", kConditions_151, 2,
+    {"eval.temperature", "eval.path",
+     kConditions_eval_temperature_and_eval_path, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
-    {"metrics.eval_jsonl", "eval.path", kConditions_152, 2,
+    {"metrics.eval_jsonl", "eval.path",
+     kConditions_metrics_eval_jsonl_and_eval_path, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
-    {"metrics.interval_steps", "metrics.jsonl", kConditions_153, 2,
+    {"metrics.interval_steps", "metrics.jsonl",
+     kConditions_metrics_interval_steps_and_metrics_jsonl, 2,
      "metrics.interval_steps = {metrics.interval_steps} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"metrics.max_samples", "eval.path", kConditions_154, 2,
+    {"metrics.max_samples", "eval.path",
+     kConditions_metrics_max_samples_and_eval_path, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while eval.path is {eval.path}"},
-    {"metrics.max_samples", "metrics.samples", kConditions_155, 2,
+    {"metrics.max_samples", "metrics.samples",
+     kConditions_metrics_max_samples_and_metrics_samples, 2,
      "metrics.max_samples = {metrics.max_samples} has no effect while metrics.samples is "
      "{metrics.samples}"},
-    {"metrics.samples", "algo.objective", kConditions_156, 5,
+    {"metrics.samples", "algo.objective",
+     kConditions_metrics_samples_and_algo_objective, 5,
      "metrics.samples = {metrics.samples} has no effect while algo.objective is {algo.objective}"},
-    {"metrics.samples", "algo.objective", kConditions_157, 2,
+    {"metrics.samples", "algo.objective",
+     kConditions_metrics_samples_and_algo_objective_2, 2,
      "metrics.samples = {metrics.samples} has no effect while algo.objective is {algo.objective}"},
-    {"metrics.tensorboard", "metrics.jsonl", kConditions_158, 2,
+    {"metrics.tensorboard", "metrics.jsonl",
+     kConditions_metrics_tensorboard_and_metrics_jsonl, 2,
      "metrics.tensorboard = {metrics.tensorboard} has no effect while metrics.jsonl is "
      "{metrics.jsonl}"},
-    {"model.compute_copies", "algo.objective", kConditions_159, 2,
+    {"model.compute_copies", "algo.objective",
+     kConditions_model_compute_copies_and_algo_objective, 2,
      "model.compute_copies = {model.compute_copies} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"model.critic_path", "algo.advantage", kConditions_160, 2,
+    {"model.critic_path", "algo.advantage",
+     kConditions_model_critic_path_and_algo_advantage, 2,
      "model.critic_path = {model.critic_path} has no effect while algo.advantage is "
      "{algo.advantage}"},
-    {"model.reference_path", "algo.kl.where", kConditions_161, 3,
+    {"model.reference_path", "algo.kl.where",
+     kConditions_model_reference_path_and_algo_kl_where, 3,
      "model.reference_path = {model.reference_path} has no effect while algo.kl.where is "
      "{algo.kl.where}"},
-    {"model.reward_path", "algo.gdpo_weights", kConditions_162, 2,
+    {"model.reward_path", "algo.gdpo_weights",
+     kConditions_model_reward_path_and_algo_gdpo_weights, 2,
      "algo.gdpo_weights needs kinds of reward, but the reward model of model.reward_path gives "
      "one number"},
-    {"model.reward_path", "algo.objective", kConditions_163, 2,
+    {"model.reward_path", "algo.objective",
+     kConditions_model_reward_path_and_algo_objective, 2,
      "model.reward_path = {model.reward_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"model.teacher_path", "algo.objective", kConditions_164, 2,
+    {"model.teacher_path", "algo.objective",
+     kConditions_model_teacher_path_and_algo_objective, 2,
      "model.teacher_path = {model.teacher_path} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_165, 2,
+    {"pipeline.discard_zero_advantage", "algo.advantage",
+     kConditions_pipeline_discard_zero_advantage_and_algo_advantage, 9,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_166, 2,
-     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
-     "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_167, 2,
-     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
-     "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.advantage", kConditions_168, 2,
-     "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
-     "algo.advantage is {algo.advantage}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_169, 3,
+    {"pipeline.discard_zero_advantage", "algo.objective",
+     kConditions_pipeline_discard_zero_advantage_and_algo_objective, 3,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.discard_zero_advantage", "algo.objective", kConditions_170, 2,
+    {"pipeline.discard_zero_advantage", "algo.objective",
+     kConditions_pipeline_discard_zero_advantage_and_algo_objective_2, 2,
      "pipeline.discard_zero_advantage drops groups of equal rewards, but with algo.objective = "
      "distill their tokens learn from the teacher"},
-    {"pipeline.filter", "algo.objective", kConditions_171, 3,
+    {"pipeline.filter", "algo.objective",
+     kConditions_pipeline_filter_and_algo_objective, 3,
      "pipeline.filter = {pipeline.filter} has no effect while algo.objective is {algo.objective}"},
-    {"pipeline.filter_high", "pipeline.filter", kConditions_172, 2,
+    {"pipeline.filter_high", "pipeline.filter",
+     kConditions_pipeline_filter_high_and_pipeline_filter, 2,
      "pipeline.filter_high = {pipeline.filter_high} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter", kConditions_173, 2,
+    {"pipeline.filter_low", "pipeline.filter",
+     kConditions_pipeline_filter_low_and_pipeline_filter, 2,
      "pipeline.filter_low = {pipeline.filter_low} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.filter_low", "pipeline.filter_high", kConditions_174, 1,
+    {"pipeline.filter_low", "pipeline.filter_high",
+     kConditions_pipeline_filter_low_and_pipeline_filter_high, 1,
      "pipeline.filter_low is {pipeline.filter_low} but pipeline.filter_high is "
      "{pipeline.filter_high}"},
-    {"pipeline.filter_max_rounds", "pipeline.filter", kConditions_175, 2,
+    {"pipeline.filter_max_rounds", "pipeline.filter",
+     kConditions_pipeline_filter_max_rounds_and_pipeline_filter, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
-    {"pipeline.filter_spread", "pipeline.filter", kConditions_176, 2,
+    {"pipeline.filter_spread", "pipeline.filter",
+     kConditions_pipeline_filter_spread_and_pipeline_filter, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
-    {"pipeline.overlong_filter", "algo.objective", kConditions_177, 3,
+    {"pipeline.overlong_filter", "algo.objective",
+     kConditions_pipeline_overlong_filter_and_algo_objective, 3,
      "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
      "is {algo.objective}"},
-    {"pipeline.repetition_filter", "algo.objective", kConditions_178, 3,
+    {"pipeline.repetition_filter", "algo.objective",
+     kConditions_pipeline_repetition_filter_and_algo_objective, 3,
      "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.repetition_ngram", "pipeline.repetition_filter", kConditions_179, 2,
+    {"pipeline.repetition_ngram", "pipeline.repetition_filter",
+     kConditions_pipeline_repetition_ngram_and_pipeline_repetition_filter, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
-    {"pipeline.reward_timeout_ns", "algo.objective", kConditions_180, 5,
+    {"pipeline.reward_timeout_ns", "algo.objective",
+     kConditions_pipeline_reward_timeout_ns_and_algo_objective, 5,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.reward_timeout_ns", "algo.objective", kConditions_181, 2,
+    {"pipeline.reward_timeout_ns", "algo.objective",
+     kConditions_pipeline_reward_timeout_ns_and_algo_objective_2, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"pipeline.reward_timeout_ns", "model.reward_path", kConditions_182, 2,
+    {"pipeline.reward_timeout_ns", "model.reward_path",
+     kConditions_pipeline_reward_timeout_ns_and_model_reward_path, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "model.reward_path is {model.reward_path}"},
-    {"pipeline.samples_per_prompt", "algo.objective", kConditions_183, 3,
+    {"pipeline.samples_per_prompt", "algo.objective",
+     kConditions_pipeline_samples_per_prompt_and_algo_objective, 3,
      "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"profiler.timeline.dir", "profiler.timeline.enable", kConditions_184, 2,
+    {"profiler.timeline.dir", "profiler.timeline.enable",
+     kConditions_profiler_timeline_dir_and_profiler_timeline_enable, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "
      "profiler.timeline.enable is {profiler.timeline.enable}"},
-    {"profiler.timeline.enable", "profiler.timeline.dir", kConditions_185, 2,
+    {"profiler.timeline.enable", "profiler.timeline.dir",
+     kConditions_profiler_timeline_enable_and_profiler_timeline_dir, 2,
      "profiler.timeline.enable is true but profiler.timeline.dir is empty"},
-    {"reference.forward_max_tokens_per_device", "algo.kl.where", kConditions_186, 3,
+    {"reference.forward_max_tokens_per_device", "algo.kl.where",
+     kConditions_reference_forward_max_tokens_per_device_and_algo_kl_where, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
-    {"reward.forward_max_tokens_per_device", "model.reward_path", kConditions_187, 2,
+    {"reward.forward_max_tokens_per_device", "model.reward_path",
+     kConditions_reward_forward_max_tokens_per_device_and_model_reward_path, 2,
      "reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} has no "
      "effect while model.reward_path is {model.reward_path}"},
-    {"runtime.experiment", "checkpoint.dir", kConditions_188, 7,
+    {"runtime.experiment", "checkpoint.dir",
+     kConditions_runtime_experiment_and_checkpoint_dir, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_189, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes",
+     kConditions_runtime_memory_margin_bytes_and_runtime_memory_budget_bytes, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "
      "runtime.memory_budget_bytes is {runtime.memory_budget_bytes}"},
-    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes", kConditions_190, 2,
+    {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes",
+     kConditions_runtime_memory_margin_bytes_and_runtime_memory_budget_bytes_2, 2,
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
-    {"runtime.output_dir", "checkpoint.dir", kConditions_191, 7,
+    {"runtime.output_dir", "checkpoint.dir",
+     kConditions_runtime_output_dir_and_checkpoint_dir, 7,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_192, 5,
+    {"sampling.max_new_tokens", "engine.max_model_len",
+     kConditions_sampling_max_new_tokens_and_engine_max_model_len, 5,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.max_new_tokens", "engine.max_model_len", kConditions_193, 6,
+    {"sampling.max_new_tokens", "engine.max_model_len",
+     kConditions_sampling_max_new_tokens_and_engine_max_model_len_2, 6,
      "sampling.max_new_tokens is {sampling.max_new_tokens} and leaves no room for a prompt: "
      "engine.max_model_len is {engine.max_model_len}"},
-    {"sampling.min_new_tokens", "sampling.max_new_tokens", kConditions_194, 1,
+    {"sampling.min_new_tokens", "sampling.max_new_tokens",
+     kConditions_sampling_min_new_tokens_and_sampling_max_new_tokens, 1,
      "sampling.min_new_tokens is {sampling.min_new_tokens} but must not exceed "
      "sampling.max_new_tokens, which is {sampling.max_new_tokens}"},
-    {"sampling.min_p", "sampling.temperature", kConditions_195, 2,
+    {"sampling.min_p", "sampling.temperature",
+     kConditions_sampling_min_p_and_sampling_temperature, 2,
      "sampling.min_p = {sampling.min_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_k", "sampling.temperature", kConditions_196, 2,
+    {"sampling.top_k", "sampling.temperature",
+     kConditions_sampling_top_k_and_sampling_temperature, 2,
      "sampling.top_k = {sampling.top_k} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"sampling.top_p", "sampling.temperature", kConditions_197, 2,
+    {"sampling.top_p", "sampling.temperature",
+     kConditions_sampling_top_p_and_sampling_temperature, 2,
      "sampling.top_p = {sampling.top_p} has no effect while sampling.temperature is "
      "{sampling.temperature}"},
-    {"schedule.min_lr", "optimizer.lr", kConditions_198, 1,
+    {"schedule.min_lr", "optimizer.lr",
+     kConditions_schedule_min_lr_and_optimizer_lr, 1,
      "schedule.min_lr is {schedule.min_lr} but optimizer.lr is {optimizer.lr}"},
-    {"schedule.min_lr", "schedule.name", kConditions_199, 2,
+    {"schedule.min_lr", "schedule.name",
+     kConditions_schedule_min_lr_and_schedule_name, 2,
      "schedule.min_lr = {schedule.min_lr} has no effect while schedule.name is {schedule.name}"},
-    {"schedule.name", "schedule.total_steps", kConditions_200, 2,
+    {"schedule.name", "schedule.total_steps",
+     kConditions_schedule_name_and_schedule_total_steps, 2,
      "schedule.name = {schedule.name} needs schedule.total_steps, which is 0"},
-    {"schedule.total_steps", "schedule.name", kConditions_201, 2,
+    {"schedule.total_steps", "schedule.name",
+     kConditions_schedule_total_steps_and_schedule_name, 2,
      "schedule.total_steps = {schedule.total_steps} has no effect while schedule.name is "
      "{schedule.name}"},
-    {"schedule.warmup_steps", "schedule.total_steps", kConditions_202, 2,
+    {"schedule.warmup_steps", "schedule.total_steps",
+     kConditions_schedule_warmup_steps_and_schedule_total_steps, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
-    {"trainer.balance", "trainer.dynamic_batching", kConditions_203, 2,
+    {"trainer.balance", "trainer.dynamic_batching",
+     kConditions_trainer_balance_and_trainer_dynamic_batching, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "
      "{trainer.dynamic_batching}"},
-    {"trainer.balance", "trainer.sequence_packing", kConditions_204, 2,
+    {"trainer.balance", "trainer.sequence_packing",
+     kConditions_trainer_balance_and_trainer_sequence_packing, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
-    {"trainer.check_logprobs", "algo.objective", kConditions_205, 3,
+    {"trainer.check_logprobs", "algo.objective",
+     kConditions_trainer_check_logprobs_and_algo_objective, 3,
      "trainer.check_logprobs = {trainer.check_logprobs} has no effect while algo.objective is "
      "{algo.objective}"},
-    {"trainer.global_batch_size", "pipeline.prompts_per_step", kConditions_206, 3,
+    {"trainer.global_batch_size", "pipeline.prompts_per_step",
+     kConditions_trainer_global_batch_size_and_pipeline_prompts_per_step, 3,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has the responses of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.global_batch_size", "pipeline.samples_per_prompt", kConditions_207, 4,
+    {"trainer.global_batch_size", "pipeline.samples_per_prompt",
+     kConditions_trainer_global_batch_size_and_pipeline_samples_per_prompt, 4,
      "trainer.global_batch_size is {trainer.global_batch_size} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.logprob_chunk_tokens", "algo.objective", kConditions_208, 2,
+    {"trainer.logprob_chunk_tokens", "algo.objective",
+     kConditions_trainer_logprob_chunk_tokens_and_algo_objective, 2,
      "trainer.logprob_chunk_tokens = {trainer.logprob_chunk_tokens} has no effect while "
      "algo.objective is {algo.objective}"},
-    {"trainer.max_tokens_per_device", "trainer.dynamic_batching", kConditions_209, 2,
+    {"trainer.max_tokens_per_device", "trainer.dynamic_batching",
+     kConditions_trainer_max_tokens_per_device_and_trainer_dynamic_batching, 2,
      "trainer.max_tokens_per_device = {trainer.max_tokens_per_device} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.micro_batch_size", "trainer.dynamic_batching", kConditions_210, 2,
+    {"trainer.micro_batch_size", "trainer.dynamic_batching",
+     kConditions_trainer_micro_batch_size_and_trainer_dynamic_batching, 2,
      "trainer.micro_batch_size = {trainer.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
-    {"trainer.num_minibatches", "pipeline.prompts_per_step", kConditions_211, 3,
+    {"trainer.num_minibatches", "pipeline.prompts_per_step",
+     kConditions_trainer_num_minibatches_and_pipeline_prompts_per_step, 3,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has the responses of "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} rows"},
-    {"trainer.num_minibatches", "pipeline.samples_per_prompt", kConditions_212, 4,
+    {"trainer.num_minibatches", "pipeline.samples_per_prompt",
+     kConditions_trainer_num_minibatches_and_pipeline_samples_per_prompt, 4,
      "trainer.num_minibatches is {trainer.num_minibatches} but a step has "
      "pipeline.prompts_per_step = {pipeline.prompts_per_step} times pipeline.samples_per_prompt "
      "= {pipeline.samples_per_prompt} samples"},
-    {"trainer.num_minibatches", "trainer.global_batch_size", kConditions_213, 2,
+    {"trainer.num_minibatches", "trainer.global_batch_size",
+     kConditions_trainer_num_minibatches_and_trainer_global_batch_size, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
-    {"trainer.oversize", "trainer.max_tokens_per_device", kConditions_214, 8,
+    {"trainer.oversize", "trainer.max_tokens_per_device",
+     kConditions_trainer_oversize_and_trainer_max_tokens_per_device, 8,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
-    {"trainer.pad_to_multiple_of", "trainer.seq_len", kConditions_215, 2,
+    {"trainer.pad_to_multiple_of", "trainer.seq_len",
+     kConditions_trainer_pad_to_multiple_of_and_trainer_seq_len, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
-    {"trainer.seq_len", "trainer.dynamic_batching", kConditions_216, 3,
+    {"trainer.seq_len", "trainer.dynamic_batching",
+     kConditions_trainer_seq_len_and_trainer_dynamic_batching, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
      "trainer.dynamic_batching = false micro-batches are counted in sequences"},
-    {"trainer.seq_len", "trainer.max_tokens_per_device", kConditions_217, 3,
+    {"trainer.seq_len", "trainer.max_tokens_per_device",
+     kConditions_trainer_seq_len_and_trainer_max_tokens_per_device, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets a different one, {trainer.max_tokens_per_device}"},
 };
