@@ -112,7 +112,7 @@ TEST(Guard, OutOfMemoryNeedsNoMemory) {
   size_t len = 0;
   EXPECT_EQ(rl_error_code(err), RL_OUT_OF_MEMORY);
   EXPECT_STREQ(rl_error_text(err, RL_ERROR_MESSAGE, &len), "the system is out of memory");
-  EXPECT_EQ(len, 25u);
+  EXPECT_EQ(len, 27u);
   EXPECT_STREQ(rl_error_text(err, RL_ERROR_KEY, &len), "");
   EXPECT_EQ(rl_error_nearest(err, 0), nullptr);
   EXPECT_EQ(rl_error_cause(err), nullptr);

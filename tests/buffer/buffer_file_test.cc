@@ -122,7 +122,7 @@ TEST_F(BufferFile, ALoadThatDoesNotFitChangesNothing) {
   ExperienceBuffer small(2, 4);
   small.put(random_sample(50, 0, 1));
   const Error e = expect_error(Code::kResourceExhausted, [&] { load(small); });
-  EXPECT_TRUE(contains(e.message, "than the 3 the buffer has room for")) << e.message;
+  EXPECT_TRUE(contains(e.message, "than the 3 that the buffer has room for")) << e.message;
   EXPECT_EQ(small.num_samples(), 1);
   ExperienceBuffer other(3, 100);
   EXPECT_EQ(expect_error(Code::kIncompatible, [&] { load(other); }).key,

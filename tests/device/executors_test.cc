@@ -236,7 +236,7 @@ TEST(MakeExecutor, MoreThreadsThanCoresIsAnErrorNamingBoth) {
   const int cores = usable_cores();
   const Error error = expect_error(Code::kOutOfRange, [&] { make_tbb_executor(cores + 1); });
   EXPECT_TRUE(contains(error.message, str("is ", cores + 1)));
-  EXPECT_TRUE(contains(error.message, str("use ", cores, " cores")));
+  EXPECT_TRUE(contains(error.message, str("use only ", cores, " cores")));
   EXPECT_EQ(error.key, "runtime.threads");
   expect_error(Code::kOutOfRange, [&] { make_default_executor(cores + 1); });
   expect_error(Code::kOutOfRange, [] { make_tbb_executor(-1); });

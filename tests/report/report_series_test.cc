@@ -84,7 +84,7 @@ TEST_F(Series, WhatIsNoNumberIsNamedOnce) {
   EXPECT_EQ(t.find("x"), nullptr);
   EXPECT_EQ(t.find("y"), nullptr);
   ASSERT_EQ(notes_.sentences().size(), 3u);
-  EXPECT_TRUE(contains(notes_.sentences()[0], "\"x\" is no number in 1 lines"));
+  EXPECT_TRUE(contains(notes_.sentences()[0], "\"x\" is not a number in 1 lines"));
 }
 
 TEST(Bins, KeepTheSmallestAndLargestValue) {
