@@ -1,6 +1,6 @@
 // Whole runs against tests/fixtures/runs: every event with its fields, every sample and metric, the
-// ledger and the records are what they were. A change that means to change them writes the files
-// anew with RL_WRITE_GOLDEN_RUNS=tests/fixtures/runs and shows the difference.
+// ledger and the records are what they were. A change that is meant to move them rewrites the files
+// with RL_WRITE_GOLDEN_RUNS=tests/fixtures/runs, and the diff shows what moved.
 #include <cstdlib>
 
 #include "golden_log.h"

@@ -38,8 +38,8 @@ void add_and_norm(CpuCompute& cpu, const ProjectResidualArgs& a) {
       a.w, a.x, n,
       [&](const MatmulTile& t) {
         add_tile(t, a.residual, a.sum, hidden);
-        const int64_t done =
-            t.rows * t.cols;  // acquires what the other tasks released: their tiles
+        const int64_t done = t.rows * t.cols;
+        // The last task acquires what the others released: their tiles.
         if (few && missing.fetch_sub(done, std::memory_order_acq_rel) == done)
           norm_residual(cpu, a.sum, a.then, {0, n, hidden});
       },
