@@ -1,6 +1,7 @@
 # Installation, by component: runtime (librl.so.N), development (header, librl.so, librl.a, rl.pc, a
-# CMake package, document schemas) and documentation (licences, examples). rl.pc and the package
-# find their prefix from their own location, so an installed tree may be moved as a whole.
+# CMake package, document schemas) and documentation (licences, examples and the bindings that
+# they use). rl.pc and the package find their prefix from their own location, so an installed tree
+# may be moved as a whole.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -58,8 +59,8 @@ install(FILES ${PROJECT_BINARY_DIR}/cmake/rlConfig.cmake
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
   ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  COMPONENT documentation
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings ${PROJECT_SOURCE_DIR}/examples
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation
   USE_SOURCE_PERMISSIONS FILES_MATCHING REGEX
   "/(Makefile|CMakeLists\\.txt|Cargo\\.lock|go\\.mod|[^/]*\\.(c|h|py|go|rs|toml|sh|yaml|md))$"
   PATTERN target EXCLUDE PATTERN __pycache__ EXCLUDE)

@@ -45,7 +45,8 @@ case $language in
     ;;
   python)
     LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name librl.so.0 | head -n 1)")
-    export LD_LIBRARY_PATH
+    PYTHONPATH=$here/../bindings/python
+    export LD_LIBRARY_PATH PYTHONPATH
     ln -s "$here/python/4_grpo.py" "$out/4_grpo"
     programs=$out
     ;;

@@ -10,7 +10,7 @@ LANGUAGES = "c|go|python|rust"
 
 def problems_of(root, page):
     text = (root / page).read_text(encoding="utf-8")
-    blocks = re.findall(rf"\[(examples/[^\]]+)\](?:(?!\n\n|\[).)*\n\n"
+    blocks = re.findall(rf"\[((?:examples|bindings)/[^\]]+)\](?:(?!\n\n|\[).)*\n\n"
                         rf"```(?:{LANGUAGES})\n(.*?)\n```", text, re.S)
     for name, code in blocks:
         if code not in (root / name).read_text(encoding="utf-8"):

@@ -3,7 +3,7 @@
 
 usage: gen_go_constants.py [--check]
 
-examples/go/rl/constants.go has a Go constant for every RL_ constant that a Go host needs; the
+bindings/go/rl/constants.go has a Go constant for every RL_ constant that a Go host needs; the
 package uses those of the ABI version and of error texts internally. A constant of rl.h that no
 rule below covers is an error. --check writes nothing and fails if the file is out of date.
 """
@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests/abi"))
 sys.dont_write_bytecode = True
 import header  # noqa: E402
 
-OUT = ROOT / "examples/go/rl/constants.go"
+OUT = ROOT / "bindings/go/rl/constants.go"
 # Prefix of the constants, the Go type.
 ENUMS = [("RL_OPTION_", "OptionType"), ("RL_WHEN_", "When"), ("RL_LOG_", "LogLevel"),
          ("RL_USE_", "Use"), ("RL_DTYPE_", "DType"), ("RL_PLAN_", "PlanKind"),

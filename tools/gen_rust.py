@@ -2,7 +2,7 @@
 """Writes the Rust bindings from include/rl.h.
 
 usage: gen_rust.py write          writes src/bindings.rs and tests/layout/table.rs of
-                                  examples/rust/rl-sys
+                                  bindings/rust/rl-sys
        gen_rust.py check          fails if a committed file does not match rl.h
        gen_rust.py layout OUT.c   writes a C program that checks rl-sys: it redeclares every
                                   function from its Rust signature, and prints the size of every
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/abi"))
 import header  # noqa: E402  (the parser of rl.h)
 
-CRATE = ROOT / "examples/rust/rl-sys"
+CRATE = ROOT / "bindings/rust/rl-sys"
 PLAIN = {"int8_t": "i8", "uint8_t": "u8", "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64",
          "uint64_t": "u64", "size_t": "usize", "float": "f32", "double": "f64", "char": "c_char",
          "void": "c_void"}

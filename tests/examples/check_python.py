@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The structs and the version of examples/python/rl.py are those of rl.h: a C program with an
+"""The structs and the version of bindings/python/rl.py are those of rl.h: a C program with an
 assertion for every field and its size is compiled. The dynamic linker must find librl, which rl.py
 loads.
 
@@ -20,7 +20,7 @@ def assertions(struct):
 
 
 def main(compiler, source):
-    sys.path.insert(0, str(pathlib.Path(source) / "examples/python"))
+    sys.path.insert(0, str(pathlib.Path(source) / "bindings/python"))
     import rl
     structs = rl.Struct.__subclasses__()
     lines = ["#include <stddef.h>", '#include "rl.h"',

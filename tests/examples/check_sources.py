@@ -25,7 +25,7 @@ class Language:
 LANGUAGES = {
     "C": Language("c/{}.c", r"^/\* ---- (.*) ---- \*/$", r"^  /\* (.*?)[.:].*\*/$",
                   r'^#include "(?!rl\.h")(.*)"', (150, 150, 150, 300)),
-    "Rust": Language("rust/programs/{}.rs", r"^// ---- (.*) ----$",
+    "Rust": Language("rust/{}.rs", r"^// ---- (.*) ----$",
                      r"^    // (?!SAFETY)(.*?)[.:].*$",
                      r"^(?:use|extern crate) (?!std::|rl::)(.*);$", (150, 150, 150, 350)),
     "Go": Language("go/cmd/{}/main.go", r"^// ---- (.*) ----$", r"^\t// (.*?)[.:].*$",

@@ -14,10 +14,10 @@ sys.dont_write_bytecode = True
 import header  # noqa: E402
 
 LANGUAGES = {
-    "Go": (["examples/go/rl/*.go", "examples/go/rl/*.c"], {
+    "Go": (["bindings/go/rl/*.go", "bindings/go/rl/*.c"], {
         "rl_pipeline_dispatch": "Pipeline.Next and Pipeline.Events are the same and take a context",
     }),
-    "Rust": (["examples/rust/rl/src/*.rs"], {}),
+    "Rust": (["bindings/rust/rl/src/*.rs"], {}),
 }
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Builds, checks and tests examples/go against an installed librl, without a network.
+"""Builds, checks and tests bindings/go and examples/go against an installed librl, without a
+network.
 
 usage: go.py build|check|test PKGCONFIG DIRECTORY
 
 PKGCONFIG is the directory of the installed rl.pc; everything that go writes is in DIRECTORY. build
-makes the programs in DIRECTORY/bin, check is go vet and gofmt.
+makes the programs in DIRECTORY/bin, check is go vet and gofmt, test runs the tests of the package.
 """
 import hashlib
 import os
@@ -13,7 +14,8 @@ import re
 import subprocess
 import sys
 
-SOURCES = pathlib.Path(__file__).resolve().parents[2] / "examples/go"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE, PROGRAMS = ROOT / "bindings/go", ROOT / "examples/go"
 
 
 def output(*command, env=None):
@@ -39,15 +41,17 @@ def environment(pkgconfig, directory):
 
 
 def main(kind, pkgconfig, directory):
-    command = {"build": ["go", "build", "-o", f"{directory}/bin/", "./cmd/..."],
-               "check": ["go", "vet", "./..."],
-               "test": ["go", "test", "-count=1", "-timeout=120s", "./..."]}[kind]
+    command, modules = {
+        "build": (["go", "build", "-o", f"{directory}/bin/", "./cmd/..."], [PROGRAMS]),
+        "check": (["go", "vet", "./..."], [PACKAGE, PROGRAMS]),
+        "test": (["go", "test", "-count=1", "-timeout=120s", "./..."], [PACKAGE])}[kind]
     os.environ.update(environment(pkgconfig, directory))
-    status = subprocess.run(command, cwd=SOURCES, check=False).returncode
-    unformatted = output("gofmt", "-l", str(SOURCES)) if kind == "check" else ""
+    failed = any([subprocess.run(command, cwd=module, check=False).returncode
+                  for module in modules])
+    unformatted = output("gofmt", "-l", *map(str, modules)) if kind == "check" else ""
     if unformatted:
         print(f"gofmt would change {unformatted}", file=sys.stderr)
-    return 1 if unformatted else status
+    return 1 if unformatted or failed else 0
 
 
 if __name__ == "__main__":

@@ -32,9 +32,10 @@ class Host:
         self.env.pop("LD_LIBRARY_PATH", None)
 
     def examples(self, language):
-        """A copy of the installed examples, to build in."""
-        return pathlib.Path(shutil.copytree(next(self.prefix.rglob("examples")) / language,
-                                            self.out / language))
+        """A copy of the installed examples, to build in, with the bindings where they look."""
+        for folder in ("bindings", "examples"):
+            shutil.copytree(next(self.prefix.rglob(folder)), self.out / folder)
+        return self.out / "examples" / language
 
     def needs(self, program, *least):
         reason = "is not installed" if shutil.which(program) is None else ""
@@ -101,13 +102,13 @@ def rust_static(host):
     host.needs("pkg-config")
     host.env.pop("RL_LIB_DIR", None)
     run("cargo", "build", "--offline", "--locked", "--manifest-path",
-        host.examples("rust") / "Cargo.toml", "--features", "programs/static", "--target-dir",
+        host.examples("rust") / "Cargo.toml", "--features", "static", "--target-dir",
         host.out / "target", env=host.env)
     return linked_with_archive(host.out / "target/debug")
 
 
 def go_static(host):
-    """Compiled with the cache of the tests of examples/go: much of it is Go's own library."""
+    """Compiled with the cache of tests/go: much of it is Go's own library."""
     host.needs("go", 1, 19)
     host.needs("pkg-config")
     sys.path.insert(0, str(host.source / "tests/go"))
@@ -122,7 +123,9 @@ def go_static(host):
 
 def python(host):
     host.env["LD_LIBRARY_PATH"] = str(libdir_of(host))
-    return {"4_grpo": host.examples("python") / "4_grpo.py"}
+    directory = host.examples("python")
+    host.env["PYTHONPATH"] = str(host.out / "bindings/python")
+    return {"4_grpo": directory / "4_grpo.py"}
 
 
 def libdir_of(host):

@@ -17,7 +17,8 @@ FILES = {
     "librl": ["librl.so.0", "doc/librl0/copyright", "doc/librl0/changelog.gz"],
     "librl-dev": ["include/rl.h", "librl.so", "librl.a", "pkgconfig/rl.pc",
                   "cmake/rl/rlConfig.cmake", "share/rl/schemas/options.fbs",
-                  "doc/librl-dev/copyright", "doc/librl-dev/examples/c/4_grpo.c"],
+                  "doc/librl-dev/copyright", "doc/librl-dev/examples/c/4_grpo.c",
+                  "doc/librl-dev/bindings/rust/rl/src/lib.rs"],
 }
 
 

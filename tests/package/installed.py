@@ -17,7 +17,8 @@ COMPONENTS = {
     "runtime": {"librl.so.0", "librl.so.VERSION"},
     "development": {"librl.so", "librl.a", "rl.h", "rl.pc", "rlConfig.cmake",
                     "rlConfigVersion.cmake", "buffer.fbs", "options.fbs", "samples.fbs"},
-    "documentation": {"LICENSE", "NOTICE", "CHANGELOG.md", "4_grpo.c", "Makefile", "4_grpo.py"},
+    "documentation": {"LICENSE", "NOTICE", "CHANGELOG.md", "4_grpo.c", "Makefile", "4_grpo.py",
+                      "rl.py", "rl.go", "bindings.rs"},
 }
 
 
@@ -64,7 +65,7 @@ def components(package):
            "component runtime has more than the library and its soname")
     expect(not any({"target", "__pycache__"} & set(p.parts) or p.suffix in (".o", ".pyc")
                    for p in whole),
-           "something that was built is installed as an example")
+           "something that was built is installed as a source")
     for path in files(package.out / "whole"):
         image = (package.out / "whole" / path).read_bytes()
         places = (package.source, package.build, package.out)

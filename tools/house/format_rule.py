@@ -7,7 +7,7 @@ from house import tree
 
 VERSION = 14
 BATCH = 100
-TOPS = ("abi", "bench", "examples", "include", "src", "tests")
+TOPS = ("abi", "bench", "bindings", "examples", "include", "src", "tests")
 
 
 class Skipped(Exception):

@@ -5,8 +5,8 @@ fall: more than COUNT is a problem, and fewer is one too, until the row says so.
 """
 import re
 
-TOPS = (".ci", "abi", "bench", "cmake", "docs", "examples", "include", "packaging", "scripts",
-        "src", "tests", "tools")
+TOPS = (".ci", "abi", "bench", "bindings", "cmake", "docs", "examples", "include", "packaging",
+        "scripts", "src", "tests", "tools")
 LEFT_OUT = {"fixtures", "target", "__pycache__"}  # folders of data, and of what builds leave
 CPP = {".h", ".cc", ".c"}
 # In the first lines of a file that a tool wrote.
