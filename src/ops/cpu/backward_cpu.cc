@@ -6,6 +6,7 @@
 #include "ops/convert.h"
 #include "ops/cpu/cpu_compute.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/rows_of.h"
 #include "ops/embedding.h"
 
 namespace rl {
@@ -58,9 +59,7 @@ void weight_gradient(Compute& compute, const WeightGradientArgs& a) {
 void norm_rows(Compute& compute, const NormRowsArgs& a) {
   CpuCompute& cpu = cpu_of(compute);
   cpu.for_chunks(a.rows, kGradientRows, [&](int64_t row0, int64_t rows, int64_t) {
-    const int64_t at = row0 * a.hidden;
-    rms_norm({a.x + at, a.norm.weight, a.y + at * cpu.item(), cpu.dtype(), rows, a.hidden,
-              a.norm.eps, a.norm.kind});
+    rms_norm(rows_of({a.norm, a.y}, a.x, cpu.dtype(), {row0, rows, a.hidden}));
   });
 }
 

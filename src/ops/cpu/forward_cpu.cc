@@ -14,9 +14,7 @@ namespace {
 constexpr int64_t kRowsPerTask = 8;  // few, so that a decode step of 16 rows is still shared
 
 void norm_residual(CpuCompute& cpu, const float* x, const NextNorm& then, const RowBlock& block) {
-  const int64_t at = block.row0 * block.width;
-  rms_norm({x + at, then.norm.weight, then.y + at * cpu.item(), cpu.dtype(), block.rows,
-            block.width, then.norm.eps, then.norm.kind});
+  rms_norm(rows_of(then, x, cpu.dtype(), block));
 }
 
 // to = from + tile on the tile's rows and columns.

@@ -1,6 +1,6 @@
 // Rows of a batch: which part of its arrays a task reads and writes.
 #pragma once
-#include "ops/rope_kv.h"
+#include "ops/forward_ops.h"
 
 namespace rl {
 
@@ -22,6 +22,14 @@ inline RopeKvArgs rows_of(const RopeKvArgs& all, const RowSpan& rows, const floa
   part.q = static_cast<std::byte*>(all.q) + rows.first * q_row;
   part.rows = rows.count;
   return part;
+}
+
+// The norm of some rows of x.
+inline RmsNormArgs rows_of(const NextNorm& all, const float* x, Dtype dtype,
+                           const RowBlock& block) {
+  const int64_t at = block.row0 * block.width, item = static_cast<int64_t>(dtype_bytes(dtype));
+  return {x + at,     all.norm.weight, all.y + at * item, dtype,
+          block.rows, block.width,     all.norm.eps,      all.norm.kind};
 }
 
 }  // namespace rl
