@@ -269,7 +269,7 @@ int main(int argc, char** argv) {
   check(rl_pipeline_plan(r.pipeline, &plan, &err));
   check(rl_plan_get_info(plan, &info, &err));
   total = get(options, "pipeline.total_steps");
-  if (total < 1 || total > MAX_STEPS) return fputs("4_grpo: --steps: 1 to 10000\n", stderr), 2;
+  if (!total || total > MAX_STEPS) return fputs("4_grpo: --steps must be 1 to 10000\n", stderr), 2;
   r.step = stats.step;
   r.num_answers =
       get(options, "pipeline.samples_per_prompt") * get(options, "pipeline.prompts_per_step");

@@ -26,17 +26,16 @@ START_S = time.monotonic()
 
 
 def parse():
-    def steps(text):
-        if not 1 <= int(text) <= MAX_STEPS:
-            raise argparse.ArgumentTypeError(f"must be 1 to {MAX_STEPS}")
-        return int(text)
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    for name, kind in {"model": str, "data": str, "out": str, "steps": steps}.items():
+    for name, kind in {"model": str, "data": str, "out": str, "steps": int}.items():
         parser.add_argument("--" + name, type=kind, required=True)
     parser.add_argument("--eval")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--resume", action="store_true")
-    return parser.parse_args()
+    a = parser.parse_args()
+    if not 1 <= a.steps <= MAX_STEPS:
+        parser.error(f"--steps must be 1 to {MAX_STEPS}")
+    return a
 
 
 def configure(options, a):

@@ -195,8 +195,8 @@ def arguments(demo):
 
     fails(2, "--model", [demo.program])
     fails(2, "--model", demo.command("bad", 1, "--sett", "a=b"))
-    fails(2, "--steps", demo.command("bad", 0))
-    fails(2, "--steps", demo.command("bad", 10001))
+    for steps in (0, 10001):
+        fails(2, "--steps must be 1 to 10000", demo.command("bad", steps))
     fails(1, "pipeline.samples_per_prompt",
           demo.command("bad", 1, "--set", "pipeline.samples_per_promt=4"))
     fails(1, "optimizer.lr", demo.command("bad", 1, "--set", "optimizer.lr=fast"))
