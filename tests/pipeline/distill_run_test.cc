@@ -35,6 +35,29 @@ RunLog play_without_rewards(Rig& rig) {
   return rig.start_and_play();
 }
 
+// The weights at the end of a run, which takes the memory of its plan.
+uint64_t planned_digest(const OptionSet& o, const MemoryPlan& plan) {
+  Rig rig(o);
+  EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
+  rig.start_and_play();
+  EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
+  return rig.model().weight_digest();
+}
+
+// Those of four steps, of which a resumed run with more threads takes the last two.
+uint64_t resumed_digest(OptionSet o, const TempDir& dir) {
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  o.set_i64("pipeline.total_steps", 2);
+  o.set_i64("checkpoint.every_steps", 2);
+  Rig(o).start_and_play();
+  o.set_i64("pipeline.total_steps", 4);
+  o.set_string("checkpoint.resume", "auto");
+  o.set_i64("runtime.threads", 2);
+  Rig rest(o);
+  rest.start_and_play();
+  return rest.model().weight_digest();
+}
+
 TEST(Distill, LowersItsKlToATeacherOfAnotherFamily) {
   const TempDir dir;
   OptionSet o = distill_options(dir, "qwen2");
@@ -115,24 +138,8 @@ TEST(Distill, IsPlannedAndResumed) {
   OptionSet o = distill_options(dir, "mistral");
   o.set_text("pipeline.total_steps", "4");
   const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
-  uint64_t digest = 0;
-  {
-    Rig rig(o);
-    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-    rig.start_and_play();
-    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-    digest = rig.model().weight_digest();
-  }
-  o.set_string("checkpoint.dir", dir.file("checkpoints"));
-  o.set_i64("pipeline.total_steps", 2);
-  o.set_i64("checkpoint.every_steps", 2);
-  Rig(o).start_and_play();
-  o.set_i64("pipeline.total_steps", 4);
-  o.set_string("checkpoint.resume", "auto");
-  o.set_i64("runtime.threads", 2);
-  Rig rest(o);
-  rest.start_and_play();
-  EXPECT_EQ(rest.model().weight_digest(), digest);
+  const uint64_t digest = planned_digest(o, plan);
+  EXPECT_EQ(resumed_digest(o, dir), digest);
 }
 
 TEST(Distill, ATeacherThatCannotTeachIsNamed) {
@@ -197,14 +204,7 @@ TEST_P(RowDistill, IsPlannedResumedAndReplayed) {
   for (const PlanEntry& e : plan.parts) kept += e.name == "rows of the teacher" ? e.bytes : 0;
   EXPECT_GT(kept, 0u);
   EXPECT_EQ(plan.train_workspace_bytes, plan.teacher_kept_offset + kept);
-  uint64_t digest = 0;
-  {
-    Rig rig(o);
-    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-    rig.start_and_play();
-    EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-    digest = rig.model().weight_digest();
-  }
+  const uint64_t digest = planned_digest(o, plan);
   {
     Replay replay(o);
     for (int step = 1; step <= 4; ++step) {
@@ -213,16 +213,7 @@ TEST_P(RowDistill, IsPlannedResumedAndReplayed) {
     EXPECT_EQ(replay.digest(), digest);
   }
   o.set_string("buffer.record_dir", "");
-  o.set_string("checkpoint.dir", dir.file("checkpoints"));
-  o.set_i64("pipeline.total_steps", 2);
-  o.set_i64("checkpoint.every_steps", 2);
-  Rig(o).start_and_play();
-  o.set_i64("pipeline.total_steps", 4);
-  o.set_string("checkpoint.resume", "auto");
-  o.set_i64("runtime.threads", 2);
-  Rig rest(o);
-  rest.start_and_play();
-  EXPECT_EQ(rest.model().weight_digest(), digest);
+  EXPECT_EQ(resumed_digest(o, dir), digest);
 }
 
 TEST(DistillRows, RewardsTeachBesideTheTeacherUnlessTheyAreLeftOut) {
