@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the code in README.md and docs/embedding.md matches the example named above it."""
+"""Checks that the code in README.md and docs/embedding.md matches the file named above it."""
 import pathlib
 import re
 import sys
@@ -19,7 +19,7 @@ def problems_of(root, page):
     if not blocks:
         yield f"{page}: quotes no code"
     if len(blocks) != len(re.findall(rf"^```(?:{LANGUAGES})$", text, re.M)):
-        yield f"{page}: a code block names no example"
+        yield f"{page}: a code block names no file"
 
 
 def main(root):

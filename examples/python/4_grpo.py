@@ -2,7 +2,7 @@
 """4_grpo: trains a model by GRPO on questions whose answer is an integer, as examples/c/4_grpo.c
 does, section by section. librl drives the loop, this host rewards: 1 when the last integer of an
 answer is the one in the row's tag, else 0. Held-out rows are answered greedily before and after.
-Ctrl-C ends the run with a checkpoint; --resume goes on."""
+Ctrl-C ends the run with a checkpoint; --resume goes on. PYTHONPATH has bindings/python."""
 import argparse
 import json
 import os
