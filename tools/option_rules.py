@@ -36,6 +36,11 @@ def value_text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def values_of(wanted):
+    """The values that read_when gives for a key, as texts."""
+    return [value_text(v) for v in (wanted if isinstance(wanted, list) else [wanted])]
+
+
 def choices_of(entry):
     """All values of an option that has few, else nothing."""
     return [c["name"] for c in entry.get("choices", [])] or {"bool": ["true", "false"]}.get(
@@ -46,7 +51,7 @@ def failing(key, wanted, by_name):
     """The conditions under which an option has none of the wanted values."""
     if key not in by_name:
         raise Bad(f"read_when names {key}, which is not an option")
-    values = [value_text(v) for v in (wanted if isinstance(wanted, list) else [wanted])]
+    values = values_of(wanted)
     if len(values) == 1 and values[0].startswith("not "):
         return [f"{key} is {values[0].removeprefix('not ')}"]
     choices = choices_of(by_name[key])
@@ -56,6 +61,30 @@ def failing(key, wanted, by_name):
     if len(others) == 1:
         return [f"{key} is {others[0]}"]
     return [f"{key} is not {v}" for v in values]
+
+
+def holding(key, wanted, by_name):
+    """The conditions that together say that an option has one of the wanted values."""
+    values = values_of(wanted)
+    if len(values) == 1 and values[0].startswith("not "):
+        return [f"{key} is not {values[0].removeprefix('not ')}"]
+    if len(values) == 1:
+        return [f"{key} is {values[0]}"]
+    choices = choices_of(by_name[key])
+    if not choices:
+        raise Bad(f"{key}: only an option with choices can be required to be one of {values}")
+    return [f"{key} is not {c}" for c in choices if c not in values]
+
+
+def expanded(condition, by_name):
+    """`KEY read` as the requirements of KEY's read_when, any other condition as it is."""
+    key, _, rest = condition.partition(" ")
+    if rest != "read":
+        return [condition]
+    requirements = by_name.get(key, {}).get("read_when", {})
+    if not requirements or "any" in requirements:
+        raise Bad(f'"{condition}": {key} has no read_when whose requirements all hold at once')
+    return [c for k, wanted in requirements.items() for c in holding(k, wanted, by_name)]
 
 
 def unread_rules(entry, by_name):
@@ -75,7 +104,8 @@ def rules_of(entries, table):
     for entry in table:
         if set(entry) - {"source"} != RULE_FIELDS:
             raise Bad(f"option_rules.yml: unknown form {sorted(entry)}")
-        rules.append(dict(entry))
+        conditions = [c for text in entry["refused_when"] for c in expanded(text, by_name)]
+        rules.append({**entry, "refused_when": conditions})
     for rule in rules:
         rule["conditions"] = [parse_condition(c, by_name) for c in rule["refused_when"]]
         read = {name for c in rule["conditions"] for name in (c[0], c[3], c[4])}

@@ -178,14 +178,6 @@ constexpr OptionCondition kConditions_algo_advantage_and_algo_objective[] = {
 constexpr OptionCondition kConditions_algo_advantage_and_pipeline_samples_per_prompt[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kIs,
      "1", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "gae", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "reinforce_pp", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "remax", "", ""},
-    {"algo.advantage", OptionCondition::kIsNot,
-     "custom", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "sft", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
@@ -194,6 +186,14 @@ constexpr OptionCondition kConditions_algo_advantage_and_pipeline_samples_per_pr
      "reward_model", "", ""},
     {"algo.distill.rewards", OptionCondition::kIs,
      "true", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "reinforce_pp", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "remax", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "custom", "", ""},
 };
 constexpr OptionCondition kConditions_algo_clip_cov_high_and_algo_policy_loss[] = {
     {"algo.clip_cov_high", OptionCondition::kChanged,
@@ -676,34 +676,22 @@ constexpr OptionCondition kConditions_algo_ratio_log_clamp_and_algo_policy_loss[
      "dro", "", ""},
 };
 constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage[] = {
-    {"algo.reward.clip_at", OptionCondition::kIs,
-     "advantage", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "gdpo", "", ""},
-};
-constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_2[] = {
-    {"algo.reward.clip_at", OptionCondition::kIs,
-     "advantage", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "gae", "", ""},
-};
-constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_3[] = {
-    {"algo.reward.clip_at", OptionCondition::kIs,
-     "advantage", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "reinforce_pp", "", ""},
-};
-constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_4[] = {
-    {"algo.reward.clip_at", OptionCondition::kIs,
-     "advantage", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "remax", "", ""},
-};
-constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage_5[] = {
-    {"algo.reward.clip_at", OptionCondition::kIs,
-     "advantage", "", ""},
-    {"algo.advantage", OptionCondition::kIs,
-     "custom", "", ""},
+    {"algo.reward.clip_at", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "dr_grpo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "rloo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "opo", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gpg", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "grpo_passk", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "reinforce_pp_baseline", "", ""},
 };
 constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_reward_clip_low[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
@@ -1817,25 +1805,9 @@ constexpr OptionRule kRules[] = {
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
     {"algo.reward.clip_at", "algo.advantage",
-     kConditions_algo_reward_clip_at_and_algo_advantage, 2,
-     "algo.reward.clip_at = advantage clamps the advantage of a sample, but algo.advantage = "
-     "gdpo whitens the sum of the advantages of its kinds of reward"},
-    {"algo.reward.clip_at", "algo.advantage",
-     kConditions_algo_reward_clip_at_and_algo_advantage_2, 2,
-     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= gae does not have"},
-    {"algo.reward.clip_at", "algo.advantage",
-     kConditions_algo_reward_clip_at_and_algo_advantage_3, 2,
-     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= reinforce_pp does not have"},
-    {"algo.reward.clip_at", "algo.advantage",
-     kConditions_algo_reward_clip_at_and_algo_advantage_4, 2,
-     "algo.reward.clip_at = advantage clamps after the baseline of a group, which algo.advantage "
-     "= remax does not have"},
-    {"algo.reward.clip_at", "algo.advantage",
-     kConditions_algo_reward_clip_at_and_algo_advantage_5, 2,
-     "algo.reward.clip_at = advantage clamps after the baseline of a group; with algo.advantage "
-     "= custom the host's function has to clamp"},
+     kConditions_algo_reward_clip_at_and_algo_advantage, 8,
+     "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.advantage is "
+     "{algo.advantage}"},
     {"algo.reward.clip_at", "algo.reward.clip_low",
      kConditions_algo_reward_clip_at_and_algo_reward_clip_low, 3,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.reward.clip_low is "

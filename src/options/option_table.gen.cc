@@ -780,7 +780,9 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_algo_reward_clip_at, 2, "",
-     "Where algo.reward.clip_low and algo.reward.clip_high are applied.",
+     "Where algo.reward.clip_low and algo.reward.clip_high are applied. Estimators of token "
+     "rewards have no such baseline; gdpo adds up several advantages and whitens the sum; a "
+     "function of the host has to clamp by itself.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "OpenRLHF reward.clip_range"},
     {"algo.reward.clip_high", OptionType::kF64, "0.0",

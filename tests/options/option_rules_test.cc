@@ -388,6 +388,23 @@ TEST(OptionRules, EveryRuleHasAnExampleThatViolatesItAlone) {
   }
 }
 
+// Both follow from the read_when of algo.adv_singleton, which lists the estimators of groups.
+TEST(OptionRules, AnEstimatorEitherNeedsSeveralSamplesOfAPromptOrIgnoresTheSingletonPolicy) {
+  const OptionInfo& info = require_option("algo.advantage");
+  for (size_t i = 0; i < info.num_choices; ++i) {
+    const std::string name = info.choices[i].name;
+    SCOPED_TRACE(name);
+    OptionSet set;
+    set.set_text("algo.advantage", name);
+    if (name == "gdpo") set.set_text("algo.gdpo_weights", "1,1");
+    EXPECT_EQ(names_of(set.validate_all()), std::vector<Names>{});
+    OptionSet single = set, policy = set;
+    single.set_text("pipeline.samples_per_prompt", "1");
+    policy.set_text("algo.adv_singleton", "zero");
+    EXPECT_NE(single.validate_all().empty(), policy.validate_all().empty());
+  }
+}
+
 // The conditions read once more, over texts and double.
 bool holds(const OptionSet& set, const OptionCondition& c) {
   const auto number = [&](const char* key) { return std::stod(set.get_text(key)); };
