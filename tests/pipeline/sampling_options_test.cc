@@ -144,6 +144,13 @@ TEST_F(SamplingOptions, ValuesOutsideTheirRangeAreRefused) {
   }
 }
 
+TEST_F(SamplingOptions, AnEvaluationIsRefusedByItsOwnOption) {
+  const Error e = refusal({"eval.path=e", "eval.temperature=1e-7"});
+  EXPECT_EQ(e.code, Code::kOutOfRange);
+  EXPECT_EQ(e.key, "eval.temperature");
+  EXPECT_TRUE(e.message.starts_with("eval.temperature is ")) << e.message;
+}
+
 // Evaluations are greedy and free of rules, so that a held stop cannot outlast their budget.
 TEST_F(SamplingOptions, EvaluationsAreWithoutRules) {
   write_lines(dir_.file("eval.jsonl"), id_rows(2));

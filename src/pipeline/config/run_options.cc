@@ -51,6 +51,15 @@ std::vector<LogitBias> logit_bias_from(const std::vector<std::string>& entries) 
   return out;
 }
 
+// `error` names an option of training; the value is that of the evaluation's option of that name.
+[[noreturn]] void refuse_eval(Error error) {
+  const std::string given = error.key;
+  error.key = "eval" + given.substr(given.find('.'));
+  const size_t at = error.message.find(given);
+  if (at != std::string::npos) error.message.replace(at, given.size(), error.key);
+  throw Error(std::move(error));
+}
+
 }  // namespace
 
 std::vector<int32_t> ids_from(const std::vector<int64_t>& numbers) {
@@ -90,7 +99,7 @@ SamplingParams eval_sampling_from(const Settings& settings) {
   try {
     validate(p);
   } catch (const Error& error) {
-    throw Error(error).with_key("eval.temperature");
+    refuse_eval(error);
   }
   return p;
 }

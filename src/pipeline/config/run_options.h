@@ -16,7 +16,7 @@ KvFormat kv_format_of(const Settings& settings);
 // How a batch is split.
 BatchRules batch_rules_from(const Settings& settings);
 SamplingParams sampling_from(const Settings& settings);
-// Evaluations sample from the whole distribution.
+// Evaluations have eval.* in place of sampling.*, and no logit rules.
 SamplingParams eval_sampling_from(const Settings& settings);
 // The token ids of a list.
 std::vector<int32_t> ids_from(const std::vector<int64_t>& numbers);
