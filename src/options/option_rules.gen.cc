@@ -189,6 +189,8 @@ constexpr OptionCondition kConditions_algo_advantage_and_pipeline_samples_per_pr
     {"algo.advantage", OptionCondition::kIsNot,
      "reinforce_pp", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
+     "flash_reinforce", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
      "remax", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
@@ -545,6 +547,8 @@ constexpr OptionCondition kConditions_algo_kl_spread_and_algo_advantage[] = {
     {"algo.advantage", OptionCondition::kIsNot,
      "reinforce_pp_baseline", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
+     "flash_reinforce", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
      "gdpo", "", ""},
 };
 constexpr OptionCondition kConditions_algo_kl_spread_and_algo_kl_where[] = {
@@ -692,6 +696,8 @@ constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_advantage[] =
      "grpo_passk", "", ""},
     {"algo.advantage", OptionCondition::kIsNot,
      "reinforce_pp_baseline", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "flash_reinforce", "", ""},
 };
 constexpr OptionCondition kConditions_algo_reward_clip_at_and_algo_reward_clip_low[] = {
     {"algo.reward.clip_at", OptionCondition::kChanged,
@@ -1568,7 +1574,7 @@ constexpr OptionRule kRules[] = {
      kConditions_algo_advantage_and_algo_objective, 3,
      "algo.advantage = {algo.advantage} has no effect while algo.objective is {algo.objective}"},
     {"algo.advantage", "pipeline.samples_per_prompt",
-     kConditions_algo_advantage_and_pipeline_samples_per_prompt, 9,
+     kConditions_algo_advantage_and_pipeline_samples_per_prompt, 10,
      "algo.advantage = {algo.advantage} compares the samples of a prompt, but "
      "pipeline.samples_per_prompt is 1: there is nothing to compare with"},
     {"algo.clip_cov_high", "algo.policy_loss",
@@ -1745,7 +1751,7 @@ constexpr OptionRule kRules[] = {
      "algo.kl.ratio_cap = {algo.kl.ratio_cap} has no effect while algo.kl.ratio is "
      "{algo.kl.ratio}"},
     {"algo.kl.spread", "algo.advantage",
-     kConditions_algo_kl_spread_and_algo_advantage, 9,
+     kConditions_algo_kl_spread_and_algo_advantage, 10,
      "algo.kl.spread = {algo.kl.spread} has no effect while algo.advantage is {algo.advantage}"},
     {"algo.kl.spread", "algo.kl.where",
      kConditions_algo_kl_spread_and_algo_kl_where, 2,
@@ -1805,7 +1811,7 @@ constexpr OptionRule kRules[] = {
      "algo.ratio_log_clamp = {algo.ratio_log_clamp} has no effect while algo.policy_loss is "
      "{algo.policy_loss}"},
     {"algo.reward.clip_at", "algo.advantage",
-     kConditions_algo_reward_clip_at_and_algo_advantage, 8,
+     kConditions_algo_reward_clip_at_and_algo_advantage, 9,
      "algo.reward.clip_at = {algo.reward.clip_at} has no effect while algo.advantage is "
      "{algo.advantage}"},
     {"algo.reward.clip_at", "algo.reward.clip_low",

@@ -37,6 +37,8 @@ constexpr OptionChoice kChoices_algo_advantage[] = {
      "The discounted reward-to-go of each token, whitened; needs no group (arXiv 2501.03262)."},
     {"reinforce_pp_baseline",
      "R - mean of the group, whitened over the tokens of the batch (arXiv 2501.03262)."},
+    {"flash_reinforce",
+     "R - mean of all samples of the step; needs no group (FlashREINFORCE)."},
     {"remax",
      "R less the reward of a greedy response to the prompt, which is generated and scored in "
      "addition to its samples (arXiv 2310.10505)."},
@@ -368,7 +370,7 @@ constexpr OptionInfo kOptions[] = {
     {"algo.advantage", OptionType::kEnum, "grpo",
      {},
      {},
-     false, false, kChoices_algo_advantage, 12, "",
+     false, false, kChoices_algo_advantage, 13, "",
      "Advantage estimator. Statistics are over all samples of a step, never over a micro-batch.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "verl algorithm.adv_estimator"},

@@ -131,6 +131,7 @@ AdvantageParams openrlhf_group(const std::string& name) {
   AdvantageParams a{.kind = Advantage::kDrGrpo, .eps = 1e-9};
   if (name == "rloo") a.kind = Advantage::kRloo;
   if (name == "group_norm") a.kind = Advantage::kGrpo;
+  if (name == "flash_reinforce") a.kind = Advantage::kFlashReinforce;
   return a;
 }
 
@@ -141,9 +142,9 @@ Result run_openrlhf(const std::string& name, Batch b, const Json& p) {
   if (name == "gae_returns") return run_gae(b, returns, b.tensor("rewards_dense"));
   if (name == "cumulative_returns") return same(run_returns(b, returns, b.tensor("rewards_dense")));
   const bool plain = name == "gae" || name == "reinforce";
-  for (size_t i = 0; i < b.group.size(); ++i) {
-    b.group[i] = static_cast<int32_t>(i) / p["group_size"].get<int32_t>();
-  }
+  // Every sample alone in its group, as FlashREINFORCE is meant: groups have no effect on it.
+  const int32_t size = name == "flash_reinforce" ? 1 : p["group_size"].get<int32_t>();
+  for (size_t i = 0; i < b.group.size(); ++i) b.group[i] = static_cast<int32_t>(i) / size;
   Values rewards = b.scores("scores");
   if (!plain) rewards = b.grouped(openrlhf_group(name), rewards);
   for (double& r : rewards) r = clip_reward({p["reward_clip"][0], p["reward_clip"][1]}, r);
@@ -176,8 +177,7 @@ TEST(AdvantageGolden, EveryCaseOfALibraryMatches) {
   for (const Json& c : data["cases"]) {
     const auto name = c["estimator"].get<std::string>();
     const Batch b(data["batches"][c["batch"].get<std::string>()]);
-    if (name == "optimal_token_baseline" || name == "tir_optimal_token_baseline" ||
-        name == "flash_reinforce") {
+    if (name == "optimal_token_baseline" || name == "tir_optimal_token_baseline") {
       tally.leave_out(name + ": no value of algo.advantage");
       continue;
     }

@@ -11,7 +11,7 @@
 namespace rl {
 namespace {
 
-constexpr std::array<Choice<Advantage>, 12> kAdvantages{{
+constexpr std::array<Choice<Advantage>, 13> kAdvantages{{
     {Advantage::kGrpo, "grpo"},
     {Advantage::kDrGrpo, "dr_grpo"},
     {Advantage::kRloo, "rloo"},
@@ -19,6 +19,7 @@ constexpr std::array<Choice<Advantage>, 12> kAdvantages{{
     {Advantage::kGpg, "gpg"},
     {Advantage::kGrpoPassk, "grpo_passk"},
     {Advantage::kReinforcePpBaseline, "reinforce_pp_baseline"},
+    {Advantage::kFlashReinforce, "flash_reinforce"},
     {Advantage::kGdpo, "gdpo"},
     {Advantage::kGae, "gae"},
     {Advantage::kReinforcePp, "reinforce_pp"},
@@ -70,10 +71,20 @@ std::vector<GroupStats> group_stats(std::span<const double> rewards,
   return stats;
 }
 
-double batch_spread(std::span<const double> rewards, int32_t ddof) {
+GroupStats batch_stats(std::span<const double> rewards) {
   const std::vector<int32_t> one_group(rewards.size(), 0);
-  const GroupStats s = group_stats(rewards, one_group).front();
+  return group_stats(rewards, one_group).front();
+}
+
+double batch_spread(std::span<const double> rewards, int32_t ddof) {
+  const GroupStats s = batch_stats(rewards);
   return spread(s.count, s.squares, ddof);
+}
+
+// 0 for a batch of one sample: no group is too small here.
+void subtract_batch_mean(std::span<const double> rewards, std::span<double> advantages) {
+  const double mean = batch_stats(rewards).mean;
+  for (size_t i = 0; i < rewards.size(); ++i) advantages[i] = rewards[i] - mean;
 }
 
 // Group statistics that only estimators other than grpo need.
@@ -173,6 +184,7 @@ void group_advantages(const AdvantageParams& params, std::span<const double> rew
   check_kind(params, rewards.size(), lengths);
   check_samples(rewards, group);
   if (rewards.empty()) return;
+  if (params.kind == Advantage::kFlashReinforce) return subtract_batch_mean(rewards, advantages);
   const std::vector<GroupStats> stats = group_stats(rewards, group);
   const std::vector<GroupExtra> extra = group_extra(rewards, group, lengths);
   const bool use_std = uses_std(params);

@@ -12,6 +12,7 @@
 //   grpo_passk  best sample: (r1 - r2) / (std + eps), r1 - r2 with norm_std off; others 0;
 //               r1, r2 = the two best rewards, the first sample wins a tie    arXiv 2503.19595
 //   reinforce_pp_baseline  r - mean, then spread over tokens and whitened     arXiv 2501.03262
+//   flash_reinforce  r - mean of the batch, whatever the groups     FlashREINFORCE; OpenRLHF, verl
 //   gdpo        sum over reward components k of w_k grpo(r_k), then spread and whitened (verl)
 //
 // Values used elsewhere: eps 1e-6 (verl), 1e-9 (OpenRLHF), 1e-4 (TRL), all with ddof 1.
@@ -31,6 +32,7 @@ enum class Advantage : uint8_t {
   kGpg,
   kGrpoPassk,
   kReinforcePpBaseline,
+  kFlashReinforce,
   kGdpo,
   kGae,  // algo/advantages/returns.h, as are the next two
   kReinforcePp,
