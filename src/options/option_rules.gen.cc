@@ -1017,6 +1017,12 @@ constexpr OptionCondition kConditions_eval_temperature_and_eval_path[] = {
     {"eval.path", OptionCondition::kIs,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_eval_top_p_and_eval_temperature[] = {
+    {"eval.top_p", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.temperature", OptionCondition::kIs,
+     "0", "", ""},
+};
 constexpr OptionCondition kConditions_metrics_eval_jsonl_and_eval_path[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
@@ -2012,6 +2018,9 @@ constexpr OptionRule kRules[] = {
     {"eval.temperature", "eval.path",
      kConditions_eval_temperature_and_eval_path, 2,
      "eval.temperature = {eval.temperature} has no effect while eval.path is {eval.path}"},
+    {"eval.top_p", "eval.temperature",
+     kConditions_eval_top_p_and_eval_temperature, 2,
+     "eval.top_p = {eval.top_p} has no effect while eval.temperature is {eval.temperature}"},
     {"metrics.eval_jsonl", "eval.path",
      kConditions_metrics_eval_jsonl_and_eval_path, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},

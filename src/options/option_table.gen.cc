@@ -1172,10 +1172,18 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 100.0},
      false, false, nullptr, 0, "",
-     "Temperature of evaluation responses, which are sampled from the whole distribution. 0 is "
-     "greedy decoding; the smallest other value is 1e-6.",
+     "Temperature of evaluation responses, on which the options of sampling.* that shape the "
+     "distribution do not act. 0 is greedy decoding; the smallest other value is 1e-6.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl val_kwargs.temperature"},
+    {"eval.top_p", OptionType::kF64, "1.0",
+     {.present = true, .inclusive = false, .f64 = 0.0},
+     {.present = true, .inclusive = true, .f64 = 1.0},
+     false, false, nullptr, 0, "",
+     "Sample evaluation responses from the smallest set of tokens whose probability reaches "
+     "this. 1 is off, whatever sampling.top_p is.",
+     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
+     "verl val_kwargs.top_p"},
     {"metrics.eval_jsonl", OptionType::kString, "",
      {},
      {},

@@ -294,6 +294,7 @@ const std::vector<Example>& examples() {
        {"eval.max_new_tokens", "engine.max_model_len"}},
       {{"eval.max_prompts=1"}, {"eval.max_prompts", "eval.path"}},
       {{"eval.temperature=1"}, {"eval.temperature", "eval.path"}},
+      {{"eval.top_p=0.5"}, {"eval.top_p", "eval.temperature"}},
       {{"eval.path=x", "eval.samples_per_prompt=2"},
        {"eval.samples_per_prompt", "eval.temperature"}},
       {{"metrics.interval_steps=2"}, {"metrics.interval_steps", "metrics.jsonl"}},

@@ -154,6 +154,7 @@ const std::map<std::string, Change>& changes() {
       {"eval.max_new_tokens", {"3", eval}},
       {"eval.max_prompts", {"1", eval}},
       {"eval.temperature", {"2", eval}},
+      {"eval.top_p", {"0.1", with(eval, {"eval.temperature=1"})}},
       {"metrics.interval_steps", {"3", {"metrics.jsonl=METRICS"}}},
       {"optimizer.grad_clip", {"1e-3"}},
       {"optimizer.lr", {"1e-3"}},

@@ -96,6 +96,7 @@ SamplingParams sampling_from(const Settings& settings) {
 SamplingParams eval_sampling_from(const Settings& settings) {
   SamplingParams p;
   p.temperature = static_cast<float>(settings.eval.temperature);
+  p.top_p = static_cast<float>(settings.eval.top_p);
   try {
     validate(p);
   } catch (const Error& error) {

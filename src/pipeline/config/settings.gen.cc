@@ -156,7 +156,8 @@ EvalSettings::EvalSettings(const OptionSet& options)
       max_prompts(options.get_i64("eval.max_prompts")),
       path(options.get_string("eval.path")),
       samples_per_prompt(options.get_i64("eval.samples_per_prompt")),
-      temperature(options.get_f64("eval.temperature")) {}
+      temperature(options.get_f64("eval.temperature")),
+      top_p(options.get_f64("eval.top_p")) {}
 
 MetricsSettings::MetricsSettings(const OptionSet& options)
     : eval_jsonl(options.get_string("metrics.eval_jsonl")),

@@ -231,6 +231,7 @@ struct EvalSettings {
   std::string path;
   int64_t samples_per_prompt;  // samples
   double temperature;
+  double top_p;
 };
 
 // metrics.*
