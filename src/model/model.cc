@@ -68,8 +68,9 @@ void check_options(const ModelConfig& c, const ModelOptions& o) {
 uint64_t Model::master_bytes(const ModelConfig& config) {
   return static_cast<uint64_t>(WeightLayout(config).total()) * sizeof(float);
 }
-uint64_t Model::packed_forward_bytes(const ModelConfig& config, Dtype compute) {
-  return packed_bytes(plan_forward_shapes(config, compute), config.layers);
+uint64_t Model::packed_forward_bytes(const Device& device, const ModelConfig& config,
+                                     Dtype compute) {
+  return packed_bytes(plan_forward_shapes(device, config, compute), config.layers);
 }
 
 Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& options)
@@ -83,7 +84,8 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
               compute.ledger()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
   const bool apart = options.compute_copies > 1 || options.frozen;
-  const PackedShapes shapes = plan_forward_shapes(config_, compute_dtype(), slice_width_);
+  const PackedShapes shapes =
+      plan_forward_shapes(compute.device(), config_, compute_dtype(), slice_width_);
   for (int64_t i = 0; i < options.compute_copies; ++i) {
     copies_.push_back(
         std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart, compute.ledger()));

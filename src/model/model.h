@@ -48,7 +48,7 @@ class Model {
   int64_t max_positions() const { return max_positions_; }
   const KvFormat& kv_format() const { return kv_format_; }
   PackedShapes backward_shapes() const {
-    return plan_backward_shapes(config_, compute_dtype(), slice_width_);
+    return plan_backward_shapes(compute_.device(), config_, compute_dtype(), slice_width_);
   }
   KvShape kv_shape() const { return rl::kv_shape(config_, compute_dtype(), kv_format_); }
   // What packs the weights and computes with them.
@@ -95,10 +95,11 @@ class Model {
   // Saves a Hugging Face directory (atomically, see save_hf.h).
   void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
-  // Bytes of the arenas a Model will hold, from the configuration alone. A frozen model has
+  // Bytes of the arenas a Model will hold, from device and configuration alone. A frozen model has
   // ComputeCopy::vector_bytes instead of masters.
   static uint64_t master_bytes(const ModelConfig& config);
-  static uint64_t packed_forward_bytes(const ModelConfig& config, Dtype compute);
+  static uint64_t packed_forward_bytes(const Device& device, const ModelConfig& config,
+                                       Dtype compute);
   // Bytes of this model's arenas.
   uint64_t arena_bytes() const;
 

@@ -11,10 +11,11 @@ namespace rl {
 namespace {
 constexpr SliceCut kWholeSlices{}, kAnyColumns{1}, kJoinedHalves{2};
 
-PackedShapes plan_shapes(const ModelConfig& c, const ProductRules& r, Dtype t) {
-  return {plan_packed(r.qkv, t), plan_packed(r.o, t), plan_packed(r.gate_up, t),
-          plan_packed(r.down, t),
-          c.scalar_head ? PackedShape{} : plan_packed(r.head, t)};  // a scalar head is not packed
+// A scalar head is not packed.
+PackedShapes plan_shapes(const Device& device, const ProductRules& r, Dtype t, bool scalar_head) {
+  return {device.plan_packed(r.qkv, t), device.plan_packed(r.o, t),
+          device.plan_packed(r.gate_up, t), device.plan_packed(r.down, t),
+          scalar_head ? PackedShape{} : device.plan_packed(r.head, t)};
 }
 }  // namespace
 
@@ -37,11 +38,13 @@ ProductRules backward_rules(const ModelConfig& c, int64_t slice_width) {
           .head = {c.vocab, c.hidden, kWholeSlices, slice_width}};
 }
 
-PackedShapes plan_forward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
-  return plan_shapes(c, forward_rules(c, slice_width), t);
+PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& c, Dtype t,
+                                 int64_t slice_width) {
+  return plan_shapes(device, forward_rules(c, slice_width), t, c.scalar_head);
 }
-PackedShapes plan_backward_shapes(const ModelConfig& c, Dtype t, int64_t slice_width) {
-  return plan_shapes(c, backward_rules(c, slice_width), t);
+PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& c, Dtype t,
+                                  int64_t slice_width) {
+  return plan_shapes(device, backward_rules(c, slice_width), t, c.scalar_head);
 }
 
 uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {

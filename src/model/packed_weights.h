@@ -7,7 +7,7 @@
 
 #include "core/arena.h"
 #include "model/weight_floats.h"
-#include "ops/packed_matrix.h"
+#include "ops/device.h"
 
 namespace rl {
 
@@ -27,12 +27,14 @@ struct ProductRules {
 ProductRules forward_rules(const ModelConfig& config, int64_t slice_width = 0);
 ProductRules backward_rules(const ModelConfig& config, int64_t slice_width = 0);
 
-// Packed shapes of one model in one compute dtype. A scalar head has no packed shape.
+// Packed shapes of one model in one compute dtype, on one device. A scalar head has no packed
+// shape.
 struct PackedShapes {
   PackedShape qkv, o, gate_up, down, head;
 };
-PackedShapes plan_forward_shapes(const ModelConfig& config, Dtype compute, int64_t slice_width = 0);
-PackedShapes plan_backward_shapes(const ModelConfig& config, Dtype compute,
+PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
+                                 int64_t slice_width = 0);
+PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
                                   int64_t slice_width = 0);
 uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);
 // Floats of the largest slice; slices are packed one at a time.

@@ -4,7 +4,7 @@
 namespace rl {
 
 Compute::Compute(const OpTable& ops, const ComputeTraits& traits) : ops_(ops), traits_(traits) {
-  require_complete(ops, traits.device);
+  require_complete(ops, traits.device.name());
 }
 
 }  // namespace rl

@@ -12,13 +12,14 @@
 #include "core/arena.h"
 #include "core/dtype.h"
 #include "core/executor.h"
+#include "ops/device.h"
 #include "ops/op_table.h"
 
 namespace rl {
 
 // What every device says of itself.
 struct ComputeTraits {
-  const char* device;
+  const Device& device;
   Dtype dtype;          // of matrix products: the compute dtype
   int num_threads;      // that an op may use at once: workspaces have a part for each
   ArenaLedger* ledger;  // of the arenas of the device and of what is built on it; null: not counted
@@ -30,6 +31,7 @@ class Compute {
   Compute(const Compute&) = delete;
 
   const OpTable& ops() const { return ops_; }
+  const Device& device() const { return traits_.device; }
   Dtype dtype() const { return traits_.dtype; }
   int num_threads() const { return traits_.num_threads; }
   ArenaLedger* ledger() const { return traits_.ledger; }
@@ -46,7 +48,7 @@ class Compute {
   const ComputeTraits traits_;
 };
 
-// The CPU device on this executor, which must outlive it.
+// cpu_device().make_compute().
 std::unique_ptr<Compute> make_cpu_compute(Executor& executor, Dtype dtype,
                                           ArenaLedger* ledger = nullptr);
 // Bytes of the scratch that it holds for so many threads; part of the memory plan.

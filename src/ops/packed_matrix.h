@@ -17,7 +17,8 @@ int64_t padded_rows(int64_t m);
 // zero.
 int64_t padded_depth(int64_t m);
 
-// Shape and packed size of one weight matrix; the bytes live in an arena of the caller.
+// Shape and packed size of one weight matrix, as its device plans it (Device::plan_packed); the
+// bytes live in an arena of the caller.
 struct PackedShape {
   int64_t k = 0;
   ColumnSlices slices;
@@ -25,11 +26,6 @@ struct PackedShape {
   uint64_t bytes = 0;
   SliceCut cut = {};
 };
-
-// The packed shape of a [k -> n] product, split as cut_slices() says. Only queries oneDNN and
-// allocates nothing but descriptors. Throws Error(kResourceExhausted) if oneDNN needs more scratch
-// than a worker has.
-PackedShape plan_packed(const SliceRule& rule, Dtype compute);
 
 // A packed matrix bound to memory.
 class PackedMatrix {

@@ -41,9 +41,9 @@ void for_each_metric(const CriticMetrics& m,
 }
 
 TrainerSizes Critic::plan(const ModelConfig& config, const KvShape& kv,
-                          const CriticOptions& options, int num_threads) {
+                          const CriticOptions& options, int num_threads, const Device& device) {
   validate(options);
-  return plan_learner({config, kv, num_threads}, options);
+  return plan_learner({config, kv, num_threads, device}, options);
 }
 
 Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,

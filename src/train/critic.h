@@ -65,7 +65,8 @@ void for_each_metric(const CriticMetrics& metrics,
 class Critic {
  public:
   static TrainerSizes plan(const ModelConfig& config, const KvShape& kv,
-                           const CriticOptions& options, int num_threads);
+                           const CriticOptions& options, int num_threads,
+                           const Device& device = cpu_device());
 
   // Reserves gradients, moments (zero) and the backward packed weights. model, of a scalar head,
   // workspace (at least plan(...).workspace bytes, 64-byte aligned) and tools outlive the critic.

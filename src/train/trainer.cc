@@ -50,9 +50,9 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
 }
 
 TrainerSizes Trainer::plan(const ModelConfig& config, const KvShape& kv,
-                           const TrainerOptions& options, int num_threads) {
+                           const TrainerOptions& options, int num_threads, const Device& device) {
   validate(options);
-  return plan_learner({config, kv, num_threads}, options);
+  return plan_learner({config, kv, num_threads, device}, options);
 }
 
 Trainer::Trainer(Model& model, const Model* reference, const TrainerOptions& options,

@@ -58,7 +58,8 @@ class RowTeacher;
 class Trainer {
  public:
   static TrainerSizes plan(const ModelConfig& config, const KvShape& kv,
-                           const TrainerOptions& options, int num_threads);
+                           const TrainerOptions& options, int num_threads,
+                           const Device& device = cpu_device());
 
   // Reserves gradients, moments (zero) and the backward packed weights. model, reference,
   // workspace (at least plan(...).workspace bytes, 64-byte aligned) and tools outlive the trainer.

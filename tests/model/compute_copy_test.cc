@@ -122,9 +122,10 @@ TEST(ComputeCopies, BytesAreKnownBeforeTheModel) {
   for (const char* name : {"llama", "qwen2", "gemma3"}) {
     const TinyModel two(TinyModel::fixture(name), Dtype::kF32, 1, 16, 2);
     const ModelConfig& c = two.model->config();
-    EXPECT_EQ(two.model->arena_bytes(), Model::master_bytes(c) +
-                                            2 * Model::packed_forward_bytes(c, Dtype::kF32) +
-                                            2 * ComputeCopy::vector_bytes(c));
+    EXPECT_EQ(two.model->arena_bytes(),
+              Model::master_bytes(c) +
+                  2 * Model::packed_forward_bytes(cpu_device(), c, Dtype::kF32) +
+                  2 * ComputeCopy::vector_bytes(c));
     EXPECT_EQ(two.ledger.bytes(), two.model->arena_bytes() + cpu_workspace_bytes(1));
   }
 }
@@ -172,7 +173,7 @@ TEST_P(Frozen, ReadsTheSameBitsWithoutMasters) {
       EXPECT_EQ(forms_of(*frozen->model), forms_of(*trained->model));
       const ModelConfig& c = frozen->model->config();
       EXPECT_EQ(frozen->model->arena_bytes(),
-                ComputeCopy::vector_bytes(c) + Model::packed_forward_bytes(c, dtype));
+                ComputeCopy::vector_bytes(c) + Model::packed_forward_bytes(cpu_device(), c, dtype));
       EXPECT_EQ(frozen->ledger.bytes(), frozen->model->arena_bytes() + cpu_workspace_bytes(3))
           << "what was read is given back";
     }

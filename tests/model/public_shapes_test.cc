@@ -110,8 +110,8 @@ TEST_P(PublicShapes, PackedBytesAreLittleMoreThanTheWeights) {
   const auto hidden = static_cast<uint64_t>(c.hidden), layers = static_cast<uint64_t>(c.layers);
   const uint64_t layer = hidden * (2 * q + 2 * kv + 3 * static_cast<uint64_t>(c.ffn));
   const uint64_t bytes = sizeof(float) * (layer * layers + hidden * static_cast<uint64_t>(c.vocab));
-  for (const PackedShapes& s :
-       {plan_forward_shapes(c, Dtype::kF32), plan_backward_shapes(c, Dtype::kF32)}) {
+  for (const PackedShapes& s : {plan_forward_shapes(cpu_device(), c, Dtype::kF32),
+                                plan_backward_shapes(cpu_device(), c, Dtype::kF32)}) {
     EXPECT_GE(packed_bytes(s, c.layers), bytes) << GetParam().name;
     EXPECT_LE(packed_bytes(s, c.layers), bytes + bytes / 4)
         << GetParam().name;  // blocks that are not full

@@ -14,16 +14,40 @@ const OpTable& cpu_ops() {
   return table;
 }
 
+namespace {
+
+class CpuDevice final : public Device {
+ public:
+  const char* name() const override { return "cpu"; }
+  PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
+    return rl::plan_packed(rule, compute);
+  }
+  uint64_t workspace_bytes(int num_threads) const override {
+    return Matmul::workspace_bytes(num_threads);
+  }
+  std::unique_ptr<Compute> make_compute(Executor& executor, Dtype dtype,
+                                        ArenaLedger* ledger) const override {
+    return std::make_unique<CpuCompute>(executor, dtype, ledger);
+  }
+};
+
+}  // namespace
+
+const Device& cpu_device() {
+  static const CpuDevice device;
+  return device;
+}
+
 CpuCompute::CpuCompute(Executor& executor, Dtype dtype, ArenaLedger* ledger)
-    : Compute(cpu_ops(), {"cpu", dtype, executor.num_threads(), ledger}),
+    : Compute(cpu_ops(), {cpu_device(), dtype, executor.num_threads(), ledger}),
       executor_(executor),
       matmul_(executor, dtype, ledger) {}
 
 std::unique_ptr<Compute> make_cpu_compute(Executor& executor, Dtype dtype, ArenaLedger* ledger) {
-  return std::make_unique<CpuCompute>(executor, dtype, ledger);
+  return cpu_device().make_compute(executor, dtype, ledger);
 }
 
-uint64_t cpu_workspace_bytes(int num_threads) { return Matmul::workspace_bytes(num_threads); }
+uint64_t cpu_workspace_bytes(int num_threads) { return cpu_device().workspace_bytes(num_threads); }
 
 namespace cpu {
 

@@ -31,6 +31,10 @@
 
 namespace rl {
 
+// Device::plan_packed() of the CPU. Only queries oneDNN and allocates nothing but descriptors.
+// Throws Error(kResourceExhausted) if oneDNN needs more scratch than a worker has.
+PackedShape plan_packed(const SliceRule& rule, Dtype compute);
+
 // A finished block of y: rows [row0, row0+rows) and columns [col0, col0+cols).
 struct MatmulTile {
   int64_t row0, rows;

@@ -32,7 +32,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       runtime(model->runtime()),
       plan(plan_memory(checked(*model, given),
                        plan_models(given, model->config(), runtime.fs(), kUse), kUse,
-                       runtime.num_threads())),
+                       runtime.num_threads(), runtime.compute().device())),
       board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId),
       feed(kFeedSteps * given.pipeline.prompts_per_step, 0),

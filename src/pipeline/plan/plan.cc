@@ -30,13 +30,14 @@ struct Asked {
   const PlanModels& models;
   PlanUse use;
   int threads;  // taken from the options
+  const Device& device;
 
-  Planner planner() const { return {settings, models, use, threads}; }
+  Planner planner() const { return {settings, models, use, threads, device}; }
   // For sizes that do not depend on the thread count up to kPlanThreads.
   Planner size_planner() const {
-    return {settings, models, use, std::max(kPlanThreads, planner().threads())};
+    return {settings, models, use, std::max(kPlanThreads, planner().threads()), device};
   }
-  Asked with(const OptionSet& options) const { return {options, models, use, threads}; }
+  Asked with(const OptionSet& options) const { return {options, models, use, threads, device}; }
 };
 
 void throw_violations(const Asked& a) {
@@ -287,9 +288,9 @@ void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryP
 
 }  // namespace
 
-MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use,
-                       int threads) {
-  const Asked asked{settings, models, use, threads};
+MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use, int threads,
+                       const Device& device) {
+  const Asked asked{settings, models, use, threads, device};
   throw_violations(asked);
   const Planner p = asked.planner();
   MemoryPlan plan;

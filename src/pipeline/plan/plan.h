@@ -89,9 +89,9 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
 // A pure function. All violations, including the registry's, are reported as one error. A budget
 // too small for the smallest plan is Error(kResourceExhausted) naming the phase that needs most,
 // bytes needed, budget, and the knobs with the bytes each saves. threads 0: taken from the
-// options.
+// options. device: the one of the runtime.
 MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use,
-                       int threads = 0);
+                       int threads = 0, const Device& device = cpu_device());
 // The same from the header of model.path; no weights are read.
 MemoryPlan plan_memory(const Settings& settings, FileSystem& fs, PlanUse use, int threads = 0);
 

@@ -59,11 +59,13 @@ int64_t swap_blocks_of(const Settings& settings, const KvShape& kv) {
   return static_cast<int64_t>(settings.engine.swap_space_bytes / kv.block_bytes());
 }
 
-Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads)
+Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads,
+                 const Device& device)
     : settings_(settings),
       config_(models.policy),
       teacher_(models.teacher),
       reward_(models.reward),
+      device_(device),
       use_(use),
       compute_(compute_dtype_of(settings)),
       threads_(threads != 0 ? threads : thread_count_of(settings)),
@@ -76,9 +78,9 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       kv_(kv_shape(config_, compute_, kv_format_of(settings))),
       engine_(engine_options_from(settings, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(settings, kv_);
-  add("matmul workspace", cpu_workspace_bytes(threads_));
+  add("matmul workspace", device_.workspace_bytes(threads_));
   add("master weights", Model::master_bytes(config_));
-  add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
+  add("packed weights, forward", Model::packed_forward_bytes(device_, config_, compute_));
   if (settings.model.compute_copies > 1) add_second_copy();
   for (size_t i = 1; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
@@ -89,7 +91,7 @@ void Planner::add(const char* name, uint64_t bytes) { always_.push_back({name, "
 // Both copies then hold what a single copy reads from the masters.
 void Planner::add_second_copy() {
   add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
-  add("packed weights, forward", Model::packed_forward_bytes(config_, compute_));
+  add("packed weights, forward", Model::packed_forward_bytes(device_, config_, compute_));
   add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
 }
 
@@ -107,14 +109,14 @@ void Planner::add_training() {
 // A model without masters.
 void Planner::add_frozen(const ModelConfig& config) {
   add("unpacked weights, copy", ComputeCopy::vector_bytes(config));
-  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+  add("packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
 }
 
 void Planner::add_critic() {
   const ModelConfig config = with_scalar_head(config_);
   const TrainerSizes sizes = critic_sizes(min_tokens());
   add("master weights", Model::master_bytes(config));
-  add("packed weights, forward", Model::packed_forward_bytes(config, compute_));
+  add("packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
   add("gradients", sizes.gradients);
   add("optimizer states", sizes.optimizer);
   add("packed weights, backward", sizes.packed_backward);
@@ -219,13 +221,13 @@ uint64_t Planner::rollout_bytes(int64_t blocks) const {
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
   return Trainer::plan(config_, kv_,
                        trainer_options_from(settings_, max_tokens, max_model_len_, step_samples()),
-                       threads_);
+                       threads_, device_);
 }
 
 TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
   return Critic::plan(with_scalar_head(config_), kv_,
                       critic_options_from(settings_, max_tokens, max_model_len_, step_samples()),
-                      threads_);
+                      threads_, device_);
 }
 
 uint64_t Planner::reward_workspace(int64_t max_tokens) const {

@@ -25,8 +25,9 @@ bool draws_samples(const Settings& settings, PlanUse use);
 
 class Planner {
  public:
-  // threads 0: taken from the options.
-  Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads = 0);
+  // threads 0: taken from the options. device: the one of the runtime.
+  Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads = 0,
+          const Device& device = cpu_device());
 
   bool has_engine() const;
   bool has_trainer() const { return trains(use_); }
@@ -96,6 +97,7 @@ class Planner {
   const Settings settings_;
   const ModelConfig config_;
   const std::optional<ModelConfig> teacher_, reward_;
+  const Device& device_;
   PlanUse use_;
   Dtype compute_;
   int threads_;

@@ -58,7 +58,8 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   const std::string& path = settings.model.path;
   const auto source = checked_source(*runtime, settings, use);
   const PlanModels models = plan_models(settings, source->config(), runtime->fs(), use);
-  MemoryPlan plan = plan_memory(settings, models, use, runtime->num_threads());
+  MemoryPlan plan =
+      plan_memory(settings, models, use, runtime->num_threads(), runtime->compute().device());
   const ComputeLease lease(*runtime, "loading a model");
   std::shared_ptr<LoadedModel> loaded(new LoadedModel(settings));
   loaded->runtime_ = runtime;  // a copy: if loading fails, the lease outlives the model
@@ -78,7 +79,7 @@ MemoryPlan LoadedModel::plan_part(const Settings& settings, PlanUse part) const 
   check_for_use(*this, settings, part);
   const PlanUse use = use_ == PlanUse::kParts ? use_ : part;
   return plan_memory(settings, plan_models(settings, config(), runtime_->fs(), use), use,
-                     runtime_->num_threads());
+                     runtime_->num_threads(), runtime_->compute().device());
 }
 
 // A template chosen by an option must be valid; one that came with the model need not be, as long

@@ -23,7 +23,7 @@ void prepare_gradients(const Model& model) {
 
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
   const int64_t total = WeightLayout(shape.config).total();
-  const PackedShapes backward = plan_backward_shapes(shape.config, shape.compute());
+  const PackedShapes backward = plan_backward_shapes(shape.device, shape.config, shape.compute());
   const ArenaPlan workspace = plan_train_workspace(shape, options);
   return {.gradients = AdamwState::gradient_bytes(total),
           .optimizer = AdamwState::moment_bytes(total),

@@ -57,7 +57,7 @@ ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
 }  // namespace
 
 TrainShape shape_of(const Model& m) {
-  return {m.config(), m.kv_shape(), m.compute().num_threads()};
+  return {m.config(), m.kv_shape(), m.compute().num_threads(), m.compute().device()};
 }
 
 int64_t kv_sequences(int64_t rows, int64_t samples) {

@@ -13,6 +13,7 @@ struct TrainShape {
   const ModelConfig& config;
   KvShape kv;
   int num_threads;
+  const Device& device = cpu_device();
   Dtype compute() const { return kv.attention.dtype; }
 };
 TrainShape shape_of(const Model& model);

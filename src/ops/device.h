@@ -1,0 +1,33 @@
+// A device before it computes: the sizes that the memory plan needs, and how its Compute is made.
+// Invariant: what a Compute reserves is what its Device said. Stateless; callable from any thread.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "core/dtype.h"
+#include "ops/packed_matrix.h"
+
+namespace rl {
+
+class ArenaLedger;
+class Compute;
+class Executor;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const char* name() const = 0;
+  // The packed shape of a [k -> n] product, split as cut_slices() says. Throws
+  // Error(kResourceExhausted) if the device cannot compute such a product within its workspace.
+  virtual PackedShape plan_packed(const SliceRule& rule, Dtype compute) const = 0;
+  // Bytes that a Compute reserves for so many threads.
+  virtual uint64_t workspace_bytes(int num_threads) const = 0;
+  // The executor and the ledger (null: not counted) outlive the Compute.
+  virtual std::unique_ptr<Compute> make_compute(Executor& executor, Dtype dtype,
+                                                ArenaLedger* ledger) const = 0;
+};
+
+// Never destroyed.
+const Device& cpu_device();
+
+}  // namespace rl
