@@ -95,8 +95,10 @@ class Rig {
  public:
   // Plain threads, which ThreadSanitizer can follow, unless tbb is asked for.
   explicit Rig(const OptionSet& options, bool tbb = false, FileSystem* fs = nullptr)
+      : Rig(options, with(options, tbb, fs)) {}
+  Rig(const OptionSet& options, RuntimeSeams seams)
       : options_(options),
-        runtime_(std::make_shared<Runtime>(options, with(options, tbb, fs))),
+        runtime_(std::make_shared<Runtime>(options, std::move(seams))),
         model_(LoadedModel::open(runtime_, options, PlanUse::kPipeline)),
         pipeline_(std::make_unique<Pipeline>(model_, options)) {}
 

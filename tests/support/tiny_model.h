@@ -13,6 +13,14 @@
 
 namespace rl::testing {
 
+// The threads and the device of a test's model.
+struct TinyDevice {
+  TinyDevice(std::unique_ptr<Executor> threads, const Device& computes = cpu_device())
+      : executor(std::move(threads)), device(computes) {}
+  std::unique_ptr<Executor> executor;
+  const Device& device;
+};
+
 struct TinyModel {
   explicit TinyModel(const std::string& path, Dtype compute = Dtype::kF32, int threads = 1,
                      int64_t block_size = 16, int64_t compute_copies = 1)
@@ -21,9 +29,10 @@ struct TinyModel {
             int64_t block_size = 16, int64_t compute_copies = 1)
       : TinyModel(path, std::move(given), compute,
                   ModelOptions{.block_size = block_size, .compute_copies = compute_copies}) {}
-  TinyModel(const std::string& path, std::unique_ptr<Executor> given, Dtype dtype,
-            const ModelOptions& options, ModelHead head = ModelHead::kLogits)
-      : executor(std::move(given)), compute(make_cpu_compute(*executor, dtype, &ledger)) {
+  TinyModel(const std::string& path, TinyDevice given, Dtype dtype, const ModelOptions& options,
+            ModelHead head = ModelHead::kLogits)
+      : executor(std::move(given.executor)),
+        compute(given.device.make_compute(*executor, dtype, &ledger)) {
     model = std::make_unique<Model>(*open_weight_source(real_fs(), path, head), *compute, options);
   }
   static std::string fixture(const std::string& name) {
@@ -55,7 +64,7 @@ class TrainingBatch {
       ids_.insert(ids_.end(), sequences[i].begin(), sequences[i].end());
     }
     const KvShape kv = model.kv_shape();
-    const int threads = tiny.executor->num_threads();
+    const int threads = tiny.compute->num_threads();
     const int64_t rows = static_cast<int64_t>(ids_.size());
     kv_arena_ = Arena("test kv", next_block * kv.block_bytes());
     pool = {kv, kv_arena_.data(), next_block};

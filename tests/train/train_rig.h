@@ -23,6 +23,7 @@ struct RigOptions {
   bool with_reference = false;  // a second, frozen copy of the model
   std::string teacher = {};     // a fixture or a path, for whole rows; empty: none
   int64_t slice_width = 0;      // of the model's packed matrices; 0: what it takes
+  const Device& device = cpu_device();
 };
 
 // A scalar head that tells rows apart, in place of zeros.
@@ -43,7 +44,7 @@ class TrainRig {
     return objective == Objective::kRewardModel ? ModelHead::kScalar : ModelHead::kLogits;
   }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
-      : tiny(path_of(rig.model), make_thread_executor(rig.threads), rig.compute,
+      : tiny(path_of(rig.model), {make_thread_executor(rig.threads), rig.device}, rig.compute,
              ModelOptions{.block_size = 16, .slice_width = rig.slice_width},
              head_of(options.objective)) {
     if (rig.with_reference) reference = frozen(rig.model);
@@ -53,8 +54,9 @@ class TrainRig {
   // A new trainer, without moments, on the model as it is.
   void rebuild(const TrainerOptions& options) {
     trainer.reset();
-    const int threads = tiny.executor->num_threads();
-    sizes = Trainer::plan(model().config(), model().kv_shape(), options, threads);
+    const int threads = tiny.compute->num_threads();
+    sizes = Trainer::plan(model().config(), model().kv_shape(), options, threads,
+                          tiny.compute->device());
     uint64_t bytes = sizes.workspace, kept_offset = 0;
     if (teacher != nullptr) {
       const TrainShape shape{teacher->config(), teacher->kv_shape(), threads};

@@ -78,11 +78,13 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       kv_(kv_shape(config_, compute_, kv_format_of(settings))),
       engine_(engine_options_from(settings, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(settings, kv_);
-  add("matmul workspace", device_.workspace_bytes(threads_));
+  const uint64_t workspace = device_.workspace_bytes(threads_);
+  if (workspace != 0) add("matmul workspace", workspace);
+  const size_t first_weights = always_.size();
   add("master weights", Model::master_bytes(config_));
   add("packed weights, forward", Model::packed_forward_bytes(device_, config_, compute_));
   if (settings.model.compute_copies > 1) add_second_copy();
-  for (size_t i = 1; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
+  for (size_t i = first_weights; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
 }
 
