@@ -1,0 +1,166 @@
+// Every fixture model runs on the reference device through the layer code of the library, and
+// agrees with the CPU device: logits, entropies and all gradients of prefill, log-probs of chunks
+// and of decode, values.
+//
+// Tolerances in fp32 are twice those that the golden tests allow the CPU against float64
+// (tests/model/golden_test.cc): each device stays within them, since both round what passes between
+// ops to fp32.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "model/value_head.h"
+#include "model_pass.h"
+#include "support/golden_tensors.h"
+
+namespace rl::testing {
+namespace {
+
+constexpr double kLogitTolerance = 1e-4, kLogprobTolerance = 4e-5;
+constexpr double kGradTolerance = 4e-5;  // of the tensor's largest gradient
+
+std::string path_of(const std::string& model) {
+  return model.ends_with(".gguf") ? std::string(RL_FIXTURES) + "/gguf/" + model
+                                  : TinyModel::fixture(model);
+}
+
+// Three sequences, one of them longer than a chunk of the attention backward where the model's
+// positions allow it.
+std::vector<std::vector<int32_t>> sequences_for(const ModelConfig& config) {
+  std::mt19937 rng(3);
+  std::vector<std::vector<int32_t>> out;
+  for (const int64_t length : {5, 37, 150}) {
+    out.emplace_back(static_cast<size_t>(std::min(length, config.max_position)));
+    for (int32_t& id : out.back())
+      id = static_cast<int32_t>(rng() % static_cast<unsigned>(config.vocab));
+  }
+  return out;
+}
+
+class ReferenceModels : public ::testing::TestWithParam<const char*> {
+ protected:
+  TinyModel load(const Device& device, Dtype dtype = Dtype::kF32) const {
+    return on_device(device, path_of(GetParam()), dtype);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, ReferenceModels,
+                         ::testing::Values("llama", "llama_bf16", "llama_rope_linear",
+                                           "llama_rope_llama3", "llama_rope_yarn",
+                                           "llama_rope_yarn_sharded", "smollm2", "qwen2", "qwen3",
+                                           "mistral", "gemma3", "tiny_llama_half.gguf",
+                                           "tiny_llama_mixed.gguf", "tiny_qwen2_mixed.gguf"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
+
+TEST_P(ReferenceModels, PrefillMatchesTheCpu) {
+  const TinyModel cpu = load(cpu_device()), reference = load(reference_device());
+  const auto sequences = sequences_for(cpu.model->config());
+  const ModelPass want = run_pass(cpu, sequences), got = run_pass(reference, sequences);
+  EXPECT_LE(largest_difference(got.logits, want.logits), kLogitTolerance);
+  EXPECT_LE(largest_difference(got.entropies, want.entropies), kLogprobTolerance);
+  for (const Parameter& p : cpu.model->layout().parameters()) {
+    const auto of = [&](const ModelPass& pass) {
+      const float* first = pass.gradients.data() + p.offset;
+      return std::vector<float>(first, first + p.size);
+    };
+    const std::vector<float> expected = of(want), zero(expected.size(), 0.0f);
+    EXPECT_LE(largest_difference(of(got), expected),
+              kGradTolerance * largest_difference(expected, zero) + 1e-8)
+        << p.name;
+  }
+}
+
+TEST_P(ReferenceModels, DecodeMatchesTheCpu) {
+  const TinyModel cpu = load(cpu_device()), reference = load(reference_device());
+  for (const std::vector<int32_t>& ids : sequences_for(cpu.model->config())) {
+    for (const int32_t chunk : {1, 7}) {
+      EXPECT_LE(largest_difference(chunked_logprobs(reference, ids, chunk, 1.0f),
+                                   chunked_logprobs(cpu, ids, chunk, 1.0f)),
+                kLogprobTolerance)
+          << ids.size() << " tokens by " << chunk;
+    }
+  }
+}
+
+// Contract N1 on this device: no sum depends on what else is in the batch.
+TEST_P(ReferenceModels, ATokenHasTheSameBitsInPrefillChunksAndDecode) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
+    const TinyModel reference = load(reference_device(), dtype);
+    const auto sequences = sequences_for(reference.model->config());
+    const auto packed = packed_logprobs(reference, sequences, 0.7f);
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      for (const int32_t chunk : {1, 7}) {
+        EXPECT_TRUE(same_bits(chunked_logprobs(reference, sequences[i], chunk, 0.7f), packed[i]))
+            << dtype_name(dtype) << ", sequence " << i << " by " << chunk;
+      }
+    }
+  }
+}
+
+// Two bf16 runs that round the same values in other sums: rounding alone changes a gradient of the
+// test models by 5e-3 (docs/architecture.md), and attention weights are rounded on one side only.
+TEST_P(ReferenceModels, Bf16GradientsMatchTheCpu) {
+  if (!cpu_has_bf16_dot()) GTEST_SKIP() << "this CPU has no bf16 dot product";
+  const TinyModel cpu = load(cpu_device(), Dtype::kBf16),
+                  reference = load(reference_device(), Dtype::kBf16);
+  const auto sequences = sequences_for(cpu.model->config());
+  const ModelPass want = run_pass(cpu, sequences), got = run_pass(reference, sequences);
+  double off = 0, size = 0;
+  for (size_t i = 0; i < want.gradients.size(); ++i) {
+    const double difference = static_cast<double>(got.gradients[i]) - want.gradients[i];
+    off += difference * difference;
+    size += static_cast<double>(want.gradients[i]) * want.gradients[i];
+  }
+  EXPECT_LE(std::sqrt(off / size), 3e-2);
+}
+
+// The reference rounds to bf16 where the contracts say so on any machine. The goldens' notes allow
+// 0.15 between two bf16 runs.
+TEST(ReferenceBf16, LogitsMatchThoseOfTorch) {
+  const GoldenTensors golden(TinyModel::fixture("llama_bf16") + "/golden.safetensors");
+  const TinyModel tiny =
+      on_device(reference_device(), TinyModel::fixture("llama_bf16"), Dtype::kBf16);
+  for (const std::string seq : {"seq0", "seq1", "seq2"}) {
+    const ModelPass got = run_pass(tiny, {golden.ids(seq + ".input_ids")});
+    const GoldenTensor want = golden.get(seq + ".logits_bf16");
+    ASSERT_EQ(want.values.size(), got.logits.size());
+    for (size_t i = 0; i < want.values.size(); ++i)
+      ASSERT_NEAR(got.logits[i], want.values[i], 0.15) << seq << " " << i;
+  }
+}
+
+// Values of every row, and the gradients of hidden states and head for all of them.
+std::vector<float> value_pass(const TinyModel& tiny) {
+  const Model& model = *tiny.model;
+  const TrainingBatch batch(tiny, sequences_for(model.config()));
+  forward(model, batch.batch(), batch.pool, *batch.buffers, batch.saved.get());
+  std::vector<int32_t> rows(static_cast<size_t>(batch.rows()));
+  std::iota(rows.begin(), rows.end(), 0);
+  const auto hidden = static_cast<size_t>(model.config().hidden);
+  std::vector<float> values(rows.size()), d_hidden(rows.size() * hidden, 0.0f),
+      grads(static_cast<size_t>(model.layout().total()), 0.0f);
+  value_forward(model, batch.buffers->hidden, rows, values);
+  const std::vector<float> d_value(rows.size(), 1.0f / static_cast<float>(rows.size()));
+  value_backward(model, {batch.buffers->hidden, rows, d_value, d_hidden.data(), grads.data()});
+  values.insert(values.end(), d_hidden.begin(), d_hidden.end());
+  const float* head = grads.data() + model.layout().head();
+  values.insert(values.end(), head, head + hidden);
+  return values;
+}
+
+TEST(ReferenceValues, TheyMatchTheCpu) {
+  const std::string path = TinyModel::fixture("llama_value");
+  const std::vector<float> want =
+      value_pass(on_device(cpu_device(), path, Dtype::kF32, ModelHead::kScalar));
+  const std::vector<float> got =
+      value_pass(on_device(reference_device(), path, Dtype::kF32, ModelHead::kScalar));
+  EXPECT_GT(largest_difference(want, std::vector<float>(want.size(), 0.0f)), 1e-3);
+  EXPECT_LE(largest_difference(got, want), kLogprobTolerance);
+}
+
+}  // namespace
+}  // namespace rl::testing

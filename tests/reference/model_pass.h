@@ -1,0 +1,72 @@
+// Forward, head and backward of whole sequences on one device, for comparisons between devices.
+#pragma once
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "reference_device.h"
+#include "support/logprob_runs.h"
+#include "support/tiny_model.h"
+
+namespace rl::testing {
+
+inline TinyModel on_device(const Device& device, const std::string& path, Dtype dtype,
+                           ModelHead head = ModelHead::kLogits) {
+  return TinyModel(path, {make_thread_executor(1), device}, dtype, ModelOptions{.block_size = 16},
+                   head);
+}
+
+struct ModelPass {
+  std::vector<float> logits;  // (rows, V)
+  std::vector<float> entropies;
+  std::vector<float> gradients;  // flat; of the mean negative log-prob of all predicted tokens
+};
+
+inline ModelPass run_pass(const TinyModel& tiny,
+                          const std::vector<std::vector<int32_t>>& sequences) {
+  const Model& model = *tiny.model;
+  const Dtype dtype = model.compute_dtype();
+  const TrainingBatch batch(tiny, sequences);
+  const int64_t n = batch.rows();
+  forward(model, batch.batch(), batch.pool, *batch.buffers, batch.saved.get());
+  const Arena arena("test head", HeadBuffers::bytes(model.config(), dtype, n, true));
+  HeadBuffers head(model.config(), dtype, n, true, arena.data());
+  std::vector<int32_t> rows(static_cast<size_t>(n)), targets(rows.size(), 0);
+  std::iota(rows.begin(), rows.end(), 0);
+  gather_rows(model, batch.buffers->hidden, rows, head);
+  const std::vector<float> one(rows.size(), 1.0f), zero(rows.size(), 0.0f);
+  head_forward(model, one, head);
+  ModelPass out{{head.z, head.z + n * head.vocab},
+                {},
+                std::vector<float>(static_cast<size_t>(model.layout().total()), 0.0f)};
+  for (int64_t row = 0; row < n; ++row) out.entropies.push_back(head.stats[row].entropy);
+  std::vector<float> d_logprob = zero;
+  const auto predicted = static_cast<float>(n - static_cast<int64_t>(sequences.size()));
+  for (const SequenceRows& s : batch.slices()) {
+    for (int32_t row = s.first_row; row + 1 < s.first_row + s.rows; ++row) {
+      targets[static_cast<size_t>(row)] = batch.ids()[static_cast<size_t>(row) + 1];
+      d_logprob[static_cast<size_t>(row)] = -1.0f / predicted;
+    }
+  }
+  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
+                       PackedWeights::Direction::kBackward);
+  packed.pack(model.compute(), model.master());
+  head_backward(model, {packed, targets, one, d_logprob, zero, out.gradients.data()}, head);
+  backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
+           {packed, out.gradients.data(), head.d_hidden});
+  return out;
+}
+
+// The largest difference; infinite if sizes differ or a value is not finite.
+inline double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(a[i]) - b[i]);
+    if (!(difference <= most)) most = std::isnan(difference) ? INFINITY : difference;
+  }
+  return most;
+}
+
+}  // namespace rl::testing

@@ -1,0 +1,125 @@
+// The device itself, and the ops on plain memory: packing, copies and the optimizer.
+#include "reference_device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/arena.h"
+#include "core/checked.h"
+#include "reference_elements.h"
+
+namespace rl::testing {
+namespace {
+
+class ReferenceCompute final : public Compute {
+ public:
+  ReferenceCompute(Dtype dtype, ArenaLedger* ledger)
+      : Compute(reference_ops(), {reference_device(), dtype, 1, ledger}) {}
+  bool exact() const override { return true; }
+  const std::string& implementation() const override { return name_; }
+
+ private:
+  const std::string name_ = "reference";
+};
+
+class ReferenceDevice final : public Device {
+ public:
+  const char* name() const override { return "reference"; }
+  PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
+    PackedShape shape;
+    shape.k = rule.k;
+    shape.slices = cut_slices(rule);
+    shape.cut = rule.cut;
+    const CheckedU64 elements =
+        CheckedU64(static_cast<uint64_t>(rule.k)) * CheckedU64(static_cast<uint64_t>(rule.n));
+    shape.bytes =
+        (elements * CheckedU64(dtype_bytes(compute))).align_up(ArenaPlan::kAlignment).get();
+    return shape;
+  }
+  uint64_t workspace_bytes(int) const override { return 0; }
+  std::unique_ptr<Compute> make_compute(Executor&, Dtype dtype,
+                                        ArenaLedger* ledger) const override {
+    return std::make_unique<ReferenceCompute>(dtype, ledger);
+  }
+};
+
+}  // namespace
+
+const Device& reference_device() {
+  static const ReferenceDevice device;
+  return device;
+}
+
+const OpTable& reference_ops() {
+  static constexpr OpTable table = {
+#define RL_OP_ENTRY(name, Args) .name = reference::name,
+      RL_OPS(RL_OP_ENTRY)
+#undef RL_OP_ENTRY
+  };
+  return table;
+}
+
+namespace reference {
+
+void pack_rows(Compute& compute, const PackRowsArgs& a) {
+  const int64_t k = a.shape.k;
+  a.out.bind(a.shape, a.bytes);
+  for (int64_t row = 0; row < a.shape.slices.n; ++row) {
+    const float* from = a.rows ? a.rows + row * k : a.room;
+    if (!a.rows) (*a.read)(a.from + row * k, {a.room, static_cast<size_t>(k)});
+    for (int64_t i = 0; i < k; ++i) put(compute.dtype(), a.bytes, row * k + i, from[i]);
+  }
+}
+
+void pack_columns(Compute& compute, const PackColumnsArgs& a) {
+  const int64_t k = a.shape.k, n = a.shape.slices.n;
+  a.out.bind(a.shape, a.bytes);
+  for (int64_t column = 0; column < n; ++column)
+    for (int64_t i = 0; i < k; ++i)
+      put(compute.dtype(), a.bytes, column * k + i, a.w[i * n + column]);
+}
+
+void read_floats(Compute&, const ReadFloatsArgs& a) {
+  for (const FloatRun& run : a.runs) a.read(run.from, {run.to, static_cast<size_t>(run.count)});
+}
+
+// There is no kernel to prepare.
+void prepare_gradient(Compute&, const PrepareGradientArgs&) {}
+
+void zero_floats(Compute&, const ZeroFloatsArgs& a) { std::ranges::fill(a.to, 0.0f); }
+
+void copy_bytes(Compute&, const CopyBytesArgs& a) { std::memcpy(a.to, a.from, a.bytes); }
+
+void squared_norm(Compute&, const SquaredNormArgs& a) {
+  a.sum = 0;
+  for (size_t chunk = 0; chunk < a.chunk_sums.size(); ++chunk) {
+    const size_t first = chunk * kOptimizerChunk,
+                 end = std::min(a.values.size(), first + size_t{kOptimizerChunk});
+    a.chunk_sums[chunk] = 0;
+    for (size_t i = first; i < end; ++i)
+      a.chunk_sums[chunk] += static_cast<double>(a.values[i]) * a.values[i];
+    a.sum += a.chunk_sums[chunk];
+  }
+}
+
+// Moments are rounded once when they are stored; the parameter is updated from the unrounded ones.
+void adamw(Compute&, const AdamwArgs& a) {
+  const AdamwStep& s = a.step;
+  for (size_t i = 0; i < a.all.param.size(); ++i) {
+    const double g = static_cast<double>(s.grad_scale) * a.all.grad[i];
+    const double m = a.all.m[i] + (g - a.all.m[i]) * s.one_minus_beta1;
+    const double v = static_cast<double>(a.all.v[i]) * s.beta2 + s.one_minus_beta2 * g * g;
+    const double p = static_cast<double>(a.all.param[i]) * s.decay_factor;
+    a.all.m[i] = static_cast<float>(m);
+    a.all.v[i] = static_cast<float>(v);
+    a.all.param[i] = static_cast<float>(p + s.minus_step_size * m /
+                                                (std::sqrt(v) / s.sqrt_bias_correction2 + s.eps));
+  }
+}
+
+void for_each_row(Compute&, const ForEachRowArgs& a) {
+  for (int64_t row = 0; row < a.count; ++row) a.task(row, 0);
+}
+
+}  // namespace reference
+}  // namespace rl::testing
