@@ -12,6 +12,9 @@
 #include "model/value_head.h"
 #include "model_pass.h"
 #include "support/golden_tensors.h"
+#include "support/logprob_runs.h"
+#include "support/random_llama.h"
+#include "support/temp_dir.h"
 
 namespace rl::testing {
 namespace {
@@ -19,17 +22,11 @@ namespace {
 constexpr double kLogitTolerance = 1e-4, kLogprobTolerance = 4e-5;
 constexpr double kGradTolerance = 4e-5;  // of the tensor's largest gradient
 
-std::string path_of(const std::string& model) {
-  return model.ends_with(".gguf") ? std::string(RL_FIXTURES) + "/gguf/" + model
-                                  : TinyModel::fixture(model);
-}
-
-// Three sequences, one of them longer than a chunk of the attention backward where the model's
-// positions allow it.
+// Three sequences, one of them as long as the model's positions allow.
 std::vector<std::vector<int32_t>> sequences_for(const ModelConfig& config) {
   std::mt19937 rng(3);
   std::vector<std::vector<int32_t>> out;
-  for (const int64_t length : {5, 37, 150}) {
+  for (const int64_t length : {5, 37, 300}) {
     out.emplace_back(static_cast<size_t>(std::min(length, config.max_position)));
     for (int32_t& id : out.back())
       id = static_cast<int32_t>(rng() % static_cast<unsigned>(config.vocab));
@@ -37,27 +34,17 @@ std::vector<std::vector<int32_t>> sequences_for(const ModelConfig& config) {
   return out;
 }
 
-class ReferenceModels : public ::testing::TestWithParam<const char*> {
+class ReferenceModels : public ::testing::TestWithParam<std::string> {
  protected:
   TinyModel load(const Device& device, Dtype dtype = Dtype::kF32) const {
-    return on_device(device, path_of(GetParam()), dtype);
+    return on_device(device, fixture_path(GetParam()), dtype);
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, ReferenceModels,
-                         ::testing::Values("llama", "llama_bf16", "llama_rope_linear",
-                                           "llama_rope_llama3", "llama_rope_yarn",
-                                           "llama_rope_yarn_sharded", "smollm2", "qwen2", "qwen3",
-                                           "mistral", "gemma3", "tiny_llama_half.gguf",
-                                           "tiny_llama_mixed.gguf", "tiny_qwen2_mixed.gguf"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '.', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Fixtures, ReferenceModels, ::testing::ValuesIn(device_fixtures()),
+                         case_name);
 
-TEST_P(ReferenceModels, PrefillMatchesTheCpu) {
-  const TinyModel cpu = load(cpu_device()), reference = load(reference_device());
+void expect_same_pass(const TinyModel& reference, const TinyModel& cpu) {
   const auto sequences = sequences_for(cpu.model->config());
   const ModelPass want = run_pass(cpu, sequences), got = run_pass(reference, sequences);
   EXPECT_LE(largest_difference(got.logits, want.logits), kLogitTolerance);
@@ -72,6 +59,18 @@ TEST_P(ReferenceModels, PrefillMatchesTheCpu) {
               kGradTolerance * largest_difference(expected, zero) + 1e-8)
         << p.name;
   }
+}
+
+TEST_P(ReferenceModels, PrefillMatchesTheCpu) {
+  expect_same_pass(load(reference_device()), load(cpu_device()));
+}
+
+// Its 300 positions are three chunks of the attention backward; the fixtures have one.
+TEST(ReferenceLongSequence, PrefillMatchesTheCpu) {
+  const TempDir dir;
+  const std::string path = write_random_llama(dir.file("long"), {.max_position = 300});
+  expect_same_pass(on_device(reference_device(), path, Dtype::kF32),
+                   on_device(cpu_device(), path, Dtype::kF32));
 }
 
 TEST_P(ReferenceModels, DecodeMatchesTheCpu) {

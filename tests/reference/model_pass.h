@@ -1,15 +1,45 @@
 // Forward, head and backward of whole sequences on one device, for comparisons between devices.
 #pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "reference_device.h"
-#include "support/logprob_runs.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {
+
+// The fixture models that have a language-model head.
+inline const std::vector<std::string>& device_fixtures() {
+  static const std::vector<std::string> names = {"llama",
+                                                 "llama_bf16",
+                                                 "llama_rope_linear",
+                                                 "llama_rope_llama3",
+                                                 "llama_rope_yarn",
+                                                 "llama_rope_yarn_sharded",
+                                                 "smollm2",
+                                                 "qwen2",
+                                                 "qwen3",
+                                                 "mistral",
+                                                 "gemma3",
+                                                 "tiny_llama_half.gguf",
+                                                 "tiny_llama_mixed.gguf",
+                                                 "tiny_qwen2_mixed.gguf"};
+  return names;
+}
+inline std::string fixture_path(const std::string& model) {
+  return model.ends_with(".gguf") ? std::string(RL_FIXTURES) + "/gguf/" + model
+                                  : TinyModel::fixture(model);
+}
+inline std::string case_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '.', '_');
+  return name;
+}
 
 inline TinyModel on_device(const Device& device, const std::string& path, Dtype dtype,
                            ModelHead head = ModelHead::kLogits) {
