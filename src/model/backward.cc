@@ -21,6 +21,7 @@ class BackwardPass {
         saved_(saved),
         b_(scratch),
         args_(args),
+        layout_(args.layout != nullptr ? *args.layout : model.layout()),
         n_(batch.rows()),
         hidden_(config_.hidden),
         ffn_(config_.ffn),
@@ -30,18 +31,23 @@ class BackwardPass {
   void run() {
     b_.work.cut(batch_.sequences, b_.d_prompts);
     zero(b_.dx);
-    norm_gradient(saved_.x_out, args_.d_hidden, model_.layout().final_norm(), b_.dx);
-    for (int64_t l = config_.layers - 1; l >= 0; --l) {
+    norm_gradient(saved_.x_out, args_.d_hidden, layout_.final_norm(), b_.dx);
+    for (int64_t l = config_.layers - 1; l >= layout_.first_trained_layer(); --l) {
       mlp_half(l);
       attention_half(l);
     }
-    embed_rows_backward(compute_,
-                        {b_.dx, batch_.ids, hidden_, embedding_scale(config_, compute_.dtype()),
-                         grad(model_.layout().embedding())});
+    if (float* embedding = grad(layout_.embedding())) {
+      embed_rows_backward(compute_, {b_.dx, batch_.ids, hidden_,
+                                     embedding_scale(config_, compute_.dtype()), embedding});
+    }
   }
 
  private:
-  float* grad(int64_t offset) const { return args_.grads + offset; }
+  // Of the parameter at this offset of the masters; null: it is frozen or absent.
+  float* grad(int64_t offset) const {
+    const int64_t at = offset >= 0 ? layout_.gradient_of(offset) : -1;
+    return at >= 0 ? args_.grads + at : nullptr;
+  }
   RowNorm norm(int64_t weight) const {
     return {model_.master() + weight, config_.rms_eps, config_.norm_weight};
   }
@@ -50,6 +56,15 @@ class BackwardPass {
   // Adds to dx (N, C) and to the norm weight's gradient.
   void norm_gradient(const float* x, const float* dy, int64_t weight, float* dx) {
     norm_rows_backward(compute_, {x, dy, norm(weight), dx, grad(weight), n_, hidden_, b_.partial});
+  }
+
+  // Adds dy^T x to the gradients of the trained rows of the matrix (n, k) at this offset.
+  void matrix_gradient(int64_t offset, std::byte* dy, int64_t n, std::byte* x, int64_t k) {
+    const auto item = static_cast<int64_t>(dtype_bytes(compute_.dtype()));
+    layout_.for_each_trained(offset, n * k, [&](const TrainedRun& run) {
+      std::byte* columns = dy + (run.master - offset) / k * item;
+      weight_gradient(compute_, {columns, run.size / k, x, k, n_, args_.grads + run.gradient, n});
+    });
   }
 
   // Recomputes a norm's output into the forward's buffer.
@@ -75,11 +90,11 @@ class BackwardPass {
     const PackedWeights::Layer& packed = args_.packed.layer(l);
     round_output_gradient(s.mlp_added, at.mlp_out_norm);
     glu_rows(compute_, {s.gate_up, f_.h, n_, ffn_, config_.activation});
-    weight_gradient(compute_, {b_.rounded, hidden_, f_.h, ffn_, n_, grad(at.down)});
+    matrix_gradient(at.down, b_.rounded, hidden_, f_.h, ffn_);
     project_gated_backward(
         compute_, {packed.down, b_.rounded, s.gate_up, b_.d_gate_up, n_, config_.activation});
     renorm(s.x_mid, at.mlp_norm);
-    weight_gradient(compute_, {b_.d_gate_up, 2 * ffn_, f_.normed, hidden_, n_, grad(at.gate_up)});
+    matrix_gradient(at.gate_up, b_.d_gate_up, 2 * ffn_, f_.normed, hidden_);
     project(compute_, {packed.gate_up, b_.d_gate_up, n_, b_.d_normed});
     norm_gradient(s.x_mid, b_.d_normed, at.mlp_norm, b_.dx);
   }
@@ -89,16 +104,22 @@ class BackwardPass {
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedWeights::Layer& packed = args_.packed.layer(l);
     round_output_gradient(s.attention_added, at.attention_out_norm);
-    weight_gradient(compute_, {b_.rounded, hidden_, s.mixed, q_, n_, grad(at.o)});
+    matrix_gradient(at.o, b_.rounded, hidden_, s.mixed, q_);
     project(compute_, {packed.o, b_.rounded, n_, b_.d_mixed});
     attention_gradient(l, s);
     rope_gradient(l, s, at);
-    if (at.qkv_bias >= 0)
-      bias_gradient(compute_, {b_.dqkv, n_, qkv_, b_.partial, grad(at.qkv_bias)});
+    if (at.qkv_bias >= 0) qkv_bias_gradient(at.qkv_bias);
     renorm(s.x_in, at.input_norm);
-    weight_gradient(compute_, {b_.dqkv_rounded, qkv_, f_.normed, hidden_, n_, grad(at.qkv)});
+    matrix_gradient(at.qkv, b_.dqkv_rounded, qkv_, f_.normed, hidden_);
     project(compute_, {packed.qkv, b_.dqkv_rounded, n_, b_.d_normed});
     norm_gradient(s.x_in, b_.d_normed, at.input_norm, b_.dx);
+  }
+
+  void qkv_bias_gradient(int64_t offset) {
+    layout_.for_each_trained(offset, qkv_, [&](const TrainedRun& run) {
+      bias_gradient(compute_, {b_.dqkv + (run.master - offset), n_, run.size, b_.partial,
+                               args_.grads + run.gradient, qkv_});
+    });
   }
 
   void attention_gradient(int64_t l, const SavedActivations::Layer& s) {
@@ -119,9 +140,7 @@ class BackwardPass {
     const RopeBackwardArgs args{kv_.shape.attention,      b_.dqkv,         f_.places,
                                 &model_.rope(l),          b_.dqkv_rounded, n_,
                                 s.qkv ? &norms : nullptr, s.qkv,           nullptr};
-    float* q_norm = s.qkv ? grad(at.q_norm) : nullptr;
-    float* k_norm = s.qkv ? grad(at.k_norm) : nullptr;
-    rope_rows_backward(compute_, {args, b_.work, q_norm, k_norm, b_.partial});
+    rope_rows_backward(compute_, {args, b_.work, grad(at.q_norm), grad(at.k_norm), b_.partial});
   }
 
   Compute& compute_;
@@ -133,6 +152,7 @@ class BackwardPass {
   const SavedActivations& saved_;
   BackwardBuffers& b_;
   const BackwardArgs& args_;
+  const WeightLayout& layout_;
   const int64_t n_, hidden_, ffn_, q_, qkv_;
 };
 

@@ -71,8 +71,9 @@ void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers
   RL_CHECK(b.d_logits && rows <= b.max_rows);
   head_logits_backward(compute, {b.z, b.stats, b.vocab, args.ids, args.d_logprob, args.d_entropy,
                                  args.inv_temperature, args.d_tempered, b.d_logits});
-  weight_gradient(
-      compute, {b.d_logits, b.vocab, b.hidden, hidden, rows, args.grads + model.layout().head()});
+  const WeightLayout& layout = args.layout != nullptr ? *args.layout : model.layout();
+  if (const int64_t at = layout.gradient_of(layout.head()); at >= 0)
+    weight_gradient(compute, {b.d_logits, b.vocab, b.hidden, hidden, rows, args.grads + at});
   project(compute, {args.packed.head(), b.d_logits, rows, b.d_hidden});
 }
 

@@ -62,6 +62,7 @@ struct HeadBackwardArgs {
   std::span<const float> d_entropy;        // (rows)
   float* grads;                            // flat; the head's gradient is accumulated
   const float* d_tempered = nullptr;  // (rows, V) extra gradient of the tempered logits; null: none
+  const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
 // After head_forward on the same rows: writes buffers.d_hidden, accumulates the head's weight
 // gradient.

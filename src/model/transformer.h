@@ -102,9 +102,10 @@ class BackwardBuffers {
 
 // What the backward needs besides the forward's buffers (which it reuses for recomputed values).
 struct BackwardArgs {
-  const PackedWeights& packed;  // backward direction, of the version the forward ran with
-  float* grads;                 // flat, layout of the model; accumulated
-  const float* d_hidden;        // (N, C) gradient of buffers.hidden
+  const PackedWeights& packed;           // backward direction, of the version the forward ran with
+  float* grads;                          // flat, of trained parameters; accumulated
+  const float* d_hidden;                 // (N, C) gradient of buffers.hidden
+  const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
 // Each sequence of the batch starts at position 0 or has a trunk. A trunk's rows receive the
 // gradients of all sequences that continue it.

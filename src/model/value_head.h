@@ -13,11 +13,12 @@ void value_forward(const Model& model, const std::byte* hidden, std::span<const 
                    std::span<float> values);
 
 struct ValueBackwardArgs {
-  const std::byte* hidden;         // (N, C) compute dtype, as in value_forward
-  std::span<const int32_t> rows;   // rows may repeat
-  std::span<const float> d_value;  // one per entry of rows
-  float* d_hidden;                 // (N, C), accumulated
-  float* grads;                    // flat; the gradient of score.weight is accumulated
+  const std::byte* hidden;               // (N, C) compute dtype, as in value_forward
+  std::span<const int32_t> rows;         // rows may repeat
+  std::span<const float> d_value;        // one per entry of rows
+  float* d_hidden;                       // (N, C), accumulated
+  float* grads;                          // flat; the gradient of score.weight is accumulated
+  const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
 void value_backward(const Model& model, const ValueBackwardArgs& args);
 

@@ -1,4 +1,4 @@
-// Placement of parameters in the flat arrays, from the configuration's list of expected tensors.
+// Places parameters in the flat arrays, from the configuration's list of expected tensors.
 #include "model/weights.h"
 
 #include <algorithm>
@@ -11,6 +11,10 @@ namespace rl {
 namespace {
 
 constexpr int64_t kAlignFloats = 16;
+
+int64_t aligned(int64_t floats) {
+  return (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+}
 
 // The parameters of a layer in storage order. `fused` ones directly follow their neighbour; `at`
 // receives the offset of the first of them.
@@ -52,39 +56,92 @@ int64_t layer_of(const std::string& name) {
   return std::stoll(name.substr(prefix.size()));
 }
 
+// Extends a run by the next one if that follows it in both arrays.
+bool extend(TrainedRun& run, const TrainedRun& next) {
+  if (run.master + run.size != next.master || run.gradient + run.size != next.gradient)
+    return false;
+  run.size += next.size;
+  return true;
+}
+
 }  // namespace
 
-WeightLayout::WeightLayout(const ModelConfig& config) {
+WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule) {
   layers_.resize(config.layers);
   std::vector<TensorInfo> tensors = expected_tensors(config);
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     const int64_t la = layer_of(a.name), lb = layer_of(b.name);
     return la >= 0 && la == lb && &part_of(a.name) < &part_of(b.name);
   });
-  head_ = -1;
-  for (const TensorInfo& t : tensors) {
-    const int64_t l = layer_of(t.name);
-    const LayerPart* part = l >= 0 ? &part_of(t.name) : nullptr;
-    if (!part || !part->fused) total_ = (total_ + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
-    const Parameter p{t.name, t.shape, total_, t.rows() * t.cols()};
-    if (part && part->at)
-      layers_[l].*part->at = p.offset;
-    else if (t.name == "model.embed_tokens.weight")
-      embedding_ = p.offset;
-    else if (t.name == "model.norm.weight")
-      final_norm_ = p.offset;
-    else if (t.name == "lm_head.weight" || t.name == kScalarHeadName)
-      head_ = p.offset;
-    total_ += p.size;
-    count_ += p.size;
-    parameters_.push_back(p);
-  }
-  total_ = (total_ + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+  const std::vector<bool> trained = trainable_tensors(rule, tensors);
+  first_trained_layer_ = config.layers;
+  for (size_t i = 0; i < tensors.size(); ++i) place(tensors[i], trained[i]);
+  total_ = aligned(total_);
+  gradient_total_ = aligned(gradient_total_);
   if (head_ < 0) head_ = embedding_;
   if (config.sandwich_norms) return;
   // This tensor name denotes the norm between attention and MLP, whichever of the two it applies
   // to.
   for (LayerOffsets& layer : layers_) std::swap(layer.mlp_norm, layer.attention_out_norm);
+}
+
+void WeightLayout::place(const TensorInfo& t, bool trained) {
+  const int64_t l = layer_of(t.name);
+  const LayerPart* part = l >= 0 ? &part_of(t.name) : nullptr;
+  const bool fused = part != nullptr && part->fused;
+  const bool follows = !parameters_.empty() && parameters_.back().trainable();
+  if (!fused) total_ = aligned(total_);
+  if (!fused || !follows) gradient_total_ = aligned(gradient_total_);
+  const Parameter p{t.name, t.shape, total_, t.rows() * t.cols(), trained ? gradient_total_ : -1};
+  if (part && part->at)
+    layers_[l].*part->at = p.offset;
+  else if (t.name == "model.embed_tokens.weight")
+    embedding_ = p.offset;
+  else if (t.name == "model.norm.weight")
+    final_norm_ = p.offset;
+  else if (t.name == "lm_head.weight" || t.name == kScalarHeadName)
+    head_ = p.offset;
+  total_ += p.size;
+  count_ += p.size;
+  if (trained) add_run(p, follows);
+  parameters_.push_back(p);
+  if (!trained) return;
+  if (t.name == "model.embed_tokens.weight") first_trained_layer_ = 0;
+  if (l >= 0) first_trained_layer_ = std::min(first_trained_layer_, l);
+}
+
+// Between two neighbours there is nothing but padding, which may be part of a run.
+void WeightLayout::add_run(const Parameter& p, bool follows) {
+  if (follows) {
+    TrainedRun& last = runs_.back();
+    const int64_t gap = p.offset - (last.master + last.size);
+    if (gap == p.gradient - (last.gradient + last.size)) last.size += gap;
+  }
+  const TrainedRun next{p.offset, p.gradient, p.size};
+  if (runs_.empty() || !extend(runs_.back(), next)) runs_.push_back(next);
+  gradient_total_ = p.gradient + p.size;
+}
+
+int64_t WeightLayout::gradient_of(int64_t offset) const {
+  const auto before = [](const Parameter& p, int64_t at) { return p.offset < at; };
+  const auto p = std::lower_bound(parameters_.begin(), parameters_.end(), offset, before);
+  RL_CHECK(p != parameters_.end() && p->offset == offset);
+  return p->gradient;
+}
+
+void WeightLayout::for_each_trained(int64_t offset, int64_t size,
+                                    FunctionRef<void(const TrainedRun& run)> visit) const {
+  const auto before = [](const Parameter& p, int64_t at) { return p.offset < at; };
+  auto p = std::lower_bound(parameters_.begin(), parameters_.end(), offset, before);
+  TrainedRun run;
+  for (; p != parameters_.end() && p->offset < offset + size; ++p) {
+    if (!p->trainable()) continue;
+    const TrainedRun next{p->offset, p->gradient, p->size};
+    if (extend(run, next)) continue;
+    if (run.size > 0) visit(run);
+    run = next;
+  }
+  if (run.size > 0) visit(run);
 }
 
 }  // namespace rl

@@ -41,6 +41,7 @@ struct WeightGradientArgs {
   int64_t k;
   int64_t rows;
   float* grad;
+  int64_t dy_stride = 0;  // elements from row to row of dy; 0: n
 };
 
 // y = norm(x), with the forward's bits.
@@ -55,7 +56,7 @@ struct NormRowsBackwardArgs {
   const float* dy;  // (N, C)
   RowNorm norm;
   float* dx;    // (N, C), accumulated
-  float* grad;  // (C), accumulated
+  float* grad;  // (C), accumulated; null: not computed
   int64_t rows, hidden;
   float* partial;
 };
@@ -100,7 +101,7 @@ inline uint64_t attention_backward_workspace_bytes(const AttentionShape& shape, 
 struct RopeRowsBackwardArgs {
   RopeBackwardArgs rope;  // of all rows; d_norm is null
   const BackwardWork& work;
-  float *q_norm_grad, *k_norm_grad;  // (D) each, accumulated; null without head norms
+  float *q_norm_grad, *k_norm_grad;  // (D) each, accumulated; null: not computed
   float* partial;                    // of width 2 D; unused without head norms
 };
 
@@ -110,6 +111,7 @@ struct BiasGradientArgs {
   int64_t rows, width;
   float* partial;
   float* grad;
+  int64_t dy_stride = 0;  // floats from row to row of dy; 0: width
 };
 
 // Adds each row of dx times scale to the row of grad of its token, tokens in order.

@@ -98,7 +98,7 @@ struct ValueRowsBackwardArgs {
   int64_t width;                   // C
   std::span<const float> d_value;  // one per entry of rows
   float* d_hidden;                 // (N, C), accumulated
-  float* grad;                     // (C), accumulated
+  float* grad;                     // (C), accumulated; null: not computed
 };
 
 }  // namespace rl

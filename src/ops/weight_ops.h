@@ -55,6 +55,7 @@ struct PackColumnsArgs {
 // Makes every kernel that gradients [n, k] will need, so that no step makes one.
 struct PrepareGradientArgs {
   int64_t n, k;
+  int64_t dy_stride = 0;  // as in WeightGradientArgs
 };
 
 struct ZeroFloatsArgs {

@@ -242,10 +242,9 @@ void rope_rows_backward(Compute&, const RopeRowsBackwardArgs& a) {
   }
   for (int64_t i = 0; i < a.rope.rows * width; ++i)
     put(s.dtype, a.rope.dqkv_rounded, i, a.rope.dqkv[i]);
-  if (a.rope.norm == nullptr) return;
   for (int64_t d = 0; d < D; ++d) {
-    a.q_norm_grad[d] += static_cast<float>(q_grad[d]);
-    a.k_norm_grad[d] += static_cast<float>(k_grad[d]);
+    if (a.q_norm_grad != nullptr) a.q_norm_grad[d] += static_cast<float>(q_grad[d]);
+    if (a.k_norm_grad != nullptr) a.k_norm_grad[d] += static_cast<float>(k_grad[d]);
   }
 }
 

@@ -9,7 +9,9 @@ using Sums = std::vector<double>;
 
 Sums zeros(int64_t count) { return Sums(static_cast<size_t>(count), 0.0); }
 
+// A gradient that is null is not computed.
 void add_to(const Sums& sums, float* grad) {
+  if (grad == nullptr) return;
   for (size_t i = 0; i < sums.size(); ++i) grad[i] = static_cast<float>(grad[i] + sums[i]);
 }
 
@@ -17,12 +19,13 @@ void add_to(const Sums& sums, float* grad) {
 
 void weight_gradient(Compute& compute, const WeightGradientArgs& a) {
   const Dtype t = compute.dtype();
+  const int64_t stride = a.dy_stride != 0 ? a.dy_stride : a.n;
   Sums x = zeros(a.rows * a.k);
   for (size_t i = 0; i < x.size(); ++i) x[i] = get(t, a.x, static_cast<int64_t>(i));
   for (int64_t n = 0; n < a.n; ++n) {
     Sums sums = zeros(a.k);
     for (int64_t r = 0; r < a.rows; ++r) {
-      const double dy = get(t, a.dy, r * a.n + n);
+      const double dy = get(t, a.dy, r * stride + n);
       for (int64_t k = 0; k < a.k; ++k) sums[k] += dy * x[r * a.k + k];
     }
     add_to(sums, a.grad + n * a.k);
@@ -58,9 +61,10 @@ void project_gated_backward(Compute& compute, const ProjectGatedBackwardArgs& a)
 }
 
 void bias_gradient(Compute&, const BiasGradientArgs& a) {
+  const int64_t stride = a.dy_stride != 0 ? a.dy_stride : a.width;
   Sums sums = zeros(a.width);
   for (int64_t r = 0; r < a.rows; ++r)
-    for (int64_t c = 0; c < a.width; ++c) sums[c] += a.dy[r * a.width + c];
+    for (int64_t c = 0; c < a.width; ++c) sums[c] += a.dy[r * stride + c];
   add_to(sums, a.grad);
 }
 

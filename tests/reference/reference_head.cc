@@ -118,7 +118,7 @@ void value_rows_backward(Compute& compute, const ValueRowsBackwardArgs& a) {
       a.d_hidden[at] += a.d_value[i] * a.w[c];
       sum += a.d_value[i] * get(compute.dtype(), a.hidden, at);
     }
-    a.grad[c] = static_cast<float>(a.grad[c] + sum);
+    if (a.grad != nullptr) a.grad[c] = static_cast<float>(a.grad[c] + sum);
   }
 }
 

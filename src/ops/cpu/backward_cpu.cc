@@ -22,8 +22,10 @@ void add_chunks(const float* partial, int64_t rows, int64_t stride, std::span<fl
 
 std::span<float> vector_of(float* data, int64_t size) { return {data, static_cast<size_t>(size)}; }
 
-void zero_rows_after(std::byte* data, int64_t rows, int64_t row_bytes) {
-  std::memset(data + rows * row_bytes, 0, (padded_depth(rows) - rows) * row_bytes);
+// Rows are row_bytes long and stride_bytes apart.
+void zero_rows_after(std::byte* data, int64_t rows, int64_t row_bytes, int64_t stride_bytes) {
+  for (int64_t r = rows; r < padded_depth(rows); ++r)
+    std::memset(data + r * stride_bytes, 0, row_bytes);
 }
 
 // The same arguments for some rows; d_norm is the chunk's sum.
@@ -51,9 +53,10 @@ void project(Compute& compute, const ProjectArgs& a) {
 
 void weight_gradient(Compute& compute, const WeightGradientArgs& a) {
   CpuCompute& cpu = cpu_of(compute);
-  zero_rows_after(a.dy, a.rows, a.n * cpu.item());
-  zero_rows_after(a.x, a.rows, a.k * cpu.item());
-  cpu.matmul().accumulate_weight_grad({a.dy, a.n, a.x, a.rows, a.n, a.k, a.grad});
+  const int64_t item = cpu.item(), dy_stride = a.dy_stride != 0 ? a.dy_stride : a.n;
+  zero_rows_after(a.dy, a.rows, a.n * item, dy_stride * item);
+  zero_rows_after(a.x, a.rows, a.k * item, a.k * item);
+  cpu.matmul().accumulate_weight_grad({a.dy, dy_stride, a.x, a.rows, a.n, a.k, a.grad});
 }
 
 void norm_rows(Compute& compute, const NormRowsArgs& a) {
@@ -71,7 +74,7 @@ void norm_rows_backward(Compute& compute, const NormRowsBackwardArgs& a) {
     rms_norm_backward({a.x + at, a.norm.weight, a.dy + at, a.dx + at, dw, rows, a.hidden,
                        a.norm.eps, a.norm.kind});
   });
-  add_chunks(a.partial, a.rows, a.hidden, vector_of(a.grad, a.hidden));
+  if (a.grad != nullptr) add_chunks(a.partial, a.rows, a.hidden, vector_of(a.grad, a.hidden));
 }
 
 void round_floats(Compute& compute, const RoundFloatsArgs& a) {
@@ -111,17 +114,20 @@ void rope_rows_backward(Compute& compute, const RopeRowsBackwardArgs& a) {
         if (a.rope.norm != nullptr) std::fill_n(d_norm, width, 0.0f);
         rope_backward(rows_of(a.rope, row0, rows, d_norm));
       });
+  const auto add_norm = [&](const float* sums, float* grad) {
+    if (grad != nullptr) add_chunks(sums, a.rope.rows, width, vector_of(grad, shape.head_dim));
+  };
   if (a.rope.norm == nullptr) return;
-  add_chunks(a.partial, a.rope.rows, width, vector_of(a.q_norm_grad, shape.head_dim));
-  add_chunks(a.partial + shape.head_dim, a.rope.rows, width,
-             vector_of(a.k_norm_grad, shape.head_dim));
+  add_norm(a.partial, a.q_norm_grad);
+  add_norm(a.partial + shape.head_dim, a.k_norm_grad);
 }
 
 void bias_gradient(Compute& compute, const BiasGradientArgs& a) {
+  const int64_t stride = a.dy_stride != 0 ? a.dy_stride : a.width;
   cpu_of(compute).for_chunks(a.rows, kGradientRows, [&](int64_t row0, int64_t rows, int64_t chunk) {
     float* sum = a.partial + chunk * a.width;
     std::fill_n(sum, a.width, 0.0f);
-    for (int64_t r = 0; r < rows; ++r) add_elements(a.dy + (row0 + r) * a.width, a.width, sum);
+    for (int64_t r = 0; r < rows; ++r) add_elements(a.dy + (row0 + r) * stride, a.width, sum);
   });
   add_chunks(a.partial, a.rows, a.width, vector_of(a.grad, a.width));
 }

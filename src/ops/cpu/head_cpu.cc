@@ -126,10 +126,11 @@ void value_rows_backward(Compute& compute, const ValueRowsBackwardArgs& a) {
                                    const float d = a.d_value[i];
                                    const auto* from = h + a.rows[i] * a.width;
                                    float* to = a.d_hidden + a.rows[i] * a.width;
-                                   for (int64_t c = first; c < first + count; ++c) {
+                                   for (int64_t c = first; c < first + count; ++c)
                                      to[c] += d * a.w[c];
+                                   if (a.grad == nullptr) continue;
+                                   for (int64_t c = first; c < first + count; ++c)
                                      a.grad[c] += d * to_float(from[c]);
-                                   }
                                  }
                                });
   });

@@ -62,7 +62,7 @@ void pack_columns(Compute& compute, const PackColumnsArgs& a) {
 }
 
 void prepare_gradient(Compute& compute, const PrepareGradientArgs& a) {
-  cpu_of(compute).matmul().prepare_weight_grad(a.n, a.k, a.n);
+  cpu_of(compute).matmul().prepare_weight_grad(a.n, a.k, a.dy_stride != 0 ? a.dy_stride : a.n);
 }
 
 void zero_floats(Compute& compute, const ZeroFloatsArgs& a) {
