@@ -50,7 +50,7 @@ Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
                const TrainerTools& tools)
     : options_(validated(options)),
       place_{tools.tracer, tools.lane, tools.clock},
-      learner_(model),
+      learner_(model, options_.trainable),
       workspace_(shape_of(model), options, workspace),
       pass_(workspace_, place_) {
   RL_CHECK(model.config().scalar_head);
@@ -139,7 +139,7 @@ void Critic::minibatch(std::span<const PackItem> some, CriticMetrics& metrics) {
   for (const auto& part : plan_micro_batches(some, rules)) {
     micro_.fill(part, rules, WantedTokens::kLoss);
     ++metrics.micro_batches;
-    pass_.train_values({model, learner_.packed_backward(), learner_.gradients().data()}, micro_,
+    pass_.train_values(learner_.training(), micro_,
                        [&](const ValueChunk& chunk) { return chunk_loss(chunk, denominators); },
                        {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
   }

@@ -42,7 +42,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       options(validated(options)),
       place{tools.tracer, tools.lane, tools.clock},
       workspace(shape_of(model), options, workspace),
-      learner(model),
+      learner(model, options.trainable),
       pass(this->workspace, place) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   RL_CHECK(model.config().scalar_head == scores());
@@ -199,6 +199,10 @@ std::vector<Learner*> learners_of(Learner& policy, Critic* critic) {
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, Critic* critic) {
   return save_learners(fs, dir, meta, rules, learners_of(impl_->learner, critic));
+}
+
+void Trainer::require_same_frozen(FileSystem& fs, const std::string& path) const {
+  rl::require_same_frozen(fs, path, impl_->learner.layout());
 }
 
 CheckpointMeta Trainer::load(FileSystem& fs, const std::string& path,

@@ -127,8 +127,8 @@ class Trainer {
   void set_row_teacher(RowTeacher* teacher);
 
   TrainerCounters counters() const;
-  // The flat gradient of the last optimizer step, before clipping, in the model's layout; zero
-  // after a load(), which uses its memory.
+  // The flat gradient of the last optimizer step, before clipping, at Parameter::gradient of each
+  // trained parameter; zero after a load(), which uses its memory.
   std::span<const float> gradients() const;
 
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. If
@@ -140,6 +140,8 @@ class Trainer {
                    const CheckpointRules& rules = {}, Critic* critic = nullptr);
   CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest,
                       Critic* critic = nullptr);
+  // Error(kIncompatible) if the run that saved this checkpoint froze other parameters.
+  void require_same_frozen(FileSystem& fs, const std::string& path) const;
 
  private:
   struct Impl;

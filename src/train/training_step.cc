@@ -251,7 +251,7 @@ void Trainer::Impl::count(std::span<const PackItem> some, TrainMetrics& metrics)
 
 void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
   if (options.distill.on_rows) teacher->forward(micro, metrics.teacher_ns);
-  pass.train({model, learner.packed_backward(), learner.gradients().data()}, micro,
+  pass.train(learner.training(), micro,
              [&](const HeadChunk& chunk) {
                if (fresh) compare_logprobs(chunk, metrics);
                return chunk_loss(chunk);

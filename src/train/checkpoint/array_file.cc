@@ -22,6 +22,7 @@ std::string header_of(const WeightLayout& layout) {
   std::string json = "{";
   uint64_t at = 0;
   for (const Parameter& p : layout.parameters()) {
+    if (!p.trainable()) continue;
     std::string shape;
     for (const int64_t n : p.shape) shape += str(shape.empty() ? "" : ",", n);
     const uint64_t end = at + static_cast<uint64_t>(p.size) * sizeof(float);
@@ -57,13 +58,14 @@ class MarkedOutput {
 };
 
 // The bytes of the file, front to back.
-void visit_array(const WeightLayout& layout, std::span<const float> flat,
+void visit_array(const WeightLayout& layout, const FlatArray& array,
                  FunctionRef<void(std::span<const std::byte> part)> visitor) {
   const std::string header = header_of(layout);
   visitor(std::as_bytes(std::span(header)));
   for (const Parameter& p : layout.parameters()) {
-    visitor(
-        std::as_bytes(flat.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))));
+    if (!p.trainable()) continue;
+    visitor(std::as_bytes(
+        array.floats.subspan(static_cast<size_t>(p.*array.offset), static_cast<size_t>(p.size))));
   }
 }
 
@@ -83,16 +85,16 @@ void require_tensor(const SafetensorsFile& file, const Parameter& p) {
 }  // namespace
 
 FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                          std::span<const float> flat) {
+                          const FlatArray& array) {
   MarkedOutput out(fs, path);
-  visit_array(layout, flat, [&](std::span<const std::byte> part) { out.append(part); });
+  visit_array(layout, array, [&](std::span<const std::byte> part) { out.append(part); });
   return out.finish();
 }
 
-FileMark array_mark(const WeightLayout& layout, std::span<const float> flat) {
+FileMark array_mark(const WeightLayout& layout, const FlatArray& array) {
   Digest64 digest;
   uint64_t bytes = 0;
-  visit_array(layout, flat, [&](std::span<const std::byte> part) {
+  visit_array(layout, array, [&](std::span<const std::byte> part) {
     digest.update(part);
     bytes += part.size();
   });
@@ -128,11 +130,15 @@ void verify_file(FileSystem& fs, const std::string& path, const FileMark& expect
 
 void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout) {
   const SafetensorsFile file(fs, path);
-  for (const Parameter& p : layout.parameters()) require_tensor(file, p);
-  if (file.entries().size() == layout.parameters().size()) return;
-  throw Error(Code::kIncompatible,
-              str(path, " holds ", file.entries().size(), " tensors, expected the ",
-                  layout.parameters().size(), " of the model"))
+  size_t expected = 0;
+  for (const Parameter& p : layout.parameters()) {
+    if (!p.trainable()) continue;
+    require_tensor(file, p);
+    ++expected;
+  }
+  if (file.entries().size() == expected) return;
+  throw Error(Code::kIncompatible, str(path, " holds ", file.entries().size(),
+                                       " tensors, expected the ", expected, " of the model"))
       .with_location(path);
 }
 
@@ -140,10 +146,10 @@ void read_array_file(FileSystem& fs, const std::string& path, const WeightLayout
                      std::span<float> flat) {
   const SafetensorsFile file(fs, path);
   for (const Parameter& p : layout.parameters()) {
+    if (!p.trainable()) continue;
     require_tensor(file, p);
-    file.read_bytes(file.find(p.name),
-                    std::as_writable_bytes(
-                        flat.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))));
+    const auto at = static_cast<size_t>(p.gradient), size = static_cast<size_t>(p.size);
+    file.read_bytes(file.find(p.name), std::as_writable_bytes(flat.subspan(at, size)));
   }
 }
 

@@ -1,4 +1,4 @@
-// A flat fp32 array in a weight layout as one safetensors file, and digests of files.
+// The trained parameters of a flat fp32 array as one safetensors file, and digests of files.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -15,18 +15,23 @@ struct FileMark {
 };
 
 // Writes tensors in the order of the layout, under their names. The file is synced.
+struct FlatArray {
+  std::span<const float> floats;
+  int64_t Parameter::*offset;  // of a parameter in them
+};
 FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                          std::span<const float> flat);
+                          const FlatArray& array);
 FileMark write_marked_text(FileSystem& fs, const std::string& path, std::string_view text);
 
 // The mark of the file that write_array_file would write.
-FileMark array_mark(const WeightLayout& layout, std::span<const float> flat);
+FileMark array_mark(const WeightLayout& layout, const FlatArray& array);
 
 // Error(kDataLoss) naming the file, what was expected and what was found.
 void verify_file(FileSystem& fs, const std::string& path, const FileMark& expected);
 
-// Error(kIncompatible) unless the file holds exactly the layout's tensors in fp32.
+// Error(kIncompatible) unless the file holds exactly the layout's trained tensors in fp32.
 void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout);
+// Reads each parameter to its place in the gradients and optimizer states.
 void read_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
                      std::span<float> flat);
 

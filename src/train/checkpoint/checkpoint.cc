@@ -71,13 +71,29 @@ void prune(FileSystem& fs, const std::string& dir, int64_t saved_step, int64_t k
   }
 }
 
+FrozenMark frozen_mark(const CheckpointArrays& a) {
+  FrozenMark mark;
+  Digest64 digest;
+  for (const Parameter& p : a.layout->parameters()) {
+    if (p.trainable()) continue;
+    mark.names.push_back(p.name);
+    digest.update(std::as_bytes(
+        a.masters.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))));
+  }
+  mark.digest = digest.value();
+  return mark;
+}
+
 void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& state,
                  std::span<const CheckpointArrays> arrays) {
   fs.make_directories(dir);
-  CheckpointManifest manifest{state, {}};
+  CheckpointManifest manifest{state, {}, {}};
   for (size_t model = 0; model < arrays.size(); ++model) {
     const CheckpointArrays& a = arrays[model];
-    const std::span<const float> flats[] = {a.masters, a.first_moments, a.second_moments};
+    manifest.frozen.push_back(frozen_mark(a));
+    const FlatArray flats[] = {{a.masters, &Parameter::offset},
+                               {a.first_moments, &Parameter::gradient},
+                               {a.second_moments, &Parameter::gradient}};
     for (size_t i = 0; i < std::size(flats); ++i) {
       const char* name = kCheckpointFiles[model][i];
       manifest.files[name] = write_array_file(fs, join(dir, name), *a.layout, flats[i]);
@@ -195,7 +211,7 @@ namespace {
 void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& layout,
                    const FileMark& expected, std::span<float> flat) {
   read_array_file(fs, path, layout, flat);
-  const uint64_t digest = array_mark(layout, flat).digest;
+  const uint64_t digest = array_mark(layout, {flat, &Parameter::gradient}).digest;
   if (digest == expected.digest) return;
   throw Error(Code::kDataLoss, str(path, " has content with digest ", hex64(digest), ", expected ",
                                    hex64(expected.digest), ": it changed while it was read"))
@@ -219,6 +235,40 @@ void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManife
   target.moments_lost = false;
 }
 
+[[noreturn]] void refuse_frozen(const std::string& path, const std::string& name, bool here) {
+  throw Error(
+      Code::kIncompatible,
+      str(path, here ? " is of a run that trained " : " is of a run that did not train ", name,
+          ", but this run ", here ? "does not" : "does", " (model.freeze, model.train_only)"))
+      .with_key(name)
+      .with_location(path);
+}
+
+void require_frozen(const FrozenMark& stored, const WeightLayout& layout, const std::string& path) {
+  size_t known = 0;
+  for (const Parameter& p : layout.parameters()) {
+    const bool frozen = std::ranges::find(stored.names, p.name) != stored.names.end();
+    if (frozen == p.trainable()) refuse_frozen(path, p.name, !frozen);
+    known += frozen;
+  }
+  if (known == stored.names.size()) return;
+  throw Error(Code::kIncompatible,
+              str(path, " names frozen parameters that the model does not have"))
+      .with_location(path);
+}
+
+// A frozen parameter's values come from the model, so they must be those of the run that saved.
+void require_frozen_values(const FrozenMark& stored, const CheckpointArrays& arrays,
+                           const std::string& path) {
+  const uint64_t seen = frozen_mark(arrays).digest;
+  if (stored.names.empty() || seen == stored.digest) return;
+  throw Error(Code::kIncompatible,
+              str(path, " is of a run whose frozen parameters have digest ", hex64(stored.digest),
+                  ", but the model's have ", hex64(seen)))
+      .with_expected(hex64(stored.digest))
+      .with_location(path);
+}
+
 void require_models(size_t stored, size_t wanted, const std::string& path) {
   if (stored == wanted) return;
   const auto text = [](size_t count) { return count > 1 ? "a critic" : "no critic"; };
@@ -230,13 +280,23 @@ void require_models(size_t stored, size_t wanted, const std::string& path) {
 
 }  // namespace
 
+void require_same_frozen(FileSystem& fs, const std::string& path, const WeightLayout& layout) {
+  bring_back(fs, path);
+  require_frozen(read_manifest(fs, path).frozen.front(), layout, path);
+}
+
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target) {
-  for (const auto& m : target.models) RL_CHECK(m.scratch.size() == m.arrays.masters.size());
+  for (const auto& m : target.models) RL_CHECK(m.scratch.size() == m.arrays.first_moments.size());
   bring_back(fs, path);
   CheckpointManifest manifest = read_manifest(fs, path);
   require_config(manifest.state.meta, path, config_digest);
   require_models(manifest.state.counters.size(), target.models.size(), path);
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    const CheckpointArrays& arrays = target.models[m].arrays;
+    require_frozen(manifest.frozen[m], *arrays.layout, path);
+    require_frozen_values(manifest.frozen[m], arrays, path);
+  }
   for (size_t m = 0; m < target.models.size(); ++m) {
     for (const char* name : kCheckpointFiles[m]) {
       verify_file(fs, join(path, name), manifest.files.at(name));
@@ -247,8 +307,10 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
   // The masters come last: nothing after them can fail, so a failed load leaves them unchanged.
   for (const auto& m : target.models) {
     for (const Parameter& p : m.arrays.layout->parameters()) {
-      const auto at = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
-      std::ranges::copy(m.scratch.subspan(at, size), m.arrays.masters.subspan(at, size).begin());
+      if (!p.trainable()) continue;
+      const auto from = static_cast<size_t>(p.gradient), to = static_cast<size_t>(p.offset),
+                 size = static_cast<size_t>(p.size);
+      std::ranges::copy(m.scratch.subspan(from, size), m.arrays.masters.subspan(to, size).begin());
     }
   }
   return std::move(manifest.state);

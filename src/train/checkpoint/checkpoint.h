@@ -1,7 +1,8 @@
 // Checkpoints of a run: DIR/step_000123 with manifest.json, manifest.xxh64 and one safetensors
 // file per fp32 array (masters.safetensors, first_moments.safetensors, second_moments.safetensors;
 // tensors under their Hugging Face names). A run with a critic has the same three files for it,
-// critic_masters.safetensors and so on.
+// critic_masters.safetensors and so on. The files hold trained parameters only; of frozen ones the
+// manifest has the names and a digest.
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by
 //    one rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by
@@ -39,7 +40,7 @@ struct TrainerCounters {
 };
 
 struct CheckpointArrays {
-  const WeightLayout* layout = nullptr;
+  const WeightLayout* layout = nullptr;                     // with what is trained
   std::span<float> masters, first_moments, second_moments;  // flat, in the layout
 };
 
@@ -65,7 +66,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
 struct CheckpointTarget {
   struct Trained {
     CheckpointArrays arrays;
-    std::span<float> scratch;  // as large as masters; overwritten
+    std::span<float> scratch;  // as large as the moments; overwritten
   };
   std::vector<Trained> models;
   bool moments_lost = false;  // set by an error after the moments began to change
@@ -74,14 +75,19 @@ struct CheckpointTarget {
 // Fills the arrays with content that has been verified in memory. Masters change last and only as
 // a whole, so an error leaves them unchanged: kIo, kNotFound or kDataLoss naming the file;
 // kIncompatible if the checkpoint has another config digest (both are named), if only one of
-// checkpoint and target has a critic, or if its tensors do not match the layout. All files are
-// verified before the first array changes.
+// checkpoint and target has a critic, if another set of parameters is frozen (one is named) or they
+// have other values, or if its tensors do not match the layout. All files are verified before the
+// first array changes.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target);
 
 // Reads the manifest's meta data, with its own digest and config_digest checked; errors as above.
 CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
                                     const std::string& config_digest);
+
+// Error(kIncompatible) naming a parameter of the policy that is frozen in only one of checkpoint
+// and layout. Its errors come before those of another config digest, which follows from it.
+void require_same_frozen(FileSystem& fs, const std::string& path, const WeightLayout& layout);
 
 // Renames every checkpoint of a later step to "step_000123.abandoned", replacing an older one of
 // that name, and removes leftovers. For a run that resumes from an earlier step than the newest.

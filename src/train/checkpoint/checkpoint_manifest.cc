@@ -23,14 +23,23 @@ void write_counters(const TrainerCounters& c, nlohmann::json& object) {
   object["weight_version"] = c.weight_version;
 }
 
+// Absent if everything is trained, as in checkpoints of 0.1.
+void write_frozen(const FrozenMark& frozen, nlohmann::json& object) {
+  if (frozen.names.empty()) return;
+  object["frozen"] = {{"parameters", frozen.names}, {"xxh64", hex64(frozen.digest)}};
+}
+
 std::string render(const CheckpointManifest& m) {
   const CheckpointMeta& meta = m.state.meta;
   nlohmann::json json = {{"format_version", kFormatVersion},
                          {"step", meta.step},
                          {"config_digest", meta.config_digest},
                          {"pipeline", meta.pipeline}};
-  write_counters(m.state.counters.front(), json);
-  if (m.state.counters.size() > 1) write_counters(m.state.counters[1], json[kCritic]);
+  for (size_t model = 0; model < m.state.counters.size(); ++model) {
+    nlohmann::json& object = model == 0 ? json : json[kCritic];
+    write_counters(m.state.counters[model], object);
+    write_frozen(m.frozen[model], object);
+  }
   for (const auto& [name, mark] : m.files)
     json["files"][name] = {{"bytes", mark.bytes}, {"xxh64", hex64(mark.digest)}};
   try {
@@ -91,6 +100,20 @@ TrainerCounters counters_of(const Fields& fields) {
   return {fields.i64("optimizer_steps"), fields.i64("skipped_steps"), fields.u64("weight_version")};
 }
 
+FrozenMark frozen_of(const Fields& fields, const std::string& path) {
+  FrozenMark mark;
+  if (!fields.has("frozen")) return mark;
+  const Fields frozen(fields.at("frozen"), path);
+  mark.digest = frozen.digest("xxh64");
+  const nlohmann::json& names = frozen.at("parameters");
+  if (!names.is_array()) frozen.fail("parameters", "a list");
+  for (const nlohmann::json& name : names) {
+    if (!name.is_string()) frozen.fail("parameters", "a list of strings");
+    mark.names.push_back(name.get<std::string>());
+  }
+  return mark;
+}
+
 CheckpointManifest parse(const std::string& text, const std::string& path) {
   const nlohmann::json json = parse_strict_json(text, path, kMaxManifestBytes);
   const Fields fields(json, path);
@@ -101,8 +124,12 @@ CheckpointManifest parse(const std::string& text, const std::string& path) {
   }
   CheckpointManifest m;
   m.state.meta = {fields.i64("step"), fields.text("config_digest"), fields.text("pipeline")};
-  m.state.counters.push_back(counters_of(fields));
-  if (fields.has(kCritic)) m.state.counters.push_back(counters_of({fields.at(kCritic), path}));
+  const auto add_model = [&](const Fields& model) {
+    m.state.counters.push_back(counters_of(model));
+    m.frozen.push_back(frozen_of(model, path));
+  };
+  add_model(fields);
+  if (fields.has(kCritic)) add_model({fields.at(kCritic), path});
   const Fields files(fields.at("files"), path);
   for (size_t model = 0; model < m.state.counters.size(); ++model) {
     for (const char* name : kCheckpointFiles[model]) {

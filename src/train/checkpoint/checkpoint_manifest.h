@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "train/checkpoint/array_file.h"
 #include "train/checkpoint/checkpoint.h"
@@ -15,8 +16,15 @@ inline constexpr std::array<std::array<const char*, 3>, 2> kCheckpointFiles = {
      {"critic_masters.safetensors", "critic_first_moments.safetensors",
       "critic_second_moments.safetensors"}}};
 
+// The parameters that a run did not train.
+struct FrozenMark {
+  std::vector<std::string> names;  // in the order of the layout
+  uint64_t digest = 0;             // XXH64 of their values
+};
+
 struct CheckpointManifest {
   CheckpointState state;
+  std::vector<FrozenMark> frozen;         // one for each model that has counters
   std::map<std::string, FileMark> files;  // by name; three for each model that has counters
 };
 

@@ -35,9 +35,17 @@ double AdamwState::gradient_norm() {
   return std::sqrt(sum);
 }
 
-void AdamwState::update(const AdamwStep& step, std::span<float> masters) {
-  RL_CHECK(static_cast<int64_t>(masters.size()) == total_);
-  adamw(compute_, {step, {masters, first_moments(), second_moments(), gradients()}});
+void AdamwState::update(const AdamwStep& step, std::span<const TrainedRun> runs,
+                        std::span<float> masters) {
+  for (const TrainedRun& run : runs) {
+    const auto of = [&](auto all, int64_t first) {
+      return all.subspan(static_cast<size_t>(first), static_cast<size_t>(run.size));
+    };
+    const int64_t at = run.gradient;
+    adamw(compute_, {step,
+                     {of(masters, run.master), of(first_moments(), at), of(second_moments(), at),
+                      of(gradients(), at)}});
+  }
 }
 
 }  // namespace rl

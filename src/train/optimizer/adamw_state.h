@@ -1,18 +1,19 @@
-// Gradients and AdamW moments of all parameters, flat in the model's layout. Sums
-// and updates do not depend on the thread count (ops/optimizer_ops.h).
+// Gradients and AdamW moments of the trained parameters, flat (model/weights.h). Sums and updates
+// do not depend on the thread count (ops/optimizer_ops.h).
 #pragma once
 #include <span>
 #include <vector>
 
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
+#include "model/weights.h"
 #include "ops/compute.h"
 
 namespace rl {
 
 class AdamwState {
  public:
-  // total is the layout's, padding included: padding stays zero.
+  // total is the layout's gradient_total(), padding included: padding stays zero.
   AdamwState(int64_t total, Compute& compute);
   static uint64_t gradient_bytes(int64_t total);
   static uint64_t moment_bytes(int64_t total);
@@ -26,7 +27,8 @@ class AdamwState {
   void zero_gradients();
   // Global norm; chunk sums are added in order.
   double gradient_norm();
-  void update(const AdamwStep& step, std::span<float> masters);
+  // Updates these runs of the masters; the others keep their bits.
+  void update(const AdamwStep& step, std::span<const TrainedRun> runs, std::span<float> masters);
 
  private:
   static uint64_t padded(int64_t total);

@@ -12,17 +12,27 @@ namespace {
 constexpr double kLargestUpdateNorm = 1e18;
 
 // So that no step creates kernels for the row count it happens to have.
-void prepare_gradients(const Model& model) {
+void prepare_gradients(const Model& model, const WeightLayout& layout) {
   const ProductRules rules = forward_rules(model.config());
-  const auto prepare = [&](const SliceRule& r) { prepare_gradient(model.compute(), {r.n, r.k}); };
-  for (const SliceRule& r : {rules.qkv, rules.o, rules.gate_up, rules.down}) prepare(r);
-  if (!model.config().scalar_head) prepare(rules.head);
+  const auto prepare = [&](int64_t offset, const SliceRule& r) {
+    layout.for_each_trained(offset, r.n * r.k, [&](const TrainedRun& run) {
+      prepare_gradient(model.compute(), {run.size / r.k, r.k, r.n});
+    });
+  };
+  for (int64_t l = 0; l < model.config().layers; ++l) {
+    const LayerOffsets& at = layout.layer(l);
+    prepare(at.qkv, rules.qkv);
+    prepare(at.o, rules.o);
+    prepare(at.gate_up, rules.gate_up);
+    prepare(at.down, rules.down);
+  }
+  if (!model.config().scalar_head) prepare(layout.head(), rules.head);
 }
 
 }  // namespace
 
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
-  const int64_t total = WeightLayout(shape.config).total();
+  const int64_t total = WeightLayout(shape.config, options.trainable).gradient_total();
   const PackedShapes backward = plan_backward_shapes(shape.device, shape.config, shape.compute());
   const ArenaPlan workspace = plan_train_workspace(shape, options);
   return {.gradients = AdamwState::gradient_bytes(total),
@@ -32,13 +42,14 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
           .workspace_pieces = workspace.pieces()};
 }
 
-Learner::Learner(Model& model)
+Learner::Learner(Model& model, const TrainableRule& trainable)
     : model_(model),
-      state_(model.layout().total(), model.compute()),
+      layout_(model.config(), trainable),
+      state_(layout_.gradient_total(), model.compute()),
       packed_backward_(model.config(), model.layout(), model.backward_shapes(),
                        PackedWeights::Direction::kBackward, model.compute().ledger()) {
   RL_CHECK(!model.frozen());
-  prepare_gradients(model);
+  prepare_gradients(model, layout_);
 }
 
 std::vector<std::span<std::byte>> Learner::memory() const {
@@ -71,7 +82,8 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
   const double lr = learning_rate(options.schedule, optimizer_steps_);
   model_.move_masters();  // marked first: an update that throws has changed some of them
   moved_on_ = model_.published().release();
-  state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}), masters());
+  state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}),
+                layout_.trained_runs(), masters());
   ++optimizer_steps_;
   return {true, norm, lr};
 }
@@ -89,7 +101,7 @@ uint64_t Learner::publish_masters() {
 }
 
 CheckpointArrays Learner::arrays() {
-  return {&model_.layout(), masters(), state_.first_moments(), state_.second_moments()};
+  return {&layout_, masters(), state_.first_moments(), state_.second_moments()};
 }
 
 void Learner::loaded(const TrainerCounters& counters) {

@@ -3,7 +3,8 @@
 //
 // 1. An optimizer step whose loss or gradient is not finite, or too large for the moments, changes
 //    nothing: masters, moments and optimizer_steps stay, and the skip is counted.
-// 2. Packed matrices match the masters after stage() and, for backward, after prepare().
+// 2. Frozen parameters keep their bits and have neither gradients nor moments.
+// 3. Packed matrices match the masters after stage() and, for backward, after prepare().
 #pragma once
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "train/optimizer/adamw_state.h"
 #include "train/options/step_options.h"
 #include "train/options/trainer_options.h"
+#include "train/passes/micro_batch_pass.h"
 #include "train/passes/train_workspace.h"
 
 namespace rl {
@@ -24,12 +26,16 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options);
 
 class Learner {
  public:
-  // Reserves gradients, moments (zero) and the backward packed weights.
-  explicit Learner(Model& model);
+  // Reserves the backward packed weights, and gradients and moments (zero) of what is trained.
+  explicit Learner(Model& model, const TrainableRule& trainable = {});
 
   Model& model() const { return model_; }
   const PackedWeights& packed_backward() const { return packed_backward_; }
   std::span<float> gradients() { return state_.gradients(); }
+  const WeightLayout& layout() const { return layout_; }
+  MicroBatchPass::Training training() {
+    return {model_, packed_backward_, state_.gradients().data(), layout_};
+  }
   std::vector<std::span<std::byte>> memory() const;
 
   // Packs what is stale and zeroes the gradients.
@@ -71,6 +77,7 @@ class Learner {
   std::span<float> masters();
 
   Model& model_;
+  const WeightLayout layout_;  // the model's, with what this learner trains
   AdamwState state_;
   PackedWeights packed_backward_;
   std::string lost_;  // not empty: the checkpoint whose failed load corrupted the moments

@@ -99,6 +99,11 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
                b.reference_max_tokens);
   require_same("trainer.max_sequence", now.max_sequence, next.max_sequence);
   require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens, next.logprob_chunk_tokens);
+  if (now.trainable == next.trainable) return;
+  const char* key =
+      now.trainable.freeze != next.trainable.freeze ? "model.freeze" : "model.train_only";
+  throw Error(Code::kNotChangeable, str(key, " cannot be changed: the memory plan depends on it"))
+      .with_key(key);
 }
 
 }  // namespace rl

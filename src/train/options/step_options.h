@@ -7,6 +7,7 @@
 #include "algo/losses/loss_agg.h"
 #include "algo/optimizers/adamw.h"
 #include "algo/optimizers/schedule.h"
+#include "formats/trainable.h"
 #include "train/options/batch_rules.h"
 
 namespace rl {
@@ -34,8 +35,9 @@ struct StepOptions {
   double loss_scale_factor = 0;  // read by seq_mean_token_sum_norm only
 
   AdamwParams adamw;
-  Schedule schedule;       // schedule.*, with the role's learning rate
-  double grad_clip = 1.0;  // of the global norm; 0: off
+  Schedule schedule;        // schedule.*, with the role's learning rate
+  double grad_clip = 1.0;   // of the global norm; 0: off
+  TrainableRule trainable;  // model.freeze, model.train_only
 
   int64_t longest_sample() const { return max_sequence != 0 ? max_sequence : max_tokens + 1; }
   // Rows of the longest sequence that is trained on.

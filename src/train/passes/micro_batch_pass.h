@@ -46,6 +46,7 @@ class MicroBatchPass {
     Model& model;
     const PackedWeights& packed;  // backward direction
     float* gradients;             // accumulated
+    const WeightLayout& layout;   // of the gradients
   };
   struct Times {
     int64_t& forward_ns;
