@@ -1109,6 +1109,12 @@ constexpr OptionCondition kConditions_model_teacher_path_and_algo_objective[] = 
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
+constexpr OptionCondition kConditions_model_train_only_and_model_freeze[] = {
+    {"model.train_only", OptionCondition::kChanged,
+     "", "", ""},
+    {"model.freeze", OptionCondition::kIsNot,
+     "", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_advantage[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
      "", "", ""},
@@ -2069,6 +2075,9 @@ constexpr OptionRule kRules[] = {
      kConditions_model_teacher_path_and_algo_objective, 2,
      "model.teacher_path = {model.teacher_path} has no effect while algo.objective is "
      "{algo.objective}"},
+    {"model.train_only", "model.freeze",
+     kConditions_model_train_only_and_model_freeze, 2,
+     "model.train_only = {model.train_only} has no effect while model.freeze is {model.freeze}"},
     {"pipeline.discard_zero_advantage", "algo.advantage",
      kConditions_pipeline_discard_zero_advantage_and_algo_advantage, 9,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "

@@ -1267,6 +1267,16 @@ constexpr OptionInfo kOptions[] = {
      "Compute dtype of both rollout and training.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
+    {"model.freeze", OptionType::kStringList, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Patterns over parameter names, as model.layers.0.* or *norm.weight, where * stands for any "
+     "text. The parameters that match one are not trained: they keep their bits and have neither "
+     "gradients nor optimizer states, and gradient norm and weight decay leave them out. A "
+     "pattern that matches no parameter is refused. A critic trains all of its parameters.",
+     "0.2", OptionWhen::kCreate, true, false, false, "",
+     "Relax freeze-params-name-list"},
     {"model.path", OptionType::kString, "",
      {},
      {},
@@ -1301,6 +1311,14 @@ constexpr OptionInfo kOptions[] = {
      "differ.",
      "0.1.0", OptionWhen::kCreate, true, false, false, "",
      "librl"},
+    {"model.train_only", OptionType::kStringList, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Patterns as in model.freeze. Only the parameters that match one are trained. Empty trains "
+     "all that model.freeze does not match.",
+     "0.2", OptionWhen::kCreate, true, false, false, "",
+     "Relax only-train-params-name-list"},
     {"optimizer.beta1", OptionType::kF64, "0.9",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = false, .f64 = 1.0},

@@ -231,11 +231,19 @@ std::string OptionSet::dump(bool only_changed) const {
   return out;
 }
 
+namespace {
+
+// The default of a newer option is what earlier versions did, so their runs keep their identity.
+bool is_new(const OptionInfo& info) { return std::string_view(info.since) != "0.1"; }
+
+}  // namespace
+
 uint64_t OptionSet::digest(bool determinism_only) const {
   Digest64 digest;
   for (size_t i = 0; i < values_.size(); ++i) {
     const OptionInfo& info = option_at(i);
     if (determinism_only && !info.affects_determinism) continue;
+    if (determinism_only && is_new(info) && values_[i] == default_values()[i]) continue;
     digest.update(str(info.key, "=", format_option(values_[i]), "\n"));
   }
   return digest.value();

@@ -220,6 +220,8 @@ const std::vector<Example>& examples() {
        {"pipeline.discard_zero_advantage", "algo.advantage"}},
       {{"pipeline.discard_zero_advantage=true", "algo.advantage=custom"},
        {"pipeline.discard_zero_advantage", "algo.advantage"}},
+      {{"model.freeze=*norm.weight", "model.train_only=lm_head.weight"},
+       {"model.train_only", "model.freeze"}},
       {{"pipeline.filter_high=2"}, {"pipeline.filter_high", "pipeline.filter"}},
       {{"pipeline.filter_low=0.5"}, {"pipeline.filter_low", "pipeline.filter"}},
       {{"pipeline.filter=mean", "pipeline.filter_low=1"},

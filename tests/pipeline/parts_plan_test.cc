@@ -64,6 +64,7 @@ TEST(PartsPlan, EqualsTheLedgerOfEngineAndTrainer) {
   for (const Texts& texts :
        {Texts{}, Texts{"model.compute_copies=2"}, Texts{"algo.kl.where=loss"},
         Texts{"algo.advantage=gae"}, Texts{"engine.num_engines=3"}, Texts{"algo.objective=distill"},
+        Texts{"model.freeze=model.embed_tokens.weight"}, Texts{"model.train_only=*.q_proj.weight"},
         Texts{"algo.kl.where=loss", "model.compute_copies=2", "engine.num_engines=2"}}) {
     const TempDir dir;
     const OptionSet o = parts_options(dir, texts);

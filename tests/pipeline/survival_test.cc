@@ -296,6 +296,28 @@ TEST(Survival, AResumeByNameSetsLaterCheckpointsAside) {
   EXPECT_EQ(Rig(o).pipeline().resumed_from(), checkpoints + "/step_000002");
 }
 
+TEST(Survival, AResumeWithOtherFrozenParametersIsRefusedByName) {
+  const TempDir dir;
+  OptionSet o = saving_options(dir);
+  o.set_text("model.freeze", "model.norm.weight");
+  Rig(o).start_and_play();
+  o.set_string("checkpoint.resume", "auto");
+  EXPECT_EQ(Rig(o).pipeline().resumed_from(), dir.file("checkpoints/step_000003"));
+  o.set_text("model.freeze", "");
+  const Error e = expect_error(Code::kIncompatible, [&] { Rig again(o); });
+  EXPECT_EQ(e.key, "model.norm.weight");
+  EXPECT_TRUE(contains(e.message, "model.freeze"));
+}
+
+TEST(Survival, APatternOfNoParameterIsRefusedBeforeAModelIsLoaded) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_text("model.train_only", "model.layers.77.*");
+  const Error e = expect_error(Code::kInvalidArgument, [&] { Rig rig(o); });
+  EXPECT_EQ(e.key, "model.train_only");
+  EXPECT_TRUE(contains(e.message, "model.layers.77.*"));
+}
+
 TEST(Survival, TheCheckpointOfAResumeIsNotWrittenAgain) {
   const TempDir dir;
   OptionSet o = saving_options(dir);

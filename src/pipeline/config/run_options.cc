@@ -217,6 +217,10 @@ double own_or(double own, double of_policy) { return own >= 0 ? own : of_policy;
 
 }  // namespace
 
+TrainableRule trainable_from(const Settings& settings) {
+  return {settings.model.freeze, settings.model.train_only};
+}
+
 TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples) {
   TrainerOptions t;
@@ -224,6 +228,7 @@ TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens
   t.max_sequence = max_sequence + last_rows(settings);
   fill_step(settings, t);
   t.batch.step_samples = step_samples;
+  t.trainable = trainable_from(settings);
   fill_algorithm(settings, t);
   t.check_logprobs = is_rl(t.objective) && settings.trainer.check_logprobs;
   validate(t);

@@ -27,6 +27,8 @@ Request eval_request_from(const Settings& settings);
 // The ids that end a turn in the chat format also end a response; sampling.ignore_eos ignores
 // them.
 void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends);
+// What model.freeze and model.train_only leave to train of the policy.
+TrainableRule trainable_from(const Settings& settings);
 // Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const Settings& settings, int64_t max_model_len);
 // Rows of a trained sample that predict nothing: 1 for a reward model, which reads the row of the

@@ -172,10 +172,12 @@ ModelSettings::ModelSettings(const OptionSet& options)
       compute_copies(options.get_i64("model.compute_copies")),
       critic_path(options.get_string("model.critic_path")),
       dtype(choice_of<ModelDtype>(options, "model.dtype")),
+      freeze(options.get_string_list("model.freeze")),
       path(options.get_string("model.path")),
       reference_path(options.get_string("model.reference_path")),
       reward_path(options.get_string("model.reward_path")),
-      teacher_path(options.get_string("model.teacher_path")) {}
+      teacher_path(options.get_string("model.teacher_path")),
+      train_only(options.get_string_list("model.train_only")) {}
 
 OptimizerSettings::OptimizerSettings(const OptionSet& options)
     : beta1(options.get_f64("optimizer.beta1")),

@@ -254,10 +254,12 @@ struct ModelSettings {
   int64_t compute_copies;  // copies
   std::string critic_path;
   ModelDtype dtype;
+  std::vector<std::string> freeze;
   std::string path;
   std::string reference_path;
   std::string reward_path;
   std::string teacher_path;
+  std::vector<std::string> train_only;
 };
 
 // optimizer.*

@@ -184,6 +184,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
   if (resume == "auto") path = latest_checkpoint(runtime.fs(), dir).value_or("");
   if (path.empty()) return;
   const std::string digest = config_digest();
+  trainer->require_same_frozen(runtime.fs(), path);
   const RunState s = saved_run_state(runtime.fs(), path, digest);
   RunRecords::check(runtime.fs(), settings, s.step);
   step = s.step;

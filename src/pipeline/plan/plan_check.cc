@@ -81,6 +81,8 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
                        ", but a run with pipeline.mode sync never generates while it trains"))
               .with_expected("1"));
   }
+  if (trainer)
+    v.collect([&] { trainable_tensors(trainable_from(settings), expected_tensors(config)); });
   v.collect([&] {
     const int64_t longest = effective_model_len(settings, config.max_position);
     const TokenOption answer{"sampling.max_new_tokens", settings.sampling.max_new_tokens},
