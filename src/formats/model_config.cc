@@ -32,6 +32,32 @@ void check_relation(bool ok, const char* field, std::string message, const std::
   throw Error(Code::kOutOfRange, std::move(message)).with_key(field).with_location(location);
 }
 
+void check_heads(const LayerShape& s, const std::string& location) {
+  check_size("heads", s.heads, kModelCaps.heads, location);
+  check_size("kv_heads", s.kv_heads, s.heads, location);
+  check_size("head_dim", s.head_dim, kModelCaps.head_dim, location);
+  check_size("ffn", s.ffn, kModelCaps.ffn, location);
+  check_relation(s.heads % s.kv_heads == 0, "kv_heads",
+                 str("heads ", s.heads, " is not a multiple of kv_heads ", s.kv_heads), location);
+  check_relation(s.head_dim % 2 == 0, "head_dim",
+                 str("head_dim ", s.head_dim, " is odd; rotary positions need pairs"), location);
+}
+
+void check_own_layers(const ModelConfig& c, const std::string& location) {
+  if (c.own_layers.empty()) return;
+  check_relation(static_cast<int64_t>(c.own_layers.size()) == c.layers, "own_layers",
+                 str(c.own_layers.size(), " layer shapes for ", c.layers, " layers"), location);
+  for (const LayerShape& s : c.own_layers) {
+    check_heads(s, location);
+    check_relation(s.head_dim == c.head_dim, "head_dim",
+                   str("a layer has head_dim ", s.head_dim, ", but the model ", c.head_dim),
+                   location);
+    check_relation(s.window >= 0 && s.window <= kModelCaps.max_position, "window",
+                   str("window is ", s.window, ", expected 0..", kModelCaps.max_position),
+                   location);
+  }
+}
+
 void check_traits(const ModelConfig& c, const std::string& location) {
   check_relation(std::isfinite(c.query_scalar) && c.query_scalar >= 0, "query_scalar",
                  str("query_scalar is ", c.query_scalar, "; it must be finite and not negative"),
@@ -56,15 +82,9 @@ void validate(const ModelConfig& c, const std::string& location) {
   check_size("vocab", c.vocab, kModelCaps.vocab, location);
   check_size("hidden", c.hidden, kModelCaps.hidden, location);
   check_size("layers", c.layers, kModelCaps.layers, location);
-  check_size("heads", c.heads, kModelCaps.heads, location);
-  check_size("kv_heads", c.kv_heads, c.heads, location);
-  check_size("head_dim", c.head_dim, kModelCaps.head_dim, location);
-  check_size("ffn", c.ffn, kModelCaps.ffn, location);
   check_size("max_position", c.max_position, kModelCaps.max_position, location);
-  check_relation(c.heads % c.kv_heads == 0, "kv_heads",
-                 str("heads ", c.heads, " is not a multiple of kv_heads ", c.kv_heads), location);
-  check_relation(c.head_dim % 2 == 0, "head_dim",
-                 str("head_dim ", c.head_dim, " is odd; rotary positions need pairs"), location);
+  check_heads({c.heads, c.kv_heads, c.head_dim, c.ffn}, location);
+  check_own_layers(c, location);
   check_relation(std::isfinite(c.rms_eps) && c.rms_eps > 0, "rms_eps",
                  str("rms_eps is ", c.rms_eps, "; it must be finite and above 0"), location);
   for (const RopeSpec& rope : {c.rope, c.local_rope.value_or(c.rope)}) {
@@ -81,14 +101,14 @@ void validate(const ModelConfig& c, const std::string& location) {
 }
 
 void for_each_expected_tensor(const ModelConfig& c, FunctionRef<void(const TensorInfo&)> visit) {
-  const int64_t q = c.heads * c.head_dim;
-  const int64_t kv = c.kv_heads * c.head_dim;
   const auto add = [&](std::string name, std::vector<int64_t> shape) {
     visit(TensorInfo{std::move(name), std::move(shape), {}});
   };
   add("model.embed_tokens.weight", {c.vocab, c.hidden});
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = str("model.layers.", i, ".");
+    const LayerShape shape = c.layer(i);
+    const int64_t q = shape.q_width(), kv = shape.kv_width() / 2;
     add(layer + "self_attn.q_proj.weight", {q, c.hidden});
     add(layer + "self_attn.k_proj.weight", {kv, c.hidden});
     add(layer + "self_attn.v_proj.weight", {kv, c.hidden});
@@ -102,9 +122,9 @@ void for_each_expected_tensor(const ModelConfig& c, FunctionRef<void(const Tenso
       add(layer + "self_attn.q_norm.weight", {c.head_dim});
       add(layer + "self_attn.k_norm.weight", {c.head_dim});
     }
-    add(layer + "mlp.gate_proj.weight", {c.ffn, c.hidden});
-    add(layer + "mlp.up_proj.weight", {c.ffn, c.hidden});
-    add(layer + "mlp.down_proj.weight", {c.hidden, c.ffn});
+    add(layer + "mlp.gate_proj.weight", {shape.ffn, c.hidden});
+    add(layer + "mlp.up_proj.weight", {shape.ffn, c.hidden});
+    add(layer + "mlp.down_proj.weight", {c.hidden, shape.ffn});
     add(layer + "input_layernorm.weight", {c.hidden});
     add(layer + "post_attention_layernorm.weight", {c.hidden});
     if (c.sandwich_norms) {

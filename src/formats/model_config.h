@@ -25,6 +25,18 @@ enum class Family : uint8_t {
 };
 const char* family_name(Family family);
 
+// What may differ from layer to layer.
+struct LayerShape {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t ffn = 0;
+  int64_t window = 0;  // most keys that a row attends; 0: all before it
+
+  int64_t q_width() const { return heads * head_dim; }
+  int64_t kv_width() const { return 2 * kv_heads * head_dim; }  // keys and values
+  int64_t qkv_width() const { return q_width() + kv_width(); }
+  bool operator==(const LayerShape&) const = default;
+};
+
 struct ModelConfig {
   Family family = Family::kLlama;
   std::string model_type;  // as written in config.json
@@ -50,13 +62,20 @@ struct ModelConfig {
   double query_scalar = 0;        // scores are divided by its square root; 0: head_dim
   int64_t window = 0;             // most keys that a row of a windowed layer attends
   std::vector<uint8_t> windowed;  // per layer; empty: none, and window is 0
-  std::vector<int32_t> eos_ids;   // every id that ends a sequence, in file order, no repeats
-  int32_t bos_id = -1;            // -1 if the file names none
+  // Shapes of the layers if they differ, else empty; heads, kv_heads, ffn and windows above are
+  // then not read. All have the same head_dim.
+  std::vector<LayerShape> own_layers;
+  std::vector<int32_t> eos_ids;  // every id that ends a sequence, in file order, no repeats
+  int32_t bos_id = -1;           // -1 if the file names none
   int32_t pad_id = -1;
   Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
 
   bool is_windowed(int64_t layer) const {
     return !windowed.empty() && windowed[static_cast<size_t>(layer)] != 0;
+  }
+  LayerShape layer(int64_t l) const {
+    if (!own_layers.empty()) return own_layers[static_cast<size_t>(l)];
+    return {heads, kv_heads, head_dim, ffn, is_windowed(l) ? window : 0};
   }
   int64_t num_ropes() const { return local_rope ? 2 : 1; }
   bool operator==(const ModelConfig&) const = default;

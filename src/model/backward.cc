@@ -23,10 +23,7 @@ class BackwardPass {
         args_(args),
         layout_(args.layout != nullptr ? *args.layout : model.layout()),
         n_(batch.rows()),
-        hidden_(config_.hidden),
-        ffn_(config_.ffn),
-        q_(config_.heads * config_.head_dim),
-        qkv_(q_ + 2 * config_.kv_heads * config_.head_dim) {}
+        hidden_(config_.hidden) {}
 
   void run() {
     b_.work.cut(batch_.sequences, b_.d_prompts);
@@ -88,13 +85,14 @@ class BackwardPass {
     const SavedActivations::Layer& s = saved_.layers[l];
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedWeights::Layer& packed = args_.packed.layer(l);
+    const int64_t ffn = config_.layer(l).ffn;
     round_output_gradient(s.mlp_added, at.mlp_out_norm);
-    glu_rows(compute_, {s.gate_up, f_.h, n_, ffn_, config_.activation});
-    matrix_gradient(at.down, b_.rounded, hidden_, f_.h, ffn_);
+    glu_rows(compute_, {s.gate_up, f_.h, n_, ffn, config_.activation});
+    matrix_gradient(at.down, b_.rounded, hidden_, f_.h, ffn);
     project_gated_backward(
         compute_, {packed.down, b_.rounded, s.gate_up, b_.d_gate_up, n_, config_.activation});
     renorm(s.x_mid, at.mlp_norm);
-    matrix_gradient(at.gate_up, b_.d_gate_up, 2 * ffn_, f_.normed, hidden_);
+    matrix_gradient(at.gate_up, b_.d_gate_up, 2 * ffn, f_.normed, hidden_);
     project(compute_, {packed.gate_up, b_.d_gate_up, n_, b_.d_normed});
     norm_gradient(s.x_mid, b_.d_normed, at.mlp_norm, b_.dx);
   }
@@ -103,27 +101,29 @@ class BackwardPass {
     const SavedActivations::Layer& s = saved_.layers[l];
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedWeights::Layer& packed = args_.packed.layer(l);
+    const LayerShape shape = config_.layer(l);
     round_output_gradient(s.attention_added, at.attention_out_norm);
-    matrix_gradient(at.o, b_.rounded, hidden_, s.mixed, q_);
+    matrix_gradient(at.o, b_.rounded, hidden_, s.mixed, shape.q_width());
     project(compute_, {packed.o, b_.rounded, n_, b_.d_mixed});
     attention_gradient(l, s);
     rope_gradient(l, s, at);
-    if (at.qkv_bias >= 0) qkv_bias_gradient(at.qkv_bias);
+    if (at.qkv_bias >= 0) qkv_bias_gradient(at.qkv_bias, shape.qkv_width());
     renorm(s.x_in, at.input_norm);
-    matrix_gradient(at.qkv, b_.dqkv_rounded, qkv_, f_.normed, hidden_);
+    matrix_gradient(at.qkv, b_.dqkv_rounded, shape.qkv_width(), f_.normed, hidden_);
     project(compute_, {packed.qkv, b_.dqkv_rounded, n_, b_.d_normed});
     norm_gradient(s.x_in, b_.d_normed, at.input_norm, b_.dx);
   }
 
-  void qkv_bias_gradient(int64_t offset) {
-    layout_.for_each_trained(offset, qkv_, [&](const TrainedRun& run) {
+  void qkv_bias_gradient(int64_t offset, int64_t width) {
+    layout_.for_each_trained(offset, width, [&](const TrainedRun& run) {
       bias_gradient(compute_, {b_.dqkv + (run.master - offset), n_, run.size, b_.partial,
-                               args_.grads + run.gradient, qkv_});
+                               args_.grads + run.gradient, width});
     });
   }
 
   void attention_gradient(int64_t l, const SavedActivations::Layer& s) {
-    const AttentionBackwardArgs args{kv_.shape.attention,
+    b_.work.set_sum_width(config_.layer(l).kv_width());
+    const AttentionBackwardArgs args{kv_.shape.layers[static_cast<size_t>(l)],
                                      attention_rule(config_, l),
                                      s.q,
                                      kv_.layer(l),
@@ -137,9 +137,15 @@ class BackwardPass {
   // Gradients of q and k become gradients of the QKV projection.
   void rope_gradient(int64_t l, const SavedActivations::Layer& s, const LayerOffsets& at) {
     const HeadNorm norms = head_norm(config_, model_.trained().layer(l));
-    const RopeBackwardArgs args{kv_.shape.attention,      b_.dqkv,         f_.places,
-                                &model_.rope(l),          b_.dqkv_rounded, n_,
-                                s.qkv ? &norms : nullptr, s.qkv,           nullptr};
+    const RopeBackwardArgs args{kv_.shape.layers[static_cast<size_t>(l)],
+                                b_.dqkv,
+                                f_.places,
+                                &model_.rope(l),
+                                b_.dqkv_rounded,
+                                n_,
+                                s.qkv ? &norms : nullptr,
+                                s.qkv,
+                                nullptr};
     rope_rows_backward(compute_, {args, b_.work, grad(at.q_norm), grad(at.k_norm), b_.partial});
   }
 
@@ -153,7 +159,7 @@ class BackwardPass {
   BackwardBuffers& b_;
   const BackwardArgs& args_;
   const WeightLayout& layout_;
-  const int64_t n_, hidden_, ffn_, q_, qkv_;
+  const int64_t n_, hidden_;
 };
 
 }  // namespace

@@ -17,7 +17,6 @@ constexpr int64_t kMoveFloats = int64_t{1} << 18;  // of a run
 template <typename Place>
 void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVectors& v,
                    Place&& place) {
-  const int64_t qkv = (c.heads + 2 * c.kv_heads) * c.head_dim;
   place(layout.embedding(), c.vocab * c.hidden, v.embedding);
   v.layers.resize(static_cast<size_t>(c.layers));
   for (int64_t l = 0; l < c.layers; ++l) {
@@ -27,7 +26,7 @@ void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVecto
       if (offset >= 0) place(offset, size, pointer);
     };
     optional(at.input_norm, c.hidden, to.input_norm);
-    optional(at.qkv_bias, qkv, to.qkv_bias);
+    optional(at.qkv_bias, c.layer(l).qkv_width(), to.qkv_bias);
     optional(at.q_norm, c.head_dim, to.q_norm);
     optional(at.k_norm, c.head_dim, to.k_norm);
     optional(at.mlp_norm, c.hidden, to.mlp_norm);

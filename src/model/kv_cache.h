@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "formats/model_config.h"
 #include "ops/attention.h"
@@ -13,11 +14,13 @@ namespace rl {
 class Compute;
 
 struct KvShape {
-  AttentionShape attention;
-  int64_t layers;
-  uint64_t block_bytes() const {
-    return attention.block_bytes() * layers;
-  }  // one block id, all layers
+  std::vector<AttentionShape> layers;  // all with one block size and the same types
+
+  Dtype dtype() const { return layers.front().dtype; }  // compute dtype
+  int64_t block_size() const { return layers.front().block_size; }
+  // Bytes of one block id in the layers before this one.
+  uint64_t bytes_before(int64_t layer) const;
+  uint64_t block_bytes() const { return bytes_before(static_cast<int64_t>(layers.size())); }
 };
 // Part of the numerics: engine and trainer share it.
 struct KvFormat {
@@ -36,7 +39,7 @@ struct KvPool {
   std::byte* data = nullptr;
   int64_t num_blocks = 0;
   std::byte* layer(int64_t l) const {
-    return data + l * num_blocks * shape.attention.block_bytes();
+    return data + static_cast<uint64_t>(num_blocks) * shape.bytes_before(l);
   }
   uint64_t bytes() const { return num_blocks * shape.block_bytes(); }
 };

@@ -70,7 +70,7 @@ uint64_t Model::master_bytes(const ModelConfig& config) {
 }
 uint64_t Model::packed_forward_bytes(const Device& device, const ModelConfig& config,
                                      Dtype compute) {
-  return packed_bytes(plan_forward_shapes(device, config, compute), config.layers);
+  return packed_bytes(plan_forward_shapes(device, config, compute));
 }
 
 Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& options)

@@ -54,7 +54,7 @@ class Model {
   // What packs the weights and computes with them.
   Compute& compute() const { return compute_; }
   const RopeTable& rope(int64_t layer) const {
-    return ropes_[config_.local_rope && config_.is_windowed(layer) ? 1 : 0];
+    return ropes_[config_.local_rope && config_.layer(layer).window > 0 ? 1 : 0];
   }
   bool frozen() const { return master_.data() == nullptr; }
   // What engines read. Callable from any thread at any time.

@@ -11,50 +11,72 @@ namespace rl {
 namespace {
 constexpr SliceCut kWholeSlices{}, kAnyColumns{1}, kJoinedHalves{2};
 
-// A scalar head is not packed.
-PackedShapes plan_shapes(const Device& device, const ProductRules& r, Dtype t, bool scalar_head) {
-  return {device.plan_packed(r.qkv, t), device.plan_packed(r.o, t),
-          device.plan_packed(r.gate_up, t), device.plan_packed(r.down, t),
-          scalar_head ? PackedShape{} : device.plan_packed(r.head, t)};
+using LayerRules = ProductRules (*)(const ModelConfig&, int64_t slice_width, int64_t layer);
+
+// Layers with the products of the one before are not planned again. A scalar head is not packed.
+PackedShapes plan_shapes(const Device& device, const ModelConfig& c, LayerRules rules, Dtype t,
+                         int64_t slice_width) {
+  PackedShapes shapes;
+  const auto sizes = [&](int64_t l) {
+    LayerShape s = c.layer(l);
+    s.window = 0;
+    return s;
+  };
+  for (int64_t l = 0; l < c.layers; ++l) {
+    if (l > 0 && sizes(l) == sizes(l - 1)) {
+      shapes.layers.push_back(shapes.layers.back());
+      continue;
+    }
+    const ProductRules r = rules(c, slice_width, l);
+    shapes.layers.push_back({device.plan_packed(r.qkv, t), device.plan_packed(r.o, t),
+                             device.plan_packed(r.gate_up, t), device.plan_packed(r.down, t)});
+  }
+  if (!c.scalar_head) shapes.head = device.plan_packed(rules(c, slice_width, 0).head, t);
+  return shapes;
 }
 }  // namespace
 
-ProductRules forward_rules(const ModelConfig& c, int64_t slice_width) {
-  const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  const SliceCut whole_heads{1, c.head_dim};  // the epilogue applies RoPE to whole heads
-  return {.qkv = {c.hidden, qkv, whole_heads, slice_width},
-          .o = {q, c.hidden, kAnyColumns, slice_width},
-          .gate_up = {c.hidden, 2 * c.ffn, kJoinedHalves, slice_width},
-          .down = {c.ffn, c.hidden, kAnyColumns, slice_width},
+ProductRules forward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
+  const LayerShape s = c.layer(layer);
+  const SliceCut whole_heads{1, s.head_dim};  // the epilogue applies RoPE to whole heads
+  return {.qkv = {c.hidden, s.qkv_width(), whole_heads, slice_width},
+          .o = {s.q_width(), c.hidden, kAnyColumns, slice_width},
+          .gate_up = {c.hidden, 2 * s.ffn, kJoinedHalves, slice_width},
+          .down = {s.ffn, c.hidden, kAnyColumns, slice_width},
           .head = {c.hidden, c.vocab, kWholeSlices, kVocabularyTile}};
 }
 
-ProductRules backward_rules(const ModelConfig& c, int64_t slice_width) {
-  const int64_t q = c.heads * c.head_dim, qkv = q + 2 * c.kv_heads * c.head_dim;
-  return {.qkv = {qkv, c.hidden, kWholeSlices, slice_width},
-          .o = {c.hidden, q, kWholeSlices, slice_width},
-          .gate_up = {2 * c.ffn, c.hidden, kWholeSlices, slice_width},
-          .down = {c.hidden, c.ffn, kWholeSlices, slice_width},
+ProductRules backward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
+  const LayerShape s = c.layer(layer);
+  return {.qkv = {s.qkv_width(), c.hidden, kWholeSlices, slice_width},
+          .o = {c.hidden, s.q_width(), kWholeSlices, slice_width},
+          .gate_up = {2 * s.ffn, c.hidden, kWholeSlices, slice_width},
+          .down = {c.hidden, s.ffn, kWholeSlices, slice_width},
           .head = {c.vocab, c.hidden, kWholeSlices, slice_width}};
 }
 
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& c, Dtype t,
                                  int64_t slice_width) {
-  return plan_shapes(device, forward_rules(c, slice_width), t, c.scalar_head);
+  return plan_shapes(device, c, forward_rules, t, slice_width);
 }
 PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& c, Dtype t,
                                   int64_t slice_width) {
-  return plan_shapes(device, backward_rules(c, slice_width), t, c.scalar_head);
+  return plan_shapes(device, c, backward_rules, t, slice_width);
 }
 
-uint64_t packed_bytes(const PackedShapes& s, int64_t layers) {
-  return (s.qkv.bytes + s.o.bytes + s.gate_up.bytes + s.down.bytes) * layers + s.head.bytes;
+uint64_t packed_bytes(const PackedShapes& s) {
+  uint64_t bytes = s.head.bytes;
+  for (const PackedShapes::Layer& l : s.layers)
+    bytes += l.qkv.bytes + l.o.bytes + l.gate_up.bytes + l.down.bytes;
+  return bytes;
 }
 
 int64_t largest_slice(const PackedShapes& shapes) {
-  int64_t most = 0;
-  for (const PackedShape* s : {&shapes.qkv, &shapes.o, &shapes.gate_up, &shapes.down, &shapes.head})
-    most = std::max(most, s->k * s->slices.width);
+  int64_t most = shapes.head.k * shapes.head.slices.width;
+  for (const PackedShapes::Layer& l : shapes.layers) {
+    for (const PackedShape* s : {&l.qkv, &l.o, &l.gate_up, &l.down})
+      most = std::max(most, s->k * s->slices.width);
+  }
   return most;
 }
 
@@ -66,7 +88,7 @@ PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layo
       shapes_(shapes),
       arena_(
           direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
-          packed_bytes(shapes_, config.layers), Touch::kLater, ledger) {
+          packed_bytes(shapes_), Touch::kLater, ledger) {
   layers_.resize(config.layers);
 }
 
@@ -82,10 +104,11 @@ template <typename Pack>
 void PackedWeights::for_each_matrix(const Pack& pack) {
   for (int64_t l = 0; l < config_.layers; ++l) {
     const LayerOffsets& at = layout_.layer(l);
-    pack(shapes_.qkv, at.qkv, layers_[l].qkv);
-    pack(shapes_.o, at.o, layers_[l].o);
-    pack(shapes_.gate_up, at.gate_up, layers_[l].gate_up);
-    pack(shapes_.down, at.down, layers_[l].down);
+    const PackedShapes::Layer& shape = shapes_.layers[static_cast<size_t>(l)];
+    pack(shape.qkv, at.qkv, layers_[l].qkv);
+    pack(shape.o, at.o, layers_[l].o);
+    pack(shape.gate_up, at.gate_up, layers_[l].gate_up);
+    pack(shape.down, at.down, layers_[l].down);
   }
   if (!config_.scalar_head) pack(shapes_.head, layout_.head(), head_);
 }

@@ -24,19 +24,23 @@ constexpr int64_t kVocabularyTile = 512;
 struct ProductRules {
   SliceRule qkv, o, gate_up, down, head;
 };
-ProductRules forward_rules(const ModelConfig& config, int64_t slice_width = 0);
-ProductRules backward_rules(const ModelConfig& config, int64_t slice_width = 0);
+ProductRules forward_rules(const ModelConfig& config, int64_t slice_width = 0, int64_t layer = 0);
+ProductRules backward_rules(const ModelConfig& config, int64_t slice_width = 0, int64_t layer = 0);
 
 // Packed shapes of one model in one compute dtype, on one device. A scalar head has no packed
 // shape.
 struct PackedShapes {
-  PackedShape qkv, o, gate_up, down, head;
+  struct Layer {
+    PackedShape qkv, o, gate_up, down;
+  };
+  std::vector<Layer> layers;
+  PackedShape head;
 };
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
                                  int64_t slice_width = 0);
 PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
                                   int64_t slice_width = 0);
-uint64_t packed_bytes(const PackedShapes& shapes, int64_t layers);
+uint64_t packed_bytes(const PackedShapes& shapes);
 // Floats of the largest slice; slices are packed one at a time.
 int64_t largest_slice(const PackedShapes& shapes);
 

@@ -101,7 +101,7 @@ class Pass {
   void attention_half(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedWeights::Layer& packed = weights_.packed().layer(l);
-    const AttentionShape& shape = kv_.shape.attention;
+    const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
     const HeadNorm norms = head_norm(config_, vectors);
     const RopeKvArgs heads{shape,
                            at.qkv,

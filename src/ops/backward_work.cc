@@ -45,6 +45,16 @@ void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
   }
 }
 
+void BackwardWork::set_sum_width(int64_t width) {
+  if (width == sum_width_) return;
+  sum_width_ = width;
+  int64_t rows = 0;
+  for (Part& part : parts_) {
+    if (part.prefix > 0) part.sums = sums_ + rows * width;
+    rows += part.prefix;
+  }
+}
+
 void BackwardWork::add_part(std::span<const SequenceRows> sequences, int64_t prefix) {
   Part part{prefix, prefix == 0 ? nullptr : sums_ + used_rows_ * sum_width_};
   used_rows_ += prefix;

@@ -33,6 +33,8 @@ class BackwardWork {
   // The results are valid until the next call; block tables are the sequences' own. sums:
   // (max_rows, sum_width), owned by the caller.
   void cut(std::span<const SequenceRows> sequences, float* sums);
+  // Sums of another width from now on, at most that of the constructor.
+  void set_sum_width(int64_t width);
 
   // The sums of all parts; the caller zeroes them before the first step.
   std::span<float> sums() const { return {sums_, static_cast<size_t>(used_rows_ * sum_width_)}; }

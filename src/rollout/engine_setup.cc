@@ -25,7 +25,7 @@ EngineWorkspace plan_workspace(const ModelConfig& config, const KvShape& kv, int
   const uint64_t forward = plan.book(
       "forward", ForwardBuffers::bytes(config, kv, options.max_num_batched_tokens, num_threads));
   const uint64_t head =
-      plan.book("head", HeadBuffers::bytes(config, kv.attention.dtype, head_rows(options), false));
+      plan.book("head", HeadBuffers::bytes(config, kv.dtype(), head_rows(options), false));
   const uint64_t sampler = plan.book("sampler", Sampler::scratch_bytes(config.vocab, num_threads));
   const uint64_t swap = plan.book("swap", swap_bytes(kv, options));
   return {forward, head, sampler, swap, plan.total_bytes()};

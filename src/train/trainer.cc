@@ -20,7 +20,8 @@ TrainerOptions validated(const TrainerOptions& options) {
 void require_same_shape(const Model& model, const Model& reference) {
   const ModelConfig &a = model.config(), &b = reference.config();
   const auto sizes = [](const ModelConfig& c) {
-    return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn);
+    return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn,
+                      c.own_layers);
   };
   if (sizes(a) == sizes(b) && model.compute_dtype() == reference.compute_dtype() &&
       model.kv_shape().block_bytes() == reference.kv_shape().block_bytes()) {

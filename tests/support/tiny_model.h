@@ -31,9 +31,11 @@ struct TinyModel {
                   ModelOptions{.block_size = block_size, .compute_copies = compute_copies}) {}
   TinyModel(const std::string& path, TinyDevice given, Dtype dtype, const ModelOptions& options,
             ModelHead head = ModelHead::kLogits)
+      : TinyModel(*open_weight_source(real_fs(), path, head), std::move(given), dtype, options) {}
+  TinyModel(const WeightSource& source, TinyDevice given, Dtype dtype, const ModelOptions& options)
       : executor(std::move(given.executor)),
         compute(given.device.make_compute(*executor, dtype, &ledger)) {
-    model = std::make_unique<Model>(*open_weight_source(real_fs(), path, head), *compute, options);
+    model = std::make_unique<Model>(source, *compute, options);
   }
   static std::string fixture(const std::string& name) {
     return std::string(RL_FIXTURES) + "/models/" + name;

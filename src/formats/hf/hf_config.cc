@@ -141,6 +141,9 @@ void merge_generation_config(std::string_view text, const std::string& path, Mod
 }
 
 std::string render_hf_config(const ModelConfig& c, Dtype dtype) {
+  if (!c.own_layers.empty()) {
+    throw Error(Code::kUnsupported, "config.json cannot describe layers of different shapes");
+  }
   const FamilyInfo& family = family_info(c.family);
   Json j;
   j["architectures"] = {c.scalar_head ? str(family.stem, kSequenceScorer) : family.architecture};

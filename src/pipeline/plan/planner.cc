@@ -298,7 +298,7 @@ int64_t Planner::max_tokens() const {
 
 // The prompt length that needs most decides; apart from whole blocks the number is periodic in it.
 int64_t Planner::group_blocks() const {
-  const int64_t block = kv_.attention.block_size;
+  const int64_t block = kv_.block_size();
   const int64_t longest = std::max<int64_t>(1, max_model_len_ - max_new_tokens_);
   int64_t most = 0;
   for (int64_t p = std::max<int64_t>(1, longest - block); p <= longest; ++p) {
@@ -309,7 +309,7 @@ int64_t Planner::group_blocks() const {
 }
 
 // With preemption the sequence of highest priority continues alone while the others wait.
-int64_t Planner::min_blocks() const { return ceil_div(max_model_len_, kv_.attention.block_size); }
+int64_t Planner::min_blocks() const { return ceil_div(max_model_len_, kv_.block_size()); }
 
 int64_t Planner::max_blocks() const {
   const CheckedI64 groups(ceil_div(engine_.max_num_seqs, samples_));

@@ -43,7 +43,7 @@ constexpr Role kTeacher = {.name = "teacher",
 // Everything that arena sizes depend on.
 auto sizes(const ModelConfig& c) {
   return std::tuple(c.vocab, c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim, c.ffn, c.qkv_bias,
-                    c.qk_norm, c.sandwich_norms, c.num_ropes());
+                    c.qk_norm, c.sandwich_norms, c.num_ropes(), c.own_layers);
 }
 
 std::string shape(const ModelConfig& c) {

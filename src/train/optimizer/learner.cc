@@ -13,7 +13,6 @@ constexpr double kLargestUpdateNorm = 1e18;
 
 // So that no step creates kernels for the row count it happens to have.
 void prepare_gradients(const Model& model, const WeightLayout& layout) {
-  const ProductRules rules = forward_rules(model.config());
   const auto prepare = [&](int64_t offset, const SliceRule& r) {
     layout.for_each_trained(offset, r.n * r.k, [&](const TrainedRun& run) {
       prepare_gradient(model.compute(), {run.size / r.k, r.k, r.n});
@@ -21,12 +20,13 @@ void prepare_gradients(const Model& model, const WeightLayout& layout) {
   };
   for (int64_t l = 0; l < model.config().layers; ++l) {
     const LayerOffsets& at = layout.layer(l);
+    const ProductRules rules = forward_rules(model.config(), 0, l);
     prepare(at.qkv, rules.qkv);
     prepare(at.o, rules.o);
     prepare(at.gate_up, rules.gate_up);
     prepare(at.down, rules.down);
   }
-  if (!model.config().scalar_head) prepare(layout.head(), rules.head);
+  if (!model.config().scalar_head) prepare(layout.head(), forward_rules(model.config()).head);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
   const ArenaPlan workspace = plan_train_workspace(shape, options);
   return {.gradients = AdamwState::gradient_bytes(total),
           .optimizer = AdamwState::moment_bytes(total),
-          .packed_backward = packed_bytes(backward, shape.config.layers),
+          .packed_backward = packed_bytes(backward),
           .workspace = workspace.total_bytes(),
           .workspace_pieces = workspace.pieces()};
 }

@@ -27,7 +27,7 @@ int64_t most_forward_rows(const StepOptions& o) {
 }
 
 int64_t most_forward_blocks(const TrainShape& s, const StepOptions& o) {
-  return forward_kv_blocks(o, most_forward_rows(o), s.kv.attention.block_size);
+  return forward_kv_blocks(o, most_forward_rows(o), s.kv.block_size());
 }
 
 // Most samples of one optimizer step; minibatches are split by samples or by pairs.
@@ -85,7 +85,7 @@ int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
 }
 
 int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
-  const int64_t block_size = s.kv.attention.block_size;
+  const int64_t block_size = s.kv.block_size();
   return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
 }
 

@@ -14,7 +14,7 @@ struct TrainShape {
   KvShape kv;
   int num_threads;
   const Device& device = cpu_device();
-  Dtype compute() const { return kv.attention.dtype; }
+  Dtype compute() const { return kv.dtype(); }
 };
 TrainShape shape_of(const Model& model);
 
