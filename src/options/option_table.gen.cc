@@ -1275,7 +1275,7 @@ constexpr OptionInfo kOptions[] = {
      "text. The parameters that match one are not trained: they keep their bits and have neither "
      "gradients nor optimizer states, and gradient norm and weight decay leave them out. A "
      "pattern that matches no parameter is refused. A critic trains all of its parameters.",
-     "0.2", OptionWhen::kCreate, true, false, false, "",
+     "0.2.0", OptionWhen::kCreate, true, false, false, "",
      "Relax freeze-params-name-list"},
     {"model.path", OptionType::kString, "",
      {},
@@ -1317,7 +1317,7 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "",
      "Patterns as in model.freeze. Only the parameters that match one are trained. Empty trains "
      "all that model.freeze does not match.",
-     "0.2", OptionWhen::kCreate, true, false, false, "",
+     "0.2.0", OptionWhen::kCreate, true, false, false, "",
      "Relax only-train-params-name-list"},
     {"optimizer.beta1", OptionType::kF64, "0.9",
      {.present = true, .inclusive = true, .f64 = 0.0},

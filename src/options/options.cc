@@ -234,7 +234,7 @@ std::string OptionSet::dump(bool only_changed) const {
 namespace {
 
 // The default of a newer option is what earlier versions did, so their runs keep their identity.
-bool is_new(const OptionInfo& info) { return std::string_view(info.since) != "0.1"; }
+bool is_new(const OptionInfo& info) { return std::string_view(info.since) != "0.1.0"; }
 
 }  // namespace
 
