@@ -34,7 +34,7 @@ class Learner {
   std::span<float> gradients() { return state_.gradients(); }
   const WeightLayout& layout() const { return layout_; }
   MicroBatchPass::Training training() {
-    return {model_, packed_backward_, state_.gradients().data(), layout_};
+    return {model_, packed_backward_, state_.gradients().data(), &layout_};
   }
   std::vector<std::span<std::byte>> memory() const;
 

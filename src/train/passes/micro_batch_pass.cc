@@ -46,7 +46,7 @@ void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
   RL_CHECK(grad.d_entropy.size() == chunk.wanted.size());
   head_backward(t.model,
                 {t.packed, ids_, inv_temperature_, grad.d_logprob, grad.d_entropy, t.gradients,
-                 grad.d_tempered, &t.layout},
+                 grad.d_tempered, t.layout},
                 head);
   scatter_add_rows(t.model.compute(),
                    {head.d_hidden, rows_, t.model.config().hidden, workspace_.d_hidden});
@@ -99,7 +99,7 @@ void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
   PhaseTimer phase(place_, "train.backward", times.backward_ns);
   phase.set_tokens(micro.rows());
   backward(t.model, batch, workspace_.kv, workspace_.forward, workspace_.saved, workspace_.backward,
-           {t.packed, t.gradients, workspace_.d_hidden, &t.layout});
+           {t.packed, t.gradients, workspace_.d_hidden, t.layout});
 }
 
 void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
@@ -117,7 +117,7 @@ void MicroBatchPass::train_values(const Training& t, const MicroBatch& micro,
     const std::span<const float> d_value = loss(chunk);
     RL_CHECK(d_value.size() == chunk.wanted.size());
     value_backward(t.model, {workspace_.forward.hidden, rows_, d_value, workspace_.d_hidden,
-                             t.gradients, &t.layout});
+                             t.gradients, t.layout});
   };
   run_layers(t, micro, head, times);
 }

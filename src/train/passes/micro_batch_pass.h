@@ -44,9 +44,9 @@ class MicroBatchPass {
 
   struct Training {
     Model& model;
-    const PackedWeights& packed;  // backward direction
-    float* gradients;             // accumulated
-    const WeightLayout& layout;   // of the gradients
+    const PackedWeights& packed;           // backward direction
+    float* gradients;                      // accumulated
+    const WeightLayout* layout = nullptr;  // what is trained; null: everything
   };
   struct Times {
     int64_t& forward_ns;
