@@ -63,9 +63,13 @@ Trainer::~Trainer() = default;
 
 TrainMetrics Trainer::step(std::span<const TrainSample> samples) {
   TrainMetrics metrics = impl_->train(samples);
-  impl_->publish(metrics.publish_ns);
-  metrics.total_ns += metrics.publish_ns;
+  publish(metrics);
   return metrics;
+}
+
+void Trainer::publish(TrainMetrics& step) {
+  impl_->publish(step.publish_ns);
+  step.total_ns += step.publish_ns;
 }
 
 void Trainer::check(std::span<const TrainSample> samples) const { impl_->check(samples); }

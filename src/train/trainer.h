@@ -87,6 +87,8 @@ class Trainer {
   // Publishes trained masters as the model's version + 1. Does nothing if there was no optimizer
   // step since the last publication. Returns the version.
   uint64_t publish();
+  // The same, and adds the time it took to the metrics of the step.
+  void publish(TrainMetrics& step);
   // Publishes the masters as the model's version + 1, whoever changed them. Nobody else may read
   // the model meanwhile.
   uint64_t publish_masters();

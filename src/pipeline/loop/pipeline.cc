@@ -50,15 +50,14 @@ void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard control(impl_->control_mutex);
   const std::lock_guard lock(impl_->mutex);
   refuse_second_start(impl_->started || impl_->ended, impl_->state);
-  impl_->custom_advantage.swap(advantage);
+  impl_->update->swap_custom_advantage(advantage);
 }
 
 void Pipeline::set_custom_loss(CustomLoss loss) {
   const std::lock_guard control(impl_->control_mutex);
   const std::lock_guard lock(impl_->mutex);
   refuse_second_start(impl_->started || impl_->ended, impl_->state);
-  impl_->custom_loss.swap(loss);
-  impl_->trainer->set_custom_loss(impl_->custom_loss);
+  impl_->update->swap_custom_loss(loss);
 }
 
 void Pipeline::start() {
@@ -285,7 +284,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
 }
 
 void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
-  CriticRole::save(impl_->critic.get(), *impl_->model, dir, dtype, replace_existing);
+  impl_->update->save_critic(dir, dtype, replace_existing);
 }
 
 void Pipeline::request_eval() {

@@ -20,10 +20,8 @@
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/score_board.h"
 #include "pipeline/loop/step_recorder.h"
-#include "pipeline/update/batch_preparation.h"
-#include "pipeline/update/critic_role.h"
+#include "pipeline/update/policy_update.h"
 #include "pipeline/update/reward_role.h"
-#include "pipeline/update/teacher_role.h"
 #include "profile/trace_recorder.h"
 
 namespace rl {
@@ -60,8 +58,7 @@ struct Pipeline::Impl {
   void step_engine();
   PipelineState wait_for_scores();
   PipelineState train();
-  TrainMetrics update(PreparedBatch& prepared);
-  Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
+  UpdateResult update_policy(const ScoredLists& batch);
   void record(std::span<const ScoreBoard::Scored> batch);
   PipelineState publish();
   PipelineState abandon();
@@ -107,13 +104,10 @@ struct Pipeline::Impl {
   const std::shared_ptr<LoadedModel> model;
   Runtime& runtime;
   MemoryPlan plan;
-  std::unique_ptr<Model> reference;
   Arena phase;
   std::unique_ptr<EngineSet> engine;  // null: nothing is ever generated
-  std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CriticRole> critic;    // null except with gae
-  std::unique_ptr<RewardRole> reward;    // null: the host scores
-  std::unique_ptr<TeacherRole> teacher;  // null except with distill
+  std::unique_ptr<PolicyUpdate> update;
+  std::unique_ptr<RewardRole> reward;  // null: the host scores
   std::unique_ptr<Prefault> prefault;
   std::unique_ptr<PromptFile> data, eval_data;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
@@ -147,9 +141,6 @@ struct Pipeline::Impl {
 
   // loop
   Settings settings;  // of this step; changed under mutex, so any thread may read them there
-  BatchPreparation preparation;
-  CustomAdvantage custom_advantage;
-  CustomLoss custom_loss;  // the trainer's; its last reference is dropped here
   bool checkpoint_due = false;
   bool lineage_begins = false;  // resumed by name: later checkpoints are yet to be abandoned
   bool eval_open = false;

@@ -229,7 +229,7 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
   }
   prompts[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
   engine->submit(r);
-  if (preparation.options().estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
+  if (update->advantage_options().estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
 }
 
 // Submits the group's request again for its greedy response, in the slot after the others.
@@ -374,10 +374,7 @@ void Pipeline::Impl::apply_staged_options() {
     settings = *staged;
     staged.reset();
   }
-  trainer->set_options(
-      trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples));
-  preparation.set_options(settings, *trainer);
-  if (critic != nullptr) critic->set_options(settings);
+  update->set_options(settings);
 }
 
 }  // namespace rl

@@ -5,7 +5,6 @@
 #include "core/hash.h"
 #include "pipeline/loop/pipeline_impl.h"
 #include "pipeline/plan/planner.h"
-#include "pipeline/session/role_models.h"
 #include "pipeline/session/step_watch.h"
 
 namespace rl {
@@ -36,8 +35,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId),
       feed(kFeedSteps * given.pipeline.prompts_per_step, 0),
-      settings(given),
-      preparation(given) {
+      settings(given) {
   require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
                plan.baseline_bytes);
   runtime.logger().set_level(settings.runtime.log_level);
@@ -68,29 +66,18 @@ void Pipeline::Impl::open_data() {
 
 void Pipeline::Impl::make_workers() {
   const ComputeLease lease(runtime, "making a pipeline");
-  reference = load_reference(*model, settings);
   phase = Arena("phase workspace",
                 std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
                 Touch::kLater, &runtime.ledger());
-  trainer = std::make_unique<Trainer>(
-      model->model(), reference.get(),
-      trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples),
-      phase.data(), TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
-  critic = CriticRole::make(*model, settings, plan, phase.data());
+  update = std::make_unique<PolicyUpdate>(*model, settings, plan, phase.data());
   reward = RewardRole::make(*model, settings, plan, phase.data());
-  teacher = TeacherRole::make(*model, settings, plan, phase.data());
-  if (teacher != nullptr) trainer->set_row_teacher(teacher->rows());
   if (plan.num_engines > 0) {
     engine = std::make_unique<EngineSet>(
         model->model(), plan.engine, plan.engine_memory(phase.data()),
         model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
   }
   // Rollout comes first: memory that only training writes is prefaulted meanwhile.
-  std::vector<std::span<std::byte>> memory = trainer->memory();
-  if (critic != nullptr) {
-    const std::vector<std::span<std::byte>> more = critic->critic().memory();
-    memory.insert(memory.end(), more.begin(), more.end());
-  }
+  std::vector<std::span<std::byte>> memory = update->memory();
   memory.push_back(phase.span());
   prefault = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
 }
@@ -103,9 +90,9 @@ void Pipeline::Impl::require_custom_algorithms() const {
         .with_key(key);
   };
   const AlgoSettings& algo = settings.algo;
-  require("algo.advantage", algo.advantage == Advantage::kCustom && custom_advantage == nullptr,
+  require("algo.advantage", algo.advantage == Advantage::kCustom && !update->has_custom_advantage(),
           "advantage");
-  require("algo.policy_loss", algo.policy_loss == PolicyLoss::kCustom && custom_loss == nullptr,
+  require("algo.policy_loss", algo.policy_loss == PolicyLoss::kCustom && !update->has_custom_loss(),
           "loss");
 }
 
@@ -156,7 +143,7 @@ RunState Pipeline::Impl::boundary_state() const {
   s.next_eval_ordinal = next_eval_ordinal;
   s.seed = runtime.seed();
   s.max_tokens = plan.max_tokens;
-  s.kl_coef = preparation.adaptive_coef();
+  s.kl_coef = update->adaptive_kl();
   s.ledger = board.ledger().counts();
   return s;
 }
@@ -184,7 +171,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
   if (resume == "auto") path = latest_checkpoint(runtime.fs(), dir).value_or("");
   if (path.empty()) return;
   const std::string digest = config_digest();
-  trainer->require_same_frozen(runtime.fs(), path);
+  update->trainer().require_same_frozen(runtime.fs(), path);
   const RunState s = saved_run_state(runtime.fs(), path, digest);
   RunRecords::check(runtime.fs(), settings, s.step);
   step = s.step;
@@ -196,9 +183,9 @@ void Pipeline::Impl::resume_from_checkpoint() {
   const ComputeLease lease(runtime, "resuming a run");
   const LoadedModel::WriteLease write(*model, 0);
   StepWatch watch(*model, nullptr);
-  trainer->load(runtime.fs(), path, digest, trained_critic());
+  update->load(runtime.fs(), path, digest);
   watch.done();
-  if (s.kl_coef) preparation.restore_coef(*s.kl_coef, *trainer);
+  if (s.kl_coef) update->restore_kl(*s.kl_coef);
   resumed_from = path;
   lineage_begins = resume != "auto" && !dir.empty();
   if (!dir.empty() && path == checkpoint_path(dir, static_cast<int64_t>(step))) {
@@ -227,8 +214,8 @@ std::string Pipeline::Impl::write_checkpoint() {
   meta.pipeline = render_run_state(boundary);
   // An existing one of the same step can only be from an earlier run.
   const CheckpointRules rules{.keep_last = settings.checkpoint.keep_last, .replace_existing = true};
-  const std::string path = trainer->save(
-      runtime.fs(), output_path(settings, settings.checkpoint.dir), meta, rules, trained_critic());
+  const std::string path =
+      update->save(runtime.fs(), output_path(settings, settings.checkpoint.dir), meta, rules);
   {
     const std::lock_guard lock(mutex);
     last_checkpoint = path;

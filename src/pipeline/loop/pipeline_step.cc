@@ -2,7 +2,6 @@
 #include "core/error.h"
 #include "pipeline/loop/engine_metrics.h"
 #include "pipeline/loop/pipeline_impl.h"
-#include "pipeline/session/step_watch.h"
 #include "pipeline/update/step_metrics.h"
 
 namespace rl {
@@ -24,46 +23,30 @@ PipelineState Pipeline::Impl::train() {
   }
   if (step_recorder != nullptr) record(batch);
   const ScoredLists lists(batch);
-  TrainMetrics measured;
-  PreparedBatch prepared;
-  const BatchPreparation::Workers workers{*trainer,          reference.get(),  runtime.clock(),
-                                          &custom_advantage, trained_critic(), teacher.get()};
-  batch_applied = false;
-  if (!batch.empty()) {
-    const LoadedModel::WriteLease write(*model, kReaderWaitNs);
-    StepWatch watch(*model, trainer.get());
-    // Activations overwrite the KV memory, even if the weights do not change.
-    if (engine != nullptr) engine->forget_kv();
-    prepared = preparation.prepare({lists.samples, lists.scores, lists.parts}, workers);
-    measured = update(prepared);
-    watch.done();
-  } else {
-    prepared = preparation.prepare({}, workers);
-    if (critic != nullptr) critic->step(prepared);
-  }
+  const UpdateResult done = update_policy(lists);
+  batch_applied = done.applied;
   if (draws()) records->keep_extremes(batch);
-  trained = std::move(prepared.metrics);
-  trained.append(train_metrics(measured));
+  trained = done.metrics;
+  trained.append(train_metrics(done.trained));
   if (draws()) trained.append(request_metrics(lists.samples));
   times.trained = now();
-  runtime.tracer().span({"publish", TraceLane::kPublication, times.trained - measured.publish_ns,
-                         times.trained, "version", static_cast<int64_t>(model->version())});
+  runtime.tracer().span({"publish", TraceLane::kPublication,
+                         times.trained - done.trained.publish_ns, times.trained, "version",
+                         static_cast<int64_t>(model->version())});
   return PipelineState::kPublishing;
 }
 
-// The policy first: it is the one that may refuse a batch, and then the critic has not trained on
-// it either. While the critic warms up the policy is not trained.
-TrainMetrics Pipeline::Impl::update(PreparedBatch& prepared) {
-  TrainMetrics measured;
-  if (critic == nullptr || !critic->policy_waits(step)) {
-    measured = trainer->step(prepared.train);
-  } else {
-    measured.samples = static_cast<int64_t>(prepared.train.size());
+UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
+  if (batch.samples.empty()) return update->without_samples();
+  const LoadedModel::WriteLease write(*model, kReaderWaitNs);
+  // Activations overwrite the KV memory, even if the weights do not change.
+  if (engine != nullptr) engine->forget_kv();
+  update->begin({batch.samples, batch.scores, batch.parts}, step);
+  while (update->next()) {
   }
-  batch_applied = measured.optimizer_steps > 0;
-  if (critic != nullptr) batch_applied = critic->step(prepared) || batch_applied;
-  preparation.finish(prepared, measured, *trainer);
-  return measured;
+  UpdateResult done = update->finish();
+  done.trained.samples = done.num_samples;  // also while the critic warms up
+  return done;
 }
 
 // Before the update, because the file names the weights that the step starts from.

@@ -33,56 +33,20 @@ std::map<std::string, std::string> options_of_rewards(const Settings& settings) 
 
 }  // namespace
 
-BatchPreparation::BatchPreparation(const Settings& settings) {
-  read(settings);
-  coef_ = option_coef_;
-}
+BatchPreparation::BatchPreparation(const Settings& settings) { set_options(settings); }
 
-void BatchPreparation::set_options(const Settings& settings, Trainer& trainer) {
-  read(settings);
-  give_coef(trainer);
-}
-
-// A coefficient that changes in the options is where the controller continues from.
-void BatchPreparation::read(const Settings& settings) {
-  const double coef = settings.algo.kl.coef;
+void BatchPreparation::set_options(const Settings& settings) {
   objective_ = settings.algo.objective;
   distill_coef_ = settings.algo.distill.coef;
   reads_rewards_ = settings.algo.distill.rewards;
   options_ = advantage_options_from(settings);
   beside_given_ = options_of_rewards(settings);
-  controller_ = kl_controller_from(settings);
   greedy_slot_ = static_cast<uint32_t>(settings.pipeline.samples_per_prompt);
-  kl_in_loss_ = settings.algo.kl.where == AlgoKlWhere::kLoss;
-  if (coef != option_coef_ || controller_.kind == KlControl::kFixed) coef_ = coef;
-  option_coef_ = coef;
 }
 
-std::optional<double> BatchPreparation::adaptive_coef() const {
-  if (controller_.kind == KlControl::kFixed) return std::nullopt;
-  return coef_;
-}
-
-void BatchPreparation::restore_coef(double coef, Trainer& trainer) {
-  coef_ = coef;
-  give_coef(trainer);
-}
-
-void BatchPreparation::give_coef(Trainer& trainer) const {
-  if (!kl_in_loss_) return;
-  TrainerOptions options = trainer.options();
-  options.kl_coef = coef_;
-  trainer.set_options(options);
-}
-
-void BatchPreparation::finish(const PreparedBatch& batch, TrainMetrics& measured,
-                              Trainer& trainer) {
-  measured.reference_ns += batch.reference_ns;
-  batch.completed.count(measured);
-  if (controller_.kind == KlControl::kFixed || measured.optimizer_steps == 0) return;
-  const double kl = kl_in_loss_ ? measured.kl : batch.penalty_kl;
-  coef_ = next_kl_coef(controller_, coef_, kl, static_cast<int64_t>(batch.train.size()));
-  give_coef(trainer);
+void PreparedBatch::count(TrainMetrics& metrics) const {
+  metrics.reference_ns += reference_ns;
+  completed.count(metrics);
 }
 
 namespace {
@@ -215,7 +179,7 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   ScoredBatch batch{samples, scores};
   if (samples.size() == all.samples.size()) batch.parts = all.parts;
   batch.greedy = split.greedy;
-  batch.kl_coef = coef_;
+  batch.kl_coef = workers.kl.value();
   batch.custom = workers.advantage;
   TokenValues reference;
   const int64_t start = workers.clock.now_ns();
@@ -238,11 +202,11 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   }
   if (options_.kl_in_reward) {
     out.metrics.set("actor/reward_kl_penalty", a.kl);
-    out.metrics.set("actor/reward_kl_penalty_coeff", coef_);
+    out.metrics.set("actor/reward_kl_penalty_coeff", workers.kl.value());
     out.reference_ns = scored - start;
   }
   set_lesson(lesson, out.metrics);
-  if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
+  if (workers.kl.in_loss()) out.metrics.set("actor/kl_coef", workers.kl.value());
   out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - valued) * 1e-9);
   return out;
 }
@@ -298,7 +262,7 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
   give_policy(samples, a, out);
   out.metrics = batch_metrics({samples, scores, a});
   set_lesson(lesson, out.metrics);
-  if (kl_in_loss_) out.metrics.set("actor/kl_coef", coef_);
+  if (workers.kl.in_loss()) out.metrics.set("actor/kl_coef", workers.kl.value());
   return out;
 }
 

@@ -1,7 +1,6 @@
 // Turns a scored batch into trainer input: log-probs of the reference if the reward includes the
-// KL, advantages, filtered samples, and the KL coefficient over time. The pipeline and a host's
-// own trainer use the same preparation, so a replayed batch gives the same weights. One owner; not
-// thread-safe.
+// KL, advantages, and filtered samples. The pipeline and a host's own trainer use the same
+// preparation, so a replayed batch gives the same weights. One owner; not thread-safe.
 #pragma once
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "pipeline/config/settings.gen.h"
 #include "pipeline/update/batch_advantages.h"
+#include "pipeline/update/kl_coefficient.h"
 #include "pipeline/update/missing_logprobs.h"
 #include "pipeline/update/teacher_role.h"
 #include "profile/metrics.h"
@@ -37,18 +37,21 @@ struct PreparedBatch {
   std::vector<float> token_advantages;     // storage of train
   std::vector<std::vector<float>> values;  // storage of critic
   std::vector<float> returns;
+
+  // Adds what the preparation did to the metrics of the step.
+  void count(TrainMetrics& metrics) const;
 };
 
 class BatchPreparation {
  public:
   explicit BatchPreparation(const Settings& settings);
-  // Gives the trainer the coefficient that the controller has reached.
-  void set_options(const Settings& settings, Trainer& trainer);
+  void set_options(const Settings& settings);
 
   struct Workers {
     Trainer& trainer;
     const Model* reference;  // null without a KL
     const Clock& clock;
+    const KlCoefficient& kl;
     const CustomAdvantage* advantage = nullptr;  // the host's, for algo.advantage = custom
     Critic* critic = nullptr;                    // for algo.advantage = gae
     TeacherRole* teacher = nullptr;              // for algo.objective = distill
@@ -63,14 +66,8 @@ class BatchPreparation {
   // option that was set to derive advantages from rewards.
   PreparedBatch prepare_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                               std::span<const double> advantages, const Workers& workers) const;
-  // After the step: completes its metrics, lets the adaptive controller update the coefficient,
-  // and passes that to the trainer.
-  void finish(const PreparedBatch& batch, TrainMetrics& measured, Trainer& trainer);
 
   const AdvantageOptions& options() const { return options_; }
-  // The adaptive controller's coefficient, stored in checkpoints. Empty for a fixed one.
-  std::optional<double> adaptive_coef() const;
-  void restore_coef(double coef, Trainer& trainer);
 
  private:
   struct Split;
@@ -78,16 +75,11 @@ class BatchPreparation {
                                            const Workers& workers, BatchAdvantages& a) const;
   PreparedBatch prepare_answers(std::span<const SamplePtr> samples) const;
   Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
-  void read(const Settings& settings);
   void refuse_beside_given() const;
-  void give_coef(Trainer& trainer) const;
 
   Objective objective_ = Objective::kRl;
   AdvantageOptions options_;
-  KlControllerParams controller_;
   uint32_t greedy_slot_ = 0;
-  bool kl_in_loss_ = false;
-  double option_coef_ = 0, coef_ = 0;
   double distill_coef_ = 0;
   bool reads_rewards_ = true;
   // Options that given advantages make ineffective, by key.

@@ -7,53 +7,34 @@
 
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/config/run_options.h"
-#include "pipeline/session/role_models.h"
-#include "pipeline/session/step_watch.h"
-#include "pipeline/update/batch_preparation.h"
-#include "pipeline/update/critic_role.h"
+#include "pipeline/update/policy_update.h"
 #include "pipeline/update/step_metrics.h"
-#include "pipeline/update/teacher_role.h"
 
 namespace rl {
 
 struct TrainerPart::Impl {
-  explicit Impl(const Settings& settings)
-      : preparation(settings), objective(settings.algo.objective) {}
+  Impl(LoadedModel& model, const Settings& settings, const MemoryPlan& plan)
+      : objective(settings.algo.objective),
+        workspace("training workspace", plan.train_workspace_bytes, Touch::kNow,
+                  &model.runtime().ledger()),
+        update(model, settings, plan, workspace.data()) {}
 
-  BatchPreparation preparation;
   const Objective objective;
-  CustomAdvantage advantage;
-  CustomLoss loss;  // the trainer's; its last reference is dropped here
-  std::unique_ptr<Model> reference;
   Arena workspace;
-  std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CriticRole> critic;    // null except with gae
-  std::unique_ptr<TeacherRole> teacher;  // null except with distill
-  uint64_t steps = 0;                    // steps done
-  uint64_t trained_version = 0;          // after the last of them
-
-  Critic* trained_critic() { return critic != nullptr ? &critic->critic() : nullptr; }
+  PolicyUpdate update;
+  uint64_t steps = 0;            // steps done
+  uint64_t trained_version = 0;  // after the last of them
 };
 
 TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const Settings& settings)
-    : model_(std::move(model)), impl_(std::make_unique<Impl>(settings)) {
+    : model_(std::move(model)) {
   Runtime& runtime = model_->runtime();
   const MemoryPlan plan = model_->plan_part(settings, PlanUse::kTrain);
   const uint64_t others = model_->model().arena_bytes() + plan.bytes_of("matmul workspace") +
                           plan.bytes_of("engine workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
   const ComputeLease lease(runtime, "making a trainer");
-  impl_->reference = load_reference(*model_, settings);
-  impl_->workspace =
-      Arena("training workspace", plan.train_workspace_bytes, Touch::kNow, &runtime.ledger());
-  impl_->trainer = std::make_unique<Trainer>(
-      model_->model(), impl_->reference.get(),
-      trainer_options_from(settings, plan.max_tokens, plan.max_model_len), impl_->workspace.data(),
-      TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
-  impl_->critic = CriticRole::make(*model_, settings, plan, impl_->workspace.data());
-  impl_->teacher = TeacherRole::make(*model_, settings, plan, impl_->workspace.data());
-  if (impl_->teacher != nullptr) impl_->trainer->set_row_teacher(impl_->teacher->rows());
+  impl_ = std::make_unique<Impl>(*model_, settings, plan);
 }
 
 TrainerPart::~TrainerPart() = default;
@@ -113,11 +94,7 @@ TrainedStep TrainerPart::step(std::span<const SamplePtr> samples,
     scores.push_back(rewards[i].reward);
     parts.push_back(rewards[i].parts);
   }
-  return train_prepared([&] {
-    return impl_->preparation.prepare(
-        {batch, scores, parts}, {*impl_->trainer, impl_->reference.get(), model_->runtime().clock(),
-                                 &impl_->advantage, impl_->trained_critic(), impl_->teacher.get()});
-  });
+  return update([&] { impl_->update.begin({batch, scores, parts}, impl_->steps); });
 }
 
 TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
@@ -143,52 +120,34 @@ TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples
     ordered.push_back(advantages[i]);
     scores.push_back(rewards[i].reward);
   }
-  return train_prepared([&] {
-    return impl_->preparation.prepare_given(
-        batch, scores, ordered,
-        {*impl_->trainer, impl_->reference.get(), model_->runtime().clock(), nullptr, nullptr,
-         impl_->teacher.get()});
-  });
+  return update([&] { impl_->update.begin_given(batch, scores, ordered, impl_->steps); });
 }
 
 // The previous function is destroyed with the parameter, after unlocking: it may call back.
 void TrainerPart::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard lock(mutex_);
-  impl_->advantage.swap(advantage);
+  impl_->update.swap_custom_advantage(advantage);
 }
 
 void TrainerPart::set_custom_loss(CustomLoss loss) {
   const std::lock_guard lock(mutex_);
-  impl_->loss.swap(loss);
-  impl_->trainer->set_custom_loss(impl_->loss);
+  impl_->update.swap_custom_loss(loss);
 }
 
-TrainedStep TrainerPart::train_prepared(FunctionRef<PreparedBatch()> prepare) {
+TrainedStep TrainerPart::update(FunctionRef<void()> begin) {
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "a training step");
   const LoadedModel::WriteLease write(*model_, 0);
   model_->prepare_compute(LoadedModel::Weights::kTrained);
-  StepWatch watch(*model_, impl_->trainer.get());
-  PreparedBatch prepared = prepare();
-  TrainMetrics measured;
-  CriticRole* const critic = impl_->critic.get();
-  const bool waits = critic != nullptr && critic->policy_waits(impl_->steps);
-  if (!waits) measured = train_locked(prepared.train);
-  if (critic != nullptr) critic->step(prepared);
+  begin();
+  while (impl_->update.next()) {
+  }
+  UpdateResult result = impl_->update.finish();
   ++impl_->steps;
   impl_->trained_version = model_->model().trained_version();
-  impl_->preparation.finish(prepared, measured, *impl_->trainer);
-  TrainedStep out{std::move(prepared.metrics), impl_->steps, impl_->trained_version};
-  out.append(train_metrics(measured));
-  watch.done();
+  TrainedStep out{std::move(result.metrics), impl_->steps, impl_->trained_version};
+  out.append(train_metrics(result.trained));
   return out;
-}
-
-TrainMetrics TrainerPart::train_locked(std::span<const TrainSample> samples) {
-  if (!model_->published_apart()) return impl_->trainer->step(samples);
-  const TrainMetrics metrics = impl_->trainer->train(samples);
-  impl_->trainer->stage();
-  return metrics;
 }
 
 void TrainerPart::require_scores(bool wanted, const char* what) const {
@@ -207,7 +166,7 @@ std::vector<float> TrainerPart::scores(std::span<const SamplePtr> samples) {
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "scores");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
-  impl_->trainer->scores(asked, out);
+  impl_->update.trainer().scores(asked, out);
   return out;
 }
 
@@ -230,13 +189,13 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "log-probs");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
-  impl_->trainer->logprobs(model_->model(), samples, outs);
+  impl_->update.trainer().logprobs(model_->model(), samples, outs);
   return out;
 }
 
 // The policy's write lease is held while either of them trains.
 void TrainerPart::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
-  CriticRole::save(impl_->critic.get(), *model_, dir, dtype, replace_existing);
+  impl_->update.save_critic(dir, dtype, replace_existing);
 }
 
 TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
@@ -246,16 +205,16 @@ TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "hidden states");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
-  return impl_->trainer->hidden(sample);
+  return impl_->update.trainer().hidden(sample);
 }
 
 uint64_t TrainerPart::publish() {
   const std::lock_guard lock(mutex_);
-  const auto version = model_->publish_packed([&] { return impl_->trainer->publish(); });
+  const auto version = model_->publish_packed([&] { return impl_->update.trainer().publish(); });
   if (version) return *version;
   const ComputeLease compute(model_->runtime(), "publishing a half-trained model");
   const LoadedModel::WriteLease write(*model_, 0);
-  return impl_->trainer->publish_masters();
+  return impl_->update.trainer().publish_masters();
 }
 
 uint64_t TrainerPart::trained_version() const {

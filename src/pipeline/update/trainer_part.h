@@ -12,7 +12,6 @@
 #include "core/function_ref.h"
 #include "core/tensor.h"
 #include "pipeline/session/loaded_model.h"
-#include "pipeline/update/batch_preparation.h"
 #include "profile/metrics.h"
 #include "train/trainer.h"
 
@@ -81,8 +80,8 @@ class TrainerPart {
   struct Impl;
   // Throws unless the trained model has scores (or log-probs), as wanted.
   void require_scores(bool wanted, const char* what) const;
-  TrainedStep train_prepared(FunctionRef<PreparedBatch()> prepare);
-  TrainMetrics train_locked(std::span<const TrainSample> samples);
+  // One update. begin is called under the leases and begins it.
+  TrainedStep update(FunctionRef<void()> begin);
   std::shared_ptr<LoadedModel> model_;
   mutable std::mutex mutex_;
   std::unique_ptr<Impl> impl_;

@@ -1,0 +1,107 @@
+// One update of the policy: log-probs that are missing, values, advantages, the trainer, the
+// critic, the KL coefficient. It owns the models and algorithms that take part, for the pipeline
+// and for a host's own trainer alike. Invariants:
+// 1. The trainer's options contain the coefficient that the KL controller has reached.
+// 2. An update that fails after an optimizer step leaves the model half-trained (loaded_model.h).
+// One owner; not thread-safe.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pipeline/session/loaded_model.h"
+#include "pipeline/update/batch_preparation.h"
+#include "pipeline/update/critic_role.h"
+#include "pipeline/update/kl_coefficient.h"
+#include "pipeline/update/teacher_role.h"
+#include "train/trainer.h"
+
+namespace rl {
+
+struct UpdateResult {
+  MetricList metrics;       // of the batch and the critic
+  TrainMetrics trained;     // of the policy
+  int64_t num_samples = 0;  // that the policy trained on, or would have after the critic's warm-up
+  bool applied = false;     // an optimizer step changed the policy or the critic
+};
+
+class PolicyUpdate {
+ public:
+  // workspace: plan.train_workspace_bytes, 64-byte aligned. model and workspace outlive it; the
+  // caller holds the compute lease.
+  PolicyUpdate(LoadedModel& model, const Settings& settings, const MemoryPlan& plan,
+               std::byte* workspace);
+  ~PolicyUpdate();
+  PolicyUpdate(const PolicyUpdate&) = delete;
+  PolicyUpdate& operator=(const PolicyUpdate&) = delete;
+
+  // Changes what may change between steps.
+  void set_options(const Settings& settings);
+  // The host's own algorithms; empty removes one. The argument receives the previous function, so
+  // that the caller decides when it is destroyed.
+  void swap_custom_advantage(CustomAdvantage& advantage) { advantage_.swap(advantage); }
+  void swap_custom_loss(CustomLoss& loss);
+  bool has_custom_advantage() const { return advantage_ != nullptr; }
+  bool has_custom_loss() const { return loss_ != nullptr; }
+
+  // An update is begin, next until it returns false, finish. The caller holds the compute lease and
+  // the model's write lease throughout, and the samples live until finish. After an error in any of
+  // the three the update is over, and the next begin starts another one.
+  //
+  // begin checks the batch and prepares it. steps_done decides whether the critic still warms up.
+  void begin(const ScoredSamples& batch, uint64_t steps_done);
+  // The same with the host's advantages, one per sample.
+  void begin_given(std::span<const SamplePtr> samples, std::span<const double> scores,
+                   std::span<const double> advantages, uint64_t steps_done);
+  // Does one part of the training; false if none was left.
+  bool next();
+  // Publishes the policy, unless engines read another compute copy; then trains the critic and
+  // moves the KL coefficient.
+  UpdateResult finish();
+  // A step of which no sample is left: no model changes, but the metrics are those of every step.
+  UpdateResult without_samples();
+
+  // The coefficient that a checkpoint stores, if it is not fixed.
+  std::optional<double> adaptive_kl() const { return kl_.adaptive(); }
+  void restore_kl(double coefficient);
+
+  // A checkpoint of policy and critic (Trainer::save, Trainer::load).
+  std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
+                   const CheckpointRules& rules);
+  void load(FileSystem& fs, const std::string& path, const std::string& config_digest);
+  // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) if there
+  // is no critic.
+  void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
+
+  Trainer& trainer() { return *trainer_; }
+  const AdvantageOptions& advantage_options() const { return preparation_.options(); }
+  // What trainer and critic reserved and first write in an update.
+  std::vector<std::span<std::byte>> memory();
+
+ private:
+  struct InProgress;
+  struct Sizes {  // of the memory plan
+    int64_t max_tokens, max_sequence, step_samples;
+  };
+  Critic* trained_critic() { return critic_ != nullptr ? &critic_->critic() : nullptr; }
+  BatchPreparation::Workers workers();
+  std::unique_ptr<InProgress> start(uint64_t steps_done);
+  TrainerOptions trainer_options(const Settings& settings) const;
+  void set_trainer_coefficient();
+
+  LoadedModel& model_;
+  const Sizes sizes_;
+  BatchPreparation preparation_;
+  KlCoefficient kl_;
+  CustomAdvantage advantage_;
+  CustomLoss loss_;                   // the trainer's; its last reference is dropped here
+  std::unique_ptr<Model> reference_;  // null: nothing needs it
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<CriticRole> critic_;    // null except with gae
+  std::unique_ptr<TeacherRole> teacher_;  // null except with distill
+  std::unique_ptr<InProgress> current_;   // null between updates
+};
+
+}  // namespace rl
