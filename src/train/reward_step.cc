@@ -20,29 +20,26 @@ void Trainer::Impl::score_values(std::span<const PackItem> some,
   }
 }
 
-void Trainer::Impl::reward_minibatch(std::span<const PackItem> some, TrainMetrics& metrics) {
-  if (some.empty()) return;
+bool Trainer::Impl::reward_minibatch(std::span<const PackItem> some, TrainMetrics& metrics) {
+  if (some.empty()) return false;
   ++metrics.minibatches;
   prepare(metrics);
   minibatch_sums = {};
   non_finite.clear();
   pairs.begin(some.front().index, some.size());
-  const PackRules rules = training_rules(options, model);
-  const MicroBatchPlan plan = plan_micro_batches(some, rules);
-  if (!keeps_pairs(plan)) {
+  progress.micro_batches = plan_micro_batches(some, training_rules(options, model));
+  if (!keeps_pairs(progress.micro_batches)) {
     const PhaseTimer phase(place, "train.current_values", metrics.current_ns);
     score_values(some, [&](int32_t item, float value) { pairs.set(item, value); });
   }
-  for (const auto& part : plan) {
-    micro.fill(part, rules, WantedTokens::kLast);
-    count(part, metrics);
-    reward_micro_batch(metrics);
-  }
+  return true;
+}
+
+void Trainer::Impl::reward_minibatch_loss() {
   minibatch_preference = pairs.sums();
   minibatch_sums.pg_loss = minibatch_preference.mean(minibatch_preference.loss);
   minibatch_sums.loss = minibatch_sums.pg_loss;
   if (!std::isfinite(minibatch_sums.loss)) pairs.find_non_finite(non_finite);
-  optimize(metrics);
 }
 
 void Trainer::Impl::reward_micro_batch(TrainMetrics& metrics) {

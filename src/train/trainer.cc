@@ -75,6 +75,9 @@ void Trainer::publish(TrainMetrics& step) {
 void Trainer::check(std::span<const TrainSample> samples) const { impl_->check(samples); }
 
 TrainMetrics Trainer::train(std::span<const TrainSample> samples) { return impl_->train(samples); }
+void Trainer::begin(std::span<const TrainSample> samples) { impl_->begin(samples); }
+bool Trainer::next() { return impl_->next(); }
+TrainMetrics Trainer::finish() { return impl_->finish(); }
 
 void Trainer::Impl::require_custom_loss() const {
   if (options.policy_loss.kind != PolicyLoss::kCustom || custom_loss) return;

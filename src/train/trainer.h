@@ -81,6 +81,14 @@ class Trainer {
   // the trainer has a reference. With one compute copy nobody may read the model until publish():
   // its norms and embedding are new already, its packed matrices are not.
   TrainMetrics train(std::span<const TrainSample> samples);
+  // train() in parts: begin, next until it returns false, finish. The samples live until finish,
+  // and the options do not change meanwhile. Between these calls the workspace may be used
+  // otherwise, as between steps. After an error only begin may follow.
+  void begin(std::span<const TrainSample> samples);
+  // Runs one micro-batch, and after the last one of a minibatch the optimizer step. False if none
+  // was left.
+  bool next();
+  TrainMetrics finish();
   // Packs trained masters, so that publish() only has to assign the version. Nothing may compute
   // meanwhile.
   void stage();

@@ -29,11 +29,27 @@ struct StepSums {
   void finish(TrainMetrics& metrics) const;
 };
 
+// How far a step has come.
+struct StepProgress {
+  TrainMetrics metrics;
+  int64_t start_ns = 0;
+  std::vector<std::span<const PackItem>> minibatches;  // of all epochs, in order
+  size_t next_minibatch = 0;
+  // The minibatch in progress.
+  bool open = false;
+  bool fresh = false;  // no optimizer step since the weights were published
+  MicroBatchPlan micro_batches;
+  size_t next_micro_batch = 0;
+};
+
 struct Trainer::Impl {
   Impl(Model& model, const Model* reference, const TrainerOptions& options, std::byte* workspace,
        const TrainerTools& tools);
 
   TrainMetrics train(std::span<const TrainSample> samples);
+  void begin(std::span<const TrainSample> samples);
+  bool next();
+  TrainMetrics finish();
   void logprobs(const Model& which, std::span<const Sample* const> samples,
                 std::span<const std::span<float>> out);
   uint64_t publish(int64_t& ns);
@@ -52,11 +68,12 @@ struct Trainer::Impl {
   void score_proximal(TrainMetrics& metrics);
   void score_current(std::span<const PackItem> items, TrainMetrics& metrics);
   bool drawn_by_these_weights(const PackItem& item) const;
-  void minibatch(std::span<const PackItem> items, bool fresh, TrainMetrics& metrics);
+  bool minibatch(std::span<const PackItem> items, TrainMetrics& metrics);
 
   // For a reward model (reward_step.cc).
   bool scores() const { return options.objective == Objective::kRewardModel; }
-  void reward_minibatch(std::span<const PackItem> items, TrainMetrics& metrics);
+  bool reward_minibatch(std::span<const PackItem> items, TrainMetrics& metrics);
+  void reward_minibatch_loss();
   void reward_micro_batch(TrainMetrics& metrics);
   void score_values(std::span<const PackItem> items,
                     FunctionRef<void(int32_t item, float value)> visit);
@@ -99,6 +116,7 @@ struct Trainer::Impl {
   PreferenceSums minibatch_preference;
   std::vector<int32_t> non_finite;
   StepSums sums;
+  StepProgress progress;
   int64_t planned_steps = 0;
 };
 

@@ -1,8 +1,9 @@
-// One training step: order, reference log-probs, minibatches, micro-batches, optimizer.
-// Minibatches of a reward model are in reward_step.cc.
+// One training step: order, reference log-probs, minibatches, micro-batches, optimizer. It runs one
+// micro-batch per call of next(). Minibatches of a reward model are in reward_step.cc.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "train/trainer_impl.h"
@@ -55,39 +56,72 @@ void Trainer::Impl::order(std::span<const TrainSample> samples) {
 }
 
 TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
+  begin(samples);
+  while (next()) {
+  }
+  return finish();
+}
+
+void Trainer::Impl::begin(std::span<const TrainSample> samples) {
   planned_steps = 0;
+  progress = {};
   learner.require_whole();
   require_custom_loss();
   require_row_teacher();
   check(samples);
   require_logprobs(samples);
-  TrainMetrics metrics;
+  TrainMetrics& metrics = progress.metrics;
   metrics.objective = options.objective;
   metrics.samples = static_cast<int64_t>(samples.size());
-  const int64_t start_ns = place.clock->now_ns();
+  progress.start_ns = place.clock->now_ns();
   order(samples);
   if (options.needs_reference()) score_reference(metrics);
   score_proximal(metrics);
   sums = {};
   plan_steps();
-  const auto one = [&](std::span<const PackItem> some) {
-    if (scores()) return reward_minibatch(some, metrics);
-    minibatch(some, !learner.unpublished() && metrics.minibatches == 0, metrics);
-  };
-  for_each_minibatch(options, items, one, samples_together(options.objective));
-  sums.finish(metrics);
-  metrics.has_row_teacher = options.distill.on_rows;
-  metrics.has_corrections = is_rl(options.objective) && options.correction.active();
-  metrics.total_ns = place.clock->now_ns() - start_ns;
-  return metrics;
 }
 
 void Trainer::Impl::plan_steps() {
   const auto wants = [](const PackItem& item) { return item.wanted > 0; };
   for_each_minibatch(
       options, items,
-      [&](std::span<const PackItem> some) { planned_steps += std::ranges::any_of(some, wants); },
+      [&](std::span<const PackItem> some) {
+        planned_steps += std::ranges::any_of(some, wants);
+        progress.minibatches.push_back(some);
+      },
       samples_together(options.objective));
+}
+
+bool Trainer::Impl::next() {
+  StepProgress& p = progress;
+  while (!p.open) {
+    if (p.next_minibatch == p.minibatches.size()) return false;
+    const std::span<const PackItem> some = p.minibatches[p.next_minibatch++];
+    p.next_micro_batch = 0;
+    p.open = scores() ? reward_minibatch(some, p.metrics) : minibatch(some, p.metrics);
+  }
+  if (p.next_micro_batch < p.micro_batches.size()) {
+    const std::vector<PackItem>& part = p.micro_batches[p.next_micro_batch++];
+    micro.fill(part, training_rules(options, model),
+               scores() ? WantedTokens::kLast : WantedTokens::kLoss);
+    count(part, p.metrics);
+    scores() ? reward_micro_batch(p.metrics) : micro_batch(p.fresh, p.metrics);
+  }
+  if (p.next_micro_batch < p.micro_batches.size()) return true;
+  p.open = false;
+  if (scores()) reward_minibatch_loss();
+  optimize(p.metrics);
+  return true;
+}
+
+TrainMetrics Trainer::Impl::finish() {
+  TrainMetrics& metrics = progress.metrics;
+  RL_CHECK(!progress.open && progress.next_minibatch == progress.minibatches.size());
+  sums.finish(metrics);
+  metrics.has_row_teacher = options.distill.on_rows;
+  metrics.has_corrections = is_rl(options.objective) && options.correction.active();
+  metrics.total_ns = place.clock->now_ns() - progress.start_ns;
+  return std::move(metrics);
 }
 
 void Trainer::Impl::score_reference(TrainMetrics& metrics) {
@@ -212,22 +246,20 @@ int64_t Trainer::Impl::gather(std::span<const PackItem> some, TrainMetrics& metr
   return minibatch_tokens.set_weights(options.loss_agg, options.loss_scale_factor);
 }
 
-void Trainer::Impl::minibatch(std::span<const PackItem> some, bool fresh, TrainMetrics& metrics) {
+// Prepares a minibatch and plans its micro-batches; false if nothing in it carries loss.
+bool Trainer::Impl::minibatch(std::span<const PackItem> some, TrainMetrics& metrics) {
+  const bool fresh = !learner.unpublished() && metrics.minibatches == 0;
   int64_t wanted = 0;
   for (const PackItem& item : some) wanted += item.wanted;
-  if (wanted == 0 || gather(some, metrics) == 0) return;
+  if (wanted == 0 || gather(some, metrics) == 0) return false;
   ++metrics.minibatches;
   prepare(metrics);
   minibatch_sums = {};
   non_finite.clear();
   if (is_minibatch_loss(options)) minibatch_loss();
-  const PackRules rules = training_rules(options, model);
-  for (const auto& part : plan_micro_batches(some, rules)) {
-    micro.fill(part, rules, WantedTokens::kLoss);
-    count(part, metrics);
-    micro_batch(fresh, metrics);
-  }
-  optimize(metrics);
+  progress.fresh = fresh;
+  progress.micro_batches = plan_micro_batches(some, training_rules(options, model));
+  return true;
 }
 
 void Trainer::Impl::minibatch_loss() {

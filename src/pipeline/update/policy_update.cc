@@ -14,9 +14,7 @@ struct PolicyUpdate::InProgress {
   InProgress(LoadedModel& model, const Trainer& trainer) : watch(model, &trainer) {}
   StepWatch watch;
   PreparedBatch batch;
-  TrainMetrics trained;
   bool trains_policy = true;  // false while the critic warms up
-  bool is_trained = false;
 };
 
 PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const MemoryPlan& plan,
@@ -83,6 +81,7 @@ std::unique_ptr<PolicyUpdate::InProgress> PolicyUpdate::start(uint64_t steps_don
 void PolicyUpdate::begin(const ScoredSamples& batch, uint64_t steps_done) {
   auto update = start(steps_done);
   update->batch = preparation_.prepare(batch, workers());
+  if (update->trains_policy) trainer_->begin(update->batch.train);
   current_ = std::move(update);
 }
 
@@ -90,17 +89,14 @@ void PolicyUpdate::begin_given(std::span<const SamplePtr> samples, std::span<con
                                std::span<const double> advantages, uint64_t steps_done) {
   auto update = start(steps_done);
   update->batch = preparation_.prepare_given(samples, scores, advantages, workers());
+  if (update->trains_policy) trainer_->begin(update->batch.train);
   current_ = std::move(update);
 }
 
 bool PolicyUpdate::next() {
   RL_CHECK(current_ != nullptr);
   auto update = std::move(current_);  // an error ends it
-  const bool more = update->trains_policy && !update->is_trained;
-  if (more) {
-    update->trained = trainer_->train(update->batch.train);
-    update->is_trained = true;
-  }
+  const bool more = update->trains_policy && trainer_->next();
   current_ = std::move(update);
   return more;
 }
@@ -110,8 +106,9 @@ UpdateResult PolicyUpdate::finish() {
   const auto update = std::move(current_);  // an error ends it
   PreparedBatch& batch = update->batch;
   UpdateResult out;
-  TrainMetrics& trained = out.trained = std::move(update->trained);
+  TrainMetrics& trained = out.trained;
   if (update->trains_policy) {
+    trained = trainer_->finish();
     if (model_.published_apart()) {
       trainer_->stage();
     } else {

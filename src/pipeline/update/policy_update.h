@@ -55,7 +55,7 @@ class PolicyUpdate {
   // The same with the host's advantages, one per sample.
   void begin_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                    std::span<const double> advantages, uint64_t steps_done);
-  // Does one part of the training; false if none was left.
+  // Runs one micro-batch, with the optimizer step that it completes; false if none was left.
   bool next();
   // Publishes the policy, unless engines read another compute copy; then trains the critic and
   // moves the KL coefficient.
