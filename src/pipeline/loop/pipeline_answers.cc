@@ -32,7 +32,7 @@ bool Pipeline::Impl::draws() const { return is_rl(settings.algo.objective); }
 PipelineState Pipeline::Impl::take_answers(const std::vector<Prompt>& drawn) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
   for (const Prompt& prompt : drawn) {
-    const uint64_t ordinal = cursor + drawn_in_step++;
+    const uint64_t ordinal = cursor + this_step.drawn++;
     const std::lock_guard lock(mutex);
     board.open(ordinal, prompt.data_row);
     for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
@@ -42,7 +42,7 @@ PipelineState Pipeline::Impl::take_answers(const std::vector<Prompt>& drawn) {
       board.score(s->id, 0, now());
     }
   }
-  times.drawn = times.generated = times.scored = now();
+  this_step.times.drawn = this_step.times.generated = this_step.times.scored = now();
   return PipelineState::kTraining;
 }
 

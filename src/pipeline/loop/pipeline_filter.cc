@@ -63,7 +63,7 @@ void Pipeline::Impl::drop_zero_advantages() {
   for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
     if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
     board.doom(ordinal, DropReason::kFiltered, "all its advantages are 0");
-    ++filter_counts.zero_advantage;
+    ++this_step.filtered.zero_advantage;
   });
 }
 
@@ -73,12 +73,12 @@ PipelineState Pipeline::Impl::filter_groups() {
   {
     const std::lock_guard lock(mutex);
     const int64_t dropped = drop_filtered();
-    filter_counts.score += dropped;
-    filter_counts.missing += dropped;
+    this_step.filtered.score += dropped;
+    this_step.filtered.missing += dropped;
   }
   push_dropped();
   const int64_t rounds = settings.pipeline.filter_max_rounds;
-  if (filter_counts.missing > 0 && (rounds == 0 || filter_counts.rounds < rounds)) {
+  if (this_step.filtered.missing > 0 && (rounds == 0 || this_step.filtered.rounds < rounds)) {
     const PipelineState next = refill();
     if (next != PipelineState::kTraining) return next;
   }
@@ -95,22 +95,12 @@ PipelineState Pipeline::Impl::filter_groups() {
 PipelineState Pipeline::Impl::refill() {
   std::vector<Prompt> more;
   bool feed_ended = false;
-  take_prompts(filter_counts.missing, /*all=*/false, more, feed_ended);
+  take_prompts(this_step.filtered.missing, /*all=*/false, more, feed_ended);
   if (more.empty()) return feed_ended ? PipelineState::kTraining : PipelineState::kScoring;
-  ++filter_counts.rounds;
-  filter_counts.missing -= static_cast<int64_t>(more.size());
+  ++this_step.filtered.rounds;
+  this_step.filtered.missing -= static_cast<int64_t>(more.size());
   submit_groups(more);
   return PipelineState::kGenerating;
-}
-
-MetricList Pipeline::Impl::filter_metrics() const {
-  MetricList m;
-  const auto count = [&](const char* name, int64_t v) { m.set(name, static_cast<double>(v)); };
-  count("pipeline/groups_filtered/score", filter_counts.score);
-  count("pipeline/groups_filtered/zero_advantage", filter_counts.zero_advantage);
-  count("pipeline/groups_filtered/not_replaced", filter_counts.missing);
-  count("pipeline/filter_rounds", filter_counts.rounds);
-  return m;
 }
 
 }  // namespace rl

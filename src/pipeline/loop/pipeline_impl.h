@@ -14,6 +14,7 @@
 #include "core/arena.h"
 #include "core/prefault.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_source.h"
 #include "pipeline/loop/run_records.h"
@@ -74,7 +75,6 @@ struct Pipeline::Impl {
   void push_dropped();
   void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   MetricList step_metrics();
-  void set_rollout(MetricList& m) const;
   void wait_for_change(std::unique_lock<std::mutex>& lock, std::optional<int64_t> deadline_ns);
 
   // Filters (pipeline_filter.cc).
@@ -82,7 +82,6 @@ struct Pipeline::Impl {
   PipelineState refill();
   int64_t drop_filtered();
   void drop_zero_advantages();
-  MetricList filter_metrics() const;
   template <typename F>
   void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f);
 
@@ -145,22 +144,10 @@ struct Pipeline::Impl {
   bool lineage_begins = false;  // resumed by name: later checkpoints are yet to be abandoned
   bool eval_open = false;
   uint64_t cursor = 0, next_eval_ordinal = 0;
-  uint64_t drawn_in_step = 0;
-  struct FilterCounts {
-    int64_t score = 0, zero_advantage = 0;  // groups dropped
-    int64_t missing = 0;                    // dropped by score and not yet replaced
-    int64_t rounds = 0;
-  } filter_counts;                     // of this step
+  LoopStep this_step;
   std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
-  MetricList trained;                  // what this step measured
-  std::vector<double> eval_rewards;
   int64_t eval_first_ns = 0;
   int64_t eval_failed = 0;  // groups of this evaluation
-  bool batch_applied = false;
-  struct Times {
-    int64_t begin = 0, drawn = 0, generated = 0, scored = 0, trained = 0;
-  } times;
-  EngineStats stats_before;
 };
 
 inline constexpr uint64_t kFirstSampleId = 1;

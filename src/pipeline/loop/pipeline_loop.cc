@@ -165,14 +165,12 @@ PipelineState Pipeline::Impl::draw() {
     const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
     if (total != 0 && step >= total) return PipelineState::kDone;
   }
-  times = {};
-  times.begin = now();
+  this_step = {};
+  this_step.times.begin = now();
   if (engine != nullptr) {
     engine->restart_peak();
-    stats_before = engine->stats();
+    this_step.engine_before = engine->stats();
   }
-  drawn_in_step = 0;
-  filter_counts = {};
   std::vector<Prompt> drawn;
   bool feed_ended = false;
   if (!take_prompts(settings.pipeline.prompts_per_step, true, drawn, feed_ended)) {
@@ -180,7 +178,7 @@ PipelineState Pipeline::Impl::draw() {
   }
   if (!draws()) return take_answers(drawn);
   submit_groups(drawn);
-  times.drawn = now();
+  this_step.times.drawn = now();
   return PipelineState::kGenerating;
 }
 
@@ -191,7 +189,7 @@ bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& 
   const PromptLimits limits{settings.sampling.max_new_tokens, plan.max_model_len,
                             settings.algo.objective};
   if (data != nullptr) {
-    const uint64_t first = cursor + drawn_in_step;
+    const uint64_t first = cursor + this_step.drawn;
     for (int64_t i = 0; i < count; ++i) {
       out.push_back(data->draw(first + static_cast<uint64_t>(i), *model, limits));
     }
@@ -213,7 +211,7 @@ bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& 
 
 void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
-  for (const Prompt& prompt : drawn) submit_group(prompt, cursor + drawn_in_step++);
+  for (const Prompt& prompt : drawn) submit_group(prompt, cursor + this_step.drawn++);
 }
 
 void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
@@ -261,7 +259,7 @@ PipelineState Pipeline::Impl::generate() {
   deliver(board);
   push_dropped();
   if (!engine->idle()) return PipelineState::kGenerating;
-  times.generated = now();
+  this_step.times.generated = now();
   return PipelineState::kScoring;
 }
 
@@ -327,9 +325,9 @@ PipelineState Pipeline::Impl::wait_for_scores() {
   push_dropped();
   if (!decided) return PipelineState::kScoring;
   if (const PipelineState next = filter_groups(); next != PipelineState::kTraining) return next;
-  times.scored = now();
-  runtime.tracer().span(
-      {"reward.wait", TraceLane::kReward, times.generated, times.scored, nullptr, 0});
+  this_step.times.scored = now();
+  runtime.tracer().span({"reward.wait", TraceLane::kReward, this_step.times.generated,
+                         this_step.times.scored, nullptr, 0});
   return PipelineState::kTraining;
 }
 

@@ -9,10 +9,6 @@ namespace {
 
 constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's save or digest
 
-double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-double rate(double count, int64_t ns) { return ns > 0 ? count / seconds(ns) : 0; }
-
 }  // namespace
 
 PipelineState Pipeline::Impl::train() {
@@ -24,15 +20,15 @@ PipelineState Pipeline::Impl::train() {
   if (step_recorder != nullptr) record(batch);
   const ScoredLists lists(batch);
   const UpdateResult done = update_policy(lists);
-  batch_applied = done.applied;
+  this_step.applied = done.applied;
   if (draws()) records->keep_extremes(batch);
-  trained = done.metrics;
-  trained.append(train_metrics(done.trained));
-  if (draws()) trained.append(request_metrics(lists.samples));
-  times.trained = now();
+  this_step.trained = done.metrics;
+  this_step.trained.append(train_metrics(done.trained));
+  if (draws()) this_step.trained.append(request_metrics(lists.samples));
+  this_step.times.trained = now();
   runtime.tracer().span({"publish", TraceLane::kPublication,
-                         times.trained - done.trained.publish_ns, times.trained, "version",
-                         static_cast<int64_t>(model->version())});
+                         this_step.times.trained - done.trained.publish_ns, this_step.times.trained,
+                         "version", static_cast<int64_t>(model->version())});
   return PipelineState::kPublishing;
 }
 
@@ -67,13 +63,13 @@ PipelineState Pipeline::Impl::publish() {
   auto event = std::make_shared<StepEvent>();
   {
     const std::lock_guard lock(mutex);
-    if (batch_applied) {
+    if (this_step.applied) {
       board.commit();
     } else {
       board.abandon(DropReason::kNonFinite, {});
     }
     ++step;
-    cursor += drawn_in_step;
+    cursor += this_step.drawn;
     version = model->version();
     boundary = boundary_state();
     event->step = step;
@@ -88,8 +84,8 @@ PipelineState Pipeline::Impl::publish() {
   push_dropped();
   event->metrics = step_metrics();
   records->write_step(event->metrics, settings.metrics.interval_steps);
-  runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, times.begin, now(), "step",
-                         static_cast<int64_t>(event->step)});
+  runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, this_step.times.begin, now(),
+                         "step", static_cast<int64_t>(event->step)});
   queue->push(std::move(event));
   return PipelineState::kDrawing;
 }
@@ -116,27 +112,7 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
         c.late_scores + c.duplicate_scores + c.unknown_scores + c.nonfinite_scores);
 }
 
-// As in verl: generation per generated token, everything else per token of prompts and responses.
-void set_times_per_token(MetricList& m, double generated, double all) {
-  for (const char* phase : {"gen", "ref", "values", "adv", "update_critic", "update_actor"}) {
-    const auto spent = m.get(str("timing_s/", phase));
-    const double tokens = std::string_view(phase) == "gen" ? generated : all;
-    if (spent && tokens > 0) m.set(str("timing_per_token_ms/", phase), *spent * 1e3 / tokens);
-  }
-}
-
 }  // namespace
-
-void Pipeline::Impl::set_rollout(MetricList& m) const {
-  const EngineStats s = engine->stats();
-  const double prefill = static_cast<double>(s.prefill_tokens - stats_before.prefill_tokens);
-  const double decode = static_cast<double>(s.decode_tokens - stats_before.decode_tokens);
-  m.set("rollout/prefill_tokens", prefill);
-  m.set("rollout/decode_tokens", decode);
-  m.append(rollout_metrics(stats_before, s));
-  m.set("timing_s/gen", seconds(times.generated - times.drawn));
-  m.set("timing_s/reward", seconds(times.scored - times.generated));
-}
 
 MetricList Pipeline::Impl::step_metrics() {
   MetricList m;
@@ -144,23 +120,11 @@ MetricList Pipeline::Impl::step_metrics() {
   const uint64_t last = cursor - 1;
   m.set("training/epoch", data != nullptr ? static_cast<double>(data->epoch_of(last)) : 0.0);
   m.set("training/weight_version", static_cast<double>(model->version()));
-  m.append(trained);
-  if (draws()) m.append(filter_metrics());
+  m.append(this_step.trained);
+  if (draws()) m.append(this_step.filtered.metrics());
   set_ledger(m, boundary.ledger);
-  if (draws()) set_rollout(m);
-  m.set("timing_s/train", seconds(times.trained - times.scored));
-  m.set("timing_s/step", seconds(now() - times.begin));
-  const double generated =
-      trained.get("response_length/mean").value_or(0) * trained.get("training/samples").value_or(0);
-  const double prompts =
-      trained.get("prompt_length/mean").value_or(0) * trained.get("training/samples").value_or(0);
-  set_times_per_token(m, generated, prompts + generated);
-  m.set("perf/total_num_tokens", prompts + generated);
-  m.set("perf/time_per_step", seconds(now() - times.begin));
-  m.set("perf/throughput", rate(prompts + generated, now() - times.begin));
-  if (draws()) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
-  m.set("perf/train_tokens_per_s",
-        rate(trained.get("training/tokens").value_or(0), times.trained - times.scored));
+  if (draws()) m.append(this_step.generation_metrics(engine->stats()));
+  this_step.set_times(m, now(), draws());
   return m;
 }
 

@@ -1,0 +1,64 @@
+// Metrics of a step that follow from its times and counts.
+#include "pipeline/loop/loop_step.h"
+
+#include <string_view>
+
+#include "core/error.h"
+#include "pipeline/loop/engine_metrics.h"
+
+namespace rl {
+namespace {
+
+double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+double rate(double count, int64_t ns) { return ns > 0 ? count / seconds(ns) : 0; }
+
+// As in verl: generation per generated token, everything else per token of prompts and responses.
+void set_times_per_token(MetricList& m, double generated, double all) {
+  for (const char* phase : {"gen", "ref", "values", "adv", "update_critic", "update_actor"}) {
+    const auto spent = m.get(str("timing_s/", phase));
+    const double tokens = std::string_view(phase) == "gen" ? generated : all;
+    if (spent && tokens > 0) m.set(str("timing_per_token_ms/", phase), *spent * 1e3 / tokens);
+  }
+}
+
+}  // namespace
+
+MetricList LoopStep::Filtered::metrics() const {
+  MetricList m;
+  const auto count = [&](const char* name, int64_t v) { m.set(name, static_cast<double>(v)); };
+  count("pipeline/groups_filtered/score", score);
+  count("pipeline/groups_filtered/zero_advantage", zero_advantage);
+  count("pipeline/groups_filtered/not_replaced", missing);
+  count("pipeline/filter_rounds", rounds);
+  return m;
+}
+
+MetricList LoopStep::generation_metrics(const EngineStats& engine) const {
+  MetricList m;
+  const auto count = [&](const char* name, int64_t v) { m.set(name, static_cast<double>(v)); };
+  count("rollout/prefill_tokens", engine.prefill_tokens - engine_before.prefill_tokens);
+  count("rollout/decode_tokens", engine.decode_tokens - engine_before.decode_tokens);
+  m.append(rollout_metrics(engine_before, engine));
+  m.set("timing_s/gen", seconds(times.generated - times.drawn));
+  m.set("timing_s/reward", seconds(times.scored - times.generated));
+  return m;
+}
+
+void LoopStep::set_times(MetricList& m, int64_t now_ns, bool draws) const {
+  const double samples = trained.get("training/samples").value_or(0);
+  const double generated = trained.get("response_length/mean").value_or(0) * samples;
+  const double prompts = trained.get("prompt_length/mean").value_or(0) * samples;
+  const int64_t total_ns = now_ns - times.begin;
+  m.set("timing_s/train", seconds(times.trained - times.scored));
+  m.set("timing_s/step", seconds(total_ns));
+  set_times_per_token(m, generated, prompts + generated);
+  m.set("perf/total_num_tokens", prompts + generated);
+  m.set("perf/time_per_step", seconds(total_ns));
+  m.set("perf/throughput", rate(prompts + generated, total_ns));
+  if (draws) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
+  m.set("perf/train_tokens_per_s",
+        rate(trained.get("training/tokens").value_or(0), times.trained - times.scored));
+}
+
+}  // namespace rl
