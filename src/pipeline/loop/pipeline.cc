@@ -290,7 +290,7 @@ void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_exi
 void Pipeline::request_eval() {
   Impl& p = *impl_;
   const std::lock_guard lock(p.mutex);
-  if (p.eval_data == nullptr) {
+  if (!p.evaluation.has_rows()) {
     throw Error(Code::kFailedPrecondition, "eval.path is empty, so there is nothing to evaluate")
         .with_key("eval.path");
   }

@@ -84,7 +84,7 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
   std::vector<SamplePtr> answers;
   std::vector<const Sample*> asked;
   for (int64_t row = 0; row < num_eval_rows(); ++row) {
-    const Prompt prompt = eval_data->read(row, *model, limits);
+    const Prompt prompt = evaluation.rows().read(row, *model, limits);
     for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
       answers.push_back(answer_sample(prompt, static_cast<uint64_t>(row), slot));
       asked.push_back(answers.back().get());

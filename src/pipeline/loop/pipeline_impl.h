@@ -14,6 +14,7 @@
 #include "core/arena.h"
 #include "core/prefault.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/loop/evaluation.h"
 #include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_source.h"
@@ -108,7 +109,7 @@ struct Pipeline::Impl {
   std::unique_ptr<PolicyUpdate> update;
   std::unique_ptr<RewardRole> reward;  // null: the host scores
   std::unique_ptr<Prefault> prefault;
-  std::unique_ptr<PromptFile> data, eval_data;
+  std::unique_ptr<PromptFile> data;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
   std::unique_ptr<RunRecords> records;
   std::shared_ptr<TraceRecorder> recorder;
@@ -142,12 +143,10 @@ struct Pipeline::Impl {
   Settings settings;  // of this step; changed under mutex, so any thread may read them there
   bool checkpoint_due = false;
   bool lineage_begins = false;  // resumed by name: later checkpoints are yet to be abandoned
-  bool eval_open = false;
-  uint64_t cursor = 0, next_eval_ordinal = 0;
+  Evaluation evaluation;
+  uint64_t cursor = 0;
   LoopStep this_step;
   std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
-  int64_t eval_first_ns = 0;
-  int64_t eval_failed = 0;  // groups of this evaluation
 };
 
 inline constexpr uint64_t kFirstSampleId = 1;

@@ -293,7 +293,7 @@ void Pipeline::Impl::push_dropped() {
     const std::lock_guard lock(mutex);
     train = board.take_dropped();
     eval = eval_board.take_dropped();
-    eval_failed += static_cast<int64_t>(eval.size());
+    evaluation.add_failed(static_cast<int64_t>(eval.size()));
   }
   push_dropped(train, Purpose::kTrain);
   push_dropped(eval, Purpose::kEval);

@@ -59,9 +59,7 @@ void Pipeline::Impl::open_data() {
     const PromptFile::Order order{settings.data.shuffle, settings.data.shuffle_seed};
     data = std::make_unique<PromptFile>(runtime.fs(), path, order);
   }
-  if (!eval.empty()) {
-    eval_data = std::make_unique<PromptFile>(runtime.fs(), eval, PromptFile::Order{});
-  }
+  if (!eval.empty()) evaluation.open(runtime.fs(), eval);
 }
 
 void Pipeline::Impl::make_workers() {
@@ -140,7 +138,7 @@ RunState Pipeline::Impl::boundary_state() const {
   RunState s;
   s.step = step;
   s.cursor = cursor;
-  s.next_eval_ordinal = next_eval_ordinal;
+  s.next_eval_ordinal = evaluation.next_ordinal();
   s.seed = runtime.seed();
   s.max_tokens = plan.max_tokens;
   s.kl_coef = update->adaptive_kl();
@@ -176,7 +174,7 @@ void Pipeline::Impl::resume_from_checkpoint() {
   RunRecords::check(runtime.fs(), settings, s.step);
   step = s.step;
   cursor = s.cursor;
-  next_eval_ordinal = s.next_eval_ordinal;
+  evaluation.restore(s.next_eval_ordinal);
   board.restore(s.ledger, s.cursor);
   LedgerCounts none;
   eval_board.restore(none, s.next_eval_ordinal);

@@ -1,0 +1,44 @@
+// The evaluations of a run: the rows they read, their ordinals, and the evaluation in progress.
+// Ordinals count on over the whole run, so an evaluation never repeats the random numbers of an
+// earlier one. The loop's thread alone changes it; has_rows may be called from any thread.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "pipeline/loop/events.h"
+#include "pipeline/loop/prompt_source.h"
+#include "pipeline/loop/score_board.h"
+
+namespace rl {
+
+class Evaluation {
+ public:
+  // Once, before the run; without it there are no evaluations.
+  void open(FileSystem& fs, const std::string& path);
+  bool has_rows() const { return rows_ != nullptr; }
+  const PromptFile& rows() const { return *rows_; }
+  // Rows of an evaluation, at most max_prompts; 0: all.
+  int64_t num_rows(int64_t max_prompts) const;
+
+  void begin(int64_t now_ns);
+  bool in_progress() const { return in_progress_; }
+  uint64_t take_ordinal() { return next_ordinal_++; }
+  uint64_t next_ordinal() const { return next_ordinal_; }
+  void restore(uint64_t next_ordinal) { next_ordinal_ = next_ordinal; }
+  // Groups were dropped.
+  void add_failed(int64_t groups) { failed_ += groups; }
+  int64_t first_ns() const { return first_ns_; }
+  // Ends the evaluation; fills the event except for step and version.
+  void finish(std::span<const ScoreBoard::Scored> scored, int64_t now_ns, EvalEvent& event);
+
+ private:
+  std::unique_ptr<PromptFile> rows_;
+  bool in_progress_ = false;
+  uint64_t next_ordinal_ = 0;
+  int64_t first_ns_ = 0;
+  int64_t failed_ = 0;  // groups
+};
+
+}  // namespace rl
