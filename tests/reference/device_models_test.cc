@@ -12,6 +12,7 @@
 #include "model/value_head.h"
 #include "model_pass.h"
 #include "support/golden_tensors.h"
+#include "support/layered_model.h"
 #include "support/logprob_runs.h"
 #include "support/random_llama.h"
 #include "support/temp_dir.h"
@@ -71,6 +72,35 @@ TEST(ReferenceLongSequence, PrefillMatchesTheCpu) {
   const std::string path = write_random_llama(dir.file("long"), {.max_position = 300});
   expect_same_pass(on_device(reference_device(), path, Dtype::kF32),
                    on_device(cpu_device(), path, Dtype::kF32));
+}
+
+// The device plans each layer with its own shape: its packed form of a matrix has the matrix's
+// size.
+TEST(ReferenceLayers, LayersOfDifferentShapesMatchTheCpu) {
+  for (const ModelConfig& config : {layered_config(), layered_normed_config()}) {
+    const auto load = [&](const Device& device) {
+      return TinyModel(LayeredSource(config), {make_thread_executor(1), device}, Dtype::kF32,
+                       ModelOptions{.block_size = 16});
+    };
+    const TinyModel cpu = load(cpu_device()), reference = load(reference_device());
+    expect_same_pass(reference, cpu);
+    for (const std::vector<int32_t>& ids : sequences_for(config)) {
+      for (const int32_t chunk : {1, 7}) {
+        EXPECT_LE(largest_difference(chunked_logprobs(reference, ids, chunk, 1.0f),
+                                     chunked_logprobs(cpu, ids, chunk, 1.0f)),
+                  kLogprobTolerance)
+            << ids.size() << " tokens by " << chunk;
+      }
+    }
+    uint64_t packed = 0;
+    for (const Parameter& p : reference.model->layout().parameters()) {
+      const bool multiplied = config.tied_head || p.name != "model.embed_tokens.weight";
+      if (p.shape.size() == 2 && multiplied) packed += static_cast<uint64_t>(p.size);
+    }
+    EXPECT_EQ(Model::packed_forward_bytes(reference_device(), config, Dtype::kF32),
+              packed * sizeof(float));
+    EXPECT_EQ(reference.ledger.bytes(), Model::master_bytes(config) + packed * sizeof(float));
+  }
 }
 
 TEST_P(ReferenceModels, DecodeMatchesTheCpu) {

@@ -18,9 +18,11 @@ TrainerOptions step_options() {
   return o;
 }
 
-TrainRig rig_on(const Device& device, const std::string& model, Dtype dtype = Dtype::kF32) {
-  return TrainRig({.model = fixture_path(model), .compute = dtype, .device = device},
-                  step_options());
+TrainRig rig_on(const Device& device, const std::string& model, Dtype dtype = Dtype::kF32,
+                const TrainableRule& trainable = {}) {
+  TrainerOptions o = step_options();
+  o.trainable = trainable;
+  return TrainRig({.model = fixture_path(model), .compute = dtype, .device = device}, o);
 }
 
 struct Trained {
@@ -72,6 +74,22 @@ TEST_P(ReferenceTraining, AStepMatchesTheCpu) {
   // The first update of AdamW is the sign of the gradient times lr. The sign of a gradient that
   // cancels to rounding noise is arbitrary: 2 lr of difference for one element in 1,600 is 0.05.
   EXPECT_LE(relative_l2(got.update, want.update), 0.05);
+}
+
+// Parts of fused matrices and biases, norms of rows and of heads, and the embedding are frozen.
+TEST(ReferenceFreeze, GradientsOfWhatIsTrainedMatchTheCpu) {
+  const std::pair<const char*, TrainableRule> cases[] = {
+      {"llama", {{"*.k_proj.weight", "*.up_proj.weight", "*input_layernorm.weight"}, {}}},
+      {"qwen2", {{"*.q_proj.bias", "*.v_proj.*"}, {}}},
+      {"qwen3", {{"*.q_norm.weight", "model.embed_tokens.weight"}, {}}}};
+  for (const auto& [model, trainable] : cases) {
+    SCOPED_TRACE(model);
+    const Trained want = train(rig_on(cpu_device(), model, Dtype::kF32, trainable)),
+                  got = train(rig_on(reference_device(), model, Dtype::kF32, trainable));
+    ASSERT_EQ(got.gradients.size(), want.gradients.size());
+    EXPECT_LT(got.gradients.size(), got.update.size());
+    EXPECT_LE(relative_l2(got.gradients, want.gradients), 1e-4);  // as in AStepMatchesTheCpu
+  }
 }
 
 TEST_P(ReferenceEngine, SampledLogprobsEqualTheTrainers) {
