@@ -27,7 +27,7 @@ class Device {
                                                 ArenaLedger* ledger) const = 0;
 };
 
-// Never destroyed.
+// Lives as long as the library.
 const Device& cpu_device();
 
 }  // namespace rl

@@ -311,7 +311,8 @@ void Pipeline::set_options(const Settings& settings) {
     violations.collect([&] { require_changeable(require_option(key), OptionWhen::kBetweenSteps); });
   }
   violations.throw_any();
-  const Planner planner(settings, p.model->config(), PlanUse::kPipeline);
+  const Planner planner(settings, p.model->config(), PlanUse::kPipeline, p.runtime.num_threads(),
+                        p.runtime.compute().device());
   if (planner.has_engine() && planner.min_blocks() > p.plan.engine.num_blocks) {
     throw Error(Code::kResourceExhausted,
                 str("with these options a group may need ", planner.min_blocks(),

@@ -234,7 +234,7 @@ TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
 
 uint64_t Planner::reward_workspace(int64_t max_tokens) const {
   return RewardModel::workspace_bytes(
-      {*reward_, kv_shape(*reward_, compute_, kv_format_of(settings_)), threads_},
+      {*reward_, kv_shape(*reward_, compute_, kv_format_of(settings_)), threads_, device_},
       reward_options_from(settings_, max_tokens, max_model_len_, step_samples()));
 }
 
@@ -244,7 +244,7 @@ KvShape Planner::teacher_kv() const {
 
 uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
   if (!has_teacher()) return 0;
-  const TrainShape shape{*teacher_, teacher_kv(), threads_};
+  const TrainShape shape{*teacher_, teacher_kv(), threads_, device_};
   const TrainerOptions trainer =
       trainer_options_from(settings_, max_tokens, max_model_len_, step_samples());
   return distills_rows(settings_) ? RowTeacher::forward_bytes(shape, trainer)
@@ -254,7 +254,7 @@ uint64_t Planner::teacher_bytes(int64_t max_tokens) const {
 uint64_t Planner::teacher_kept_bytes(int64_t max_tokens) const {
   if (!has_teacher() || !distills_rows(settings_)) return 0;
   return RowTeacher::kept_bytes(
-      {*teacher_, teacher_kv(), threads_},
+      {*teacher_, teacher_kv(), threads_, device_},
       trainer_options_from(settings_, max_tokens, max_model_len_, step_samples()));
 }
 
