@@ -17,6 +17,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const char* name() const = 0;
+  // Whether it multiplies bf16; then that is the compute dtype unless model.dtype names another.
+  virtual bool has_bf16() const = 0;
   // The packed shape of a [k -> n] product, split as cut_slices() says. Throws
   // Error(kResourceExhausted) if the device cannot compute such a product within its workspace.
   virtual PackedShape plan_packed(const SliceRule& rule, Dtype compute) const = 0;

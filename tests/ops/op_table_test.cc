@@ -14,6 +14,7 @@ namespace {
 class Abacus final : public Device {
  public:
   const char* name() const override { return "abacus"; }
+  bool has_bf16() const override { return false; }
   PackedShape plan_packed(const SliceRule&, Dtype) const override { return {}; }
   uint64_t workspace_bytes(int) const override { return 0; }
   std::unique_ptr<Compute> make_compute(Executor&, Dtype, ArenaLedger*) const override {

@@ -17,14 +17,21 @@ RuntimeSeams with_reference() {
   return seams;
 }
 
+// In both compute dtypes on any machine: the device says which it has.
 TEST(ReferenceRun, APipelineSamplesAndTrains) {
-  const TempDir dir;
-  Rig rig(tiny_options(dir), with_reference());
-  EXPECT_STREQ(rig.runtime().compute().device().name(), "reference");
-  const RunLog log = rig.start_and_play();
-  ASSERT_EQ(log.steps.size(), 3u);
-  for (const double difference : log.series("training/logprob_max_abs_diff"))
-    EXPECT_EQ(difference, 0.0);
+  for (const char* dtype : {"fp32", "bf16"}) {
+    SCOPED_TRACE(dtype);
+    const TempDir dir;
+    OptionSet options = tiny_options(dir);
+    options.set_text("model.dtype", dtype);
+    Rig rig(options, with_reference());
+    EXPECT_STREQ(rig.runtime().compute().device().name(), "reference");
+    EXPECT_STREQ(dtype_name(rig.runtime().compute().dtype()), dtype);
+    const RunLog log = rig.start_and_play();
+    ASSERT_EQ(log.steps.size(), 3u);
+    for (const double difference : log.series("training/logprob_max_abs_diff"))
+      EXPECT_EQ(difference, 0.0);
+  }
 }
 
 TEST(ReferenceRun, ThePlanAsksTheDevice) {

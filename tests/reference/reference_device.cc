@@ -25,6 +25,7 @@ class ReferenceCompute final : public Compute {
 class ReferenceDevice final : public Device {
  public:
   const char* name() const override { return "reference"; }
+  bool has_bf16() const override { return true; }
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
     PackedShape shape;
     shape.k = rule.k;

@@ -19,6 +19,7 @@ namespace {
 class CpuDevice final : public Device {
  public:
   const char* name() const override { return "cpu"; }
+  bool has_bf16() const override { return cpu_has_bf16_dot(); }
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
     return rl::plan_packed(rule, compute);
   }

@@ -68,9 +68,9 @@ std::vector<int32_t> ids_from(const std::vector<int64_t>& numbers) {
   return ids;
 }
 
-KvFormat kv_format_of(const Settings& settings) {
+KvFormat kv_format_of(const Settings& settings, Dtype compute) {
   const EngineKvDtype named = settings.engine.kv_dtype;
-  const Dtype dtype = named == EngineKvDtype::kAuto   ? compute_dtype_of(settings)
+  const Dtype dtype = named == EngineKvDtype::kAuto   ? compute
                       : named == EngineKvDtype::kBf16 ? Dtype::kBf16
                                                       : Dtype::kF32;
   return {settings.engine.block_size, dtype};

@@ -12,7 +12,8 @@
 
 namespace rl {
 
-KvFormat kv_format_of(const Settings& settings);
+// compute: the compute dtype, which engine.kv_dtype = auto stands for.
+KvFormat kv_format_of(const Settings& settings, Dtype compute);
 // How a batch is split.
 BatchRules batch_rules_from(const Settings& settings);
 SamplingParams sampling_from(const Settings& settings);

@@ -4,14 +4,13 @@
 
 #include "core/error.h"
 #include "device/cpu/executors.h"
-#include "ops/compute.h"
 
 namespace rl {
 
-Dtype compute_dtype_of(const Settings& settings) {
+Dtype compute_dtype_of(const Settings& settings, const Device& device) {
   const ModelDtype named = settings.model.dtype;
   if (named == ModelDtype::kFp32) return Dtype::kF32;
-  if (cpu_has_bf16_dot()) return Dtype::kBf16;
+  if (device.has_bf16()) return Dtype::kBf16;
   if (named == ModelDtype::kAuto) return Dtype::kF32;
   throw Error(Code::kUnsupported,
               "model.dtype is bf16, but this processor has no bf16 dot product; fp32 and auto work")

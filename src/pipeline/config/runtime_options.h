@@ -5,12 +5,13 @@
 #include <string>
 
 #include "core/dtype.h"
+#include "ops/device.h"
 #include "pipeline/config/settings.gen.h"
 
 namespace rl {
 
-// The compute dtype that model.dtype means on this machine.
-Dtype compute_dtype_of(const Settings& settings);
+// The compute dtype that model.dtype means on this device.
+Dtype compute_dtype_of(const Settings& settings, const Device& device = cpu_device());
 // The thread count that runtime.threads means on this machine.
 int thread_count_of(const Settings& settings);
 // What a plan may use: runtime.memory_budget_bytes minus the margin; 0: no limit.

@@ -304,7 +304,8 @@ void Pipeline::set_options(const Settings& settings) {
   // What shaped runtime and model is fixed at creation, so it needs no check here.
   Violations violations;
   violations.add(settings.set.validate_all());
-  violations.add(plan_violations(settings, p.model->config(), PlanUse::kPipeline));
+  const Device& device = p.runtime.compute().device();
+  violations.add(plan_violations(settings, p.model->config(), PlanUse::kPipeline, device));
   violations.add(run_violations(settings, *p.model));
   const std::lock_guard lock(p.mutex);
   for (const std::string& key : p.settings.set.diff(settings.set)) {
@@ -312,7 +313,7 @@ void Pipeline::set_options(const Settings& settings) {
   }
   violations.throw_any();
   const Planner planner(settings, p.model->config(), PlanUse::kPipeline, p.runtime.num_threads(),
-                        p.runtime.compute().device());
+                        device);
   if (planner.has_engine() && planner.min_blocks() > p.plan.engine.num_blocks) {
     throw Error(Code::kResourceExhausted,
                 str("with these options a group may need ", planner.min_blocks(),

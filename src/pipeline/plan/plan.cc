@@ -43,7 +43,7 @@ struct Asked {
 void throw_violations(const Asked& a) {
   Violations violations;
   violations.add(a.settings.set.validate_all());
-  violations.add(plan_violations(a.settings, a.models.policy, a.use));
+  violations.add(plan_violations(a.settings, a.models.policy, a.use, a.device));
   violations.throw_any();
 }
 

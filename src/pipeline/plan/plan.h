@@ -83,8 +83,8 @@ struct MemoryPlan {
 };
 
 // Sizes that are inconsistent for this use and model; each error names both options.
-std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config,
-                                   PlanUse use);
+std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config, PlanUse use,
+                                   const Device& device = cpu_device());
 
 // A pure function. All violations, including the registry's, are reported as one error. A budget
 // too small for the smallest plan is Error(kResourceExhausted) naming the phase that needs most,

@@ -24,8 +24,8 @@ void check_answer(const Settings& settings, const TokenOption& option, int64_t l
 }
 
 // Checks that the registry cannot make: the model's own limit, and the block size.
-void check_engine(const Settings& settings, const ModelConfig& config, int64_t longest,
-                  Violations& v) {
+void check_engine(const Settings& settings, const ModelConfig& config, const Device& device,
+                  int64_t longest, Violations& v) {
   const int64_t batch = settings.engine.max_num_batched_tokens;
   if (!settings.engine.chunked_prefill && longest > batch && settings.engine.max_model_len == 0) {
     v.add(conflict("engine.chunked_prefill", "engine.max_num_batched_tokens",
@@ -37,7 +37,8 @@ void check_engine(const Settings& settings, const ModelConfig& config, int64_t l
   }
   const uint64_t space = settings.engine.swap_space_bytes;
   if (space == 0) return;
-  const KvShape kv = kv_shape(config, compute_dtype_of(settings), kv_format_of(settings));
+  const Dtype compute = compute_dtype_of(settings, device);
+  const KvShape kv = kv_shape(config, compute, kv_format_of(settings, compute));
   const int64_t blocks = swap_blocks_of(settings, kv);
   if (blocks >= 1 && blocks <= kMostBlocks) return;
   v.add(Error(Code::kOutOfRange, str("engine.swap_space_bytes is ", space, ", which holds ", blocks,
@@ -48,8 +49,8 @@ void check_engine(const Settings& settings, const ModelConfig& config, int64_t l
 
 }  // namespace
 
-std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config,
-                                   PlanUse use) {
+std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config, PlanUse use,
+                                   const Device& device) {
   const bool engine = draws_samples(settings, use);
   const bool trainer = trains(use);
   const bool by_hand = use == PlanUse::kGenerate || use == PlanUse::kParts;
@@ -87,7 +88,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
     const int64_t longest = effective_model_len(settings, config.max_position);
     const TokenOption answer{"sampling.max_new_tokens", settings.sampling.max_new_tokens},
         eval{"eval.max_new_tokens", settings.eval.max_new_tokens};
-    if (engine) check_engine(settings, config, longest, v);
+    if (engine) check_engine(settings, config, device, longest, v);
     if (engine) check_answer(settings, answer, longest, v);
     if (engine && use == PlanUse::kPipeline) check_answer(settings, eval, longest, v);
     if (trainer) check_batches(settings, longest, use == PlanUse::kPipeline, v);

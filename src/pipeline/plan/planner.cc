@@ -67,7 +67,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       reward_(models.reward),
       device_(device),
       use_(use),
-      compute_(compute_dtype_of(settings)),
+      compute_(compute_dtype_of(settings, device)),
       threads_(threads != 0 ? threads : thread_count_of(settings)),
       max_model_len_(effective_model_len(settings, config_.max_position)),
       max_new_tokens_(std::max(settings.sampling.max_new_tokens, settings.eval.max_new_tokens)),
@@ -75,7 +75,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       fixed_tokens_(fixed_tokens_of(settings, max_model_len_)),
       num_engines_(settings.engine.num_engines),
       batch_(batch_rules_from(settings)),
-      kv_(kv_shape(config_, compute_, kv_format_of(settings))),
+      kv_(kv_shape(config_, compute_, kv_format_of(settings, compute_))),
       engine_(engine_options_from(settings, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(settings, kv_);
   const uint64_t workspace = device_.workspace_bytes(threads_);
@@ -234,12 +234,13 @@ TrainerSizes Planner::critic_sizes(int64_t max_tokens) const {
 
 uint64_t Planner::reward_workspace(int64_t max_tokens) const {
   return RewardModel::workspace_bytes(
-      {*reward_, kv_shape(*reward_, compute_, kv_format_of(settings_)), threads_, device_},
+      {*reward_, kv_shape(*reward_, compute_, kv_format_of(settings_, compute_)), threads_,
+       device_},
       reward_options_from(settings_, max_tokens, max_model_len_, step_samples()));
 }
 
 KvShape Planner::teacher_kv() const {
-  return kv_shape(*teacher_, compute_, kv_format_of(settings_));
+  return kv_shape(*teacher_, compute_, kv_format_of(settings_, compute_));
 }
 
 uint64_t Planner::teacher_bytes(int64_t max_tokens) const {

@@ -24,7 +24,7 @@ constexpr const char* kModelKeys[] = {"engine.block_size",    "engine.kv_dtype",
 ModelOptions model_options(const Settings& settings, const MemoryPlan& plan) {
   ModelOptions m;
   m.max_positions = plan.max_model_len;
-  const KvFormat kv = kv_format_of(settings);
+  const KvFormat kv = kv_format_of(settings, plan.compute);
   m.block_size = kv.block_size;
   m.kv_dtype = kv.dtype;
   m.compute_copies = settings.model.compute_copies;
@@ -46,7 +46,9 @@ std::unique_ptr<WeightSource> checked_source(Runtime& runtime, const Settings& s
     }
     source = open_weight_source(runtime.fs(), path, trained_head(settings));
   });
-  if (source != nullptr) violations.add(plan_violations(settings, source->config(), use));
+  if (source != nullptr) {
+    violations.add(plan_violations(settings, source->config(), use, runtime.compute().device()));
+  }
   violations.throw_any();
   return source;
 }
@@ -339,7 +341,8 @@ void check_for_use(const LoadedModel& model, const Settings& settings, PlanUse u
   violations.add(settings.set.validate_all());
   violations.collect([&] { model.runtime().require_same(settings.set); });
   violations.collect([&] { require_same_model(model, settings); });
-  violations.add(plan_violations(settings, model.config(), use));
+  violations.add(
+      plan_violations(settings, model.config(), use, model.runtime().compute().device()));
   if (use == PlanUse::kPipeline) violations.add(run_violations(settings, model));
   if (use == PlanUse::kGenerate) violations.add(part_violations(settings.set, "an engine"));
   if (use == PlanUse::kTrain) violations.add(part_violations(settings.set, "a trainer"));

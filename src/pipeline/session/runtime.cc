@@ -45,7 +45,7 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
       executor_(make_executor(settings, std::move(seams.executor))) {
   logger_.set_level(settings.runtime.log_level);
   const Device& device = seams.device != nullptr ? *seams.device : cpu_device();
-  compute_ = device.make_compute(*executor_, compute_dtype_of(settings), &ledger_);
+  compute_ = device.make_compute(*executor_, compute_dtype_of(settings, device), &ledger_);
   if (!compute_->exact()) {
     throw Error(Code::kUnsupported,
                 str("the ", dtype_name(compute_->dtype()), " matrix product of this machine, ",
