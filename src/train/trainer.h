@@ -100,8 +100,8 @@ class Trainer {
   // Publishes the masters as the model's version + 1, whoever changed them. Nobody else may read
   // the model meanwhile.
   uint64_t publish_masters();
-  // The number of optimizer steps that the last train() planned, some of which may be skipped. If
-  // it threw, fewer were made; 0 says that it threw before the first of them was due.
+  // The number of optimizer steps that the last train() or begin() planned, some of which may be
+  // skipped. If the step threw, fewer were made; 0 says that it threw before the first was due.
   int64_t planned_steps() const;
 
   // Forward only: log-probs of all generated tokens of each sample, at its temperature, into out[i]
