@@ -83,7 +83,8 @@ class Trainer {
   TrainMetrics train(std::span<const TrainSample> samples);
   // train() in parts: begin, next until it returns false, finish. The samples live until finish,
   // and the options do not change meanwhile. Between these calls the workspace may be used
-  // otherwise, as between steps. After an error only begin may follow.
+  // otherwise, as between steps. After an error, or to give a step up before its first optimizer
+  // step, another one is begun.
   void begin(std::span<const TrainSample> samples);
   // Runs one micro-batch, and after the last one of a minibatch the optimizer step. False if none
   // was left.
