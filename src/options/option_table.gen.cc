@@ -1182,7 +1182,7 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "",
      "Sample evaluation responses from the smallest set of tokens whose probability reaches "
      "this. 1 is off, whatever sampling.top_p is.",
-     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, "",
+     "0.2.0", OptionWhen::kBetweenSteps, false, false, true, "",
      "verl val_kwargs.top_p"},
     {"metrics.eval_jsonl", OptionType::kString, "",
      {},
