@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <system_error>
 
-#include "core/deadline.h"
 #include "core/error.h"
 #include "core/signals.h"
 #include "core/violations.h"
@@ -26,12 +25,6 @@ Pipeline::~Pipeline() {
 
 namespace {
 
-void refuse_second_start(bool started, PipelineState state) {
-  if (!started) return;
-  throw Error(Code::kFailedPrecondition,
-              str("the pipeline was already started; its state is ", pipeline_state_name(state)));
-}
-
 void name_lanes(const Tracer& tracer, int64_t num_engines) {
   tracer.lane_name(TraceLane::kPipeline, "pipeline");
   for (int64_t i = 0; i < num_engines; ++i) {
@@ -47,26 +40,23 @@ void name_lanes(const Tracer& tracer, int64_t num_engines) {
 
 // The previous function is destroyed with the parameter, after unlocking: it may call back.
 void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
-  const std::lock_guard control(impl_->control_mutex);
-  const std::lock_guard lock(impl_->mutex);
-  refuse_second_start(impl_->started || impl_->ended, impl_->state);
+  const std::lock_guard start(impl_->start_mutex);
+  const Control::Lock lock = impl_->control.lock();
+  impl_->control.refuse_second_start(lock);
   impl_->update->swap_custom_advantage(advantage);
 }
 
 void Pipeline::set_custom_loss(CustomLoss loss) {
-  const std::lock_guard control(impl_->control_mutex);
-  const std::lock_guard lock(impl_->mutex);
-  refuse_second_start(impl_->started || impl_->ended, impl_->state);
+  const std::lock_guard start(impl_->start_mutex);
+  const Control::Lock lock = impl_->control.lock();
+  impl_->control.refuse_second_start(lock);
   impl_->update->swap_custom_loss(loss);
 }
 
 void Pipeline::start() {
   Impl& p = *impl_;
-  const std::lock_guard control(p.control_mutex);
-  {
-    const std::lock_guard lock(p.mutex);
-    refuse_second_start(p.started || p.ended, p.state);
-  }
+  const std::lock_guard start(p.start_mutex);
+  p.control.refuse_second_start(p.control.lock());
   p.require_custom_algorithms();
   auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
@@ -76,8 +66,8 @@ void Pipeline::start() {
     p.runtime.fs().make_directories(output_path(p.settings, p.settings.profiler.timeline.dir));
     recorder = std::make_shared<TraceRecorder>();
   }
-  const std::lock_guard lock(p.mutex);
-  refuse_second_start(p.ended, p.state);  // it was stopped in the meantime
+  const Control::Lock lock = p.control.lock();
+  p.control.refuse_second_start(lock);  // it may have been stopped in the meantime
   if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
   name_lanes(p.runtime.tracer(), p.plan.num_engines);
   p.recorder = recorder;
@@ -101,31 +91,30 @@ void Pipeline::start() {
     throw Error(Code::kResourceExhausted, str("cannot start a thread: ", e.what()))
         .with_system_code(e.code().value());
   }
-  p.started = true;
+  p.control.set_started(lock);
 }
 
 EventQueue::Popped Pipeline::next(int64_t timeout_ns) {
-  EventQueue::Popped popped = impl_->queue->pop(timeout_ns);
+  EventQueue::Popped popped = event_queue()->pop(timeout_ns);
   if (popped.status != Code::kDone) return popped;
-  const std::lock_guard lock(impl_->mutex);
-  if (impl_->failure != nullptr) throw Error(*impl_->failure);
+  if (const auto cause = failure(); cause != nullptr) throw Error(*cause);
   return popped;
 }
 
-void Pipeline::interrupt() { impl_->queue->interrupt(); }
-int Pipeline::event_fd() const { return impl_->queue->fd(); }
-const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->queue; }
+void Pipeline::interrupt() { event_queue()->interrupt(); }
+int Pipeline::event_fd() const { return event_queue()->fd(); }
+const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->control.queue(); }
 
 void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> parts) {
   impl_->refuse_scores();
   {
-    const std::lock_guard lock(impl_->mutex);
+    const Control::Lock lock = impl_->control.lock();
     const bool is_eval = impl_->eval_board.owns(sample_id);
     if (!is_eval) impl_->require_parts(sample_id, parts.size());
     ScoreBoard& board = is_eval ? impl_->eval_board : impl_->board;
     board.score(sample_id, reward, {parts.begin(), parts.end()}, impl_->now());
   }
-  impl_->changed.notify_all();
+  impl_->control.notify();
 }
 
 void Pipeline::score_many(std::span<const Score> scores) {
@@ -151,11 +140,11 @@ void Pipeline::score_many(std::span<const Score> scores) {
 void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
   impl_->refuse_scores();
   {
-    const std::lock_guard lock(impl_->mutex);
+    const Control::Lock lock = impl_->control.lock();
     ScoreBoard& board = impl_->eval_board.owns(sample_id) ? impl_->eval_board : impl_->board;
     board.fail(sample_id, reason, impl_->now());
   }
-  impl_->changed.notify_all();
+  impl_->control.notify();
 }
 
 namespace {
@@ -179,25 +168,25 @@ bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
   Impl& p = *impl_;
   PromptLimits limits;
   {
-    const std::lock_guard lock(p.mutex);
+    const Control::Lock lock = p.control.lock();
     limits = {p.settings.sampling.max_new_tokens, p.plan.max_model_len, p.settings.algo.objective};
   }
   Prompt prompt = make_prompt(row, *p.model, limits, location);
   {
-    const std::lock_guard lock(p.mutex);
+    const Control::Lock lock = p.control.lock();
     check_feed(p.data.get(), p.feed);
-    refuse_after_end(p.ended);
+    refuse_after_end(p.control.ended(lock));
     if (p.feed.full()) return false;
     p.feed.push(std::move(prompt));
   }
-  p.changed.notify_all();
+  p.control.notify();
   return true;
 }
 
 std::string Pipeline::feed_location() const {
-  const std::lock_guard lock(impl_->mutex);
+  const Control::Lock lock = impl_->control.lock();
   check_feed(impl_->data.get(), impl_->feed);
-  refuse_after_end(impl_->ended);
+  refuse_after_end(impl_->control.ended(lock));
   return impl_->feed.next_location();
 }
 
@@ -219,65 +208,38 @@ int64_t Pipeline::feed_capacity() const { return impl_->feed.capacity(); }
 
 void Pipeline::end_feed() {
   {
-    const std::lock_guard lock(impl_->mutex);
+    const Control::Lock lock = impl_->control.lock();
     check_feed(impl_->data.get(), impl_->feed);
     impl_->feed.end();
   }
-  impl_->changed.notify_all();
+  impl_->control.notify();
 }
 
-void Pipeline::pause() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->paused = true;
-  impl_->changed.notify_all();
-}
-
-void Pipeline::resume() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->paused = false;
-  impl_->changed.notify_all();
-}
-
-bool Pipeline::stop(int64_t timeout_ns) {
-  Impl& p = *impl_;
-  std::unique_lock lock(p.mutex);
-  p.stop_requested = true;
-  if (!p.started && !p.ended) {
-    p.ended = true;
-    p.state = PipelineState::kDone;
-    p.queue->close();
-  }
-  p.changed.notify_all();
-  return wait_until_ready(p.changed, lock, timeout_ns, [&] { return p.ended; });
-}
+void Pipeline::pause() { impl_->control.pause(); }
+void Pipeline::resume() { impl_->control.resume(); }
+bool Pipeline::stop(int64_t timeout_ns) { return impl_->control.stop(timeout_ns); }
 
 std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;
-  std::unique_lock control(p.control_mutex, std::defer_lock);  // locked only for a direct write
-  std::unique_lock lock(p.mutex);
+  std::unique_lock start(p.start_mutex, std::defer_lock);  // locked only for a direct write
+  Control::Lock lock = p.control.lock();
   if (p.settings.checkpoint.dir.empty()) {
     throw Error(Code::kFailedPrecondition,
                 "checkpoint.dir is empty, so no checkpoint can be written")
         .with_key("checkpoint.dir");
   }
-  while (!control.owns_lock()) {
-    if (p.running()) {
-      const uint64_t mine = ++p.checkpoints_asked;
-      p.changed.notify_all();
-      const auto over = [&] { return p.checkpoints_done >= mine || p.ended; };
-      if (!wait_until_ready(p.changed, lock, timeout_ns, over)) {
-        throw Error(Code::kTimeout, "the checkpoint has not been written yet");
-      }
-      if (p.checkpoints_done >= mine) return p.last_checkpoint;
+  while (!start.owns_lock()) {
+    if (p.control.running(lock) && p.control.await_checkpoint(lock, timeout_ns)) {
+      return p.last_checkpoint;
     }
     lock.unlock();
-    control.lock();
+    start.lock();
     lock.lock();
-    if (p.running()) control.unlock();  // it was started in the meantime
+    if (p.control.running(lock)) start.unlock();  // it was started in the meantime
   }
-  if (p.failure != nullptr) {
+  if (p.control.failure(lock) != nullptr) {
     throw Error(Code::kFailedPrecondition, "the pipeline failed, so its state cannot be saved")
-        .with_cause(*p.failure);
+        .with_cause(*p.control.failure(lock));
   }
   lock.unlock();
   return p.write_checkpoint();
@@ -289,14 +251,11 @@ void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_exi
 
 void Pipeline::request_eval() {
   Impl& p = *impl_;
-  const std::lock_guard lock(p.mutex);
   if (!p.evaluation.has_rows()) {
     throw Error(Code::kFailedPrecondition, "eval.path is empty, so there is nothing to evaluate")
         .with_key("eval.path");
   }
-  if (p.ended) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
-  p.eval_due = true;
-  p.changed.notify_all();
+  p.control.request_eval();
 }
 
 void Pipeline::set_options(const Settings& settings) {
@@ -307,7 +266,7 @@ void Pipeline::set_options(const Settings& settings) {
   const Device& device = p.runtime.compute().device();
   violations.add(plan_violations(settings, p.model->config(), PlanUse::kPipeline, device));
   violations.add(run_violations(settings, *p.model));
-  const std::lock_guard lock(p.mutex);
+  const Control::Lock lock = p.control.lock();
   for (const std::string& key : p.settings.set.diff(settings.set)) {
     violations.collect([&] { require_changeable(require_option(key), OptionWhen::kBetweenSteps); });
   }
@@ -320,16 +279,16 @@ void Pipeline::set_options(const Settings& settings) {
                     " KV blocks, but the plan has ", p.plan.engine.num_blocks))
         .with_key("sampling.max_new_tokens");
   }
-  p.staged = settings;
+  p.control.stage(settings, lock);
   p.runtime.logger().set_level(settings.runtime.log_level);
-  p.changed.notify_all();
+  p.control.notify();
 }
 
 PipelineStatus Pipeline::status() const {
   const Impl& p = *impl_;
-  const std::lock_guard lock(p.mutex);
+  const Control::Lock lock = p.control.lock();
   PipelineStatus s;
-  s.state = p.state;
+  s.state = p.control.state(lock);
   s.step = p.step;
   s.version = p.version;
   s.unscored = p.board.unscored() + p.eval_board.unscored();
@@ -338,8 +297,8 @@ PipelineStatus Pipeline::status() const {
 }
 
 std::shared_ptr<const Error> Pipeline::failure() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->failure;
+  const Control::Lock lock = impl_->control.lock();
+  return impl_->control.failure(lock);
 }
 
 const MemoryPlan& Pipeline::plan() const { return impl_->plan; }

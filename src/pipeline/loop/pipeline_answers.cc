@@ -33,7 +33,7 @@ PipelineState Pipeline::Impl::take_answers(const std::vector<Prompt>& drawn) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
   for (const Prompt& prompt : drawn) {
     const uint64_t ordinal = cursor + this_step.drawn++;
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     board.open(ordinal, prompt.data_row);
     for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
       SamplePtr s = answer_sample(prompt, ordinal, slot);
@@ -73,9 +73,9 @@ void set_eval(const PreferenceSums& p, MetricList& metrics) {
 
 PipelineState Pipeline::Impl::evaluate_pairs() {
   auto event = std::make_shared<EvalEvent>();
+  control.begin_eval();
   {
-    const std::lock_guard lock(mutex);
-    eval_due = false;
+    const Control::Lock lock = control.lock();
     event->step = step;
     event->version = version;
   }
@@ -102,7 +102,7 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
   runtime.tracer().span(
       {"pipeline.eval", TraceLane::kPipeline, start, now(), "pairs", num_eval_rows()});
   records->write_eval(event->step, event->metrics, {});
-  queue->push(std::move(event));
+  control.push(std::move(event));
   return PipelineState::kDrawing;
 }
 

@@ -37,8 +37,7 @@ void Pipeline::Impl::close_step(const char* what, Work work) noexcept {
           std::make_shared<Error>(Code::kInternal, str(what, " could not be closed: ", e.what()));
     }
     runtime.logger().log(LogLevel::kError, "pipeline", failed->message);
-    const std::lock_guard lock(mutex);
-    if (close_failure == nullptr) close_failure = failed;
+    control.note_close_failure(failed);
   } catch (const std::exception&) {
     return;  // not even memory for the report
   }
@@ -50,7 +49,7 @@ void Pipeline::Impl::close_trace() {
   const ScopedDiscard discard(*recorder);
   TraceDigest digest = digest_of(*recorder);
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     trace = std::move(digest);
   }
   recorder->write(runtime.fs(),
@@ -58,21 +57,21 @@ void Pipeline::Impl::close_trace() {
 }
 
 std::shared_ptr<const Error> Pipeline::close_failure() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->close_failure;
+  const Control::Lock lock = impl_->control.lock();
+  return impl_->control.close_failure(lock);
 }
 
 void Pipeline::require_closed() const {
-  const std::lock_guard lock(impl_->mutex);
-  if (!impl_->ended) {
+  const Control& control = impl_->control;
+  const Control::Lock lock = control.lock();
+  if (!control.ended(lock)) {
     throw Error(Code::kFailedPrecondition,
                 str("the pipeline closes its files when its loop ends; its state is ",
-                    pipeline_state_name(impl_->state)));
+                    pipeline_state_name(control.state(lock))));
   }
-  if (impl_->close_failure != nullptr) throw Error(*impl_->close_failure);
+  if (control.close_failure(lock) != nullptr) throw Error(*control.close_failure(lock));
 }
 
-// The outcome is set before the queue closes: whoever takes its last event finds the failure.
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   close_step("the metrics file", [&] { records->close(); });
   close_step("the trace", [&] { close_trace(); });
@@ -81,20 +80,13 @@ void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
     cause = as_failure(cause);
   });
   if (cause != nullptr) {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     close_books();
   }
   close_step("the last events", [&] { push_dropped(); });
   compute.reset();
   run_lease.reset();
-  {
-    const std::lock_guard lock(mutex);
-    failure = cause;
-    state = cause != nullptr ? PipelineState::kFailed : PipelineState::kDone;
-    ended = true;
-    queue->close();
-  }
-  changed.notify_all();
+  control.end(std::move(cause));
 }
 
 // After a failure no group stays open: later scores are late. A violated invariant of the ledger

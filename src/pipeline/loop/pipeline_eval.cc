@@ -23,11 +23,11 @@ PipelineState Pipeline::Impl::evaluate() {
   if (reward != nullptr) ask_reward_model(eval_board);
   bool decided;
   {
-    std::unique_lock lock(mutex);
+    Control::Lock lock = control.lock();
     eval_board.expire(now());
     decided = eval_board.decided();
-    if (!decided && !paused && !stop_requested) {
-      wait_for_change(lock, eval_board.next_expiry());
+    if (!decided && !control.must_act(lock)) {
+      control.wait(lock, eval_board.next_expiry());
     }
   }
   push_dropped();
@@ -42,10 +42,7 @@ int64_t Pipeline::Impl::num_eval_rows() const {
 
 // A request that arrives after this asks for one more evaluation.
 void Pipeline::Impl::begin_eval() {
-  {
-    const std::lock_guard lock(mutex);
-    eval_due = false;
-  }
+  control.begin_eval();
   evaluation.begin(now());
   Request r = eval_request_from(settings);
   const std::vector<int32_t> stops = r.stop_token_ids;
@@ -58,7 +55,7 @@ void Pipeline::Impl::begin_eval() {
     r.ordinal = evaluation.take_ordinal();
     r.first_sample_id = eval_board.sample_id(r.ordinal, 0);
     {
-      const std::lock_guard lock(mutex);
+      const Control::Lock lock = control.lock();
       eval_board.open(r.ordinal, row);
     }
     prompts[r.ordinal] = {{}, {}, p.tag, row};
@@ -70,7 +67,7 @@ void Pipeline::Impl::end_eval() {
   auto event = std::make_shared<EvalEvent>();
   std::vector<ScoreBoard::Scored> scored;
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     scored = eval_board.reserve();
     eval_board.commit();
     event->step = step;
@@ -82,7 +79,7 @@ void Pipeline::Impl::end_eval() {
   runtime.tracer().span({"pipeline.eval", TraceLane::kPipeline, evaluation.first_ns(), now(),
                          "prompts", event->num_scored + event->num_failed});
   records->write_eval(event->step, event->metrics, scored);
-  queue->push(std::move(event));
+  control.push(std::move(event));
 }
 
 }  // namespace rl

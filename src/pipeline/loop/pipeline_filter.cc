@@ -71,7 +71,7 @@ void Pipeline::Impl::drop_zero_advantages() {
 // replaced.
 PipelineState Pipeline::Impl::filter_groups() {
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     const int64_t dropped = drop_filtered();
     this_step.filtered.score += dropped;
     this_step.filtered.missing += dropped;
@@ -83,7 +83,7 @@ PipelineState Pipeline::Impl::filter_groups() {
     if (next != PipelineState::kTraining) return next;
   }
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     drop_zero_advantages();
   }
   push_dropped();

@@ -1,11 +1,10 @@
 // Private state of a pipeline. Who may touch what:
-// - `shared` fields: any thread, under mutex.
+// - `shared` fields: any thread, under the lock of control.
 // - `loop` fields: the library thread while it runs, else the caller that owns the pipeline.
 // A step goes drawing -> generating -> scoring -> training -> publishing, or with given responses
 // drawing -> training -> publishing; evaluations and checkpoints run between steps. advance() does
 // the work of one state and returns the next.
 #pragma once
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "core/arena.h"
 #include "core/prefault.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/loop/control.h"
 #include "pipeline/loop/evaluation.h"
 #include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/pipeline.h"
@@ -65,8 +65,6 @@ struct Pipeline::Impl {
   PipelineState publish();
   PipelineState abandon();
   PipelineState write_checkpoint_state();
-  bool take_stop(PipelineState state);
-  void apply_staged_options();
   void submit_group(const Prompt& prompt, uint64_t ordinal);
   void submit_greedy(Request request);
   void deliver(ScoreBoard& to);
@@ -76,7 +74,6 @@ struct Pipeline::Impl {
   void push_dropped();
   void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   MetricList step_metrics();
-  void wait_for_change(std::unique_lock<std::mutex>& lock, std::optional<int64_t> deadline_ns);
 
   // Filters (pipeline_filter.cc).
   PipelineState filter_groups();
@@ -95,16 +92,16 @@ struct Pipeline::Impl {
 
   std::string write_checkpoint();
 
-  void require_parts(uint64_t sample_id, size_t num_parts) const;  // under mutex
+  void require_parts(uint64_t sample_id, size_t num_parts) const;  // under the lock
   int64_t now() const { return runtime.clock().now_ns(); }
   int64_t deadline_from_now() const;
-  void set_state(PipelineState next);
-  bool running() const { return started && !ended; }  // under mutex
 
   const std::shared_ptr<LoadedModel> model;
   Runtime& runtime;
   MemoryPlan plan;
   Arena phase;
+  Control control;
+  const Settings& settings;           // control's
   std::unique_ptr<EngineSet> engine;  // null: nothing is ever generated
   std::unique_ptr<PolicyUpdate> update;
   std::unique_ptr<RewardRole> reward;  // null: the host scores
@@ -113,24 +110,15 @@ struct Pipeline::Impl {
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
   std::unique_ptr<RunRecords> records;
   std::shared_ptr<TraceRecorder> recorder;
-  TraceDigest trace;  // of the recorder, once the run has ended; under mutex
-  const std::shared_ptr<EventQueue> queue = std::make_shared<EventQueue>();
+  TraceDigest trace;  // of the recorder, once the run has ended; under the lock
   std::string resumed_from;
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;
-  std::mutex control_mutex;  // one start, stop or direct checkpoint at a time
-  std::mutex feed_mutex;     // rows are numbered in the order fed
+  std::mutex start_mutex;  // one start or direct checkpoint at a time
+  std::mutex feed_mutex;   // rows are numbered in the order fed
 
   // shared
-  mutable std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Settings> staged;  // of the next step
-  PipelineState state = PipelineState::kIdle;
-  bool started = false, ended = false, paused = false, stop_requested = false;
-  bool eval_due = false;
-  uint64_t checkpoints_asked = 0, checkpoints_done = 0;
-  std::shared_ptr<const Error> failure, close_failure;
   ScoreBoard board, eval_board;
   PromptFeed feed;
   uint64_t step = 0;
@@ -140,8 +128,6 @@ struct Pipeline::Impl {
   uint64_t last_checkpoint_step = UINT64_MAX;
 
   // loop
-  Settings settings;  // of this step; changed under mutex, so any thread may read them there
-  bool checkpoint_due = false;
   bool lineage_begins = false;  // resumed by name: later checkpoints are yet to be abandoned
   Evaluation evaluation;
   uint64_t cursor = 0;

@@ -10,15 +10,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kSliceNs = 1'000'000'000;  // longest sleep before the state is checked again
-
 bool is_final(PipelineState s) { return s == PipelineState::kDone || s == PipelineState::kFailed; }
-
-// A stop in these states would lose a finished update or half a file.
-bool must_finish(PipelineState s) {
-  return s == PipelineState::kPublishing || s == PipelineState::kCheckpointing ||
-         s == PipelineState::kStopping;
-}
 
 // Allocates nothing: the text fits the string's inline buffer, and nobody owns the error.
 std::shared_ptr<const Error> out_of_memory() noexcept {
@@ -77,24 +69,11 @@ const char* pipeline_state_name(PipelineState state) {
   return "unknown";
 }
 
-void Pipeline::Impl::set_state(PipelineState next) {
-  const std::lock_guard lock(mutex);
-  state = next;
-}
-
 int64_t Pipeline::Impl::deadline_from_now() const {
   const int64_t timeout = settings.pipeline.reward_timeout_ns;
   const int64_t start = now();
   if (timeout == 0 || timeout > INT64_MAX - start) return -1;
   return start + timeout;
-}
-
-// Sleeps until a change, the deadline, or the end of a slice.
-void Pipeline::Impl::wait_for_change(std::unique_lock<std::mutex>& lock,
-                                     std::optional<int64_t> deadline_ns) {
-  int64_t sleep = kSliceNs;
-  if (deadline_ns) sleep = std::clamp<int64_t>(*deadline_ns - now() + 1, 0, kSliceNs);
-  changed.wait_for(lock, std::chrono::nanoseconds(sleep));
 }
 
 void Pipeline::Impl::run() noexcept {
@@ -112,20 +91,9 @@ void Pipeline::Impl::loop() {
   if (step_recorder != nullptr) step_recorder->begin(boundary.step);
   PipelineState current = PipelineState::kDrawing;
   while (!is_final(current)) {
-    if (take_stop(current)) current = PipelineState::kStopping;
-    set_state(current);
+    if (!control.enter(current)) current = PipelineState::kStopping;
     current = advance(current);
   }
-}
-
-// Waits while paused; true if the loop has to end.
-bool Pipeline::Impl::take_stop(PipelineState current) {
-  std::unique_lock lock(mutex);
-  while (paused && !stop_requested) {
-    state = PipelineState::kPaused;
-    wait_for_change(lock, std::nullopt);
-  }
-  return stop_requested && !must_finish(current);
 }
 
 PipelineState Pipeline::Impl::advance(PipelineState current) {
@@ -156,15 +124,17 @@ PipelineState Pipeline::Impl::advance(PipelineState current) {
 // Between two steps: applies changed options, runs evaluations and checkpoints that are due, then
 // takes the prompts of the next step.
 PipelineState Pipeline::Impl::draw() {
-  apply_staged_options();
-  {
-    const std::lock_guard lock(mutex);
-    if (eval_due) return PipelineState::kEvaluating;
-    if (checkpoint_due || checkpoints_asked > checkpoints_done)
+  if (control.apply_staged()) update->set_options(settings);
+  switch (control.due()) {
+    case Control::Due::kEvaluation:
+      return PipelineState::kEvaluating;
+    case Control::Due::kCheckpoint:
       return PipelineState::kCheckpointing;
-    const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
-    if (total != 0 && step >= total) return PipelineState::kDone;
+    case Control::Due::kNothing:
+      break;
   }
+  const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
+  if (total != 0 && step >= total) return PipelineState::kDone;
   this_step = {};
   this_step.times.begin = now();
   if (engine != nullptr) {
@@ -195,10 +165,10 @@ bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& 
     }
     return true;
   }
-  std::unique_lock lock(mutex);
+  Control::Lock lock = control.lock();
   if (feed.size() < (all ? count : 1)) {
     ended_feed = feed.ended();
-    if (!ended_feed) wait_for_change(lock, std::nullopt);
+    if (!ended_feed) control.wait(lock, std::nullopt);
     if (ended_feed && feed.size() > 0) {
       runtime.logger().log(LogLevel::kWarn, "pipeline", feed.size(),
                            " rows of the feed do not fill a step and are not used");
@@ -222,7 +192,7 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
   r.ordinal = ordinal;
   r.first_sample_id = board.sample_id(ordinal, 0);
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     board.open(ordinal, prompt.data_row);
   }
   prompts[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
@@ -251,7 +221,7 @@ void Pipeline::Impl::step_engine() {
   event->engine = interval->first;
   event->metrics = interval_metrics(interval->first, interval->second);
   records->write_engine(event->step + 1, event->metrics);
-  queue->push(std::move(event));
+  control.push(std::move(event));
 }
 
 PipelineState Pipeline::Impl::generate() {
@@ -274,7 +244,7 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
     sample->tag = row.tag;
     sample->data_row = row.data_row;
     {
-      const std::lock_guard lock(mutex);
+      const Control::Lock lock = control.lock();
       if (sample->finish == FinishReason::kAborted) {
         to.doom(sample->ordinal, DropReason::kNonFinite,
                 str("the logits of sample ", sample->id, " were not finite"));
@@ -283,14 +253,14 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
     }
     if (reward == nullptr) ask_host(sample);
   }
-  const std::lock_guard lock(mutex);
+  const Control::Lock lock = control.lock();
   to.expire(now());
 }
 
 void Pipeline::Impl::push_dropped() {
   std::vector<ScoreBoard::Dropped> train, eval;
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     train = board.take_dropped();
     eval = eval_board.take_dropped();
     evaluation.add_failed(static_cast<int64_t>(eval.size()));
@@ -307,7 +277,7 @@ void Pipeline::Impl::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Pur
     event->data_row = d.data_row;
     event->reason = d.reason;
     event->message = std::move(d.message);
-    queue->push(std::move(event));
+    control.push(std::move(event));
   }
 }
 
@@ -315,11 +285,11 @@ PipelineState Pipeline::Impl::wait_for_scores() {
   if (reward != nullptr) ask_reward_model(board);
   bool decided;
   {
-    std::unique_lock lock(mutex);
+    Control::Lock lock = control.lock();
     board.expire(now());
     decided = board.decided();
-    if (!decided && !paused && !stop_requested) {
-      wait_for_change(lock, board.next_expiry());
+    if (!decided && !control.must_act(lock)) {
+      control.wait(lock, board.next_expiry());
     }
   }
   push_dropped();
@@ -340,7 +310,7 @@ PipelineState Pipeline::Impl::abandon() {
     }
   }
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     board.abandon(DropReason::kShutdown, train);
     eval_board.abandon(DropReason::kShutdown, eval);
   }
@@ -350,29 +320,10 @@ PipelineState Pipeline::Impl::abandon() {
 }
 
 PipelineState Pipeline::Impl::write_checkpoint_state() {
-  uint64_t asked;
-  {
-    const std::lock_guard lock(mutex);
-    asked = checkpoints_asked;
-  }
+  const uint64_t asked = control.begin_checkpoint();
   write_checkpoint();
-  checkpoint_due = false;
-  {
-    const std::lock_guard lock(mutex);
-    checkpoints_done = asked;
-  }
-  changed.notify_all();
+  control.end_checkpoint(asked);
   return PipelineState::kDrawing;
-}
-
-void Pipeline::Impl::apply_staged_options() {
-  {
-    const std::lock_guard lock(mutex);
-    if (!staged) return;
-    settings = *staged;
-    staged.reset();
-  }
-  update->set_options(settings);
 }
 
 }  // namespace rl

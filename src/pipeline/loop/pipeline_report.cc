@@ -72,8 +72,8 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
   std::shared_ptr<TraceRecorder> own;
   PipelineState state;
   const Settings settings = [&] {
-    const std::lock_guard lock(p.mutex);
-    state = p.state;
+    const Control::Lock lock = p.control.lock();
+    state = p.control.state(lock);
     own = p.recorder;
     in.trace = p.trace;
     return p.settings;

@@ -16,21 +16,21 @@ void Pipeline::Impl::ask_host(const SamplePtr& sample) {
     event->prompt_text = model->decode_sampled(ids.first(split), false);
     event->text = model->decode_sampled(ids.subspan(split), true);
   }
-  queue->push(std::move(event));
+  control.push(std::move(event));
 }
 
 // Runs only when no generation is active: the reward model's workspace overlays keys and values.
 void Pipeline::Impl::ask_reward_model(ScoreBoard& of) {
   std::vector<SamplePtr> samples;
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     samples = of.waiting();
   }
   if (samples.empty()) return;
   const ScopedSpan span(&runtime.tracer(), "reward.model", TraceLane::kReward);
   engine->forget_kv();
   const std::vector<float> scores = reward->score(samples);
-  const std::lock_guard lock(mutex);
+  const Control::Lock lock = control.lock();
   for (size_t i = 0; i < samples.size(); ++i) {
     if (std::isfinite(scores[i])) of.score(samples[i]->id, scores[i], now());
   }

@@ -32,10 +32,11 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       plan(plan_memory(checked(*model, given),
                        plan_models(given, model->config(), runtime.fs(), kUse), kUse,
                        runtime.num_threads(), runtime.compute().device())),
+      control(runtime.clock(), given),
+      settings(control.settings()),
       board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId),
-      feed(kFeedSteps * given.pipeline.prompts_per_step, 0),
-      settings(given) {
+      feed(kFeedSteps * given.pipeline.prompts_per_step, 0) {
   require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
                plan.baseline_bytes);
   runtime.logger().set_level(settings.runtime.log_level);
@@ -215,14 +216,14 @@ std::string Pipeline::Impl::write_checkpoint() {
   const std::string path =
       update->save(runtime.fs(), output_path(settings, settings.checkpoint.dir), meta, rules);
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     last_checkpoint = path;
     last_checkpoint_step = boundary.step;
   }
   auto event = std::make_shared<CheckpointEvent>();
   event->step = boundary.step;
   event->path = path;
-  queue->push(std::move(event));
+  control.push(std::move(event));
   return path;
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's
 PipelineState Pipeline::Impl::train() {
   std::vector<ScoreBoard::Scored> batch;
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     batch = board.reserve();
   }
   if (step_recorder != nullptr) record(batch);
@@ -62,7 +62,7 @@ void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
 PipelineState Pipeline::Impl::publish() {
   auto event = std::make_shared<StepEvent>();
   {
-    const std::lock_guard lock(mutex);
+    const Control::Lock lock = control.lock();
     if (this_step.applied) {
       board.commit();
     } else {
@@ -77,8 +77,7 @@ PipelineState Pipeline::Impl::publish() {
     const auto due = [&](int64_t every_steps) {
       return every_steps != 0 && step % static_cast<uint64_t>(every_steps) == 0;
     };
-    eval_due = eval_due || due(settings.eval.every_steps);
-    checkpoint_due = due(settings.checkpoint.every_steps);
+    control.add_due(due(settings.eval.every_steps), due(settings.checkpoint.every_steps), lock);
   }
   prompts.clear();
   push_dropped();
@@ -86,7 +85,7 @@ PipelineState Pipeline::Impl::publish() {
   records->write_step(event->metrics, settings.metrics.interval_steps);
   runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, this_step.times.begin, now(),
                          "step", static_cast<int64_t>(event->step)});
-  queue->push(std::move(event));
+  control.push(std::move(event));
   return PipelineState::kDrawing;
 }
 

@@ -1,0 +1,145 @@
+// A loop that finishes an update or a file does so before it stops.
+#include "pipeline/loop/control.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/deadline.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kSliceNs = 1'000'000'000;  // longest sleep before the state is checked again
+
+// A stop in these states would lose a finished update or half a file.
+bool must_finish(PipelineState s) {
+  return s == PipelineState::kPublishing || s == PipelineState::kCheckpointing;
+}
+
+}  // namespace
+
+Control::Control(const Clock& clock, const Settings& settings)
+    : clock_(clock), settings_(settings) {}
+
+void Control::stage(const Settings& settings, const Lock&) { staged_ = settings; }
+
+void Control::refuse_second_start(const Lock&) const {
+  if (!started_ && !ended_) return;
+  throw Error(Code::kFailedPrecondition,
+              str("the pipeline was already started; its state is ", pipeline_state_name(state_)));
+}
+
+void Control::pause() {
+  const Lock held = lock();
+  paused_ = true;
+  notify();
+}
+
+void Control::resume() {
+  const Lock held = lock();
+  paused_ = false;
+  notify();
+}
+
+bool Control::stop(int64_t timeout_ns) {
+  Lock held = lock();
+  stop_requested_ = true;
+  if (!started_ && !ended_) {
+    ended_ = true;
+    state_ = PipelineState::kDone;
+    queue_->close();
+  }
+  notify();
+  return wait_until_ready(changed_, held, timeout_ns, [&] { return ended_; });
+}
+
+void Control::request_eval() {
+  const Lock held = lock();
+  if (ended_) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
+  eval_due_ = true;
+  notify();
+}
+
+bool Control::await_checkpoint(Lock& held, int64_t timeout_ns) {
+  const uint64_t mine = ++checkpoints_asked_;
+  notify();
+  const auto over = [&] { return checkpoints_done_ >= mine || ended_; };
+  if (!wait_until_ready(changed_, held, timeout_ns, over)) {
+    throw Error(Code::kTimeout, "the checkpoint has not been written yet");
+  }
+  return checkpoints_done_ >= mine;
+}
+
+bool Control::enter(PipelineState next) {
+  Lock held = lock();
+  while (paused_ && !stop_requested_) {
+    state_ = PipelineState::kPaused;
+    wait(held, std::nullopt);
+  }
+  const bool stops = stop_requested_ && !must_finish(next);
+  state_ = stops ? PipelineState::kStopping : next;
+  return !stops;
+}
+
+void Control::wait(Lock& held, std::optional<int64_t> deadline_ns) {
+  int64_t sleep = kSliceNs;
+  if (deadline_ns) sleep = std::clamp<int64_t>(*deadline_ns - clock_.now_ns() + 1, 0, kSliceNs);
+  changed_.wait_for(held, std::chrono::nanoseconds(sleep));
+}
+
+bool Control::apply_staged() {
+  const Lock held = lock();
+  if (!staged_) return false;
+  settings_ = *staged_;
+  staged_.reset();
+  return true;
+}
+
+Control::Due Control::due() const {
+  const Lock held = lock();
+  if (eval_due_) return Due::kEvaluation;
+  if (checkpoint_due_ || checkpoints_asked_ > checkpoints_done_) return Due::kCheckpoint;
+  return Due::kNothing;
+}
+
+void Control::add_due(bool evaluation, bool checkpoint, const Lock&) {
+  eval_due_ = eval_due_ || evaluation;
+  checkpoint_due_ = checkpoint;
+}
+
+void Control::begin_eval() {
+  const Lock held = lock();
+  eval_due_ = false;
+}
+
+uint64_t Control::begin_checkpoint() const {
+  const Lock held = lock();
+  return checkpoints_asked_;
+}
+
+void Control::end_checkpoint(uint64_t asked) {
+  {
+    const Lock held = lock();
+    checkpoint_due_ = false;
+    checkpoints_done_ = asked;
+  }
+  notify();
+}
+
+void Control::note_close_failure(const std::shared_ptr<const Error>& failure) {
+  const Lock held = lock();
+  if (close_failure_ == nullptr) close_failure_ = failure;
+}
+
+void Control::end(std::shared_ptr<const Error> cause) {
+  {
+    const Lock held = lock();
+    state_ = cause != nullptr ? PipelineState::kFailed : PipelineState::kDone;
+    failure_ = std::move(cause);
+    ended_ = true;
+    queue_->close();
+  }
+  notify();
+}
+
+}  // namespace rl

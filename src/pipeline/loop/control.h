@@ -1,0 +1,99 @@
+// Where the host's threads and the loop meet: the lock of what they share, the options and state of
+// the run, the host's requests, and the events. Invariants:
+// 1. Every wait of the loop ends with a change, a deadline, or after a second.
+// 2. A failure is set before the queue closes: whoever takes its last event finds it.
+// A function with a Lock among its parameters is called under lock(); the others lock themselves.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/event_queue.h"
+#include "pipeline/config/settings.gen.h"
+#include "pipeline/loop/pipeline.h"
+
+namespace rl {
+
+class Control {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  Control(const Clock& clock, const Settings& settings);
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  [[nodiscard]] Lock lock() const { return Lock(mutex_); }
+  // Wakes whoever waits for a change.
+  void notify() { changed_.notify_all(); }
+  const std::shared_ptr<EventQueue>& queue() const { return queue_; }
+  void push(std::shared_ptr<Event> event) { queue_->push(std::move(event)); }
+
+  // Options of the step in progress. The loop's thread may read them at any time, other threads
+  // under the lock.
+  const Settings& settings() const { return settings_; }
+  // Options of the next step.
+  void stage(const Settings& settings, const Lock& lock);
+
+  // For the host.
+  PipelineState state(const Lock&) const { return state_; }
+  bool ended(const Lock&) const { return ended_; }
+  bool running(const Lock&) const { return started_ && !ended_; }
+  const std::shared_ptr<const Error>& failure(const Lock&) const { return failure_; }
+  const std::shared_ptr<const Error>& close_failure(const Lock&) const { return close_failure_; }
+  // kFailedPrecondition if the run was started or has ended.
+  void refuse_second_start(const Lock& lock) const;
+  void set_started(const Lock&) { started_ = true; }
+  void pause();
+  void resume();
+  // Ends the loop; true if it ended within timeout_ns.
+  bool stop(int64_t timeout_ns);
+  // kFailedPrecondition if the run has ended.
+  void request_eval();
+  // Asks the running loop for a checkpoint: true once it is written, false if the loop ended
+  // without it, kTimeout after timeout_ns.
+  bool await_checkpoint(Lock& lock, int64_t timeout_ns);
+
+  // For the loop. Waits while paused, then takes the next state: false if that is kStopping, for
+  // the host ends the loop.
+  bool enter(PipelineState next);
+  // Whether a wait would keep the host's pause or stop waiting.
+  bool must_act(const Lock&) const { return paused_ || stop_requested_; }
+  // Sleeps until a change, the deadline, or for a second.
+  void wait(Lock& lock, std::optional<int64_t> deadline_ns);
+  // True if the options changed.
+  bool apply_staged();
+  enum class Due : uint8_t { kNothing, kEvaluation, kCheckpoint };
+  // What comes between two steps; an evaluation comes first.
+  Due due() const;
+  // After a whole step: what the options schedule.
+  void add_due(bool evaluation, bool checkpoint, const Lock&);
+  // A request from now on asks for one more evaluation.
+  void begin_eval();
+  // Takes the requests so far; the number is for end_checkpoint.
+  uint64_t begin_checkpoint() const;
+  void end_checkpoint(uint64_t asked);
+  // Keeps the first one.
+  void note_close_failure(const std::shared_ptr<const Error>& failure);
+  // The run is over. cause: null unless it failed.
+  void end(std::shared_ptr<const Error> cause);
+
+ private:
+  const Clock& clock_;
+  const std::shared_ptr<EventQueue> queue_ = std::make_shared<EventQueue>();
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Settings settings_;               // the loop's thread writes it, under the lock
+  std::optional<Settings> staged_;  // of the next step
+  PipelineState state_ = PipelineState::kIdle;
+  bool started_ = false, ended_ = false, paused_ = false, stop_requested_ = false;
+  bool eval_due_ = false, checkpoint_due_ = false;
+  uint64_t checkpoints_asked_ = 0, checkpoints_done_ = 0;
+  std::shared_ptr<const Error> failure_, close_failure_;
+};
+
+}  // namespace rl
