@@ -1,20 +1,11 @@
 // Metrics of an evaluation are means over its scored samples; failed groups are only counted.
 #include "pipeline/loop/evaluation.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "pipeline/update/step_metrics.h"
 
 namespace rl {
-
-void Evaluation::open(FileSystem& fs, const std::string& path) {
-  rows_ = std::make_unique<PromptFile>(fs, path, PromptFile::Order{});
-}
-
-int64_t Evaluation::num_rows(int64_t max_prompts) const {
-  return max_prompts == 0 ? rows_->num_rows() : std::min(max_prompts, rows_->num_rows());
-}
 
 void Evaluation::begin(int64_t now_ns) {
   failed_ = 0;

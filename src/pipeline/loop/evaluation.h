@@ -1,27 +1,17 @@
-// The evaluations of a run: the rows they read, their ordinals, and the evaluation in progress.
-// Ordinals count on over the whole run, so an evaluation never repeats the random numbers of an
-// earlier one. The loop's thread alone changes it; has_rows may be called from any thread.
+// The evaluations of a run: their ordinals, and the evaluation in progress. Ordinals count on over
+// the whole run, so an evaluation never repeats the random numbers of an earlier one. The loop's
+// thread alone uses it.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 
 #include "pipeline/loop/events.h"
-#include "pipeline/loop/prompt_source.h"
 #include "pipeline/loop/score_board.h"
 
 namespace rl {
 
 class Evaluation {
  public:
-  // Once, before the run; without it there are no evaluations.
-  void open(FileSystem& fs, const std::string& path);
-  bool has_rows() const { return rows_ != nullptr; }
-  const PromptFile& rows() const { return *rows_; }
-  // Rows of an evaluation, at most max_prompts; 0: all.
-  int64_t num_rows(int64_t max_prompts) const;
-
   void begin(int64_t now_ns);
   bool in_progress() const { return in_progress_; }
   uint64_t take_ordinal() { return next_ordinal_++; }
@@ -34,7 +24,6 @@ class Evaluation {
   void finish(std::span<const ScoreBoard::Scored> scored, int64_t now_ns, EvalEvent& event);
 
  private:
-  std::unique_ptr<PromptFile> rows_;
   bool in_progress_ = false;
   uint64_t next_ordinal_ = 0;
   int64_t first_ns_ = 0;

@@ -147,74 +147,14 @@ void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
   impl_->control.notify();
 }
 
-namespace {
-
-void check_feed(const PromptFile* data, const PromptFeed& feed) {
-  if (data != nullptr) {
-    throw Error(Code::kFailedPrecondition, "prompts come from data.path, so none can be fed")
-        .with_key("data.path");
-  }
-  if (feed.ended()) throw Error(Code::kFailedPrecondition, "the feed has ended");
-}
-
-void refuse_after_end(bool ended) {
-  if (ended)
-    throw Error(Code::kFailedPrecondition, "the pipeline has ended: it accepts no more rows");
-}
-
-}  // namespace
-
-bool Pipeline::feed_row(const PromptRow& row, const std::string& location) {
-  Impl& p = *impl_;
-  PromptLimits limits;
-  {
-    const Control::Lock lock = p.control.lock();
-    limits = {p.settings.sampling.max_new_tokens, p.plan.max_model_len, p.settings.algo.objective};
-  }
-  Prompt prompt = make_prompt(row, *p.model, limits, location);
-  {
-    const Control::Lock lock = p.control.lock();
-    check_feed(p.data.get(), p.feed);
-    refuse_after_end(p.control.ended(lock));
-    if (p.feed.full()) return false;
-    p.feed.push(std::move(prompt));
-  }
-  p.control.notify();
-  return true;
-}
-
-std::string Pipeline::feed_location() const {
-  const Control::Lock lock = impl_->control.lock();
-  check_feed(impl_->data.get(), impl_->feed);
-  refuse_after_end(impl_->control.ended(lock));
-  return impl_->feed.next_location();
-}
-
-bool Pipeline::feed_line(std::string_view json) {
-  const std::lock_guard one(impl_->feed_mutex);
-  const std::string location = feed_location();
-  return feed_row(parse_prompt_row(json, location), location);
-}
+bool Pipeline::feed_line(std::string_view json) { return impl_->prompts.feed_line(json); }
 
 bool Pipeline::feed_ids(std::vector<int32_t> ids, std::string tag) {
-  const std::lock_guard one(impl_->feed_mutex);
-  PromptRow row;
-  row.ids.assign(ids.begin(), ids.end());
-  row.tag = std::move(tag);
-  return feed_row(row, feed_location());
+  return impl_->prompts.feed_ids(std::move(ids), std::move(tag));
 }
 
-int64_t Pipeline::feed_capacity() const { return impl_->feed.capacity(); }
-
-void Pipeline::end_feed() {
-  {
-    const Control::Lock lock = impl_->control.lock();
-    check_feed(impl_->data.get(), impl_->feed);
-    impl_->feed.end();
-  }
-  impl_->control.notify();
-}
-
+int64_t Pipeline::feed_capacity() const { return impl_->prompts.feed_capacity(); }
+void Pipeline::end_feed() { impl_->prompts.end_feed(); }
 void Pipeline::pause() { impl_->control.pause(); }
 void Pipeline::resume() { impl_->control.resume(); }
 bool Pipeline::stop(int64_t timeout_ns) { return impl_->control.stop(timeout_ns); }
@@ -251,7 +191,7 @@ void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_exi
 
 void Pipeline::request_eval() {
   Impl& p = *impl_;
-  if (!p.evaluation.has_rows()) {
+  if (!p.prompts.has_eval()) {
     throw Error(Code::kFailedPrecondition, "eval.path is empty, so there is nothing to evaluate")
         .with_key("eval.path");
   }

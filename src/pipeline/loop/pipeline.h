@@ -22,7 +22,6 @@
 
 namespace rl {
 
-struct PromptRow;
 class TraceRecorder;
 
 // Numbers are part of the ABI.
@@ -139,8 +138,6 @@ class Pipeline {
 
  private:
   struct Impl;
-  bool feed_row(const PromptRow& row, const std::string& location);
-  std::string feed_location() const;
   std::shared_ptr<Impl> impl_;
 };
 

@@ -80,11 +80,10 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
     event->version = version;
   }
   const int64_t start = now();
-  const PromptLimits limits{0, plan.max_model_len, settings.algo.objective};
   std::vector<SamplePtr> answers;
   std::vector<const Sample*> asked;
-  for (int64_t row = 0; row < num_eval_rows(); ++row) {
-    const Prompt prompt = evaluation.rows().read(row, *model, limits);
+  for (int64_t row = 0; row < prompts.num_eval_rows(); ++row) {
+    const Prompt prompt = prompts.eval_row(row, 0, settings.algo.objective);
     for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
       answers.push_back(answer_sample(prompt, static_cast<uint64_t>(row), slot));
       asked.push_back(answers.back().get());
@@ -100,7 +99,7 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
   event->metrics.set("eval/failed", static_cast<double>(event->num_failed));
   event->metrics.set("timing_s/eval", static_cast<double>(now() - start) * 1e-9);
   runtime.tracer().span(
-      {"pipeline.eval", TraceLane::kPipeline, start, now(), "pairs", num_eval_rows()});
+      {"pipeline.eval", TraceLane::kPipeline, start, now(), "pairs", prompts.num_eval_rows()});
   records->write_eval(event->step, event->metrics, {});
   control.push(std::move(event));
   return PipelineState::kDrawing;

@@ -36,19 +36,14 @@ PipelineState Pipeline::Impl::evaluate() {
   return PipelineState::kDrawing;
 }
 
-int64_t Pipeline::Impl::num_eval_rows() const {
-  return evaluation.num_rows(settings.eval.max_prompts);
-}
-
 // A request that arrives after this asks for one more evaluation.
 void Pipeline::Impl::begin_eval() {
   control.begin_eval();
   evaluation.begin(now());
   Request r = eval_request_from(settings);
   const std::vector<int32_t> stops = r.stop_token_ids;
-  const PromptLimits limits{r.max_new_tokens, plan.max_model_len};
-  for (int64_t row = 0; row < num_eval_rows(); ++row) {
-    const Prompt p = evaluation.rows().read(row, *model, limits);
+  for (int64_t row = 0; row < prompts.num_eval_rows(); ++row) {
+    const Prompt p = prompts.eval_row(row, r.max_new_tokens, Objective::kRl);
     r.prompt = p.ids;
     r.stop_token_ids = stops;
     add_turn_stops(r, p.stop_ids);
@@ -58,7 +53,7 @@ void Pipeline::Impl::begin_eval() {
       const Control::Lock lock = control.lock();
       eval_board.open(r.ordinal, row);
     }
-    prompts[r.ordinal] = {{}, {}, p.tag, row};
+    rows[r.ordinal] = {{}, {}, p.tag, row};
     engine->submit(r);
   }
 }
@@ -74,7 +69,7 @@ void Pipeline::Impl::end_eval() {
     event->version = version;
     boundary.next_eval_ordinal = evaluation.next_ordinal();
   }
-  prompts.clear();
+  rows.clear();
   evaluation.finish(scored, now(), *event);
   runtime.tracer().span({"pipeline.eval", TraceLane::kPipeline, evaluation.first_ns(), now(),
                          "prompts", event->num_scored + event->num_failed});

@@ -93,13 +93,12 @@ PipelineState Pipeline::Impl::filter_groups() {
 // Takes prompts for the missing groups, as many as there are. Training follows if there will be no
 // more; waits if a feed is only empty for now.
 PipelineState Pipeline::Impl::refill() {
-  std::vector<Prompt> more;
-  bool feed_ended = false;
-  take_prompts(this_step.filtered.missing, /*all=*/false, more, feed_ended);
-  if (more.empty()) return feed_ended ? PipelineState::kTraining : PipelineState::kScoring;
+  const PromptSupply::Drawn more =
+      prompts.draw_some(cursor + this_step.drawn, this_step.filtered.missing);
+  if (more.prompts.empty()) return more.ended ? PipelineState::kTraining : PipelineState::kScoring;
   ++this_step.filtered.rounds;
-  this_step.filtered.missing -= static_cast<int64_t>(more.size());
-  submit_groups(more);
+  this_step.filtered.missing -= static_cast<int64_t>(more.prompts.size());
+  submit_groups(more.prompts);
   return PipelineState::kGenerating;
 }
 

@@ -17,7 +17,7 @@
 #include "pipeline/loop/evaluation.h"
 #include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/pipeline.h"
-#include "pipeline/loop/prompt_source.h"
+#include "pipeline/loop/prompt_supply.h"
 #include "pipeline/loop/run_records.h"
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/score_board.h"
@@ -33,7 +33,6 @@ struct Pipeline::Impl {
 
   // Setting up (pipeline_setup.cc).
   void require_custom_algorithms() const;
-  void open_data();
   void make_workers();
   void resume_from_checkpoint();
   void begin_lineage();
@@ -52,7 +51,6 @@ struct Pipeline::Impl {
   void close_step(const char* what, Work work) noexcept;
   PipelineState advance(PipelineState state);
   PipelineState draw();
-  bool take_prompts(int64_t count, bool all, std::vector<Prompt>& prompts, bool& ended);
   void submit_groups(const std::vector<Prompt>& drawn);
   bool draws() const;  // responses are generated, not read from the data
   PipelineState take_answers(const std::vector<Prompt>& drawn);
@@ -85,7 +83,6 @@ struct Pipeline::Impl {
 
   // Evaluations (pipeline_eval.cc).
   PipelineState evaluate();
-  int64_t num_eval_rows() const;
   PipelineState evaluate_pairs();
   void begin_eval();
   void end_eval();
@@ -101,12 +98,12 @@ struct Pipeline::Impl {
   MemoryPlan plan;
   Arena phase;
   Control control;
-  const Settings& settings;           // control's
+  const Settings& settings;  // control's
+  PromptSupply prompts;
   std::unique_ptr<EngineSet> engine;  // null: nothing is ever generated
   std::unique_ptr<PolicyUpdate> update;
   std::unique_ptr<RewardRole> reward;  // null: the host scores
   std::unique_ptr<Prefault> prefault;
-  std::unique_ptr<PromptFile> data;
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
   std::unique_ptr<RunRecords> records;
   std::shared_ptr<TraceRecorder> recorder;
@@ -116,11 +113,9 @@ struct Pipeline::Impl {
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;
   std::mutex start_mutex;  // one start or direct checkpoint at a time
-  std::mutex feed_mutex;   // rows are numbered in the order fed
 
   // shared
   ScoreBoard board, eval_board;
-  PromptFeed feed;
   uint64_t step = 0;
   uint64_t version = 0;
   RunState boundary;  // after the last whole step
@@ -132,7 +127,7 @@ struct Pipeline::Impl {
   Evaluation evaluation;
   uint64_t cursor = 0;
   LoopStep this_step;
-  std::map<uint64_t, Prompt> prompts;  // of the open groups, by ordinal; without ids
+  std::map<uint64_t, Prompt> rows;  // of the open groups, by ordinal; without ids
 };
 
 inline constexpr uint64_t kFirstSampleId = 1;

@@ -141,42 +141,12 @@ PipelineState Pipeline::Impl::draw() {
     engine->restart_peak();
     this_step.engine_before = engine->stats();
   }
-  std::vector<Prompt> drawn;
-  bool feed_ended = false;
-  if (!take_prompts(settings.pipeline.prompts_per_step, true, drawn, feed_ended)) {
-    return feed_ended ? PipelineState::kDone : PipelineState::kDrawing;
-  }
-  if (!draws()) return take_answers(drawn);
-  submit_groups(drawn);
+  const PromptSupply::Drawn drawn = prompts.draw(cursor, settings.pipeline.prompts_per_step);
+  if (drawn.prompts.empty()) return drawn.ended ? PipelineState::kDone : PipelineState::kDrawing;
+  if (!draws()) return take_answers(drawn.prompts);
+  submit_groups(drawn.prompts);
   this_step.times.drawn = now();
   return PipelineState::kGenerating;
-}
-
-// Takes up to `count` prompts; with `all`, exactly `count` or none. False if the feed does not
-// have enough (with `all`) or any yet; ended_feed is set if it never will.
-bool Pipeline::Impl::take_prompts(int64_t count, bool all, std::vector<Prompt>& out,
-                                  bool& ended_feed) {
-  const PromptLimits limits{settings.sampling.max_new_tokens, plan.max_model_len,
-                            settings.algo.objective};
-  if (data != nullptr) {
-    const uint64_t first = cursor + this_step.drawn;
-    for (int64_t i = 0; i < count; ++i) {
-      out.push_back(data->draw(first + static_cast<uint64_t>(i), *model, limits));
-    }
-    return true;
-  }
-  Control::Lock lock = control.lock();
-  if (feed.size() < (all ? count : 1)) {
-    ended_feed = feed.ended();
-    if (!ended_feed) control.wait(lock, std::nullopt);
-    if (ended_feed && feed.size() > 0) {
-      runtime.logger().log(LogLevel::kWarn, "pipeline", feed.size(),
-                           " rows of the feed do not fill a step and are not used");
-    }
-    return false;
-  }
-  for (int64_t i = std::min(count, feed.size()); i > 0; --i) out.push_back(feed.pop());
-  return true;
 }
 
 void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
@@ -195,7 +165,7 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
     const Control::Lock lock = control.lock();
     board.open(ordinal, prompt.data_row);
   }
-  prompts[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
+  rows[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
   engine->submit(r);
   if (update->advantage_options().estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
 }
@@ -239,7 +209,7 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
     runtime.logger().log(LogLevel::kError, "engine", e.message);
   }
   for (const SamplePtr& sample : engine->take_finished()) {
-    const Prompt& row = prompts.at(sample->ordinal);
+    const Prompt& row = rows.at(sample->ordinal);
     sample->slot = to.slot_of(sample->id);
     sample->tag = row.tag;
     sample->data_row = row.data_row;
@@ -314,7 +284,7 @@ PipelineState Pipeline::Impl::abandon() {
     board.abandon(DropReason::kShutdown, train);
     eval_board.abandon(DropReason::kShutdown, eval);
   }
-  prompts.clear();
+  rows.clear();
   push_dropped();
   return PipelineState::kDone;
 }

@@ -10,8 +10,6 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kFeedSteps = 4;  // steps' worth of rows that a feed holds
-
 const Settings& checked(const LoadedModel& model, const Settings& settings) {
   check_for_use(model, settings, PlanUse::kPipeline);
   return settings;
@@ -24,43 +22,40 @@ uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
 
 constexpr PlanUse kUse = PlanUse::kPipeline;
 
-}  // namespace
-
-Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
-    : model(std::move(loaded)),
-      runtime(model->runtime()),
-      plan(plan_memory(checked(*model, given),
-                       plan_models(given, model->config(), runtime.fs(), kUse), kUse,
-                       runtime.num_threads(), runtime.compute().device())),
-      control(runtime.clock(), given),
-      settings(control.settings()),
-      board(attempts_per_prompt(given), kFirstSampleId),
-      eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId),
-      feed(kFeedSteps * given.pipeline.prompts_per_step, 0) {
-  require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(*model, plan),
+// Checks the options, and that memory and directories are there.
+MemoryPlan prepared_plan(const LoadedModel& model, const Settings& settings) {
+  Runtime& runtime = model.runtime();
+  MemoryPlan plan = plan_memory(checked(model, settings),
+                                plan_models(settings, model.config(), runtime.fs(), kUse), kUse,
+                                runtime.num_threads(), runtime.compute().device());
+  require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(model, plan),
                plan.baseline_bytes);
   runtime.logger().set_level(settings.runtime.log_level);
   if (const std::string root = output_root(settings); !root.empty()) {
     runtime.fs().make_directories(root);
   }
-  open_data();
+  return plan;
+}
+
+}  // namespace
+
+Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
+    : model(std::move(loaded)),
+      runtime(model->runtime()),
+      plan(prepared_plan(*model, given)),
+      control(runtime.clock(), given),
+      settings(control.settings()),
+      prompts(control, *model, plan.max_model_len),
+      board(attempts_per_prompt(given), kFirstSampleId),
+      eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId) {
   refuse_old_checkpoints();
   open_step_recorder();
   make_workers();
   resume_from_checkpoint();
   version = model->version();
   boundary = boundary_state();
-  feed = PromptFeed(feed.capacity(), static_cast<int64_t>(cursor));
+  prompts.resume_at(cursor);
   records = std::make_unique<RunRecords>(*model, settings, step);
-}
-
-void Pipeline::Impl::open_data() {
-  const std::string &path = settings.data.path, &eval = settings.eval.path;
-  if (!path.empty()) {
-    const PromptFile::Order order{settings.data.shuffle, settings.data.shuffle_seed};
-    data = std::make_unique<PromptFile>(runtime.fs(), path, order);
-  }
-  if (!eval.empty()) evaluation.open(runtime.fs(), eval);
 }
 
 void Pipeline::Impl::make_workers() {
@@ -131,7 +126,7 @@ std::string Pipeline::Impl::config_digest() const {
   digest.update(dtype_name(plan.compute));
   digest.update_u64(static_cast<uint64_t>(plan.max_tokens));
   digest.update_u64(static_cast<uint64_t>(plan.max_model_len));
-  digest.update_u64(data != nullptr ? data->digest() : 0);
+  digest.update_u64(prompts.digest());
   return hex64(digest.value());
 }
 

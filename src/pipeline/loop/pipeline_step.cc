@@ -79,7 +79,7 @@ PipelineState Pipeline::Impl::publish() {
     };
     control.add_due(due(settings.eval.every_steps), due(settings.checkpoint.every_steps), lock);
   }
-  prompts.clear();
+  rows.clear();
   push_dropped();
   event->metrics = step_metrics();
   records->write_step(event->metrics, settings.metrics.interval_steps);
@@ -116,8 +116,7 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
 MetricList Pipeline::Impl::step_metrics() {
   MetricList m;
   m.set(kStepMetric, static_cast<double>(boundary.step));
-  const uint64_t last = cursor - 1;
-  m.set("training/epoch", data != nullptr ? static_cast<double>(data->epoch_of(last)) : 0.0);
+  m.set("training/epoch", static_cast<double>(prompts.epoch_of(cursor - 1)));
   m.set("training/weight_version", static_cast<double>(model->version()));
   m.append(this_step.trained);
   if (draws()) m.append(this_step.filtered.metrics());
