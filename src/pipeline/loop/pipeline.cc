@@ -43,14 +43,14 @@ void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard start(impl_->start_mutex);
   const Control::Lock lock = impl_->control.lock();
   impl_->control.refuse_second_start(lock);
-  impl_->update->swap_custom_advantage(advantage);
+  impl_->phases->update().swap_custom_advantage(advantage);
 }
 
 void Pipeline::set_custom_loss(CustomLoss loss) {
   const std::lock_guard start(impl_->start_mutex);
   const Control::Lock lock = impl_->control.lock();
   impl_->control.refuse_second_start(lock);
-  impl_->update->swap_custom_loss(loss);
+  impl_->phases->update().swap_custom_loss(loss);
 }
 
 void Pipeline::start() {
@@ -186,7 +186,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
 }
 
 void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
-  impl_->update->save_critic(dir, dtype, replace_existing);
+  impl_->phases->update().save_critic(dir, dtype, replace_existing);
 }
 
 void Pipeline::request_eval() {

@@ -90,7 +90,7 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
     }
   }
   std::vector<float> scores(asked.size());
-  update->trainer().scores(asked, scores);
+  phases->update().trainer().scores(asked, scores);
   const PreferenceSums sums = sums_of(scores);
   set_eval(sums, event->metrics);
   event->num_scored = sums.pairs;

@@ -14,13 +14,13 @@ PipelineState Pipeline::Impl::evaluate() {
     begin_eval();
     return PipelineState::kEvaluating;
   }
-  if (!engine->idle()) {
+  if (!phases->engine()->idle()) {
     step_engine();
     deliver(eval_board);
     push_dropped();
     return PipelineState::kEvaluating;
   }
-  if (reward != nullptr) ask_reward_model(eval_board);
+  if (phases->reward() != nullptr) ask_reward_model(eval_board);
   bool decided;
   {
     Control::Lock lock = control.lock();
@@ -54,7 +54,7 @@ void Pipeline::Impl::begin_eval() {
       eval_board.open(r.ordinal, row);
     }
     rows[r.ordinal] = {{}, {}, p.tag, row};
-    engine->submit(r);
+    phases->engine()->submit(r);
   }
 }
 

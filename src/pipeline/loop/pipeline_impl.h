@@ -10,9 +10,8 @@
 #include <optional>
 #include <thread>
 
-#include "core/arena.h"
-#include "core/prefault.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/evaluation.h"
 #include "pipeline/loop/loop_step.h"
@@ -22,8 +21,6 @@
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/score_board.h"
 #include "pipeline/loop/step_recorder.h"
-#include "pipeline/update/policy_update.h"
-#include "pipeline/update/reward_role.h"
 #include "profile/trace_recorder.h"
 
 namespace rl {
@@ -33,7 +30,6 @@ struct Pipeline::Impl {
 
   // Setting up (pipeline_setup.cc).
   void require_custom_algorithms() const;
-  void make_workers();
   void resume_from_checkpoint();
   void begin_lineage();
   void refuse_old_checkpoints();
@@ -96,14 +92,10 @@ struct Pipeline::Impl {
   const std::shared_ptr<LoadedModel> model;
   Runtime& runtime;
   MemoryPlan plan;
-  Arena phase;
   Control control;
   const Settings& settings;  // control's
   PromptSupply prompts;
-  std::unique_ptr<EngineSet> engine;  // null: nothing is ever generated
-  std::unique_ptr<PolicyUpdate> update;
-  std::unique_ptr<RewardRole> reward;  // null: the host scores
-  std::unique_ptr<Prefault> prefault;
+  std::optional<ComputePhases> phases;          // always, once constructed
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
   std::unique_ptr<RunRecords> records;
   std::shared_ptr<TraceRecorder> recorder;

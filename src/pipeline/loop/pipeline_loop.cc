@@ -124,7 +124,7 @@ PipelineState Pipeline::Impl::advance(PipelineState current) {
 // Between two steps: applies changed options, runs evaluations and checkpoints that are due, then
 // takes the prompts of the next step.
 PipelineState Pipeline::Impl::draw() {
-  if (control.apply_staged()) update->set_options(settings);
+  if (control.apply_staged()) phases->update().set_options(settings);
   switch (control.due()) {
     case Control::Due::kEvaluation:
       return PipelineState::kEvaluating;
@@ -137,9 +137,9 @@ PipelineState Pipeline::Impl::draw() {
   if (total != 0 && step >= total) return PipelineState::kDone;
   this_step = {};
   this_step.times.begin = now();
-  if (engine != nullptr) {
-    engine->restart_peak();
-    this_step.engine_before = engine->stats();
+  if (phases->engine() != nullptr) {
+    phases->engine()->restart_peak();
+    this_step.engine_before = phases->engine()->stats();
   }
   const PromptSupply::Drawn drawn = prompts.draw(cursor, settings.pipeline.prompts_per_step);
   if (drawn.prompts.empty()) return drawn.ended ? PipelineState::kDone : PipelineState::kDrawing;
@@ -166,8 +166,9 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
     board.open(ordinal, prompt.data_row);
   }
   rows[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
-  engine->submit(r);
-  if (update->advantage_options().estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
+  phases->engine()->submit(r);
+  if (phases->update().advantage_options().estimator.kind == Advantage::kRemax)
+    submit_greedy(std::move(r));
 }
 
 // Submits the group's request again for its greedy response, in the slot after the others.
@@ -176,14 +177,14 @@ void Pipeline::Impl::submit_greedy(Request r) {
   r.sampling.temperature = 0;
   r.num_samples = 1;
   r.first_sample_id = board.sample_id(r.ordinal, slot);
-  engine->submit(r);
+  phases->engine()->submit(r);
 }
 
 // One forward, and the metrics of the engine interval that ends with it. Their line in the metrics
 // file belongs to the step in progress: a resume that repeats the step removes it.
 void Pipeline::Impl::step_engine() {
-  engine->step();
-  const auto interval = engine->take_interval();
+  phases->engine()->step();
+  const auto interval = phases->engine()->take_interval();
   if (!interval) return;
   auto event = std::make_shared<EngineStatsEvent>();
   event->step = boundary.step;
@@ -198,17 +199,17 @@ PipelineState Pipeline::Impl::generate() {
   step_engine();
   deliver(board);
   push_dropped();
-  if (!engine->idle()) return PipelineState::kGenerating;
+  if (!phases->engine()->idle()) return PipelineState::kGenerating;
   this_step.times.generated = now();
   return PipelineState::kScoring;
 }
 
 // Finished samples wait for a reward; a sample with non-finite logits drops its group.
 void Pipeline::Impl::deliver(ScoreBoard& to) {
-  for (const Error& e : engine->take_errors()) {
+  for (const Error& e : phases->engine()->take_errors()) {
     runtime.logger().log(LogLevel::kError, "engine", e.message);
   }
-  for (const SamplePtr& sample : engine->take_finished()) {
+  for (const SamplePtr& sample : phases->engine()->take_finished()) {
     const Prompt& row = rows.at(sample->ordinal);
     sample->slot = to.slot_of(sample->id);
     sample->tag = row.tag;
@@ -221,7 +222,7 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
       }
       if (!to.finish(sample, deadline_from_now())) continue;
     }
-    if (reward == nullptr) ask_host(sample);
+    if (phases->reward() == nullptr) ask_host(sample);
   }
   const Control::Lock lock = control.lock();
   to.expire(now());
@@ -252,7 +253,7 @@ void Pipeline::Impl::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Pur
 }
 
 PipelineState Pipeline::Impl::wait_for_scores() {
-  if (reward != nullptr) ask_reward_model(board);
+  if (phases->reward() != nullptr) ask_reward_model(board);
   bool decided;
   {
     Control::Lock lock = control.lock();
@@ -273,9 +274,9 @@ PipelineState Pipeline::Impl::wait_for_scores() {
 
 PipelineState Pipeline::Impl::abandon() {
   std::vector<SamplePtr> train, eval;
-  if (engine != nullptr) {
-    engine->abort_all();
-    for (SamplePtr& s : engine->take_finished()) {
+  if (phases->engine() != nullptr) {
+    phases->engine()->abort_all();
+    for (SamplePtr& s : phases->engine()->take_finished()) {
       (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
     }
   }

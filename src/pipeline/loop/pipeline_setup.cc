@@ -50,30 +50,12 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId) {
   refuse_old_checkpoints();
   open_step_recorder();
-  make_workers();
+  phases.emplace(*model, settings, plan);
   resume_from_checkpoint();
   version = model->version();
   boundary = boundary_state();
   prompts.resume_at(cursor);
   records = std::make_unique<RunRecords>(*model, settings, step);
-}
-
-void Pipeline::Impl::make_workers() {
-  const ComputeLease lease(runtime, "making a pipeline");
-  phase = Arena("phase workspace",
-                std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
-                Touch::kLater, &runtime.ledger());
-  update = std::make_unique<PolicyUpdate>(*model, settings, plan, phase.data());
-  reward = RewardRole::make(*model, settings, plan, phase.data());
-  if (plan.num_engines > 0) {
-    engine = std::make_unique<EngineSet>(
-        model->model(), plan.engine, plan.engine_memory(phase.data()),
-        model->has_tokenizer() ? &model->tokenizer() : nullptr, &runtime.tracer());
-  }
-  // Rollout comes first: memory that only training writes is prefaulted meanwhile.
-  std::vector<std::span<std::byte>> memory = update->memory();
-  memory.push_back(phase.span());
-  prefault = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
 }
 
 void Pipeline::Impl::require_custom_algorithms() const {
@@ -84,10 +66,11 @@ void Pipeline::Impl::require_custom_algorithms() const {
         .with_key(key);
   };
   const AlgoSettings& algo = settings.algo;
-  require("algo.advantage", algo.advantage == Advantage::kCustom && !update->has_custom_advantage(),
+  require("algo.advantage",
+          algo.advantage == Advantage::kCustom && !phases->update().has_custom_advantage(),
           "advantage");
-  require("algo.policy_loss", algo.policy_loss == PolicyLoss::kCustom && !update->has_custom_loss(),
-          "loss");
+  require("algo.policy_loss",
+          algo.policy_loss == PolicyLoss::kCustom && !phases->update().has_custom_loss(), "loss");
 }
 
 void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
@@ -137,7 +120,7 @@ RunState Pipeline::Impl::boundary_state() const {
   s.next_eval_ordinal = evaluation.next_ordinal();
   s.seed = runtime.seed();
   s.max_tokens = plan.max_tokens;
-  s.kl_coef = update->adaptive_kl();
+  s.kl_coef = phases->update().adaptive_kl();
   s.ledger = board.ledger().counts();
   return s;
 }
@@ -177,9 +160,9 @@ void Pipeline::Impl::resume_from_checkpoint() {
   const ComputeLease lease(runtime, "resuming a run");
   const LoadedModel::WriteLease write(*model, 0);
   StepWatch watch(*model, nullptr);
-  update->load(runtime.fs(), path, digest);
+  phases->update().load(runtime.fs(), path, digest);
   watch.done();
-  if (s.kl_coef) update->restore_kl(*s.kl_coef);
+  if (s.kl_coef) phases->update().restore_kl(*s.kl_coef);
   resumed_from = path;
   lineage_begins = resume != "auto" && !dir.empty();
   if (!dir.empty() && path == checkpoint_path(dir, static_cast<int64_t>(step))) {
@@ -208,8 +191,8 @@ std::string Pipeline::Impl::write_checkpoint() {
   meta.pipeline = render_run_state(boundary);
   // An existing one of the same step can only be from an earlier run.
   const CheckpointRules rules{.keep_last = settings.checkpoint.keep_last, .replace_existing = true};
-  const std::string path =
-      update->save(runtime.fs(), output_path(settings, settings.checkpoint.dir), meta, rules);
+  const std::string path = phases->update().save(
+      runtime.fs(), output_path(settings, settings.checkpoint.dir), meta, rules);
   {
     const Control::Lock lock = control.lock();
     last_checkpoint = path;

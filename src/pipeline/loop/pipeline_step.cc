@@ -33,14 +33,14 @@ PipelineState Pipeline::Impl::train() {
 }
 
 UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
-  if (batch.samples.empty()) return update->without_samples();
+  if (batch.samples.empty()) return phases->update().without_samples();
   const LoadedModel::WriteLease write(*model, kReaderWaitNs);
   // Activations overwrite the KV memory, even if the weights do not change.
-  if (engine != nullptr) engine->forget_kv();
-  update->begin({batch.samples, batch.scores, batch.parts}, step);
-  while (update->next()) {
+  if (phases->engine() != nullptr) phases->engine()->forget_kv();
+  phases->update().begin({batch.samples, batch.scores, batch.parts}, step);
+  while (phases->update().next()) {
   }
-  UpdateResult done = update->finish();
+  UpdateResult done = phases->update().finish();
   done.trained.samples = done.num_samples;  // also while the critic warms up
   return done;
 }
@@ -121,7 +121,7 @@ MetricList Pipeline::Impl::step_metrics() {
   m.append(this_step.trained);
   if (draws()) m.append(this_step.filtered.metrics());
   set_ledger(m, boundary.ledger);
-  if (draws()) m.append(this_step.generation_metrics(engine->stats()));
+  if (draws()) m.append(this_step.generation_metrics(phases->engine()->stats()));
   this_step.set_times(m, now(), draws());
   return m;
 }

@@ -1,0 +1,29 @@
+// Rollout comes first: memory that only training writes is prefaulted meanwhile.
+#include "pipeline/loop/compute_phases.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace rl {
+
+ComputePhases::ComputePhases(LoadedModel& model, const Settings& settings, const MemoryPlan& plan) {
+  Runtime& runtime = model.runtime();
+  const ComputeLease lease(runtime, "making a pipeline");
+  arena_ = Arena("phase workspace",
+                 std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
+                 Touch::kLater, &runtime.ledger());
+  update_ = std::make_unique<PolicyUpdate>(model, settings, plan, arena_.data());
+  reward_ = RewardRole::make(model, settings, plan, arena_.data());
+  if (plan.num_engines > 0) {
+    engine_ = std::make_unique<EngineSet>(
+        model.model(), plan.engine, plan.engine_memory(arena_.data()),
+        model.has_tokenizer() ? &model.tokenizer() : nullptr, &runtime.tracer());
+  }
+  std::vector<std::span<std::byte>> memory = update_->memory();
+  memory.push_back(arena_.span());
+  prefault_ = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
+}
+
+}  // namespace rl

@@ -1,0 +1,32 @@
+// What computes in a run: the engine, the policy update and the reward model. Only one of them
+// computes at a time, so they share an arena. Update and reward model overwrite keys and values:
+// their caller calls EngineSet::forget_kv() first.
+#pragma once
+#include <memory>
+
+#include "core/arena.h"
+#include "core/prefault.h"
+#include "pipeline/update/policy_update.h"
+#include "pipeline/update/reward_role.h"
+#include "rollout/engine_set.h"
+
+namespace rl {
+
+class ComputePhases {
+ public:
+  // Takes the compute lease while it reserves memory and loads the models of the roles.
+  ComputePhases(LoadedModel& model, const Settings& settings, const MemoryPlan& plan);
+
+  EngineSet* engine() const { return engine_.get(); }   // null: nothing is ever generated
+  RewardRole* reward() const { return reward_.get(); }  // null: the host scores
+  PolicyUpdate& update() const { return *update_; }
+
+ private:
+  Arena arena_;
+  std::unique_ptr<EngineSet> engine_;
+  std::unique_ptr<PolicyUpdate> update_;
+  std::unique_ptr<RewardRole> reward_;
+  std::unique_ptr<Prefault> prefault_;
+};
+
+}  // namespace rl
