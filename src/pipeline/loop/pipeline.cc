@@ -71,7 +71,7 @@ void Pipeline::start() {
   if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
   name_lanes(p.runtime.tracer(), p.plan.num_engines);
   p.recorder = recorder;
-  p.version = p.model->version();  // the host may have set weights meanwhile
+  p.progress.version = p.model->version();  // the host may have set weights meanwhile
   p.run_lease = std::move(run_lease);
   p.compute = std::move(compute);
   const auto give_back = [&] {
@@ -170,7 +170,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
   }
   while (!start.owns_lock()) {
     if (p.control.running(lock) && p.control.await_checkpoint(lock, timeout_ns)) {
-      return p.last_checkpoint;
+      return p.checkpoints.last(lock);
     }
     lock.unlock();
     start.lock();
@@ -182,7 +182,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
         .with_cause(*p.control.failure(lock));
   }
   lock.unlock();
-  return p.write_checkpoint();
+  return p.checkpoints.write(p.phases->update(), p.progress.boundary);
 }
 
 void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
@@ -229,8 +229,8 @@ PipelineStatus Pipeline::status() const {
   const Control::Lock lock = p.control.lock();
   PipelineStatus s;
   s.state = p.control.state(lock);
-  s.step = p.step;
-  s.version = p.version;
+  s.step = p.progress.boundary.step;
+  s.version = p.progress.version;
   s.unscored = p.board.unscored() + p.eval_board.unscored();
   s.ledger = p.board.ledger().counts();
   return s;
@@ -243,6 +243,6 @@ std::shared_ptr<const Error> Pipeline::failure() const {
 
 const MemoryPlan& Pipeline::plan() const { return impl_->plan; }
 LoadedModel& Pipeline::model() { return *impl_->model; }
-const std::string& Pipeline::resumed_from() const { return impl_->resumed_from; }
+const std::string& Pipeline::resumed_from() const { return impl_->checkpoints.resumed_from(); }
 
 }  // namespace rl

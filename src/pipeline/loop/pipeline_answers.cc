@@ -32,7 +32,7 @@ bool Pipeline::Impl::draws() const { return is_rl(settings.algo.objective); }
 PipelineState Pipeline::Impl::take_answers(const std::vector<Prompt>& drawn) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
   for (const Prompt& prompt : drawn) {
-    const uint64_t ordinal = cursor + this_step.drawn++;
+    const uint64_t ordinal = progress.boundary.cursor + this_step.drawn++;
     const Control::Lock lock = control.lock();
     board.open(ordinal, prompt.data_row);
     for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
@@ -76,8 +76,8 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
   control.begin_eval();
   {
     const Control::Lock lock = control.lock();
-    event->step = step;
-    event->version = version;
+    event->step = progress.boundary.step;
+    event->version = progress.version;
   }
   const int64_t start = now();
   std::vector<SamplePtr> answers;

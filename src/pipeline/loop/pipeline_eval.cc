@@ -65,9 +65,9 @@ void Pipeline::Impl::end_eval() {
     const Control::Lock lock = control.lock();
     scored = eval_board.reserve();
     eval_board.commit();
-    event->step = step;
-    event->version = version;
-    boundary.next_eval_ordinal = evaluation.next_ordinal();
+    event->step = progress.boundary.step;
+    event->version = progress.version;
+    progress.boundary.next_eval_ordinal = evaluation.next_ordinal();
   }
   rows.clear();
   evaluation.finish(scored, now(), *event);

@@ -95,7 +95,7 @@ PipelineState Pipeline::Impl::filter_groups() {
 // more; waits if a feed is only empty for now.
 PipelineState Pipeline::Impl::refill() {
   const PromptSupply::Drawn more =
-      prompts.draw_some(cursor + this_step.drawn, this_step.filtered.missing);
+      prompts.draw_some(progress.boundary.cursor + this_step.drawn, this_step.filtered.missing);
   if (more.prompts.empty()) return more.ended ? PipelineState::kTraining : PipelineState::kScoring;
   ++this_step.filtered.rounds;
   this_step.filtered.missing -= static_cast<int64_t>(more.prompts.size());

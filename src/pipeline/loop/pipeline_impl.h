@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "pipeline/config/run_options.h"
+#include "pipeline/loop/checkpoints.h"
 #include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/evaluation.h"
@@ -30,12 +31,7 @@ struct Pipeline::Impl {
 
   // Setting up (pipeline_setup.cc).
   void require_custom_algorithms() const;
-  void resume_from_checkpoint();
-  void begin_lineage();
-  void refuse_old_checkpoints();
   void open_step_recorder();
-  std::string config_digest() const;
-  RunState boundary_state() const;
 
   // The loop (pipeline_loop.cc, pipeline_step.cc).
   void run() noexcept;
@@ -83,8 +79,6 @@ struct Pipeline::Impl {
   void begin_eval();
   void end_eval();
 
-  std::string write_checkpoint();
-
   void require_parts(uint64_t sample_id, size_t num_parts) const;  // under the lock
   int64_t now() const { return runtime.clock().now_ns(); }
   int64_t deadline_from_now() const;
@@ -95,12 +89,12 @@ struct Pipeline::Impl {
   Control control;
   const Settings& settings;  // control's
   PromptSupply prompts;
+  Checkpoints checkpoints;
   std::optional<ComputePhases> phases;          // always, once constructed
   std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
   std::unique_ptr<RunRecords> records;
   std::shared_ptr<TraceRecorder> recorder;
   TraceDigest trace;  // of the recorder, once the run has ended; under the lock
-  std::string resumed_from;
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;
@@ -108,16 +102,10 @@ struct Pipeline::Impl {
 
   // shared
   ScoreBoard board, eval_board;
-  uint64_t step = 0;
-  uint64_t version = 0;
-  RunState boundary;  // after the last whole step
-  std::string last_checkpoint;
-  uint64_t last_checkpoint_step = UINT64_MAX;
+  RunProgress progress;
 
   // loop
-  bool lineage_begins = false;  // resumed by name: later checkpoints are yet to be abandoned
   Evaluation evaluation;
-  uint64_t cursor = 0;
   LoopStep this_step;
   std::map<uint64_t, Prompt> rows;  // of the open groups, by ordinal; without ids
 };

@@ -87,8 +87,8 @@ void Pipeline::Impl::run() noexcept {
 }
 
 void Pipeline::Impl::loop() {
-  begin_lineage();
-  if (step_recorder != nullptr) step_recorder->begin(boundary.step);
+  checkpoints.begin_timeline(progress.boundary.step);
+  if (step_recorder != nullptr) step_recorder->begin(progress.boundary.step);
   PipelineState current = PipelineState::kDrawing;
   while (!is_final(current)) {
     if (!control.enter(current)) current = PipelineState::kStopping;
@@ -134,14 +134,15 @@ PipelineState Pipeline::Impl::draw() {
       break;
   }
   const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
-  if (total != 0 && step >= total) return PipelineState::kDone;
+  if (total != 0 && progress.boundary.step >= total) return PipelineState::kDone;
   this_step = {};
   this_step.times.begin = now();
   if (phases->engine() != nullptr) {
     phases->engine()->restart_peak();
     this_step.engine_before = phases->engine()->stats();
   }
-  const PromptSupply::Drawn drawn = prompts.draw(cursor, settings.pipeline.prompts_per_step);
+  const PromptSupply::Drawn drawn =
+      prompts.draw(progress.boundary.cursor, settings.pipeline.prompts_per_step);
   if (drawn.prompts.empty()) return drawn.ended ? PipelineState::kDone : PipelineState::kDrawing;
   if (!draws()) return take_answers(drawn.prompts);
   submit_groups(drawn.prompts);
@@ -151,7 +152,8 @@ PipelineState Pipeline::Impl::draw() {
 
 void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
-  for (const Prompt& prompt : drawn) submit_group(prompt, cursor + this_step.drawn++);
+  for (const Prompt& prompt : drawn)
+    submit_group(prompt, progress.boundary.cursor + this_step.drawn++);
 }
 
 void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
@@ -187,7 +189,7 @@ void Pipeline::Impl::step_engine() {
   const auto interval = phases->engine()->take_interval();
   if (!interval) return;
   auto event = std::make_shared<EngineStatsEvent>();
-  event->step = boundary.step;
+  event->step = progress.boundary.step;
   event->version = model->version();
   event->engine = interval->first;
   event->metrics = interval_metrics(interval->first, interval->second);
@@ -292,7 +294,7 @@ PipelineState Pipeline::Impl::abandon() {
 
 PipelineState Pipeline::Impl::write_checkpoint_state() {
   const uint64_t asked = control.begin_checkpoint();
-  write_checkpoint();
+  checkpoints.write(phases->update(), progress.boundary);
   control.end_checkpoint(asked);
   return PipelineState::kDrawing;
 }

@@ -100,8 +100,8 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
               {"Micro-batch", str(p.plan.max_tokens, " tokens")},
               {"KV blocks", str(p.plan.engine.num_blocks)},
               {"Engines", str(p.plan.num_engines)}};
-  if (!p.resumed_from.empty()) {
-    in.facts.emplace_back("Resumed from", without_directories(p.resumed_from));
+  if (const std::string& from = p.checkpoints.resumed_from(); !from.empty()) {
+    in.facts.emplace_back("Resumed from", without_directories(from));
   }
   in.facts.insert(in.facts.end(), facts.begin(), facts.end());
   write_file_atomically(p.runtime.fs(), path, render_report(in, p.runtime.fs()));

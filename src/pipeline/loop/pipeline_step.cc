@@ -37,7 +37,7 @@ UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
   const LoadedModel::WriteLease write(*model, kReaderWaitNs);
   // Activations overwrite the KV memory, even if the weights do not change.
   if (phases->engine() != nullptr) phases->engine()->forget_kv();
-  phases->update().begin({batch.samples, batch.scores, batch.parts}, step);
+  phases->update().begin({batch.samples, batch.scores, batch.parts}, progress.boundary.step);
   while (phases->update().next()) {
   }
   UpdateResult done = phases->update().finish();
@@ -49,7 +49,7 @@ UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
 void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.record", TraceLane::kPipeline);
   BufferInfo info;
-  info.step = step + 1;
+  info.step = progress.boundary.step + 1;
   info.group_size = board.group_size();
   info.options_identity = settings.set.identity();
   info.options = settings.set.dump(true);
@@ -68,14 +68,17 @@ PipelineState Pipeline::Impl::publish() {
     } else {
       board.abandon(DropReason::kNonFinite, {});
     }
-    ++step;
-    cursor += this_step.drawn;
-    version = model->version();
-    boundary = boundary_state();
-    event->step = step;
-    event->version = version;
+    RunState& state = progress.boundary;
+    ++state.step;
+    state.cursor += this_step.drawn;
+    state.next_eval_ordinal = evaluation.next_ordinal();
+    state.kl_coef = phases->update().adaptive_kl();
+    state.ledger = board.ledger().counts();
+    progress.version = model->version();
+    event->step = state.step;
+    event->version = progress.version;
     const auto due = [&](int64_t every_steps) {
-      return every_steps != 0 && step % static_cast<uint64_t>(every_steps) == 0;
+      return every_steps != 0 && state.step % static_cast<uint64_t>(every_steps) == 0;
     };
     control.add_due(due(settings.eval.every_steps), due(settings.checkpoint.every_steps), lock);
   }
@@ -115,12 +118,12 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
 
 MetricList Pipeline::Impl::step_metrics() {
   MetricList m;
-  m.set(kStepMetric, static_cast<double>(boundary.step));
-  m.set("training/epoch", static_cast<double>(prompts.epoch_of(cursor - 1)));
+  m.set(kStepMetric, static_cast<double>(progress.boundary.step));
+  m.set("training/epoch", static_cast<double>(prompts.epoch_of(progress.boundary.cursor - 1)));
   m.set("training/weight_version", static_cast<double>(model->version()));
   m.append(this_step.trained);
   if (draws()) m.append(this_step.filtered.metrics());
-  set_ledger(m, boundary.ledger);
+  set_ledger(m, progress.boundary.ledger);
   if (draws()) m.append(this_step.generation_metrics(phases->engine()->stats()));
   this_step.set_times(m, now(), draws());
   return m;

@@ -21,6 +21,12 @@ struct RunState {
   bool operator==(const RunState&) const = default;
 };
 
+// How far a run has come. Its loop changes it between two steps, under Control's lock.
+struct RunProgress {
+  RunState boundary;     // after the last whole step
+  uint64_t version = 0;  // of the weights
+};
+
 std::string render_run_state(const RunState& state);
 // Error(kDataLoss) naming location and key.
 RunState parse_run_state(const std::string& text, const std::string& location);

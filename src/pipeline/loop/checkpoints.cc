@@ -1,0 +1,120 @@
+// The update's part of a checkpoint is loaded last: it overwrites the host's model, so everything
+// else is checked before.
+#include "pipeline/loop/checkpoints.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/loop/events.h"
+#include "pipeline/loop/run_records.h"
+#include "pipeline/session/step_watch.h"
+
+namespace rl {
+namespace {
+
+RunState saved_run_state(FileSystem& fs, const std::string& path, const std::string& digest) {
+  const CheckpointMeta meta = read_checkpoint_meta(fs, path, digest);
+  RunState s = parse_run_state(meta.pipeline, path + "/manifest.json");
+  if (s.step == static_cast<uint64_t>(meta.step)) return s;
+  throw Error(Code::kDataLoss, str(path, " is the checkpoint of step ", meta.step,
+                                   " but its run state is of step ", s.step))
+      .with_location(path);
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(Control& control, LoadedModel& model, const MemoryPlan& plan,
+                         uint64_t data_digest)
+    : control_(control), model_(model), plan_(plan), data_digest_(data_digest) {
+  const std::string dir = this->dir();
+  if (dir.empty() || control.settings().checkpoint.resume != "never") return;
+  const auto found = latest_checkpoint(model.runtime().fs(), dir);
+  if (!found) return;
+  throw Error(Code::kAlreadyExists, str("checkpoint.dir contains ", *found,
+                                        " of an earlier run; set "
+                                        "checkpoint.resume or use another directory"))
+      .with_key("checkpoint.dir")
+      .with_location(*found);
+}
+
+std::string Checkpoints::dir() const {
+  return output_path(control_.settings(), control_.settings().checkpoint.dir);
+}
+
+std::string Checkpoints::config_digest() const {
+  Digest64 digest;
+  digest.update_u64(control_.settings().set.identity());
+  digest.update(dtype_name(plan_.compute));
+  digest.update_u64(static_cast<uint64_t>(plan_.max_tokens));
+  digest.update_u64(static_cast<uint64_t>(plan_.max_model_len));
+  digest.update_u64(data_digest_);
+  return hex64(digest.value());
+}
+
+std::optional<RunState> Checkpoints::find(PolicyUpdate& update) {
+  const Settings& settings = control_.settings();
+  const std::string& resume = settings.checkpoint.resume;
+  if (resume == "never") return std::nullopt;
+  FileSystem& fs = model_.runtime().fs();
+  found_ = resume == "auto" ? latest_checkpoint(fs, dir()).value_or("") : resume;
+  if (found_.empty()) return std::nullopt;
+  update.trainer().require_same_frozen(fs, found_);
+  RunState state = saved_run_state(fs, found_, config_digest());
+  RunRecords::check(fs, settings, state.step);
+  return state;
+}
+
+void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
+  Runtime& runtime = model_.runtime();
+  const ComputeLease lease(runtime, "resuming a run");
+  const LoadedModel::WriteLease write(model_, 0);
+  StepWatch watch(model_, nullptr);
+  update.load(runtime.fs(), found_, config_digest());
+  watch.done();
+  if (found.kl_coef) update.restore_kl(*found.kl_coef);
+  resumed_from_ = found_;
+  const std::string dir = this->dir();
+  begins_timeline_ = control_.settings().checkpoint.resume != "auto" && !dir.empty();
+  if (!dir.empty() && found_ == checkpoint_path(dir, static_cast<int64_t>(found.step))) {
+    last_ = found_;
+    last_step_ = found.step;
+  }
+  runtime.logger().log(LogLevel::kInfo, "pipeline", "resumed from ", found_, " at step ",
+                       found.step);
+}
+
+void Checkpoints::begin_timeline(uint64_t step) {
+  if (!begins_timeline_) return;
+  abandon_later_checkpoints(model_.runtime().fs(), dir(), static_cast<int64_t>(step));
+  begins_timeline_ = false;
+}
+
+std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
+  begin_timeline(boundary.step);
+  if (last_step_ == boundary.step) return last_;
+  Runtime& runtime = model_.runtime();
+  const ScopedSpan span(&runtime.tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
+  CheckpointMeta meta;
+  meta.step = static_cast<int64_t>(boundary.step);
+  meta.config_digest = config_digest();
+  meta.pipeline = render_run_state(boundary);
+  // An existing one of the same step can only be from an earlier run.
+  const CheckpointRules rules{.keep_last = control_.settings().checkpoint.keep_last,
+                              .replace_existing = true};
+  const std::string path = update.save(runtime.fs(), dir(), meta, rules);
+  {
+    const Control::Lock lock = control_.lock();
+    last_ = path;
+    last_step_ = boundary.step;
+  }
+  auto event = std::make_shared<CheckpointEvent>();
+  event->step = boundary.step;
+  event->path = path;
+  control_.push(std::move(event));
+  return path;
+}
+
+}  // namespace rl
