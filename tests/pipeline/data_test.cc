@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "pipeline/loop/prompt_source.h"
+#include "pipeline/prompts/prompt_source.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/mutate.h"

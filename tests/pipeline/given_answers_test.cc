@@ -7,7 +7,7 @@
 #include "buffer/buffer_file.h"
 #include "core/arena.h"
 #include "host_batch.h"
-#include "pipeline/loop/prompt_row.h"
+#include "pipeline/prompts/prompt_row.h"
 #include "pipeline/update/trainer_part.h"
 #include "replay_rig.h"
 #include "run_rig.h"

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "pipeline/loop/prompt_row.h"
 #include "pipeline/loop/run_state.h"
+#include "pipeline/prompts/prompt_row.h"
 #include "pipeline/session/buffer_part.h"
 #include "run_rig.h"
 #include "support/expect_error.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pipeline/loop/control.h"
-#include "pipeline/loop/prompt_source.h"
+#include "pipeline/prompts/prompt_source.h"
 
 namespace rl {
 

@@ -1,5 +1,5 @@
 // Scans in blocks of 1 MiB; needs eight bytes of memory per row.
-#include "pipeline/loop/jsonl_index.h"
+#include "pipeline/prompts/jsonl_index.h"
 
 #include <algorithm>
 #include <cstring>

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/loop/jsonl_index.h"
-#include "pipeline/loop/prompt_row.h"
+#include "pipeline/prompts/jsonl_index.h"
+#include "pipeline/prompts/prompt_row.h"
 
 namespace rl {
 

@@ -1,5 +1,5 @@
 // Parsing is separate from encoding, so that rows can be checked without a model.
-#include "pipeline/loop/prompt_row.h"
+#include "pipeline/prompts/prompt_row.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 
 #include "core/encoding/strict_json.h"
 #include "core/error.h"
-#include "pipeline/loop/jsonl_index.h"
+#include "pipeline/prompts/jsonl_index.h"
 #include "pipeline/session/answer_text.h"
 
 namespace rl {

@@ -1,5 +1,5 @@
 // Fisher-Yates with one Philox number per row.
-#include "pipeline/loop/prompt_source.h"
+#include "pipeline/prompts/prompt_source.h"
 
 #include <limits>
 #include <numeric>
