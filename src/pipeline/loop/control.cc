@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "core/deadline.h"
 
@@ -126,9 +127,28 @@ void Control::end_checkpoint(uint64_t asked) {
   notify();
 }
 
-void Control::note_close_failure(const std::shared_ptr<const Error>& failure) {
-  const Lock held = lock();
-  if (close_failure_ == nullptr) close_failure_ = failure;
+void Control::close(Logger& logger, const char* what, FunctionRef<void()> work) noexcept {
+  std::shared_ptr<const Error> failed;
+  try {
+    try {
+      work();
+      return;
+    } catch (const Error& e) {
+      failed = std::make_shared<Error>(
+          Error(Code::kIo, str(what, " could not be closed: ", e.message)).with_cause(e));
+    } catch (const std::bad_alloc&) {
+      failed = std::make_shared<Error>(Code::kOutOfMemory,
+                                       str(what, " could not be closed: out of memory"));
+    } catch (const std::exception& e) {
+      failed =
+          std::make_shared<Error>(Code::kInternal, str(what, " could not be closed: ", e.what()));
+    }
+    logger.log(LogLevel::kError, "pipeline", failed->message);
+    const Lock held = lock();
+    if (close_failure_ == nullptr) close_failure_ = failed;
+  } catch (const std::exception&) {
+    return;  // not even memory for the report
+  }
 }
 
 void Control::end(std::shared_ptr<const Error> cause) {

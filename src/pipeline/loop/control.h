@@ -14,6 +14,8 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/event_queue.h"
+#include "core/function_ref.h"
+#include "core/log.h"
 #include "pipeline/config/settings.gen.h"
 #include "pipeline/loop/pipeline.h"
 
@@ -77,8 +79,9 @@ class Control {
   // Takes the requests so far; the number is for end_checkpoint.
   uint64_t begin_checkpoint() const;
   void end_checkpoint(uint64_t asked);
-  // Keeps the first one.
-  void note_close_failure(const std::shared_ptr<const Error>& failure);
+  // Runs work whose failure does not change the outcome of the run: it is logged, and the first one
+  // is kept for the host. what: as in "the trace could not be closed".
+  void close(Logger& logger, const char* what, FunctionRef<void()> work) noexcept;
   // The run is over. cause: null unless it failed.
   void end(std::shared_ptr<const Error> cause);
 

@@ -23,34 +23,19 @@ Pipeline::~Pipeline() {
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
-namespace {
-
-void name_lanes(const Tracer& tracer, int64_t num_engines) {
-  tracer.lane_name(TraceLane::kPipeline, "pipeline");
-  for (int64_t i = 0; i < num_engines; ++i) {
-    tracer.lane_name(engine_lane(TraceLane::kEngine, i),
-                     num_engines == 1 ? "engine" : str("engine ", i));
-  }
-  tracer.lane_name(TraceLane::kReward, "reward");
-  tracer.lane_name(TraceLane::kTrain, "train");
-  tracer.lane_name(TraceLane::kPublication, "publication");
-}
-
-}  // namespace
-
 // The previous function is destroyed with the parameter, after unlocking: it may call back.
 void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard start(impl_->start_mutex);
   const Control::Lock lock = impl_->control.lock();
   impl_->control.refuse_second_start(lock);
-  impl_->phases->update().swap_custom_advantage(advantage);
+  impl_->phases.update().swap_custom_advantage(advantage);
 }
 
 void Pipeline::set_custom_loss(CustomLoss loss) {
   const std::lock_guard start(impl_->start_mutex);
   const Control::Lock lock = impl_->control.lock();
   impl_->control.refuse_second_start(lock);
-  impl_->phases->update().swap_custom_loss(loss);
+  impl_->phases.update().swap_custom_loss(loss);
 }
 
 void Pipeline::start() {
@@ -61,24 +46,17 @@ void Pipeline::start() {
   auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
   auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
   p.model->prepare_compute(LoadedModel::Weights::kTrained);
-  std::shared_ptr<TraceRecorder> recorder;
-  if (p.settings.profiler.timeline.enable) {
-    p.runtime.fs().make_directories(output_path(p.settings, p.settings.profiler.timeline.dir));
-    recorder = std::make_shared<TraceRecorder>();
-  }
+  std::shared_ptr<TraceRecorder> recorder = p.files.timeline().make();
   const Control::Lock lock = p.control.lock();
   p.control.refuse_second_start(lock);  // it may have been stopped in the meantime
-  if (recorder != nullptr) p.runtime.tracer().set_sink(recorder);
-  name_lanes(p.runtime.tracer(), p.plan.num_engines);
-  p.recorder = recorder;
+  p.files.timeline().begin(std::move(recorder), p.plan.num_engines, lock);
   p.progress.version = p.model->version();  // the host may have set weights meanwhile
   p.run_lease = std::move(run_lease);
   p.compute = std::move(compute);
   const auto give_back = [&] {
     p.compute.reset();
     p.run_lease.reset();
-    p.recorder.reset();
-    if (recorder != nullptr) p.runtime.tracer().end_sink(recorder.get());
+    p.files.timeline().cancel(lock);
   };
   try {
     const ScopedSignalMask mask;
@@ -182,11 +160,11 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
         .with_cause(*p.control.failure(lock));
   }
   lock.unlock();
-  return p.checkpoints.write(p.phases->update(), p.progress.boundary);
+  return p.checkpoints.write(p.phases.update(), p.progress.boundary);
 }
 
 void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
-  impl_->phases->update().save_critic(dir, dtype, replace_existing);
+  impl_->phases.update().save_critic(dir, dtype, replace_existing);
 }
 
 void Pipeline::request_eval() {

@@ -90,7 +90,7 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
     }
   }
   std::vector<float> scores(asked.size());
-  phases->update().trainer().scores(asked, scores);
+  phases.update().trainer().scores(asked, scores);
   const PreferenceSums sums = sums_of(scores);
   set_eval(sums, event->metrics);
   event->num_scored = sums.pairs;
@@ -100,7 +100,7 @@ PipelineState Pipeline::Impl::evaluate_pairs() {
   event->metrics.set("timing_s/eval", static_cast<double>(now() - start) * 1e-9);
   runtime.tracer().span(
       {"pipeline.eval", TraceLane::kPipeline, start, now(), "pairs", prompts.num_eval_rows()});
-  records->write_eval(event->step, event->metrics, {});
+  files.records().write_eval(event->step, event->metrics, {});
   control.push(std::move(event));
   return PipelineState::kDrawing;
 }

@@ -18,44 +18,6 @@ std::shared_ptr<const Error> as_failure(const std::shared_ptr<const Error>& caus
 
 }  // namespace
 
-// Errors while closing are reported separately and do not change the run's outcome.
-template <typename Work>
-void Pipeline::Impl::close_step(const char* what, Work work) noexcept {
-  std::shared_ptr<const Error> failed;
-  try {
-    try {
-      work();
-      return;
-    } catch (const Error& e) {
-      failed = std::make_shared<Error>(
-          Error(Code::kIo, str(what, " could not be closed: ", e.message)).with_cause(e));
-    } catch (const std::bad_alloc&) {
-      failed = std::make_shared<Error>(Code::kOutOfMemory,
-                                       str(what, " could not be closed: out of memory"));
-    } catch (const std::exception& e) {
-      failed =
-          std::make_shared<Error>(Code::kInternal, str(what, " could not be closed: ", e.what()));
-    }
-    runtime.logger().log(LogLevel::kError, "pipeline", failed->message);
-    control.note_close_failure(failed);
-  } catch (const std::exception&) {
-    return;  // not even memory for the report
-  }
-}
-
-void Pipeline::Impl::close_trace() {
-  if (recorder == nullptr) return;
-  runtime.tracer().end_sink(recorder.get());
-  const ScopedDiscard discard(*recorder);
-  TraceDigest digest = digest_of(*recorder);
-  {
-    const Control::Lock lock = control.lock();
-    trace = std::move(digest);
-  }
-  recorder->write(runtime.fs(),
-                  output_path(settings, settings.profiler.timeline.dir) + "/trace.json");
-}
-
 std::shared_ptr<const Error> Pipeline::close_failure() const {
   const Control::Lock lock = impl_->control.lock();
   return impl_->control.close_failure(lock);
@@ -73,9 +35,8 @@ void Pipeline::require_closed() const {
 }
 
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
-  close_step("the metrics file", [&] { records->close(); });
-  close_step("the trace", [&] { close_trace(); });
-  close_step("the failure", [&] {
+  files.close();
+  control.close(runtime.logger(), "the failure", [&] {
     if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);
     cause = as_failure(cause);
   });
@@ -83,7 +44,7 @@ void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
     const Control::Lock lock = control.lock();
     close_books();
   }
-  close_step("the last events", [&] { push_dropped(); });
+  control.close(runtime.logger(), "the last events", [&] { push_dropped(); });
   compute.reset();
   run_lease.reset();
   control.end(std::move(cause));

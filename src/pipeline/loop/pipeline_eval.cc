@@ -14,13 +14,13 @@ PipelineState Pipeline::Impl::evaluate() {
     begin_eval();
     return PipelineState::kEvaluating;
   }
-  if (!phases->engine()->idle()) {
+  if (!phases.engine()->idle()) {
     step_engine();
     deliver(eval_board);
     push_dropped();
     return PipelineState::kEvaluating;
   }
-  if (phases->reward() != nullptr) ask_reward_model(eval_board);
+  if (phases.reward() != nullptr) ask_reward_model(eval_board);
   bool decided;
   {
     Control::Lock lock = control.lock();
@@ -54,7 +54,7 @@ void Pipeline::Impl::begin_eval() {
       eval_board.open(r.ordinal, row);
     }
     rows[r.ordinal] = {{}, {}, p.tag, row};
-    phases->engine()->submit(r);
+    phases.engine()->submit(r);
   }
 }
 
@@ -73,7 +73,7 @@ void Pipeline::Impl::end_eval() {
   evaluation.finish(scored, now(), *event);
   runtime.tracer().span({"pipeline.eval", TraceLane::kPipeline, evaluation.first_ns(), now(),
                          "prompts", event->num_scored + event->num_failed});
-  records->write_eval(event->step, event->metrics, scored);
+  files.records().write_eval(event->step, event->metrics, scored);
   control.push(std::move(event));
 }
 

@@ -60,7 +60,7 @@ void Pipeline::Impl::drop_zero_advantages() {
   ScoredBatch scored{lists.samples, lists.scores};
   scored.parts = lists.parts;
   const std::vector<double> advantages =
-      outcome_advantages(phases->update().advantage_options(), scored);
+      outcome_advantages(phases.update().advantage_options(), scored);
   for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
     if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
     board.doom(ordinal, DropReason::kFiltered, "all its advantages are 0");

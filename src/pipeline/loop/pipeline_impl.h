@@ -18,11 +18,9 @@
 #include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_supply.h"
-#include "pipeline/loop/run_records.h"
+#include "pipeline/loop/run_files.h"
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/score_board.h"
-#include "pipeline/loop/step_recorder.h"
-#include "profile/trace_recorder.h"
 
 namespace rl {
 
@@ -31,16 +29,12 @@ struct Pipeline::Impl {
 
   // Setting up (pipeline_setup.cc).
   void require_custom_algorithms() const;
-  void open_step_recorder();
 
   // The loop (pipeline_loop.cc, pipeline_step.cc).
   void run() noexcept;
   void loop();
   void end_run(std::shared_ptr<const Error> cause) noexcept;
   void close_books() noexcept;
-  void close_trace();
-  template <typename Work>
-  void close_step(const char* what, Work work) noexcept;
   PipelineState advance(PipelineState state);
   PipelineState draw();
   void submit_groups(const std::vector<Prompt>& drawn);
@@ -51,7 +45,6 @@ struct Pipeline::Impl {
   PipelineState wait_for_scores();
   PipelineState train();
   UpdateResult update_policy(const ScoredLists& batch);
-  void record(std::span<const ScoreBoard::Scored> batch);
   PipelineState publish();
   PipelineState abandon();
   PipelineState write_checkpoint_state();
@@ -90,11 +83,8 @@ struct Pipeline::Impl {
   const Settings& settings;  // control's
   PromptSupply prompts;
   Checkpoints checkpoints;
-  std::optional<ComputePhases> phases;          // always, once constructed
-  std::unique_ptr<StepRecorder> step_recorder;  // null: buffer.record_dir is empty
-  std::unique_ptr<RunRecords> records;
-  std::shared_ptr<TraceRecorder> recorder;
-  TraceDigest trace;  // of the recorder, once the run has ended; under the lock
+  RunFiles files;
+  ComputePhases phases;
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;

@@ -88,7 +88,7 @@ void Pipeline::Impl::run() noexcept {
 
 void Pipeline::Impl::loop() {
   checkpoints.begin_timeline(progress.boundary.step);
-  if (step_recorder != nullptr) step_recorder->begin(progress.boundary.step);
+  files.begin(progress.boundary.step);
   PipelineState current = PipelineState::kDrawing;
   while (!is_final(current)) {
     if (!control.enter(current)) current = PipelineState::kStopping;
@@ -124,7 +124,7 @@ PipelineState Pipeline::Impl::advance(PipelineState current) {
 // Between two steps: applies changed options, runs evaluations and checkpoints that are due, then
 // takes the prompts of the next step.
 PipelineState Pipeline::Impl::draw() {
-  if (control.apply_staged()) phases->update().set_options(settings);
+  if (control.apply_staged()) phases.update().set_options(settings);
   switch (control.due()) {
     case Control::Due::kEvaluation:
       return PipelineState::kEvaluating;
@@ -137,9 +137,9 @@ PipelineState Pipeline::Impl::draw() {
   if (total != 0 && progress.boundary.step >= total) return PipelineState::kDone;
   this_step = {};
   this_step.times.begin = now();
-  if (phases->engine() != nullptr) {
-    phases->engine()->restart_peak();
-    this_step.engine_before = phases->engine()->stats();
+  if (phases.engine() != nullptr) {
+    phases.engine()->restart_peak();
+    this_step.engine_before = phases.engine()->stats();
   }
   const PromptSupply::Drawn drawn =
       prompts.draw(progress.boundary.cursor, settings.pipeline.prompts_per_step);
@@ -168,8 +168,8 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
     board.open(ordinal, prompt.data_row);
   }
   rows[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
-  phases->engine()->submit(r);
-  if (phases->update().advantage_options().estimator.kind == Advantage::kRemax)
+  phases.engine()->submit(r);
+  if (phases.update().advantage_options().estimator.kind == Advantage::kRemax)
     submit_greedy(std::move(r));
 }
 
@@ -179,21 +179,21 @@ void Pipeline::Impl::submit_greedy(Request r) {
   r.sampling.temperature = 0;
   r.num_samples = 1;
   r.first_sample_id = board.sample_id(r.ordinal, slot);
-  phases->engine()->submit(r);
+  phases.engine()->submit(r);
 }
 
 // One forward, and the metrics of the engine interval that ends with it. Their line in the metrics
 // file belongs to the step in progress: a resume that repeats the step removes it.
 void Pipeline::Impl::step_engine() {
-  phases->engine()->step();
-  const auto interval = phases->engine()->take_interval();
+  phases.engine()->step();
+  const auto interval = phases.engine()->take_interval();
   if (!interval) return;
   auto event = std::make_shared<EngineStatsEvent>();
   event->step = progress.boundary.step;
   event->version = model->version();
   event->engine = interval->first;
   event->metrics = interval_metrics(interval->first, interval->second);
-  records->write_engine(event->step + 1, event->metrics);
+  files.records().write_engine(event->step + 1, event->metrics);
   control.push(std::move(event));
 }
 
@@ -201,17 +201,17 @@ PipelineState Pipeline::Impl::generate() {
   step_engine();
   deliver(board);
   push_dropped();
-  if (!phases->engine()->idle()) return PipelineState::kGenerating;
+  if (!phases.engine()->idle()) return PipelineState::kGenerating;
   this_step.times.generated = now();
   return PipelineState::kScoring;
 }
 
 // Finished samples wait for a reward; a sample with non-finite logits drops its group.
 void Pipeline::Impl::deliver(ScoreBoard& to) {
-  for (const Error& e : phases->engine()->take_errors()) {
+  for (const Error& e : phases.engine()->take_errors()) {
     runtime.logger().log(LogLevel::kError, "engine", e.message);
   }
-  for (const SamplePtr& sample : phases->engine()->take_finished()) {
+  for (const SamplePtr& sample : phases.engine()->take_finished()) {
     const Prompt& row = rows.at(sample->ordinal);
     sample->slot = to.slot_of(sample->id);
     sample->tag = row.tag;
@@ -224,7 +224,7 @@ void Pipeline::Impl::deliver(ScoreBoard& to) {
       }
       if (!to.finish(sample, deadline_from_now())) continue;
     }
-    if (phases->reward() == nullptr) ask_host(sample);
+    if (phases.reward() == nullptr) ask_host(sample);
   }
   const Control::Lock lock = control.lock();
   to.expire(now());
@@ -255,7 +255,7 @@ void Pipeline::Impl::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Pur
 }
 
 PipelineState Pipeline::Impl::wait_for_scores() {
-  if (phases->reward() != nullptr) ask_reward_model(board);
+  if (phases.reward() != nullptr) ask_reward_model(board);
   bool decided;
   {
     Control::Lock lock = control.lock();
@@ -276,9 +276,9 @@ PipelineState Pipeline::Impl::wait_for_scores() {
 
 PipelineState Pipeline::Impl::abandon() {
   std::vector<SamplePtr> train, eval;
-  if (phases->engine() != nullptr) {
-    phases->engine()->abort_all();
-    for (SamplePtr& s : phases->engine()->take_finished()) {
+  if (phases.engine() != nullptr) {
+    phases.engine()->abort_all();
+    for (SamplePtr& s : phases.engine()->take_finished()) {
       (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
     }
   }
@@ -294,7 +294,7 @@ PipelineState Pipeline::Impl::abandon() {
 
 PipelineState Pipeline::Impl::write_checkpoint_state() {
   const uint64_t asked = control.begin_checkpoint();
-  checkpoints.write(phases->update(), progress.boundary);
+  checkpoints.write(phases.update(), progress.boundary);
   control.end_checkpoint(asked);
   return PipelineState::kDrawing;
 }

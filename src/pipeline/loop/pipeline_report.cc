@@ -74,8 +74,8 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
   const Settings settings = [&] {
     const Control::Lock lock = p.control.lock();
     state = p.control.state(lock);
-    own = p.recorder;
-    in.trace = p.trace;
+    own = p.files.timeline().recorder(lock);
+    in.trace = p.files.timeline().digest(lock);
     return p.settings;
   }();
   if (trace == nullptr && in.trace.spans.empty()) trace = own.get();

@@ -28,8 +28,8 @@ void Pipeline::Impl::ask_reward_model(ScoreBoard& of) {
   }
   if (samples.empty()) return;
   const ScopedSpan span(&runtime.tracer(), "reward.model", TraceLane::kReward);
-  phases->engine()->forget_kv();
-  const std::vector<float> scores = phases->reward()->score(samples);
+  phases.engine()->forget_kv();
+  const std::vector<float> scores = phases.reward()->score(samples);
   const Control::Lock lock = control.lock();
   for (size_t i = 0; i < samples.size(); ++i) {
     if (std::isfinite(scores[i])) of.score(samples[i]->id, scores[i], now());
@@ -43,7 +43,7 @@ void Pipeline::Impl::ask_reward_model(ScoreBoard& of) {
 }
 
 void Pipeline::Impl::refuse_scores() const {
-  if (phases->reward() == nullptr) return;
+  if (phases.reward() == nullptr) return;
   throw Error(Code::kFailedPrecondition,
               "model.reward_path scores the samples of this pipeline, not the host")
       .with_key("model.reward_path");

@@ -1,6 +1,4 @@
 // Building a pipeline: checks first, then memory, then workers, then the checkpoint to resume.
-#include <algorithm>
-
 #include "core/error.h"
 #include "pipeline/loop/pipeline_impl.h"
 #include "pipeline/plan/planner.h"
@@ -45,24 +43,24 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       settings(control.settings()),
       prompts(control, *model, plan.max_model_len),
       checkpoints(control, *model, plan, prompts.digest()),
+      files(control, *model, plan),
+      phases(*model, given, plan),
       board(attempts_per_prompt(given), kFirstSampleId),
       eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId) {
-  open_step_recorder();
-  phases.emplace(*model, settings, plan);
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases->update())) {
     state = *found;
     board.restore(state.ledger, state.cursor);
     evaluation.restore(state.next_eval_ordinal);
     eval_board.restore({}, state.next_eval_ordinal);
-    checkpoints.load(phases->update(), state);
+    checkpoints.load(phases.update(), state);
   }
   state.seed = runtime.seed();
   state.max_tokens = plan.max_tokens;
-  state.kl_coef = phases->update().adaptive_kl();
+  state.kl_coef = phases.update().adaptive_kl();
   progress.version = model->version();
   prompts.resume_at(state.cursor);
-  records = std::make_unique<RunRecords>(*model, settings, state.step);
+  files.open(state.step);
 }
 
 void Pipeline::Impl::require_custom_algorithms() const {
@@ -74,10 +72,10 @@ void Pipeline::Impl::require_custom_algorithms() const {
   };
   const AlgoSettings& algo = settings.algo;
   require("algo.advantage",
-          algo.advantage == Advantage::kCustom && !phases->update().has_custom_advantage(),
+          algo.advantage == Advantage::kCustom && !phases.update().has_custom_advantage(),
           "advantage");
   require("algo.policy_loss",
-          algo.policy_loss == PolicyLoss::kCustom && !phases->update().has_custom_loss(), "loss");
+          algo.policy_loss == PolicyLoss::kCustom && !phases.update().has_custom_loss(), "loss");
 }
 
 void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
@@ -87,14 +85,6 @@ void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
               str("the reward of sample ", sample_id, " has ", num_parts,
                   " parts, but algo.gdpo_weights has ", expected, " entries"))
       .with_key("algo.gdpo_weights");
-}
-
-void Pipeline::Impl::open_step_recorder() {
-  const std::string dir = output_path(settings, settings.buffer.record_dir);
-  if (dir.empty()) return;
-  step_recorder = std::make_unique<StepRecorder>(
-      runtime.fs(), dir, static_cast<int>(settings.buffer.compression_level),
-      settings.checkpoint.resume != "never");
 }
 
 }  // namespace rl

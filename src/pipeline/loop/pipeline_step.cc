@@ -17,11 +17,11 @@ PipelineState Pipeline::Impl::train() {
     const Control::Lock lock = control.lock();
     batch = board.reserve();
   }
-  if (step_recorder != nullptr) record(batch);
+  files.record_batch(progress.boundary.step + 1, batch, board.group_size());
   const ScoredLists lists(batch);
   const UpdateResult done = update_policy(lists);
   this_step.applied = done.applied;
-  if (draws()) records->keep_extremes(batch);
+  if (draws()) files.records().keep_extremes(batch);
   this_step.trained = done.metrics;
   this_step.trained.append(train_metrics(done.trained));
   if (draws()) this_step.trained.append(request_metrics(lists.samples));
@@ -33,29 +33,16 @@ PipelineState Pipeline::Impl::train() {
 }
 
 UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
-  if (batch.samples.empty()) return phases->update().without_samples();
+  if (batch.samples.empty()) return phases.update().without_samples();
   const LoadedModel::WriteLease write(*model, kReaderWaitNs);
   // Activations overwrite the KV memory, even if the weights do not change.
-  if (phases->engine() != nullptr) phases->engine()->forget_kv();
-  phases->update().begin({batch.samples, batch.scores, batch.parts}, progress.boundary.step);
-  while (phases->update().next()) {
+  if (phases.engine() != nullptr) phases.engine()->forget_kv();
+  phases.update().begin({batch.samples, batch.scores, batch.parts}, progress.boundary.step);
+  while (phases.update().next()) {
   }
-  UpdateResult done = phases->update().finish();
+  UpdateResult done = phases.update().finish();
   done.trained.samples = done.num_samples;  // also while the critic warms up
   return done;
-}
-
-// Before the update, because the file names the weights that the step starts from.
-void Pipeline::Impl::record(std::span<const ScoreBoard::Scored> batch) {
-  const ScopedSpan span(&runtime.tracer(), "pipeline.record", TraceLane::kPipeline);
-  BufferInfo info;
-  info.step = progress.boundary.step + 1;
-  info.group_size = board.group_size();
-  info.options_identity = settings.set.identity();
-  info.options = settings.set.dump(true);
-  info.max_tokens = plan.max_tokens;
-  info.model = model->identity();
-  step_recorder->write(info, batch);
 }
 
 // The step is final: the ledger commits it and the host is notified.
@@ -72,7 +59,7 @@ PipelineState Pipeline::Impl::publish() {
     ++state.step;
     state.cursor += this_step.drawn;
     state.next_eval_ordinal = evaluation.next_ordinal();
-    state.kl_coef = phases->update().adaptive_kl();
+    state.kl_coef = phases.update().adaptive_kl();
     state.ledger = board.ledger().counts();
     progress.version = model->version();
     event->step = state.step;
@@ -85,7 +72,7 @@ PipelineState Pipeline::Impl::publish() {
   rows.clear();
   push_dropped();
   event->metrics = step_metrics();
-  records->write_step(event->metrics, settings.metrics.interval_steps);
+  files.records().write_step(event->metrics, settings.metrics.interval_steps);
   runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, this_step.times.begin, now(),
                          "step", static_cast<int64_t>(event->step)});
   control.push(std::move(event));
@@ -124,7 +111,7 @@ MetricList Pipeline::Impl::step_metrics() {
   m.append(this_step.trained);
   if (draws()) m.append(this_step.filtered.metrics());
   set_ledger(m, progress.boundary.ledger);
-  if (draws()) m.append(this_step.generation_metrics(phases->engine()->stats()));
+  if (draws()) m.append(this_step.generation_metrics(phases.engine()->stats()));
   this_step.set_times(m, now(), draws());
   return m;
 }

@@ -1,0 +1,45 @@
+// The files that a run writes as it proceeds, checkpoints apart: metrics and kept responses, the
+// recorded batches, and the timeline. Each exists if its option is set. Used by the loop's thread
+// while it runs, else by the caller that owns the pipeline.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "pipeline/loop/control.h"
+#include "pipeline/loop/run_records.h"
+#include "pipeline/loop/run_timeline.h"
+#include "pipeline/loop/step_recorder.h"
+#include "pipeline/session/loaded_model.h"
+
+namespace rl {
+
+class RunFiles {
+ public:
+  // kAlreadyExists if a fresh run finds recorded batches of another one.
+  RunFiles(Control& control, LoadedModel& model, const MemoryPlan& plan);
+
+  // Before the run: opens the files of metrics and keeps their content of the first done_steps
+  // steps.
+  void open(uint64_t done_steps);
+  // When the run begins: recorded batches of later steps belong to an abandoned timeline.
+  void begin(uint64_t done_steps);
+  // Before the update, because the file names the weights that the step starts from.
+  void record_batch(uint64_t step, std::span<const ScoreBoard::Scored> batch, int64_t group_size);
+  // Closes metrics and timeline (Control::close).
+  void close() noexcept;
+
+  RunRecords& records() { return *records_; }
+  RunTimeline& timeline() { return timeline_; }
+  const RunTimeline& timeline() const { return timeline_; }
+
+ private:
+  Control& control_;
+  LoadedModel& model_;
+  const MemoryPlan& plan_;
+  std::unique_ptr<StepRecorder> batches_;  // null: buffer.record_dir is empty
+  std::unique_ptr<RunRecords> records_;
+  RunTimeline timeline_;
+};
+
+}  // namespace rl
