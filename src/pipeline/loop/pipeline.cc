@@ -84,15 +84,7 @@ int Pipeline::event_fd() const { return event_queue()->fd(); }
 const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->control.queue(); }
 
 void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> parts) {
-  impl_->refuse_scores();
-  {
-    const Control::Lock lock = impl_->control.lock();
-    const bool is_eval = impl_->eval_board.owns(sample_id);
-    if (!is_eval) impl_->require_parts(sample_id, parts.size());
-    ScoreBoard& board = is_eval ? impl_->eval_board : impl_->board;
-    board.score(sample_id, reward, {parts.begin(), parts.end()}, impl_->now());
-  }
-  impl_->control.notify();
+  impl_->scoring.score(sample_id, reward, parts);
 }
 
 void Pipeline::score_many(std::span<const Score> scores) {
@@ -116,13 +108,7 @@ void Pipeline::score_many(std::span<const Score> scores) {
 }
 
 void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
-  impl_->refuse_scores();
-  {
-    const Control::Lock lock = impl_->control.lock();
-    ScoreBoard& board = impl_->eval_board.owns(sample_id) ? impl_->eval_board : impl_->board;
-    board.fail(sample_id, reason, impl_->now());
-  }
-  impl_->control.notify();
+  impl_->scoring.fail(sample_id, reason);
 }
 
 bool Pipeline::feed_line(std::string_view json) { return impl_->prompts.feed_line(json); }
@@ -209,8 +195,8 @@ PipelineStatus Pipeline::status() const {
   s.state = p.control.state(lock);
   s.step = p.progress.boundary.step;
   s.version = p.progress.version;
-  s.unscored = p.board.unscored() + p.eval_board.unscored();
-  s.ledger = p.board.ledger().counts();
+  s.unscored = p.scoring.unscored(lock);
+  s.ledger = p.scoring.ledger(lock);
   return s;
 }
 

@@ -42,23 +42,12 @@ void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   });
   if (cause != nullptr) {
     const Control::Lock lock = control.lock();
-    close_books();
+    scoring.close(lock);
   }
-  control.close(runtime.logger(), "the last events", [&] { push_dropped(); });
+  control.close(runtime.logger(), "the last events", [&] { scoring.push_dropped(); });
   compute.reset();
   run_lease.reset();
   control.end(std::move(cause));
-}
-
-// After a failure no group stays open: later scores are late. A violated invariant of the ledger
-// may be the failure itself, so a second one here is ignored.
-void Pipeline::Impl::close_books() noexcept {
-  try {
-    board.abandon(DropReason::kAborted, {});
-    eval_board.abandon(DropReason::kAborted, {});
-  } catch (const std::exception&) {
-    return;
-  }
 }
 
 }  // namespace rl

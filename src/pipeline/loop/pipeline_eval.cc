@@ -16,22 +16,11 @@ PipelineState Pipeline::Impl::evaluate() {
   }
   if (!phases.engine()->idle()) {
     step_engine();
-    deliver(eval_board);
-    push_dropped();
+    scoring.deliver(Purpose::kEval);
+    scoring.push_dropped();
     return PipelineState::kEvaluating;
   }
-  if (phases.reward() != nullptr) ask_reward_model(eval_board);
-  bool decided;
-  {
-    Control::Lock lock = control.lock();
-    eval_board.expire(now());
-    decided = eval_board.decided();
-    if (!decided && !control.must_act(lock)) {
-      control.wait(lock, eval_board.next_expiry());
-    }
-  }
-  push_dropped();
-  if (!decided) return PipelineState::kEvaluating;
+  if (!scoring.wait(Purpose::kEval)) return PipelineState::kEvaluating;
   end_eval();
   return PipelineState::kDrawing;
 }
@@ -39,7 +28,7 @@ PipelineState Pipeline::Impl::evaluate() {
 // A request that arrives after this asks for one more evaluation.
 void Pipeline::Impl::begin_eval() {
   control.begin_eval();
-  evaluation.begin(now());
+  evaluation.begin(now(), scoring.num_dropped(Purpose::kEval));
   Request r = eval_request_from(settings);
   const std::vector<int32_t> stops = r.stop_token_ids;
   for (int64_t row = 0; row < prompts.num_eval_rows(); ++row) {
@@ -48,29 +37,25 @@ void Pipeline::Impl::begin_eval() {
     r.stop_token_ids = stops;
     add_turn_stops(r, p.stop_ids);
     r.ordinal = evaluation.take_ordinal();
-    r.first_sample_id = eval_board.sample_id(r.ordinal, 0);
-    {
-      const Control::Lock lock = control.lock();
-      eval_board.open(r.ordinal, row);
-    }
-    rows[r.ordinal] = {{}, {}, p.tag, row};
+    r.first_sample_id = scoring.sample_id(Purpose::kEval, r.ordinal, 0);
+    scoring.open(Purpose::kEval, r.ordinal, p);
     phases.engine()->submit(r);
   }
 }
 
 void Pipeline::Impl::end_eval() {
   auto event = std::make_shared<EvalEvent>();
-  std::vector<ScoreBoard::Scored> scored;
+  const std::vector<ScoreBoard::Scored> scored = scoring.reserve(Purpose::kEval);
+  const int64_t dropped = scoring.num_dropped(Purpose::kEval);
   {
     const Control::Lock lock = control.lock();
-    scored = eval_board.reserve();
-    eval_board.commit();
+    scoring.commit(Purpose::kEval, lock);
     event->step = progress.boundary.step;
     event->version = progress.version;
     progress.boundary.next_eval_ordinal = evaluation.next_ordinal();
   }
-  rows.clear();
-  evaluation.finish(scored, now(), *event);
+  scoring.clear_rows();
+  evaluation.finish(scored, dropped, now(), *event);
   runtime.tracer().span({"pipeline.eval", TraceLane::kPipeline, evaluation.first_ns(), now(),
                          "prompts", event->num_scored + event->num_failed});
   files.records().write_eval(event->step, event->metrics, scored);

@@ -22,11 +22,9 @@ std::string why_filtered(const PipelineSettings& o, std::span<const double> scor
   return str("its rewards spread no more than pipeline.filter_spread = ", o.filter_spread);
 }
 
-}  // namespace
-
 // Calls f(ordinal, first, count) for each group of the batch.
 template <typename F>
-void Pipeline::Impl::for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f) {
+void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f) {
   for (size_t first = 0; first < batch.size();) {
     size_t end = first;
     while (end < batch.size() && batch[end].sample->ordinal == batch[first].sample->ordinal) ++end;
@@ -35,59 +33,55 @@ void Pipeline::Impl::for_each_group(std::span<const ScoreBoard::Scored> batch, c
   }
 }
 
-// Under mutex. The greedy response of remax does not count as a member of its group here.
+}  // namespace
+
+// The greedy response of remax does not count as a member of its group here.
 int64_t Pipeline::Impl::drop_filtered() {
-  int64_t dropped = 0;
   const auto size = static_cast<size_t>(settings.pipeline.samples_per_prompt);
-  const std::vector<ScoreBoard::Scored> batch = board.peek();
-  for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
-    std::vector<double> scores;
-    for (size_t i = first; i < first + std::min(count, size); ++i)
-      scores.push_back(batch[i].reward);
-    const std::string why = why_filtered(settings.pipeline, scores);
-    if (why.empty()) return;
-    board.doom(ordinal, DropReason::kFiltered, why);
-    ++dropped;
+  return scoring.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
+    std::vector<Scoring::Rejected> out;
+    for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
+      std::vector<double> scores;
+      for (size_t i = first; i < first + std::min(count, size); ++i)
+        scores.push_back(batch[i].reward);
+      std::string why = why_filtered(settings.pipeline, scores);
+      if (!why.empty()) out.push_back({ordinal, std::move(why)});
+    });
+    return out;
   });
-  return dropped;
 }
 
-// Under mutex.
-void Pipeline::Impl::drop_zero_advantages() {
-  if (!settings.pipeline.discard_zero_advantage) return;
-  const std::vector<ScoreBoard::Scored> batch = board.peek();
-  const ScoredLists lists(batch);
-  ScoredBatch scored{lists.samples, lists.scores};
-  scored.parts = lists.parts;
-  const std::vector<double> advantages =
-      outcome_advantages(phases.update().advantage_options(), scored);
-  for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
-    if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
-    board.doom(ordinal, DropReason::kFiltered, "all its advantages are 0");
-    ++this_step.filtered.zero_advantage;
+int64_t Pipeline::Impl::drop_zero_advantages() {
+  if (!settings.pipeline.discard_zero_advantage) return 0;
+  return scoring.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
+    const ScoredLists lists(batch);
+    ScoredBatch scored{lists.samples, lists.scores};
+    scored.parts = lists.parts;
+    const std::vector<double> advantages =
+        outcome_advantages(phases.update().advantage_options(), scored);
+    std::vector<Scoring::Rejected> out;
+    for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
+      if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
+      out.push_back({ordinal, "all its advantages are 0"});
+    });
+    return out;
   });
 }
 
 // Called when every open group is scored. Training follows unless filtered groups are to be
 // replaced.
 PipelineState Pipeline::Impl::filter_groups() {
-  {
-    const Control::Lock lock = control.lock();
-    const int64_t dropped = drop_filtered();
-    this_step.filtered.score += dropped;
-    this_step.filtered.missing += dropped;
-  }
-  push_dropped();
+  const int64_t dropped = drop_filtered();
+  this_step.filtered.score += dropped;
+  this_step.filtered.missing += dropped;
+  scoring.push_dropped();
   const int64_t rounds = settings.pipeline.filter_max_rounds;
   if (this_step.filtered.missing > 0 && (rounds == 0 || this_step.filtered.rounds < rounds)) {
     const PipelineState next = refill();
     if (next != PipelineState::kTraining) return next;
   }
-  {
-    const Control::Lock lock = control.lock();
-    drop_zero_advantages();
-  }
-  push_dropped();
+  this_step.filtered.zero_advantage += drop_zero_advantages();
+  scoring.push_dropped();
   return PipelineState::kTraining;
 }
 

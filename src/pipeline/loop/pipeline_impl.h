@@ -5,7 +5,6 @@
 // drawing -> training -> publishing; evaluations and checkpoints run between steps. advance() does
 // the work of one state and returns the next.
 #pragma once
-#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -20,7 +19,7 @@
 #include "pipeline/loop/prompt_supply.h"
 #include "pipeline/loop/run_files.h"
 #include "pipeline/loop/run_state.h"
-#include "pipeline/loop/score_board.h"
+#include "pipeline/loop/scoring.h"
 
 namespace rl {
 
@@ -34,7 +33,6 @@ struct Pipeline::Impl {
   void run() noexcept;
   void loop();
   void end_run(std::shared_ptr<const Error> cause) noexcept;
-  void close_books() noexcept;
   PipelineState advance(PipelineState state);
   PipelineState draw();
   void submit_groups(const std::vector<Prompt>& drawn);
@@ -50,21 +48,13 @@ struct Pipeline::Impl {
   PipelineState write_checkpoint_state();
   void submit_group(const Prompt& prompt, uint64_t ordinal);
   void submit_greedy(Request request);
-  void deliver(ScoreBoard& to);
-  void ask_host(const SamplePtr& sample);
-  void ask_reward_model(ScoreBoard& of);
-  void refuse_scores() const;
-  void push_dropped();
-  void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   MetricList step_metrics();
 
   // Filters (pipeline_filter.cc).
   PipelineState filter_groups();
   PipelineState refill();
   int64_t drop_filtered();
-  void drop_zero_advantages();
-  template <typename F>
-  void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f);
+  int64_t drop_zero_advantages();
 
   // Evaluations (pipeline_eval.cc).
   PipelineState evaluate();
@@ -72,9 +62,7 @@ struct Pipeline::Impl {
   void begin_eval();
   void end_eval();
 
-  void require_parts(uint64_t sample_id, size_t num_parts) const;  // under the lock
   int64_t now() const { return runtime.clock().now_ns(); }
-  int64_t deadline_from_now() const;
 
   const std::shared_ptr<LoadedModel> model;
   Runtime& runtime;
@@ -85,22 +73,18 @@ struct Pipeline::Impl {
   Checkpoints checkpoints;
   RunFiles files;
   ComputePhases phases;
+  Scoring scoring;
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;
   std::mutex start_mutex;  // one start or direct checkpoint at a time
 
   // shared
-  ScoreBoard board, eval_board;
   RunProgress progress;
 
   // loop
   Evaluation evaluation;
   LoopStep this_step;
-  std::map<uint64_t, Prompt> rows;  // of the open groups, by ordinal; without ids
 };
-
-inline constexpr uint64_t kFirstSampleId = 1;
-inline constexpr uint64_t kFirstEvalSampleId = uint64_t{1} << 63;
 
 }  // namespace rl

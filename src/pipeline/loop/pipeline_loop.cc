@@ -69,13 +69,6 @@ const char* pipeline_state_name(PipelineState state) {
   return "unknown";
 }
 
-int64_t Pipeline::Impl::deadline_from_now() const {
-  const int64_t timeout = settings.pipeline.reward_timeout_ns;
-  const int64_t start = now();
-  if (timeout == 0 || timeout > INT64_MAX - start) return -1;
-  return start + timeout;
-}
-
 void Pipeline::Impl::run() noexcept {
   std::shared_ptr<const Error> cause;
   try {
@@ -162,12 +155,8 @@ void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
   r.num_samples = settings.pipeline.samples_per_prompt;
   add_turn_stops(r, prompt.stop_ids);
   r.ordinal = ordinal;
-  r.first_sample_id = board.sample_id(ordinal, 0);
-  {
-    const Control::Lock lock = control.lock();
-    board.open(ordinal, prompt.data_row);
-  }
-  rows[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
+  r.first_sample_id = scoring.sample_id(Purpose::kTrain, ordinal, 0);
+  scoring.open(Purpose::kTrain, ordinal, prompt);
   phases.engine()->submit(r);
   if (phases.update().advantage_options().estimator.kind == Advantage::kRemax)
     submit_greedy(std::move(r));
@@ -178,7 +167,7 @@ void Pipeline::Impl::submit_greedy(Request r) {
   const auto slot = static_cast<uint32_t>(r.num_samples);
   r.sampling.temperature = 0;
   r.num_samples = 1;
-  r.first_sample_id = board.sample_id(r.ordinal, slot);
+  r.first_sample_id = scoring.sample_id(Purpose::kTrain, r.ordinal, slot);
   phases.engine()->submit(r);
 }
 
@@ -199,74 +188,15 @@ void Pipeline::Impl::step_engine() {
 
 PipelineState Pipeline::Impl::generate() {
   step_engine();
-  deliver(board);
-  push_dropped();
+  scoring.deliver(Purpose::kTrain);
+  scoring.push_dropped();
   if (!phases.engine()->idle()) return PipelineState::kGenerating;
   this_step.times.generated = now();
   return PipelineState::kScoring;
 }
 
-// Finished samples wait for a reward; a sample with non-finite logits drops its group.
-void Pipeline::Impl::deliver(ScoreBoard& to) {
-  for (const Error& e : phases.engine()->take_errors()) {
-    runtime.logger().log(LogLevel::kError, "engine", e.message);
-  }
-  for (const SamplePtr& sample : phases.engine()->take_finished()) {
-    const Prompt& row = rows.at(sample->ordinal);
-    sample->slot = to.slot_of(sample->id);
-    sample->tag = row.tag;
-    sample->data_row = row.data_row;
-    {
-      const Control::Lock lock = control.lock();
-      if (sample->finish == FinishReason::kAborted) {
-        to.doom(sample->ordinal, DropReason::kNonFinite,
-                str("the logits of sample ", sample->id, " were not finite"));
-      }
-      if (!to.finish(sample, deadline_from_now())) continue;
-    }
-    if (phases.reward() == nullptr) ask_host(sample);
-  }
-  const Control::Lock lock = control.lock();
-  to.expire(now());
-}
-
-void Pipeline::Impl::push_dropped() {
-  std::vector<ScoreBoard::Dropped> train, eval;
-  {
-    const Control::Lock lock = control.lock();
-    train = board.take_dropped();
-    eval = eval_board.take_dropped();
-    evaluation.add_failed(static_cast<int64_t>(eval.size()));
-  }
-  push_dropped(train, Purpose::kTrain);
-  push_dropped(eval, Purpose::kEval);
-}
-
-void Pipeline::Impl::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose) {
-  for (ScoreBoard::Dropped& d : dropped) {
-    auto event = std::make_shared<GroupDroppedEvent>();
-    event->purpose = purpose;
-    event->ordinal = d.ordinal;
-    event->data_row = d.data_row;
-    event->reason = d.reason;
-    event->message = std::move(d.message);
-    control.push(std::move(event));
-  }
-}
-
 PipelineState Pipeline::Impl::wait_for_scores() {
-  if (phases.reward() != nullptr) ask_reward_model(board);
-  bool decided;
-  {
-    Control::Lock lock = control.lock();
-    board.expire(now());
-    decided = board.decided();
-    if (!decided && !control.must_act(lock)) {
-      control.wait(lock, board.next_expiry());
-    }
-  }
-  push_dropped();
-  if (!decided) return PipelineState::kScoring;
+  if (!scoring.wait(Purpose::kTrain)) return PipelineState::kScoring;
   if (const PipelineState next = filter_groups(); next != PipelineState::kTraining) return next;
   this_step.times.scored = now();
   runtime.tracer().span({"reward.wait", TraceLane::kReward, this_step.times.generated,
@@ -275,20 +205,7 @@ PipelineState Pipeline::Impl::wait_for_scores() {
 }
 
 PipelineState Pipeline::Impl::abandon() {
-  std::vector<SamplePtr> train, eval;
-  if (phases.engine() != nullptr) {
-    phases.engine()->abort_all();
-    for (SamplePtr& s : phases.engine()->take_finished()) {
-      (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
-    }
-  }
-  {
-    const Control::Lock lock = control.lock();
-    board.abandon(DropReason::kShutdown, train);
-    eval_board.abandon(DropReason::kShutdown, eval);
-  }
-  rows.clear();
-  push_dropped();
+  scoring.shut_down();
   return PipelineState::kDone;
 }
 

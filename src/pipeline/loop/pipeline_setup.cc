@@ -45,14 +45,12 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       checkpoints(control, *model, plan, prompts.digest()),
       files(control, *model, plan),
       phases(*model, given, plan),
-      board(attempts_per_prompt(given), kFirstSampleId),
-      eval_board(given.eval.samples_per_prompt, kFirstEvalSampleId) {
+      scoring(control, *model, phases) {
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases->update())) {
     state = *found;
-    board.restore(state.ledger, state.cursor);
+    scoring.restore(state);
     evaluation.restore(state.next_eval_ordinal);
-    eval_board.restore({}, state.next_eval_ordinal);
     checkpoints.load(phases.update(), state);
   }
   state.seed = runtime.seed();
@@ -76,15 +74,6 @@ void Pipeline::Impl::require_custom_algorithms() const {
           "advantage");
   require("algo.policy_loss",
           algo.policy_loss == PolicyLoss::kCustom && !phases.update().has_custom_loss(), "loss");
-}
-
-void Pipeline::Impl::require_parts(uint64_t sample_id, size_t num_parts) const {
-  const size_t expected = settings.algo.gdpo_weights.size();
-  if (expected == 0 || num_parts == expected) return;
-  throw Error(Code::kInvalidArgument,
-              str("the reward of sample ", sample_id, " has ", num_parts,
-                  " parts, but algo.gdpo_weights has ", expected, " entries"))
-      .with_key("algo.gdpo_weights");
 }
 
 }  // namespace rl

@@ -12,12 +12,8 @@ constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's
 }  // namespace
 
 PipelineState Pipeline::Impl::train() {
-  std::vector<ScoreBoard::Scored> batch;
-  {
-    const Control::Lock lock = control.lock();
-    batch = board.reserve();
-  }
-  files.record_batch(progress.boundary.step + 1, batch, board.group_size());
+  const std::vector<ScoreBoard::Scored> batch = scoring.reserve(Purpose::kTrain);
+  files.record_batch(progress.boundary.step + 1, batch, scoring.group_size(Purpose::kTrain));
   const ScoredLists lists(batch);
   const UpdateResult done = update_policy(lists);
   this_step.applied = done.applied;
@@ -51,16 +47,16 @@ PipelineState Pipeline::Impl::publish() {
   {
     const Control::Lock lock = control.lock();
     if (this_step.applied) {
-      board.commit();
+      scoring.commit(Purpose::kTrain, lock);
     } else {
-      board.abandon(DropReason::kNonFinite, {});
+      scoring.drop_reserved(lock);
     }
     RunState& state = progress.boundary;
     ++state.step;
     state.cursor += this_step.drawn;
     state.next_eval_ordinal = evaluation.next_ordinal();
     state.kl_coef = phases.update().adaptive_kl();
-    state.ledger = board.ledger().counts();
+    state.ledger = scoring.ledger(lock);
     progress.version = model->version();
     event->step = state.step;
     event->version = progress.version;
@@ -69,8 +65,8 @@ PipelineState Pipeline::Impl::publish() {
     };
     control.add_due(due(settings.eval.every_steps), due(settings.checkpoint.every_steps), lock);
   }
-  rows.clear();
-  push_dropped();
+  scoring.clear_rows();
+  scoring.push_dropped();
   event->metrics = step_metrics();
   files.records().write_step(event->metrics, settings.metrics.interval_steps);
   runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, this_step.times.begin, now(),

@@ -232,4 +232,19 @@ Prompt make_prompt(const PromptRow& row, const LoadedModel& model, const PromptL
   return p;
 }
 
+SamplePtr answer_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot) {
+  const std::vector<int32_t>& answer = prompt.answers[slot];
+  auto s = std::make_shared<Sample>();
+  s->ordinal = ordinal;
+  s->slot = slot;
+  s->data_row = prompt.data_row;
+  s->tag = prompt.tag;
+  s->ids = prompt.ids;
+  s->ids.insert(s->ids.end(), answer.begin(), answer.end());
+  s->prompt_tokens = static_cast<int32_t>(prompt.ids.size());
+  s->versions.assign(answer.size(), kUnknownVersion);
+  s->loss_mask.assign(answer.size(), 1);
+  return s;
+}
+
 }  // namespace rl

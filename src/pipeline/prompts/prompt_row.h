@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algo/losses/objective.h"
+#include "data/sample.h"
 #include "pipeline/session/loaded_model.h"
 #include "text/chat_request.h"
 
@@ -56,5 +57,8 @@ struct PromptLimits {
 // exceeds max_model_len together with max_new_tokens or with a given response.
 Prompt make_prompt(const PromptRow& row, const LoadedModel& model, const PromptLimits& limits,
                    const std::string& location);
+
+// The given response of a slot as a sample of a group. It has no sample id.
+SamplePtr answer_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot);
 
 }  // namespace rl

@@ -1,0 +1,237 @@
+// Events are pushed outside the lock.
+#include "pipeline/loop/scoring.h"
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/loop/events.h"
+
+namespace rl {
+namespace {
+
+constexpr uint64_t kFirstSampleId = 1;
+constexpr uint64_t kFirstEvalSampleId = uint64_t{1} << 63;
+
+}  // namespace
+
+Scoring::Scoring(Control& control, LoadedModel& model, const ComputePhases& phases)
+    : control_(control),
+      model_(model),
+      phases_(phases),
+      board_(attempts_per_prompt(control.settings()), kFirstSampleId),
+      evals_(control.settings().eval.samples_per_prompt, kFirstEvalSampleId) {}
+
+void Scoring::restore(const RunState& state) {
+  board_.restore(state.ledger, state.cursor);
+  evals_.restore({}, state.next_eval_ordinal);
+}
+
+void Scoring::refuse_scores() const {
+  if (phases_.reward() == nullptr) return;
+  throw Error(Code::kFailedPrecondition,
+              "model.reward_path scores the samples of this pipeline, not the host")
+      .with_key("model.reward_path");
+}
+
+void Scoring::require_parts(uint64_t sample_id, size_t num_parts) const {
+  const size_t expected = control_.settings().algo.gdpo_weights.size();
+  if (expected == 0 || num_parts == expected) return;
+  throw Error(Code::kInvalidArgument,
+              str("the reward of sample ", sample_id, " has ", num_parts,
+                  " parts, but algo.gdpo_weights has ", expected, " entries"))
+      .with_key("algo.gdpo_weights");
+}
+
+void Scoring::score(uint64_t sample_id, double reward, std::span<const double> parts) {
+  refuse_scores();
+  {
+    const Control::Lock lock = control_.lock();
+    if (!evals_.owns(sample_id)) require_parts(sample_id, parts.size());
+    board_of(sample_id).score(sample_id, reward, {parts.begin(), parts.end()}, now());
+  }
+  control_.notify();
+}
+
+void Scoring::fail(uint64_t sample_id, std::string_view reason) {
+  refuse_scores();
+  {
+    const Control::Lock lock = control_.lock();
+    board_of(sample_id).fail(sample_id, reason, now());
+  }
+  control_.notify();
+}
+
+void Scoring::open(Purpose purpose, uint64_t ordinal, const Prompt& prompt) {
+  {
+    const Control::Lock lock = control_.lock();
+    board(purpose).open(ordinal, prompt.data_row);
+  }
+  rows_[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
+}
+
+void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
+  const Control::Lock lock = control_.lock();
+  board_.open(ordinal, prompt.data_row);
+  for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
+    SamplePtr s = answer_sample(prompt, ordinal, slot);
+    s->id = board_.sample_id(ordinal, slot);
+    board_.finish(s, -1);
+    board_.score(s->id, 0, now());
+  }
+}
+
+int64_t Scoring::deadline_from_now() const {
+  const int64_t timeout = control_.settings().pipeline.reward_timeout_ns;
+  const int64_t start = now();
+  if (timeout == 0 || timeout > INT64_MAX - start) return -1;
+  return start + timeout;
+}
+
+void Scoring::deliver(Purpose purpose) {
+  EngineSet& engine = *phases_.engine();
+  ScoreBoard& to = board(purpose);
+  for (const Error& e : engine.take_errors()) {
+    model_.runtime().logger().log(LogLevel::kError, "engine", e.message);
+  }
+  for (const SamplePtr& sample : engine.take_finished()) {
+    const Prompt& row = rows_.at(sample->ordinal);
+    sample->slot = to.slot_of(sample->id);
+    sample->tag = row.tag;
+    sample->data_row = row.data_row;
+    {
+      const Control::Lock lock = control_.lock();
+      if (sample->finish == FinishReason::kAborted) {
+        to.doom(sample->ordinal, DropReason::kNonFinite,
+                str("the logits of sample ", sample->id, " were not finite"));
+      }
+      if (!to.finish(sample, deadline_from_now())) continue;
+    }
+    if (phases_.reward() == nullptr) ask_host(sample);
+  }
+  const Control::Lock lock = control_.lock();
+  to.expire(now());
+}
+
+void Scoring::ask_host(const SamplePtr& sample) {
+  auto event = std::make_shared<ScoreEvent>();
+  event->sample = sample;
+  if (model_.has_tokenizer()) {
+    const auto split = static_cast<size_t>(sample->prompt_tokens);
+    const std::span<const int32_t> ids(sample->ids);
+    event->prompt_text = model_.decode_sampled(ids.first(split), false);
+    event->text = model_.decode_sampled(ids.subspan(split), true);
+  }
+  control_.push(std::move(event));
+}
+
+// Runs only when no generation is active: the reward model's workspace overlays keys and values.
+void Scoring::ask_reward_model(ScoreBoard& of) {
+  std::vector<SamplePtr> samples;
+  {
+    const Control::Lock lock = control_.lock();
+    samples = of.waiting();
+  }
+  if (samples.empty()) return;
+  const ScopedSpan span(&model_.runtime().tracer(), "reward.model", TraceLane::kReward);
+  phases_.engine()->forget_kv();
+  const std::vector<float> scores = phases_.reward()->score(samples);
+  const Control::Lock lock = control_.lock();
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (std::isfinite(scores[i])) of.score(samples[i]->id, scores[i], now());
+  }
+  std::optional<uint64_t> lost;  // the group dropped last: its other samples go with it
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (std::isfinite(scores[i]) || lost == samples[i]->ordinal) continue;
+    lost = samples[i]->ordinal;
+    of.fail(samples[i]->id, str("the reward model returned ", scores[i]), now());
+  }
+}
+
+bool Scoring::wait(Purpose purpose) {
+  ScoreBoard& of = board(purpose);
+  if (phases_.reward() != nullptr) ask_reward_model(of);
+  bool decided;
+  {
+    Control::Lock lock = control_.lock();
+    of.expire(now());
+    decided = of.decided();
+    if (!decided && !control_.must_act(lock)) control_.wait(lock, of.next_expiry());
+  }
+  push_dropped();
+  return decided;
+}
+
+int64_t Scoring::drop_filtered(Filter filter) {
+  const Control::Lock lock = control_.lock();
+  const std::vector<ScoreBoard::Scored> batch = board_.peek();
+  std::vector<Rejected> rejected = filter(batch);
+  for (Rejected& group : rejected) {
+    board_.doom(group.ordinal, DropReason::kFiltered, std::move(group.why));
+  }
+  return static_cast<int64_t>(rejected.size());
+}
+
+std::vector<ScoreBoard::Scored> Scoring::reserve(Purpose purpose) {
+  const Control::Lock lock = control_.lock();
+  return board(purpose).reserve();
+}
+
+int64_t Scoring::num_dropped(Purpose purpose) const {
+  const Control::Lock lock = control_.lock();
+  return board(purpose).ledger().counts().dropped();
+}
+
+void Scoring::push_dropped() {
+  std::vector<ScoreBoard::Dropped> train, eval;
+  {
+    const Control::Lock lock = control_.lock();
+    train = board_.take_dropped();
+    eval = evals_.take_dropped();
+  }
+  push_dropped(train, Purpose::kTrain);
+  push_dropped(eval, Purpose::kEval);
+}
+
+void Scoring::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose) {
+  for (ScoreBoard::Dropped& d : dropped) {
+    auto event = std::make_shared<GroupDroppedEvent>();
+    event->purpose = purpose;
+    event->ordinal = d.ordinal;
+    event->data_row = d.data_row;
+    event->reason = d.reason;
+    event->message = std::move(d.message);
+    control_.push(std::move(event));
+  }
+}
+
+void Scoring::shut_down() {
+  std::vector<SamplePtr> train, eval;
+  if (EngineSet* const engine = phases_.engine(); engine != nullptr) {
+    engine->abort_all();
+    for (SamplePtr& s : engine->take_finished()) {
+      (s->purpose == Purpose::kEval ? eval : train).push_back(std::move(s));
+    }
+  }
+  {
+    const Control::Lock lock = control_.lock();
+    board_.abandon(DropReason::kShutdown, train);
+    evals_.abandon(DropReason::kShutdown, eval);
+  }
+  clear_rows();
+  push_dropped();
+}
+
+void Scoring::close(const Control::Lock&) noexcept {
+  try {
+    board_.abandon(DropReason::kAborted, {});
+    evals_.abandon(DropReason::kAborted, {});
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+}  // namespace rl

@@ -1,0 +1,97 @@
+// The groups of a run from their submission to the batch: those of steps and those of evaluations
+// have a score board each. Finished samples are scored by the host, through an event, or by the
+// run's reward model. The boards are under Control's lock; the loop's thread calls what is not for
+// the host.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/function_ref.h"
+#include "pipeline/loop/compute_phases.h"
+#include "pipeline/loop/control.h"
+#include "pipeline/loop/run_state.h"
+#include "pipeline/loop/score_board.h"
+#include "pipeline/prompts/prompt_row.h"
+#include "pipeline/session/loaded_model.h"
+
+namespace rl {
+
+class Scoring {
+ public:
+  Scoring(Control& control, LoadedModel& model, const ComputePhases& phases);
+
+  // For the host: see Pipeline.
+  void score(uint64_t sample_id, double reward, std::span<const double> parts);
+  void fail(uint64_t sample_id, std::string_view reason);
+  int64_t unscored(const Control::Lock&) const { return board_.unscored() + evals_.unscored(); }
+  // Of the steps.
+  const LedgerCounts& ledger(const Control::Lock&) const { return board_.ledger().counts(); }
+
+  // Before a run that resumes.
+  void restore(const RunState& state);
+
+  int64_t group_size(Purpose purpose) const { return board(purpose).group_size(); }
+  uint64_t sample_id(Purpose purpose, uint64_t ordinal, uint32_t slot) const {
+    return board(purpose).sample_id(ordinal, slot);
+  }
+  // A group is about to be generated.
+  void open(Purpose purpose, uint64_t ordinal, const Prompt& prompt);
+  // A group of a step whose responses are given: it needs no scores.
+  void add_given(uint64_t ordinal, const Prompt& prompt);
+  // The samples that the engine has finished wait for a reward from now on; one with non-finite
+  // logits drops its group.
+  void deliver(Purpose purpose);
+  // Waits for scores, a deadline of one, pause or stop. True if every open group is complete.
+  bool wait(Purpose purpose);
+  // Drops complete groups with kFiltered. filter returns, for a batch of all open groups, those to
+  // drop; the number of them is returned.
+  struct Rejected {
+    uint64_t ordinal;
+    std::string why;
+  };
+  using Filter = FunctionRef<std::vector<Rejected>(std::span<const ScoreBoard::Scored>)>;
+  int64_t drop_filtered(Filter filter);
+  // All open groups, which must be complete, by (ordinal, slot).
+  std::vector<ScoreBoard::Scored> reserve(Purpose purpose);
+  // Ends the groups reserved: as trained on, or as dropped with kNonFinite.
+  void commit(Purpose purpose, const Control::Lock&) { board(purpose).commit(); }
+  void drop_reserved(const Control::Lock&) { board_.abandon(DropReason::kNonFinite, {}); }
+  // Nothing is open: forgets the rows of the groups that were.
+  void clear_rows() { rows_.clear(); }
+  // Groups dropped so far in the run.
+  int64_t num_dropped(Purpose purpose) const;
+  // Sends an event for each group dropped since the last call.
+  void push_dropped();
+
+  // The host stops the run: ends the engine's requests and every open group.
+  void shut_down();
+  // The run failed: ends every open group, so that later scores are late. A violated invariant of
+  // the ledger may be the failure itself, so a second one is ignored.
+  void close(const Control::Lock&) noexcept;
+
+ private:
+  ScoreBoard& board(Purpose purpose) { return purpose == Purpose::kEval ? evals_ : board_; }
+  const ScoreBoard& board(Purpose purpose) const {
+    return purpose == Purpose::kEval ? evals_ : board_;
+  }
+  ScoreBoard& board_of(uint64_t sample_id) { return evals_.owns(sample_id) ? evals_ : board_; }
+  int64_t now() const { return model_.runtime().clock().now_ns(); }
+  int64_t deadline_from_now() const;
+  void refuse_scores() const;
+  void require_parts(uint64_t sample_id, size_t num_parts) const;
+  void ask_host(const SamplePtr& sample);
+  void ask_reward_model(ScoreBoard& of);
+  void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
+
+  Control& control_;
+  LoadedModel& model_;
+  const ComputePhases& phases_;
+  ScoreBoard board_, evals_;
+  std::map<uint64_t, Prompt> rows_;  // of the groups being generated, by ordinal; without ids
+};
+
+}  // namespace rl
