@@ -14,6 +14,7 @@
 #include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/evaluation.h"
+#include "pipeline/loop/group_filter.h"
 #include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_supply.h"
@@ -50,11 +51,8 @@ struct Pipeline::Impl {
   void submit_greedy(Request request);
   MetricList step_metrics();
 
-  // Filters (pipeline_filter.cc).
   PipelineState filter_groups();
   PipelineState refill();
-  int64_t drop_filtered();
-  int64_t drop_zero_advantages();
 
   // Evaluations (pipeline_eval.cc).
   PipelineState evaluate();
@@ -74,6 +72,7 @@ struct Pipeline::Impl {
   RunFiles files;
   ComputePhases phases;
   Scoring scoring;
+  GroupFilter filter;
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;

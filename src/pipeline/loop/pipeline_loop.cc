@@ -204,6 +204,33 @@ PipelineState Pipeline::Impl::wait_for_scores() {
   return PipelineState::kTraining;
 }
 
+// Called when every open group is scored. Training follows unless filtered groups are to be
+// replaced.
+PipelineState Pipeline::Impl::filter_groups() {
+  const int64_t dropped = filter.drop_by_score();
+  this_step.filtered.score += dropped;
+  this_step.filtered.missing += dropped;
+  const int64_t rounds = settings.pipeline.filter_max_rounds;
+  if (this_step.filtered.missing > 0 && (rounds == 0 || this_step.filtered.rounds < rounds)) {
+    const PipelineState next = refill();
+    if (next != PipelineState::kTraining) return next;
+  }
+  this_step.filtered.zero_advantage += filter.drop_zero_advantages();
+  return PipelineState::kTraining;
+}
+
+// Takes prompts for the missing groups, as many as there are. Training follows if there will be no
+// more; waits if a feed is only empty for now.
+PipelineState Pipeline::Impl::refill() {
+  const PromptSupply::Drawn more =
+      prompts.draw_some(progress.boundary.cursor + this_step.drawn, this_step.filtered.missing);
+  if (more.prompts.empty()) return more.ended ? PipelineState::kTraining : PipelineState::kScoring;
+  ++this_step.filtered.rounds;
+  this_step.filtered.missing -= static_cast<int64_t>(more.prompts.size());
+  submit_groups(more.prompts);
+  return PipelineState::kGenerating;
+}
+
 PipelineState Pipeline::Impl::abandon() {
   scoring.shut_down();
   return PipelineState::kDone;

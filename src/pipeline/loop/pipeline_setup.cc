@@ -45,7 +45,8 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       checkpoints(control, *model, plan, prompts.digest()),
       files(control, *model, plan),
       phases(*model, given, plan),
-      scoring(control, *model, phases) {
+      scoring(control, *model, phases),
+      filter(settings, scoring, phases.update()) {
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases->update())) {
     state = *found;

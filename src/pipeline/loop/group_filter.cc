@@ -1,10 +1,11 @@
-// Filters groups and takes replacement prompts. A dropped group is reported to the host like any
-// other.
+// Advantages are computed from the batch as it would be trained on.
+#include "pipeline/loop/group_filter.h"
+
 #include <algorithm>
 
 #include "algo/batching/filters.h"
 #include "core/error.h"
-#include "pipeline/loop/pipeline_impl.h"
+#include "pipeline/update/batch_advantages.h"
 
 namespace rl {
 namespace {
@@ -36,29 +37,30 @@ void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f) {
 }  // namespace
 
 // The greedy response of remax does not count as a member of its group here.
-int64_t Pipeline::Impl::drop_filtered() {
-  const auto size = static_cast<size_t>(settings.pipeline.samples_per_prompt);
-  return scoring.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
+int64_t GroupFilter::drop_by_score() {
+  const auto size = static_cast<size_t>(settings_.pipeline.samples_per_prompt);
+  const int64_t dropped = scoring_.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
     std::vector<Scoring::Rejected> out;
     for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
       std::vector<double> scores;
       for (size_t i = first; i < first + std::min(count, size); ++i)
         scores.push_back(batch[i].reward);
-      std::string why = why_filtered(settings.pipeline, scores);
+      std::string why = why_filtered(settings_.pipeline, scores);
       if (!why.empty()) out.push_back({ordinal, std::move(why)});
     });
     return out;
   });
+  scoring_.push_dropped();
+  return dropped;
 }
 
-int64_t Pipeline::Impl::drop_zero_advantages() {
-  if (!settings.pipeline.discard_zero_advantage) return 0;
-  return scoring.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
+int64_t GroupFilter::drop_zero_advantages() {
+  if (!settings_.pipeline.discard_zero_advantage) return 0;
+  const int64_t dropped = scoring_.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
     const ScoredLists lists(batch);
     ScoredBatch scored{lists.samples, lists.scores};
     scored.parts = lists.parts;
-    const std::vector<double> advantages =
-        outcome_advantages(phases.update().advantage_options(), scored);
+    const std::vector<double> advantages = outcome_advantages(update_.advantage_options(), scored);
     std::vector<Scoring::Rejected> out;
     for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
       if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
@@ -66,35 +68,8 @@ int64_t Pipeline::Impl::drop_zero_advantages() {
     });
     return out;
   });
-}
-
-// Called when every open group is scored. Training follows unless filtered groups are to be
-// replaced.
-PipelineState Pipeline::Impl::filter_groups() {
-  const int64_t dropped = drop_filtered();
-  this_step.filtered.score += dropped;
-  this_step.filtered.missing += dropped;
-  scoring.push_dropped();
-  const int64_t rounds = settings.pipeline.filter_max_rounds;
-  if (this_step.filtered.missing > 0 && (rounds == 0 || this_step.filtered.rounds < rounds)) {
-    const PipelineState next = refill();
-    if (next != PipelineState::kTraining) return next;
-  }
-  this_step.filtered.zero_advantage += drop_zero_advantages();
-  scoring.push_dropped();
-  return PipelineState::kTraining;
-}
-
-// Takes prompts for the missing groups, as many as there are. Training follows if there will be no
-// more; waits if a feed is only empty for now.
-PipelineState Pipeline::Impl::refill() {
-  const PromptSupply::Drawn more =
-      prompts.draw_some(progress.boundary.cursor + this_step.drawn, this_step.filtered.missing);
-  if (more.prompts.empty()) return more.ended ? PipelineState::kTraining : PipelineState::kScoring;
-  ++this_step.filtered.rounds;
-  this_step.filtered.missing -= static_cast<int64_t>(more.prompts.size());
-  submit_groups(more.prompts);
-  return PipelineState::kGenerating;
+  scoring_.push_dropped();
+  return dropped;
 }
 
 }  // namespace rl
