@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "pipeline/loop/engine_metrics.h"
+#include "pipeline/update/engine_metrics.h"
 
 namespace rl {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/loop/engine_metrics.h"
 #include "pipeline/loop/pipeline_impl.h"
+#include "pipeline/update/engine_metrics.h"
 
 namespace rl {
 namespace {
