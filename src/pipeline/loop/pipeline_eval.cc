@@ -2,7 +2,6 @@
 // trained on. They have their own score board, with groups of eval.samples_per_prompt. Evaluations
 // of a reward model are in pipeline_answers.cc.
 #include "core/error.h"
-#include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/loop/pipeline_impl.h"
 
@@ -14,11 +13,8 @@ PipelineState Pipeline::Impl::evaluate() {
     begin_eval();
     return PipelineState::kEvaluating;
   }
-  if (!phases.engine()->idle()) {
-    step_engine();
-    scoring.deliver(Purpose::kEval);
-    scoring.push_dropped();
-    return PipelineState::kEvaluating;
+  if (!generation.run(PipelineState::kEvaluating, Purpose::kEval, progress.boundary.step)) {
+    return PipelineState::kStopping;
   }
   if (!scoring.wait(Purpose::kEval)) return PipelineState::kEvaluating;
   end_eval();
@@ -29,17 +25,10 @@ PipelineState Pipeline::Impl::evaluate() {
 void Pipeline::Impl::begin_eval() {
   control.begin_eval();
   evaluation.begin(now(), scoring.num_dropped(Purpose::kEval));
-  Request r = eval_request_from(settings);
-  const std::vector<int32_t> stops = r.stop_token_ids;
+  const Request request = eval_request_from(settings);
   for (int64_t row = 0; row < prompts.num_eval_rows(); ++row) {
-    const Prompt p = prompts.eval_row(row, r.max_new_tokens, Objective::kRl);
-    r.prompt = p.ids;
-    r.stop_token_ids = stops;
-    add_turn_stops(r, p.stop_ids);
-    r.ordinal = evaluation.take_ordinal();
-    r.first_sample_id = scoring.sample_id(Purpose::kEval, r.ordinal, 0);
-    scoring.open(Purpose::kEval, r.ordinal, p);
-    phases.engine()->submit(r);
+    const Prompt prompt = prompts.eval_row(row, request.max_new_tokens, Objective::kRl);
+    generation.submit_eval(request, prompt, evaluation.take_ordinal());
   }
 }
 

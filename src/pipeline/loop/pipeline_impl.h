@@ -14,6 +14,7 @@
 #include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/evaluation.h"
+#include "pipeline/loop/generation.h"
 #include "pipeline/loop/group_filter.h"
 #include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/pipeline.h"
@@ -40,15 +41,12 @@ struct Pipeline::Impl {
   bool draws() const;  // responses are generated, not read from the data
   PipelineState take_answers(const std::vector<Prompt>& drawn);
   PipelineState generate();
-  void step_engine();
   PipelineState wait_for_scores();
   PipelineState train();
   UpdateResult update_policy(const ScoredLists& batch);
   PipelineState publish();
   PipelineState abandon();
   PipelineState write_checkpoint_state();
-  void submit_group(const Prompt& prompt, uint64_t ordinal);
-  void submit_greedy(Request request);
   MetricList step_metrics();
 
   PipelineState filter_groups();
@@ -73,6 +71,7 @@ struct Pipeline::Impl {
   ComputePhases phases;
   Scoring scoring;
   GroupFilter filter;
+  Generation generation;
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/loop/pipeline_impl.h"
-#include "pipeline/update/engine_metrics.h"
 
 namespace rl {
 namespace {
@@ -145,52 +144,15 @@ PipelineState Pipeline::Impl::draw() {
 
 void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
   const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
-  for (const Prompt& prompt : drawn)
-    submit_group(prompt, progress.boundary.cursor + this_step.drawn++);
-}
-
-void Pipeline::Impl::submit_group(const Prompt& prompt, uint64_t ordinal) {
-  Request r = request_from(settings);
-  r.prompt = prompt.ids;
-  r.num_samples = settings.pipeline.samples_per_prompt;
-  add_turn_stops(r, prompt.stop_ids);
-  r.ordinal = ordinal;
-  r.first_sample_id = scoring.sample_id(Purpose::kTrain, ordinal, 0);
-  scoring.open(Purpose::kTrain, ordinal, prompt);
-  phases.engine()->submit(r);
-  if (phases.update().advantage_options().estimator.kind == Advantage::kRemax)
-    submit_greedy(std::move(r));
-}
-
-// Submits the group's request again for its greedy response, in the slot after the others.
-void Pipeline::Impl::submit_greedy(Request r) {
-  const auto slot = static_cast<uint32_t>(r.num_samples);
-  r.sampling.temperature = 0;
-  r.num_samples = 1;
-  r.first_sample_id = scoring.sample_id(Purpose::kTrain, r.ordinal, slot);
-  phases.engine()->submit(r);
-}
-
-// One forward, and the metrics of the engine interval that ends with it. Their line in the metrics
-// file belongs to the step in progress: a resume that repeats the step removes it.
-void Pipeline::Impl::step_engine() {
-  phases.engine()->step();
-  const auto interval = phases.engine()->take_interval();
-  if (!interval) return;
-  auto event = std::make_shared<EngineStatsEvent>();
-  event->step = progress.boundary.step;
-  event->version = model->version();
-  event->engine = interval->first;
-  event->metrics = interval_metrics(interval->first, interval->second);
-  files.records().write_engine(event->step + 1, event->metrics);
-  control.push(std::move(event));
+  for (const Prompt& prompt : drawn) {
+    generation.submit(prompt, progress.boundary.cursor + this_step.drawn++);
+  }
 }
 
 PipelineState Pipeline::Impl::generate() {
-  step_engine();
-  scoring.deliver(Purpose::kTrain);
-  scoring.push_dropped();
-  if (!phases.engine()->idle()) return PipelineState::kGenerating;
+  if (!generation.run(PipelineState::kGenerating, Purpose::kTrain, progress.boundary.step)) {
+    return PipelineState::kStopping;
+  }
   this_step.times.generated = now();
   return PipelineState::kScoring;
 }

@@ -46,7 +46,8 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       files(control, *model, plan),
       phases(*model, given, plan),
       scoring(control, *model, phases),
-      filter(settings, scoring, phases.update()) {
+      filter(settings, scoring, phases.update()),
+      generation(control, *model, phases, scoring, files) {
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases->update())) {
     state = *found;

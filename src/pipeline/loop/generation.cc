@@ -1,0 +1,70 @@
+// The loop takes a pause or a stop between two forwards.
+#include "pipeline/loop/generation.h"
+
+#include <memory>
+#include <utility>
+
+#include "pipeline/config/run_options.h"
+#include "pipeline/loop/events.h"
+#include "pipeline/update/engine_metrics.h"
+
+namespace rl {
+
+void Generation::open(Request& r, const Prompt& prompt, uint64_t ordinal) {
+  r.prompt = prompt.ids;
+  add_turn_stops(r, prompt.stop_ids);
+  r.ordinal = ordinal;
+  r.first_sample_id = scoring_.sample_id(r.purpose, ordinal, 0);
+  scoring_.open(r.purpose, ordinal, prompt);
+  phases_.engine()->submit(r);
+}
+
+void Generation::submit(const Prompt& prompt, uint64_t ordinal) {
+  const Settings& settings = control_.settings();
+  Request r = request_from(settings);
+  r.num_samples = settings.pipeline.samples_per_prompt;
+  open(r, prompt, ordinal);
+  const AdvantageOptions& advantage = phases_.update().advantage_options();
+  if (advantage.estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
+}
+
+// Submits the group's request again for its greedy response, in the slot after the others.
+void Generation::submit_greedy(Request r) {
+  const auto slot = static_cast<uint32_t>(r.num_samples);
+  r.sampling.temperature = 0;
+  r.num_samples = 1;
+  r.first_sample_id = scoring_.sample_id(r.purpose, r.ordinal, slot);
+  phases_.engine()->submit(r);
+}
+
+void Generation::submit_eval(Request r, const Prompt& prompt, uint64_t ordinal) {
+  open(r, prompt, ordinal);
+}
+
+bool Generation::run(PipelineState state, Purpose purpose, uint64_t steps_done) {
+  while (!phases_.engine()->idle()) {
+    if (!control_.enter(state)) return false;
+    step_engine(steps_done);
+    scoring_.deliver(purpose);
+    scoring_.push_dropped();
+  }
+  return true;
+}
+
+// One forward, and the metrics of the engine interval that ends with it. Their line in the metrics
+// file belongs to the step in progress: a resume that repeats the step removes it.
+void Generation::step_engine(uint64_t steps_done) {
+  EngineSet& engine = *phases_.engine();
+  engine.step();
+  const auto interval = engine.take_interval();
+  if (!interval) return;
+  auto event = std::make_shared<EngineStatsEvent>();
+  event->step = steps_done;
+  event->version = model_.version();
+  event->engine = interval->first;
+  event->metrics = interval_metrics(interval->first, interval->second);
+  files_.records().write_engine(event->step + 1, event->metrics);
+  control_.push(std::move(event));
+}
+
+}  // namespace rl
