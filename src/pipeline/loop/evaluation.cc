@@ -1,20 +1,58 @@
 // Metrics of an evaluation are means over its scored samples; failed groups are only counted.
 #include "pipeline/loop/evaluation.h"
 
+#include <cmath>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "formats/open/open_weight_source.h"
+#include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
 #include "pipeline/update/step_metrics.h"
+#include "train/losses/reward_pairs.h"
 
 namespace rl {
 
-void Evaluation::begin(int64_t now_ns, int64_t dropped) {
-  dropped_before_ = dropped;
-  first_ns_ = now_ns;
-  in_progress_ = true;
+bool Evaluation::run() {
+  Control& control = uses_.control;
+  if (!control.enter(PipelineState::kEvaluating)) return false;
+  control.begin_eval();
+  if (trained_head(control.settings()) == ModelHead::kScalar) {
+    score_pairs();
+    return true;
+  }
+  const Begun begun = begin();
+  const bool whole = uses_.generation.run(PipelineState::kEvaluating, Purpose::kEval,
+                                          uses_.progress.boundary.step) &&
+                     uses_.scoring.run(PipelineState::kEvaluating, Purpose::kEval);
+  if (whole) finish(begun);
+  return whole;
 }
 
-void Evaluation::finish(std::span<const ScoreBoard::Scored> scored, int64_t dropped, int64_t now_ns,
-                        EvalEvent& event) {
+Evaluation::Begun Evaluation::begin() {
+  const Begun begun{now(), uses_.scoring.num_dropped(Purpose::kEval)};
+  const Request request = eval_request_from(uses_.control.settings());
+  uint64_t ordinal = uses_.progress.boundary.next_eval_ordinal;
+  for (int64_t row = 0; row < uses_.prompts.num_eval_rows(); ++row) {
+    const Prompt prompt = uses_.prompts.eval_row(row, request.max_new_tokens, Objective::kRl);
+    uses_.generation.submit_eval(request, prompt, ordinal++);
+  }
+  return begun;
+}
+
+void Evaluation::finish(const Begun& begun) {
+  Scoring& scoring = uses_.scoring;
+  EvalEvent event;
+  const std::vector<ScoreBoard::Scored> scored = scoring.reserve(Purpose::kEval);
+  event.num_failed = scoring.num_dropped(Purpose::kEval) - begun.dropped;
+  {
+    const Control::Lock lock = uses_.control.lock();
+    scoring.commit(Purpose::kEval, lock);
+    uses_.progress.boundary.next_eval_ordinal +=
+        static_cast<uint64_t>(uses_.prompts.num_eval_rows());
+  }
+  scoring.clear_rows();
   std::vector<double> rewards, lengths;
   for (const ScoreBoard::Scored& s : scored) {
     rewards.push_back(s.reward);
@@ -23,11 +61,72 @@ void Evaluation::finish(std::span<const ScoreBoard::Scored> scored, int64_t drop
   set_spread(event.metrics, "eval/rewards", rewards);
   set_spread(event.metrics, "eval/response_length", lengths);
   event.num_scored = static_cast<int64_t>(rewards.size());
-  event.num_failed = dropped - dropped_before_;
   event.mean_reward = event.metrics.get("eval/rewards/mean").value_or(0);
   event.metrics.set("eval/failed", static_cast<double>(event.num_failed));
-  event.metrics.set("timing_s/eval", static_cast<double>(now_ns - first_ns_) * 1e-9);
-  in_progress_ = false;
+  event.metrics.set("timing_s/eval", static_cast<double>(now() - begun.start_ns) * 1e-9);
+  uses_.model.runtime().tracer().span({"pipeline.eval", TraceLane::kPipeline, begun.start_ns, now(),
+                                       "prompts", event.num_scored + event.num_failed});
+  send(std::move(event), scored);
+}
+
+void Evaluation::send(EvalEvent event, std::span<const ScoreBoard::Scored> scored) {
+  event.step = uses_.progress.boundary.step;
+  event.version = uses_.progress.version;
+  uses_.files.records().write_eval(event.step, event.metrics, scored);
+  uses_.control.push(std::make_shared<EvalEvent>(std::move(event)));
+}
+
+namespace {
+
+// Sums over the pairs with finite scores; scores are chosen, rejected, chosen, ...
+PreferenceSums sums_of(std::span<const float> scores) {
+  std::vector<float> finite;
+  for (size_t i = 0; i < scores.size(); i += 2) {
+    if (!std::isfinite(scores[i]) || !std::isfinite(scores[i + 1])) continue;
+    finite.insert(finite.end(), {scores[i], scores[i + 1]});
+  }
+  RewardPairs pairs;
+  pairs.begin(0, finite.size());
+  for (size_t i = 0; i < finite.size(); ++i) pairs.set(static_cast<int32_t>(i), finite[i]);
+  return pairs.sums();
+}
+
+void set_eval(const PreferenceSums& p, MetricList& metrics) {
+  metrics.set("eval/loss", p.mean(p.loss));
+  metrics.set("eval/rewards/chosen", p.mean(p.reward_chosen));
+  metrics.set("eval/rewards/rejected", p.mean(p.reward_rejected));
+  metrics.set("eval/rewards/margins", p.mean(p.reward_chosen - p.reward_rejected));
+  metrics.set("eval/rewards/accuracies", p.mean(static_cast<double>(p.right)));
+}
+
+}  // namespace
+
+// Held-out pairs are only scored and counted.
+void Evaluation::score_pairs() {
+  EvalEvent event;
+  const int64_t start = now();
+  const int64_t num_rows = uses_.prompts.num_eval_rows();
+  std::vector<SamplePtr> answers;
+  std::vector<const Sample*> asked;
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const Prompt prompt = uses_.prompts.eval_row(row, 0, uses_.control.settings().algo.objective);
+    for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
+      answers.push_back(answer_sample(prompt, static_cast<uint64_t>(row), slot));
+      asked.push_back(answers.back().get());
+    }
+  }
+  std::vector<float> scores(asked.size());
+  uses_.phases.update().trainer().scores(asked, scores);
+  const PreferenceSums sums = sums_of(scores);
+  set_eval(sums, event.metrics);
+  event.num_scored = sums.pairs;
+  event.num_failed = static_cast<int64_t>(asked.size() / 2) - sums.pairs;
+  event.mean_reward = event.metrics.get("eval/rewards/accuracies").value();
+  event.metrics.set("eval/failed", static_cast<double>(event.num_failed));
+  event.metrics.set("timing_s/eval", static_cast<double>(now() - start) * 1e-9);
+  uses_.model.runtime().tracer().span(
+      {"pipeline.eval", TraceLane::kPipeline, start, now(), "pairs", num_rows});
+  send(std::move(event), {});
 }
 
 }  // namespace rl

@@ -1,33 +1,46 @@
-// The evaluations of a run: their ordinals, and the evaluation in progress. Ordinals count on over
-// the whole run, so an evaluation never repeats the random numbers of an earlier one. The loop's
-// thread alone uses it.
+// The evaluations of a run, between two steps: responses to the rows of eval.path, scored by the
+// host like any sample and never trained on; or, if the trained model is a reward model, pairs that
+// it scores itself. Ordinals count on over the whole run, so an evaluation never repeats the random
+// numbers of an earlier one. The loop's thread alone uses it.
 #pragma once
 #include <cstdint>
 #include <span>
 
 #include "pipeline/loop/events.h"
-#include "pipeline/loop/score_board.h"
+#include "pipeline/loop/generation.h"
+#include "pipeline/loop/prompt_supply.h"
 
 namespace rl {
 
 class Evaluation {
  public:
-  // dropped: groups of all evaluations so far.
-  void begin(int64_t now_ns, int64_t dropped);
-  bool in_progress() const { return in_progress_; }
-  uint64_t take_ordinal() { return next_ordinal_++; }
-  uint64_t next_ordinal() const { return next_ordinal_; }
-  void restore(uint64_t next_ordinal) { next_ordinal_ = next_ordinal; }
-  int64_t first_ns() const { return first_ns_; }
-  // Ends the evaluation; fills the event except for step and version.
-  void finish(std::span<const ScoreBoard::Scored> scored, int64_t dropped, int64_t now_ns,
-              EvalEvent& event);
+  struct Uses {
+    Control& control;
+    LoadedModel& model;
+    const ComputePhases& phases;
+    const PromptSupply& prompts;
+    Scoring& scoring;
+    Generation& generation;
+    RunFiles& files;
+    RunProgress& progress;
+  };
+  explicit Evaluation(const Uses& uses) : uses_(uses) {}
+
+  // One evaluation. False if the loop is to end before it is done.
+  bool run();
 
  private:
-  bool in_progress_ = false;
-  uint64_t next_ordinal_ = 0;
-  int64_t first_ns_ = 0;
-  int64_t dropped_before_ = 0;
+  struct Begun {
+    int64_t start_ns = 0;
+    int64_t dropped = 0;  // groups of earlier evaluations
+  };
+  Begun begin();
+  void finish(const Begun& begun);
+  void score_pairs();
+  void send(EvalEvent event, std::span<const ScoreBoard::Scored> scored);
+  int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
+
+  const Uses uses_;
 };
 
 }  // namespace rl

@@ -52,12 +52,6 @@ struct Pipeline::Impl {
   PipelineState filter_groups();
   PipelineState refill();
 
-  // Evaluations (pipeline_eval.cc).
-  PipelineState evaluate();
-  PipelineState evaluate_pairs();
-  void begin_eval();
-  void end_eval();
-
   int64_t now() const { return runtime.clock().now_ns(); }
 
   const std::shared_ptr<LoadedModel> model;
@@ -72,16 +66,13 @@ struct Pipeline::Impl {
   Scoring scoring;
   GroupFilter filter;
   Generation generation;
+  RunProgress progress;
+  Evaluation evaluation;
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;
   std::mutex start_mutex;  // one start or direct checkpoint at a time
 
-  // shared
-  RunProgress progress;
-
-  // loop
-  Evaluation evaluation;
   LoopStep this_step;
 };
 

@@ -101,7 +101,7 @@ PipelineState Pipeline::Impl::advance(PipelineState current) {
     case PipelineState::kPublishing:
       return publish();
     case PipelineState::kEvaluating:
-      return evaluate();
+      return evaluation.run() ? PipelineState::kDrawing : PipelineState::kStopping;
     case PipelineState::kCheckpointing:
       return write_checkpoint_state();
     case PipelineState::kStopping:
@@ -158,7 +158,7 @@ PipelineState Pipeline::Impl::generate() {
 }
 
 PipelineState Pipeline::Impl::wait_for_scores() {
-  if (!scoring.wait(Purpose::kTrain)) return PipelineState::kScoring;
+  if (!scoring.run(PipelineState::kScoring, Purpose::kTrain)) return PipelineState::kStopping;
   if (const PipelineState next = filter_groups(); next != PipelineState::kTraining) return next;
   this_step.times.scored = now();
   runtime.tracer().span({"reward.wait", TraceLane::kReward, this_step.times.generated,

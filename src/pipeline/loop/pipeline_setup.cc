@@ -47,12 +47,12 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       phases(*model, given, plan),
       scoring(control, *model, phases),
       filter(settings, scoring, phases.update()),
-      generation(control, *model, phases, scoring, files) {
+      generation(control, *model, phases, scoring, files),
+      evaluation({control, *model, phases, prompts, scoring, generation, files, progress}) {
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases->update())) {
     state = *found;
     scoring.restore(state);
-    evaluation.restore(state.next_eval_ordinal);
     checkpoints.load(phases.update(), state);
   }
   state.seed = runtime.seed();

@@ -54,7 +54,6 @@ PipelineState Pipeline::Impl::publish() {
     RunState& state = progress.boundary;
     ++state.step;
     state.cursor += this_step.drawn;
-    state.next_eval_ordinal = evaluation.next_ordinal();
     state.kl_coef = phases.update().adaptive_kl();
     state.ledger = scoring.ledger(lock);
     progress.version = model->version();

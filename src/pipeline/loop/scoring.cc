@@ -151,6 +151,14 @@ void Scoring::ask_reward_model(ScoreBoard& of) {
   }
 }
 
+bool Scoring::run(PipelineState state, Purpose purpose) {
+  do {
+    if (!control_.enter(state)) return false;
+  } while (!wait(purpose));
+  return true;
+}
+
+// Waits for scores, a deadline of one, pause or stop. True if every open group is complete.
 bool Scoring::wait(Purpose purpose) {
   ScoreBoard& of = board(purpose);
   if (phases_.reward() != nullptr) ask_reward_model(of);

@@ -45,8 +45,9 @@ class Scoring {
   // The samples that the engine has finished wait for a reward from now on; one with non-finite
   // logits drops its group.
   void deliver(Purpose purpose);
-  // Waits for scores, a deadline of one, pause or stop. True if every open group is complete.
-  bool wait(Purpose purpose);
+  // Waits until every open group is complete, with the loop in this state. False if the loop is to
+  // end first.
+  bool run(PipelineState state, Purpose purpose);
   // Drops complete groups with kFiltered. filter returns, for a batch of all open groups, those to
   // drop; the number of them is returned.
   struct Rejected {
@@ -81,6 +82,7 @@ class Scoring {
   ScoreBoard& board_of(uint64_t sample_id) { return evals_.owns(sample_id) ? evals_ : board_; }
   int64_t now() const { return model_.runtime().clock().now_ns(); }
   int64_t deadline_from_now() const;
+  bool wait(Purpose purpose);
   void refuse_scores() const;
   void require_parts(uint64_t sample_id, size_t num_parts) const;
   void ask_host(const SamplePtr& sample);
