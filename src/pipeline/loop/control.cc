@@ -19,6 +19,36 @@ bool must_finish(PipelineState s) {
 
 }  // namespace
 
+const char* pipeline_state_name(PipelineState state) {
+  switch (state) {
+    case PipelineState::kIdle:
+      return "idle";
+    case PipelineState::kDrawing:
+      return "drawing";
+    case PipelineState::kGenerating:
+      return "generating";
+    case PipelineState::kScoring:
+      return "scoring";
+    case PipelineState::kTraining:
+      return "training";
+    case PipelineState::kPublishing:
+      return "publishing";
+    case PipelineState::kEvaluating:
+      return "evaluating";
+    case PipelineState::kCheckpointing:
+      return "checkpointing";
+    case PipelineState::kPaused:
+      return "paused";
+    case PipelineState::kStopping:
+      return "stopping";
+    case PipelineState::kDone:
+      return "done";
+    case PipelineState::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
 Control::Control(const Clock& clock, const Settings& settings)
     : clock_(clock), settings_(settings) {}
 
@@ -149,6 +179,11 @@ void Control::close(Logger& logger, const char* what, FunctionRef<void()> work) 
   } catch (const std::exception&) {
     return;  // not even memory for the report
   }
+}
+
+bool Control::stopping() const {
+  const Lock held = lock();
+  return state_ == PipelineState::kStopping;
 }
 
 void Control::end(std::shared_ptr<const Error> cause) {

@@ -63,6 +63,8 @@ class Control {
   // For the loop. Waits while paused, then takes the next state: false if that is kStopping, for
   // the host ends the loop.
   bool enter(PipelineState next);
+  // Whether enter() has returned false.
+  bool stopping() const;
   // Whether a wait would keep the host's pause or stop waiting.
   bool must_act(const Lock&) const { return paused_ || stop_requested_; }
   // Sleeps until a change, the deadline, or for a second.

@@ -1,5 +1,4 @@
-// What the loop keeps for the length of one step. It is reset as a whole when a step begins, so
-// nothing of the step before can leak into it. The loop's thread alone uses it.
+// What the loop keeps for the length of one step. The loop's thread alone uses it.
 #pragma once
 #include <cstdint>
 
@@ -21,7 +20,8 @@ struct LoopStep {
     int64_t begin = 0, drawn = 0, generated = 0, scored = 0, trained = 0;
   };
 
-  uint64_t drawn = 0;  // groups
+  uint64_t drawn = 0;      // groups
+  bool generates = false;  // groups wait for their responses
   Filtered filtered;
   Times times;
   EngineStats engine_before;

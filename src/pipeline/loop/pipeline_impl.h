@@ -1,12 +1,12 @@
-// Private state of a pipeline. Who may touch what:
-// - `shared` fields: any thread, under the lock of control.
-// - `loop` fields: the library thread while it runs, else the caller that owns the pipeline.
-// A step goes drawing -> generating -> scoring -> training -> publishing, or with given responses
-// drawing -> training -> publishing; evaluations and checkpoints run between steps. advance() does
-// the work of one state and returns the next.
+// Private state of a pipeline: it owns the parts of a run, in the order in which they need each
+// other, and its thread runs the loop. Who may touch what:
+// - Control, PromptSupply, Scoring and RunFiles say which of their functions are for the host.
+// - `progress`: any thread may read it under the lock of control.
+// - All else: the library's thread while it runs, else the caller that owns the pipeline.
 #pragma once
+#include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <thread>
 
 #include "pipeline/config/run_options.h"
@@ -28,30 +28,28 @@ namespace rl {
 struct Pipeline::Impl {
   Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given);
 
-  // Setting up (pipeline_setup.cc).
   void require_custom_algorithms() const;
 
-  // The loop (pipeline_loop.cc, pipeline_step.cc).
+  // The library's thread.
   void run() noexcept;
-  void loop();
   void end_run(std::shared_ptr<const Error> cause) noexcept;
-  PipelineState advance(PipelineState state);
-  PipelineState draw();
-  void submit_groups(const std::vector<Prompt>& drawn);
-  bool draws() const;  // responses are generated, not read from the data
-  PipelineState take_answers(const std::vector<Prompt>& drawn);
-  PipelineState generate();
-  PipelineState wait_for_scores();
-  PipelineState train();
+  void run_steps();
+  bool run_step();
+  // The parts of a step, in order; false if the loop is to end.
+  bool draw(LoopStep& step);
+  bool generate(LoopStep& step);
+  bool score();
+  bool filter(LoopStep& step);
+  bool update(LoopStep& step);
+  void publish(const LoopStep& step);
+
+  bool between_steps();
+  void write_checkpoint();
+  void open_groups(LoopStep& step, std::span<const Prompt> drawn);
+  bool replace_groups(LoopStep& step);
   UpdateResult update_policy(const ScoredLists& batch);
-  PipelineState publish();
-  PipelineState abandon();
-  PipelineState write_checkpoint_state();
-  MetricList step_metrics();
-
-  PipelineState filter_groups();
-  PipelineState refill();
-
+  MetricList step_metrics(const LoopStep& step) const;
+  bool generates() const;  // responses are generated, not read from the data
   int64_t now() const { return runtime.clock().now_ns(); }
 
   const std::shared_ptr<LoadedModel> model;
@@ -64,7 +62,7 @@ struct Pipeline::Impl {
   RunFiles files;
   ComputePhases phases;
   Scoring scoring;
-  GroupFilter filter;
+  GroupFilter group_filter;
   Generation generation;
   RunProgress progress;
   Evaluation evaluation;
@@ -72,8 +70,6 @@ struct Pipeline::Impl {
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;
   std::mutex start_mutex;  // one start or direct checkpoint at a time
-
-  LoopStep this_step;
 };
 
 }  // namespace rl

@@ -1,15 +1,13 @@
-// The state machine of the loop, and its run on the library thread.
-#include <algorithm>
+// The loop of a run on the library's thread: a step is draw, generate, score, filter, update and
+// publish, which are here in this order; update and publish are in pipeline_step.cc. Each enters
+// its state first (Control::enter), which is where the host's pause and stop take effect.
 #include <new>
 
 #include "core/error.h"
-#include "pipeline/config/algo_options.h"
 #include "pipeline/loop/pipeline_impl.h"
 
 namespace rl {
 namespace {
-
-bool is_final(PipelineState s) { return s == PipelineState::kDone || s == PipelineState::kFailed; }
 
 // Allocates nothing: the text fits the string's inline buffer, and nobody owns the error.
 std::shared_ptr<const Error> out_of_memory() noexcept {
@@ -38,171 +36,138 @@ std::shared_ptr<const Error> caught_error() noexcept {
 
 }  // namespace
 
-const char* pipeline_state_name(PipelineState state) {
-  switch (state) {
-    case PipelineState::kIdle:
-      return "idle";
-    case PipelineState::kDrawing:
-      return "drawing";
-    case PipelineState::kGenerating:
-      return "generating";
-    case PipelineState::kScoring:
-      return "scoring";
-    case PipelineState::kTraining:
-      return "training";
-    case PipelineState::kPublishing:
-      return "publishing";
-    case PipelineState::kEvaluating:
-      return "evaluating";
-    case PipelineState::kCheckpointing:
-      return "checkpointing";
-    case PipelineState::kPaused:
-      return "paused";
-    case PipelineState::kStopping:
-      return "stopping";
-    case PipelineState::kDone:
-      return "done";
-    case PipelineState::kFailed:
-      return "failed";
-  }
-  return "unknown";
-}
-
 void Pipeline::Impl::run() noexcept {
   std::shared_ptr<const Error> cause;
   try {
-    loop();
+    run_steps();
   } catch (...) {
     cause = caught_error();
   }
   end_run(std::move(cause));
 }
 
-void Pipeline::Impl::loop() {
+void Pipeline::Impl::run_steps() {
   checkpoints.begin_timeline(progress.boundary.step);
   files.begin(progress.boundary.step);
-  PipelineState current = PipelineState::kDrawing;
-  while (!is_final(current)) {
-    if (!control.enter(current)) current = PipelineState::kStopping;
-    current = advance(current);
+  while (run_step()) {
   }
+  if (control.stopping()) scoring.shut_down();
 }
 
-PipelineState Pipeline::Impl::advance(PipelineState current) {
-  switch (current) {
-    case PipelineState::kDrawing:
-      return draw();
-    case PipelineState::kGenerating:
-      return generate();
-    case PipelineState::kScoring:
-      return wait_for_scores();
-    case PipelineState::kTraining:
-      return train();
-    case PipelineState::kPublishing:
-      return publish();
-    case PipelineState::kEvaluating:
-      return evaluation.run() ? PipelineState::kDrawing : PipelineState::kStopping;
-    case PipelineState::kCheckpointing:
-      return write_checkpoint_state();
-    case PipelineState::kStopping:
-      return abandon();
-    default:
-      break;
+// False if there is no whole step any more: the run is over, or the host ends the loop.
+bool Pipeline::Impl::run_step() {
+  LoopStep step;
+  if (!draw(step)) return false;
+  while (step.generates) {
+    if (!generate(step) || !score() || !filter(step)) return false;
   }
-  RL_CHECK(!"a state without work");
-  return PipelineState::kFailed;
+  if (!update(step)) return false;
+  publish(step);
+  return true;
 }
 
-// Between two steps: applies changed options, runs evaluations and checkpoints that are due, then
-// takes the prompts of the next step.
-PipelineState Pipeline::Impl::draw() {
-  if (control.apply_staged()) phases.update().set_options(settings);
-  switch (control.due()) {
-    case Control::Due::kEvaluation:
-      return PipelineState::kEvaluating;
-    case Control::Due::kCheckpoint:
-      return PipelineState::kCheckpointing;
-    case Control::Due::kNothing:
-      break;
+// Takes the prompts of a step, after whatever comes before it. With given responses that is all:
+// nothing is generated, and nobody scores.
+bool Pipeline::Impl::draw(LoopStep& step) {
+  PromptSupply::Drawn drawn;
+  while (drawn.prompts.empty()) {
+    if (drawn.ended || !between_steps()) return false;
+    step.times.begin = now();
+    if (EngineSet* const engine = phases.engine(); engine != nullptr) {
+      engine->restart_peak();
+      step.engine_before = engine->stats();
+    }
+    drawn = prompts.draw(progress.boundary.cursor, settings.pipeline.prompts_per_step);
   }
-  const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
-  if (total != 0 && progress.boundary.step >= total) return PipelineState::kDone;
-  this_step = {};
-  this_step.times.begin = now();
-  if (phases.engine() != nullptr) {
-    phases.engine()->restart_peak();
-    this_step.engine_before = phases.engine()->stats();
+  open_groups(step, drawn.prompts);
+  step.times.drawn = now();
+  if (!step.generates) step.times.generated = step.times.scored = step.times.drawn;
+  return true;
+}
+
+// Applies changed options and does what is due. False if no step follows.
+bool Pipeline::Impl::between_steps() {
+  while (control.enter(PipelineState::kDrawing)) {
+    if (control.apply_staged()) phases.update().set_options(settings);
+    switch (control.due()) {
+      case Control::Due::kEvaluation:
+        if (!evaluation.run()) return false;
+        break;
+      case Control::Due::kCheckpoint:
+        write_checkpoint();
+        break;
+      case Control::Due::kNothing:
+        const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
+        return total == 0 || progress.boundary.step < total;
+    }
   }
-  const PromptSupply::Drawn drawn =
-      prompts.draw(progress.boundary.cursor, settings.pipeline.prompts_per_step);
-  if (drawn.prompts.empty()) return drawn.ended ? PipelineState::kDone : PipelineState::kDrawing;
-  if (!draws()) return take_answers(drawn.prompts);
-  submit_groups(drawn.prompts);
-  this_step.times.drawn = now();
-  return PipelineState::kGenerating;
+  return false;
 }
 
-void Pipeline::Impl::submit_groups(const std::vector<Prompt>& drawn) {
-  const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
-  for (const Prompt& prompt : drawn) {
-    generation.submit(prompt, progress.boundary.cursor + this_step.drawn++);
-  }
-}
-
-PipelineState Pipeline::Impl::generate() {
-  if (!generation.run(PipelineState::kGenerating, Purpose::kTrain, progress.boundary.step)) {
-    return PipelineState::kStopping;
-  }
-  this_step.times.generated = now();
-  return PipelineState::kScoring;
-}
-
-PipelineState Pipeline::Impl::wait_for_scores() {
-  if (!scoring.run(PipelineState::kScoring, Purpose::kTrain)) return PipelineState::kStopping;
-  if (const PipelineState next = filter_groups(); next != PipelineState::kTraining) return next;
-  this_step.times.scored = now();
-  runtime.tracer().span({"reward.wait", TraceLane::kReward, this_step.times.generated,
-                         this_step.times.scored, nullptr, 0});
-  return PipelineState::kTraining;
-}
-
-// Called when every open group is scored. Training follows unless filtered groups are to be
-// replaced.
-PipelineState Pipeline::Impl::filter_groups() {
-  const int64_t dropped = filter.drop_by_score();
-  this_step.filtered.score += dropped;
-  this_step.filtered.missing += dropped;
-  const int64_t rounds = settings.pipeline.filter_max_rounds;
-  if (this_step.filtered.missing > 0 && (rounds == 0 || this_step.filtered.rounds < rounds)) {
-    const PipelineState next = refill();
-    if (next != PipelineState::kTraining) return next;
-  }
-  this_step.filtered.zero_advantage += filter.drop_zero_advantages();
-  return PipelineState::kTraining;
-}
-
-// Takes prompts for the missing groups, as many as there are. Training follows if there will be no
-// more; waits if a feed is only empty for now.
-PipelineState Pipeline::Impl::refill() {
-  const PromptSupply::Drawn more =
-      prompts.draw_some(progress.boundary.cursor + this_step.drawn, this_step.filtered.missing);
-  if (more.prompts.empty()) return more.ended ? PipelineState::kTraining : PipelineState::kScoring;
-  ++this_step.filtered.rounds;
-  this_step.filtered.missing -= static_cast<int64_t>(more.prompts.size());
-  submit_groups(more.prompts);
-  return PipelineState::kGenerating;
-}
-
-PipelineState Pipeline::Impl::abandon() {
-  scoring.shut_down();
-  return PipelineState::kDone;
-}
-
-PipelineState Pipeline::Impl::write_checkpoint_state() {
+void Pipeline::Impl::write_checkpoint() {
+  control.enter(PipelineState::kCheckpointing);
   const uint64_t asked = control.begin_checkpoint();
   checkpoints.write(phases.update(), progress.boundary);
   control.end_checkpoint(asked);
-  return PipelineState::kDrawing;
+}
+
+void Pipeline::Impl::open_groups(LoopStep& step, std::span<const Prompt> drawn) {
+  const ScopedSpan span(&runtime.tracer(), "pipeline.draw", TraceLane::kPipeline);
+  step.generates = generates();
+  for (const Prompt& prompt : drawn) {
+    const uint64_t ordinal = progress.boundary.cursor + step.drawn++;
+    if (step.generates) {
+      generation.submit(prompt, ordinal);
+    } else {
+      scoring.add_given(ordinal, prompt);
+    }
+  }
+}
+
+bool Pipeline::Impl::generates() const { return is_rl(settings.algo.objective); }
+
+bool Pipeline::Impl::generate(LoopStep& step) {
+  if (!generation.run(PipelineState::kGenerating, Purpose::kTrain, progress.boundary.step)) {
+    return false;
+  }
+  step.times.generated = now();
+  return true;
+}
+
+bool Pipeline::Impl::score() { return scoring.run(PipelineState::kScoring, Purpose::kTrain); }
+
+// Groups dropped by score are replaced, and the replacements go the same way.
+bool Pipeline::Impl::filter(LoopStep& step) {
+  step.generates = false;
+  const int64_t dropped = group_filter.drop_by_score();
+  step.filtered.score += dropped;
+  step.filtered.missing += dropped;
+  if (!replace_groups(step)) return false;
+  if (step.generates) return true;
+  step.filtered.zero_advantage += group_filter.drop_zero_advantages();
+  step.times.scored = now();
+  runtime.tracer().span(
+      {"reward.wait", TraceLane::kReward, step.times.generated, step.times.scored, nullptr, 0});
+  return true;
+}
+
+// Takes prompts for the missing groups, as many as there are, and waits while a feed has none.
+bool Pipeline::Impl::replace_groups(LoopStep& step) {
+  LoopStep::Filtered& filtered = step.filtered;
+  const int64_t rounds = settings.pipeline.filter_max_rounds;
+  while (filtered.missing > 0 && (rounds == 0 || filtered.rounds < rounds)) {
+    const PromptSupply::Drawn more =
+        prompts.draw_some(progress.boundary.cursor + step.drawn, filtered.missing);
+    if (!more.prompts.empty()) {
+      ++filtered.rounds;
+      filtered.missing -= static_cast<int64_t>(more.prompts.size());
+      open_groups(step, more.prompts);
+      return true;
+    }
+    if (more.ended) return true;
+    if (!control.enter(PipelineState::kScoring)) return false;
+  }
+  return true;
 }
 
 }  // namespace rl

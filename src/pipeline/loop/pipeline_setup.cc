@@ -46,7 +46,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       files(control, *model, plan),
       phases(*model, given, plan),
       scoring(control, *model, phases),
-      filter(settings, scoring, phases.update()),
+      group_filter(settings, scoring, phases.update()),
       generation(control, *model, phases, scoring, files),
       evaluation({control, *model, phases, prompts, scoring, generation, files, progress}) {
   RunState& state = progress.boundary;

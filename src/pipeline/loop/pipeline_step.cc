@@ -11,21 +11,22 @@ constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's
 
 }  // namespace
 
-PipelineState Pipeline::Impl::train() {
+bool Pipeline::Impl::update(LoopStep& step) {
+  if (!control.enter(PipelineState::kTraining)) return false;
   const std::vector<ScoreBoard::Scored> batch = scoring.reserve(Purpose::kTrain);
   files.record_batch(progress.boundary.step + 1, batch, scoring.group_size(Purpose::kTrain));
   const ScoredLists lists(batch);
   const UpdateResult done = update_policy(lists);
-  this_step.applied = done.applied;
-  if (draws()) files.records().keep_extremes(batch);
-  this_step.trained = done.metrics;
-  this_step.trained.append(train_metrics(done.trained));
-  if (draws()) this_step.trained.append(request_metrics(lists.samples));
-  this_step.times.trained = now();
+  step.applied = done.applied;
+  if (generates()) files.records().keep_extremes(batch);
+  step.trained = done.metrics;
+  step.trained.append(train_metrics(done.trained));
+  if (generates()) step.trained.append(request_metrics(lists.samples));
+  step.times.trained = now();
   runtime.tracer().span({"publish", TraceLane::kPublication,
-                         this_step.times.trained - done.trained.publish_ns, this_step.times.trained,
+                         step.times.trained - done.trained.publish_ns, step.times.trained,
                          "version", static_cast<int64_t>(model->version())});
-  return PipelineState::kPublishing;
+  return true;
 }
 
 UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
@@ -42,18 +43,19 @@ UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
 }
 
 // The step is final: the ledger commits it and the host is notified.
-PipelineState Pipeline::Impl::publish() {
+void Pipeline::Impl::publish(const LoopStep& step) {
+  control.enter(PipelineState::kPublishing);
   auto event = std::make_shared<StepEvent>();
   {
     const Control::Lock lock = control.lock();
-    if (this_step.applied) {
+    if (step.applied) {
       scoring.commit(Purpose::kTrain, lock);
     } else {
       scoring.drop_reserved(lock);
     }
     RunState& state = progress.boundary;
     ++state.step;
-    state.cursor += this_step.drawn;
+    state.cursor += step.drawn;
     state.kl_coef = phases.update().adaptive_kl();
     state.ledger = scoring.ledger(lock);
     progress.version = model->version();
@@ -66,12 +68,11 @@ PipelineState Pipeline::Impl::publish() {
   }
   scoring.clear_rows();
   scoring.push_dropped();
-  event->metrics = step_metrics();
+  event->metrics = step_metrics(step);
   files.records().write_step(event->metrics, settings.metrics.interval_steps);
-  runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, this_step.times.begin, now(),
-                         "step", static_cast<int64_t>(event->step)});
+  runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin, now(), "step",
+                         static_cast<int64_t>(event->step)});
   control.push(std::move(event));
-  return PipelineState::kDrawing;
 }
 
 namespace {
@@ -98,16 +99,16 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
 
 }  // namespace
 
-MetricList Pipeline::Impl::step_metrics() {
+MetricList Pipeline::Impl::step_metrics(const LoopStep& step) const {
   MetricList m;
   m.set(kStepMetric, static_cast<double>(progress.boundary.step));
   m.set("training/epoch", static_cast<double>(prompts.epoch_of(progress.boundary.cursor - 1)));
   m.set("training/weight_version", static_cast<double>(model->version()));
-  m.append(this_step.trained);
-  if (draws()) m.append(this_step.filtered.metrics());
+  m.append(step.trained);
+  if (generates()) m.append(step.filtered.metrics());
   set_ledger(m, progress.boundary.ledger);
-  if (draws()) m.append(this_step.generation_metrics(phases.engine()->stats()));
-  this_step.set_times(m, now(), draws());
+  if (generates()) m.append(step.generation_metrics(phases.engine()->stats()));
+  step.set_times(m, now(), generates());
   return m;
 }
 
