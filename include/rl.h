@@ -1052,13 +1052,18 @@ RL_API rl_status rl_pipeline_pause(rl_pipeline* pipeline, rl_error** err);
 RL_API rl_status rl_pipeline_resume(rl_pipeline* pipeline, rl_error** err);
 
 /* Ends the loop: a step in training is finished, one in rollout or scoring is abandoned. RL_OK when
- * the loop ended in time, RL_TIMEOUT when it is still ending. Events can still be taken. Thread:
+ * the loop ended in time, RL_TIMEOUT when it is still ending. A timeout_ns > 0 is also a deadline
+ * for a step in training, which ends with its micro-batch then: without an optimizer step so far it
+ * is undone, and a run that resumes repeats it; between two optimizer steps it leaves the model
+ * half-trained (rl_trainer_step), and no checkpoint can be written; after the last one it is
+ * finished. The earliest deadline of several calls holds. Events can still be taken. Thread:
  * any. */
 RL_API rl_status rl_pipeline_stop(rl_pipeline* pipeline, int64_t timeout_ns, rl_error** err);
 
 /* Requests a checkpoint at the next step boundary, or at once when the loop is not running; *path
  * is its directory in checkpoint.dir. RL_TIMEOUT when it was not written in time; it will still be
- * written. Thread: any. */
+ * written. RL_FAILED_PRECONDITION without checkpoint.dir, after the run failed, or when a stop left
+ * the model half-trained (rl_pipeline_stop). Thread: any. */
 RL_API rl_status rl_pipeline_checkpoint(rl_pipeline* pipeline, int64_t timeout_ns, rl_bytes** path,
                                         rl_error** err);
 

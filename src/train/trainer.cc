@@ -78,6 +78,8 @@ TrainMetrics Trainer::train(std::span<const TrainSample> samples) { return impl_
 void Trainer::begin(std::span<const TrainSample> samples) { impl_->begin(samples); }
 bool Trainer::next() { return impl_->next(); }
 TrainMetrics Trainer::finish() { return impl_->finish(); }
+bool Trainer::has_steps_left() const { return impl_->has_steps_left(); }
+bool Trainer::abandon() { return impl_->abandon(); }
 
 void Trainer::Impl::require_custom_loss() const {
   if (options.policy_loss.kind != PolicyLoss::kCustom || custom_loss) return;

@@ -90,6 +90,11 @@ class Trainer {
   // was left.
   bool next();
   TrainMetrics finish();
+  // Between begin and finish: whether optimizer steps are still to come.
+  bool has_steps_left() const;
+  // Ends the step between two calls of next(); only begin may follow. True if no optimizer step was
+  // applied: then nothing has changed, and the samples may be trained on later.
+  bool abandon();
   // Packs trained masters, so that publish() only has to assign the version. Nothing may compute
   // meanwhile.
   void stage();

@@ -50,6 +50,8 @@ struct Trainer::Impl {
   void begin(std::span<const TrainSample> samples);
   bool next();
   TrainMetrics finish();
+  bool has_steps_left() const;
+  bool abandon();
   void logprobs(const Model& which, std::span<const Sample* const> samples,
                 std::span<const std::span<float>> out);
   uint64_t publish(int64_t& ns);

@@ -124,6 +124,18 @@ TrainMetrics Trainer::Impl::finish() {
   return std::move(metrics);
 }
 
+// A minibatch may turn out to carry no loss, so this may be true although no step comes.
+bool Trainer::Impl::has_steps_left() const {
+  return progress.metrics.optimizer_steps + progress.metrics.skipped_steps < planned_steps;
+}
+
+bool Trainer::Impl::abandon() {
+  const bool unchanged = progress.metrics.optimizer_steps == 0;
+  if (unchanged) learner.forget_skipped(progress.metrics.skipped_steps);
+  progress = {};
+  return unchanged;
+}
+
 void Trainer::Impl::score_reference(TrainMetrics& metrics) {
   const PhaseTimer phase(place, "train.reference", metrics.reference_ns);
   own_reference.assign(ordered.size(), {});

@@ -95,6 +95,12 @@ void Checkpoints::begin_timeline(uint64_t step) {
 std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
   begin_timeline(boundary.step);
   if (last_step_ == boundary.step) return last_;
+  model_.require_whole(LoadedModel::Weights::kTrained);
+  if (refused_) {
+    throw Error(Code::kFailedPrecondition,
+                str("the run was stopped within the update of step ", boundary.step + 1,
+                    ", which left the model half-trained: resume from the last checkpoint"));
+  }
   Runtime& runtime = model_.runtime();
   const ScopedSpan span(&runtime.tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
   CheckpointMeta meta;

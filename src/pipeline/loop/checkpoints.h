@@ -30,8 +30,11 @@ class Checkpoints {
   // Abandons checkpoints after this step, if the run begins a timeline of its own.
   void begin_timeline(uint64_t step);
   // Writes a checkpoint of the state after the last whole step, if that has none yet, and sends its
-  // event. Returns its path.
+  // event. Returns its path. Error(kFailedPrecondition) if the model is half-trained.
   std::string write(PolicyUpdate& update, const RunState& boundary);
+  // A stop ended an update between two optimizer steps: from now on write() refuses, also after the
+  // half-trained weights are published.
+  void refuse() { refused_ = true; }
   // Path of the last one.
   const std::string& last(const Control::Lock&) const { return last_; }
 
@@ -47,6 +50,7 @@ class Checkpoints {
   bool begins_timeline_ = false;  // resumed by name: later checkpoints are yet to be abandoned
   std::string last_;              // changed under control's lock
   uint64_t last_step_ = UINT64_MAX;
+  bool refused_ = false;
 };
 
 }  // namespace rl

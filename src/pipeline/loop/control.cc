@@ -75,6 +75,9 @@ void Control::resume() {
 bool Control::stop(int64_t timeout_ns) {
   Lock held = lock();
   stop_requested_ = true;
+  if (const int64_t now = clock_.now_ns(); timeout_ns > 0 && timeout_ns < INT64_MAX - now) {
+    stop_deadline_ns_ = std::min(stop_deadline_ns_, now + timeout_ns);
+  }
   if (!started_ && !ended_) {
     ended_ = true;
     state_ = PipelineState::kDone;
@@ -110,6 +113,13 @@ bool Control::enter(PipelineState next) {
   const bool stops = stop_requested_ && !must_finish(next);
   state_ = stops ? PipelineState::kStopping : next;
   return !stops;
+}
+
+bool Control::out_of_time() {
+  const Lock held = lock();
+  if (!stop_requested_ || clock_.now_ns() < stop_deadline_ns_) return false;
+  state_ = PipelineState::kStopping;
+  return true;
 }
 
 void Control::wait(Lock& held, std::optional<int64_t> deadline_ns) {

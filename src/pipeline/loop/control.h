@@ -52,7 +52,8 @@ class Control {
   void set_started(const Lock&) { started_ = true; }
   void pause();
   void resume();
-  // Ends the loop; true if it ended within timeout_ns.
+  // Ends the loop; true if it ended within timeout_ns, which is also the deadline of an update in
+  // progress if it is positive. The earliest deadline of all calls holds.
   bool stop(int64_t timeout_ns);
   // kFailedPrecondition if the run has ended.
   void request_eval();
@@ -65,6 +66,8 @@ class Control {
   bool enter(PipelineState next);
   // Whether enter() has returned false.
   bool stopping() const;
+  // True, with the state kStopping, once the deadline of a stop has passed.
+  bool out_of_time();
   // Whether a wait would keep the host's pause or stop waiting.
   bool must_act(const Lock&) const { return paused_ || stop_requested_; }
   // Sleeps until a change, the deadline, or for a second.
@@ -96,6 +99,7 @@ class Control {
   std::optional<Settings> staged_;  // of the next step
   PipelineState state_ = PipelineState::kIdle;
   bool started_ = false, ended_ = false, paused_ = false, stop_requested_ = false;
+  int64_t stop_deadline_ns_ = INT64_MAX;
   bool eval_due_ = false, checkpoint_due_ = false;
   uint64_t checkpoints_asked_ = 0, checkpoints_done_ = 0;
   std::shared_ptr<const Error> failure_, close_failure_;

@@ -103,11 +103,14 @@ class Pipeline {
   void pause();
   void resume();
   // Ends the loop and abandons the current step unless it is already training (its groups are
-  // dropped as shutdown). True if it ended within timeout_ns.
+  // dropped as shutdown). True if it ended within timeout_ns. A positive timeout is also the
+  // deadline of a step that is training: then it is undone if no optimizer step was applied, so
+  // that a resume draws its groups again; it leaves the model half-trained (loaded_model.h) if some
+  // but not all were.
   bool stop(int64_t timeout_ns);
   // A checkpoint at the next step boundary, or at once if the loop is not running; returns its
   // path. kTimeout if it was not written in time (it still will be), kFailedPrecondition without
-  // checkpoint.dir.
+  // checkpoint.dir or if a stop left the model half-trained.
   std::string checkpoint(int64_t timeout_ns);
   // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) if there
   // is no critic.

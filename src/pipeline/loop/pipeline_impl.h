@@ -6,6 +6,7 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 
@@ -47,7 +48,8 @@ struct Pipeline::Impl {
   void write_checkpoint();
   void open_groups(LoopStep& step, std::span<const Prompt> drawn);
   bool replace_groups(LoopStep& step);
-  UpdateResult update_policy(const ScoredLists& batch);
+  std::optional<UpdateResult> update_policy(const ScoredLists& batch);
+  void abandon_update();
   MetricList step_metrics(const LoopStep& step) const;
   bool generates() const;  // responses are generated, not read from the data
   int64_t now() const { return runtime.clock().now_ns(); }

@@ -16,7 +16,9 @@ bool Pipeline::Impl::update(LoopStep& step) {
   const std::vector<ScoreBoard::Scored> batch = scoring.reserve(Purpose::kTrain);
   files.record_batch(progress.boundary.step + 1, batch, scoring.group_size(Purpose::kTrain));
   const ScoredLists lists(batch);
-  const UpdateResult done = update_policy(lists);
+  const std::optional<UpdateResult> updated = update_policy(lists);
+  if (!updated) return false;
+  const UpdateResult& done = *updated;
   step.applied = done.applied;
   if (generates()) files.records().keep_extremes(batch);
   step.trained = done.metrics;
@@ -29,17 +31,37 @@ bool Pipeline::Impl::update(LoopStep& step) {
   return true;
 }
 
-UpdateResult Pipeline::Impl::update_policy(const ScoredLists& batch) {
-  if (batch.samples.empty()) return phases.update().without_samples();
+// Nothing if the deadline of a stop ended the update.
+std::optional<UpdateResult> Pipeline::Impl::update_policy(const ScoredLists& batch) {
+  PolicyUpdate& update = phases.update();
+  if (batch.samples.empty()) return update.without_samples();
   const LoadedModel::WriteLease write(*model, kReaderWaitNs);
   // Activations overwrite the KV memory, even if the weights do not change.
   if (phases.engine() != nullptr) phases.engine()->forget_kv();
-  phases.update().begin({batch.samples, batch.scores, batch.parts}, progress.boundary.step);
-  while (phases.update().next()) {
-  }
-  UpdateResult done = phases.update().finish();
+  update.begin({batch.samples, batch.scores, batch.parts}, progress.boundary.step);
+  do {
+    if (update.has_steps_left() && control.out_of_time()) {
+      abandon_update();
+      return std::nullopt;
+    }
+  } while (update.next());
+  UpdateResult done = update.finish();
   done.trained.samples = done.num_samples;  // also while the critic warms up
   return done;
+}
+
+// An update that has changed nothing is undone: the run is as it was before the step, so its
+// recorded batch belongs to no step.
+void Pipeline::Impl::abandon_update() {
+  if (phases.update().abandon()) {
+    files.begin(progress.boundary.step);
+    return;
+  }
+  checkpoints.refuse();
+  runtime.logger().log(LogLevel::kWarn, "pipeline", "stopped within the update of step ",
+                       progress.boundary.step + 1,
+                       ", after an optimizer step and before the last one: the model is "
+                       "half-trained, and the run resumes from its last checkpoint");
 }
 
 // The step is final: the ledger commits it and the host is notified.

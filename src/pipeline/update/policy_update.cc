@@ -128,6 +128,17 @@ UpdateResult PolicyUpdate::finish() {
   return out;
 }
 
+bool PolicyUpdate::has_steps_left() const {
+  RL_CHECK(current_ != nullptr);
+  return current_->trains_policy && trainer_->has_steps_left();
+}
+
+bool PolicyUpdate::abandon() {
+  RL_CHECK(current_ != nullptr);
+  const auto update = std::move(current_);  // its watch notes what the weights have become
+  return !update->trains_policy || trainer_->abandon();
+}
+
 UpdateResult PolicyUpdate::without_samples() {
   PreparedBatch batch = preparation_.prepare({}, workers());
   UpdateResult out;

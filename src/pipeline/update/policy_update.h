@@ -60,6 +60,11 @@ class PolicyUpdate {
   // Publishes the policy, unless engines read another compute copy; then trains the critic and
   // moves the KL coefficient.
   UpdateResult finish();
+  // Between begin and finish: whether optimizer steps of the policy are still to come.
+  bool has_steps_left() const;
+  // Ends the update between two calls of next(). True if no optimizer step was applied: then
+  // nothing has changed. Otherwise the model is half-trained.
+  bool abandon();
   // A step of which no sample is left: no model changes, but the metrics are those of every step.
   UpdateResult without_samples();
 

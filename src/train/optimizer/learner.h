@@ -47,6 +47,8 @@ class Learner {
   };
   // Clips the gradients and updates the masters.
   Outcome update(const StepOptions& options, bool finite_loss);
+  // The last `count` updates were skipped, and their step is undone: they are not counted.
+  void forget_skipped(int64_t count) { skipped_steps_ -= count; }
   // Packs the masters, so that publish() only has to assign the version.
   void stage();
   // Publishes trained masters as the model's version + 1; does nothing if there was no update
