@@ -20,7 +20,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/rl.h DESTINATION ${CMAKE_INSTALL_INC
   COMPONENT development)
 set(schema_dir ${CMAKE_INSTALL_DATADIR}/rl/schemas)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/abi/schemas/ DESTINATION ${schema_dir} COMPONENT development
-  FILES_MATCHING PATTERN *.fbs PATTERN baseline EXCLUDE)
+  FILES_MATCHING PATTERN *.fbs)
 if(TARGET rl_static)
   install(FILES ${PROJECT_BINARY_DIR}/src/abi/librl.a DESTINATION ${CMAKE_INSTALL_LIBDIR}
     COMPONENT development)
@@ -51,8 +51,13 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/rlConfig.cmake.in
   ${PROJECT_BINARY_DIR}/cmake/rlConfig.cmake
   INSTALL_DESTINATION ${rl_cmake_dir}
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+# Before 1.0 each minor version is an interface of its own (abi/POLICY.md).
+set(compatibility SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(compatibility SameMinorVersion)
+endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/rlConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion)
+  COMPATIBILITY ${compatibility})
 install(FILES ${PROJECT_BINARY_DIR}/cmake/rlConfig.cmake
   ${PROJECT_BINARY_DIR}/cmake/rlConfigVersion.cmake
   DESTINATION ${rl_cmake_dir} COMPONENT development)

@@ -44,7 +44,7 @@ case $language in
     programs=$out/debug
     ;;
   python)
-    LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name librl.so.0 | head -n 1)")
+    LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name 'librl.so.*' | head -n 1)")
     PYTHONPATH=$here/../bindings/python
     export LD_LIBRARY_PATH PYTHONPATH
     ln -s "$here/python/4_grpo.py" "$out/4_grpo"

@@ -1,8 +1,8 @@
 /* rl.h: the C interface of librl, reinforcement-learning post-training of language models.
  *
  * Everything librl offers is declared here; there is no other header. The file compiles on its own
- * as C99 and as C++11. Version 0: until 1.0 a release may break the interface, and then its soname
- * changes (see rl_abi_version).
+ * as C99 and as C++11. Version 0: until 1.0 each minor version is an interface of its own, with a
+ * soname of its own (see RL_ABI_VERSION).
  *
  * Reading order: conventions (below), status codes, errors and bytes, options, runtime, plan,
  * model, samples, events, pipeline, then the parts (batch, engine, buffer, trainer), algorithms,
@@ -93,10 +93,11 @@ extern "C" {
 
 /* ---- constants and types ---- */
 
-/* Version of this header: major << 16 | minor. A library serves a header of its own major version
- * and the same or a smaller minor version. */
+/* Version of this header: major << 16 | minor. A library of version 0 serves a header of its own
+ * version; from 1.0 on, a header of its own major version and the same or a smaller minor
+ * version. */
 #define RL_ABI_MAJOR 0
-#define RL_ABI_MINOR 1
+#define RL_ABI_MINOR 2
 #define RL_ABI_VERSION (((uint32_t)RL_ABI_MAJOR << 16) | (uint32_t)RL_ABI_MINOR)
 
 /* As a length argument: the text ends with NUL. */
@@ -168,7 +169,7 @@ struct DLManagedTensorVersioned;
 /* The library's version, packed as RL_ABI_VERSION. Thread: any; callback-safe. */
 RL_API uint32_t rl_abi_version(void);
 
-/* The library's release, such as "0.1.0". Owner: the library. Thread: any; callback-safe. */
+/* The library's release, such as "0.2.0". Owner: the library. Thread: any; callback-safe. */
 RL_API const char* rl_version_string(void);
 
 /* How the library was built, as lines "name=value": version, abi, compiler, language,

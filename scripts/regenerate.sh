@@ -1,16 +1,12 @@
 #!/usr/bin/env bash
-# Regenerates every generated file of the repository, each with the tool that its test runs. With
-# --baseline the current interface and schemas also become the baseline that later ones are
-# compared with (abi/baseline, abi/schemas/baseline): use it for additions; needs abigail-tools.
-# Review the diff before committing.
+# Regenerates every generated file of the repository, each with the tool that its test runs. What is
+# frozen in abi/released is never written: tools/freeze_abi.py adds a version there. Review the diff
+# before committing.
 #
-#   scripts/regenerate.sh [--baseline]
+#   scripts/regenerate.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-case ${1:-} in
-  "" | --baseline) ;;
-  *) die "unknown argument $1; the only choice is --baseline" ;;
-esac
+[[ $# == 0 ]] || die "unknown argument $1; there are no arguments"
 
 python3 tools/gen_options.py
 python3 tools/gen_metrics.py
@@ -18,8 +14,4 @@ python3 tests/abi/header.py write
 python3 tools/gen_reference.py
 python3 tools/gen_rust.py write
 python3 tools/gen_go_constants.py
-if [[ ${1:-} == --baseline ]]; then
-  python3 tests/abi/baseline.py write
-  python3 tests/abi/schemas.py write flatc
-fi
 git status --short >&2

@@ -6,10 +6,10 @@ import ctypes
 from ctypes import (POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t,
                     c_uint32, c_uint64, c_void_p)
 
-lib = ctypes.CDLL("librl.so.0")
+lib = ctypes.CDLL("librl.so.1")
 lib.rl_error_text.restype = lib.rl_status_name.restype = lib.rl_bytes_data.restype = c_char_p
 lib.rl_abi_version.restype = c_uint32
-HEADER_ABI = 1  # RL_ABI_VERSION of the rl.h that this file was written by: 0 << 16 | 1
+HEADER_ABI = 2  # RL_ABI_VERSION of the rl.h that this file was written by: 0 << 16 | 2
 
 
 def constant(name):

@@ -525,7 +525,7 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "",
      "Weight of the teacher in the mixture of algo.distill.kl = mixed, and weight of the "
      "teacher's own divergence from the mixture.",
-     "0.1.0", OptionWhen::kBetweenSteps, true, false, false, "",
+     "0.2.0", OptionWhen::kBetweenSteps, true, false, false, "",
      "TRL GKDConfig beta"},
     {"algo.distill.coef", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
@@ -542,7 +542,7 @@ constexpr OptionInfo kOptions[] = {
      "the whole vocabulary have the weights of algo.loss_agg and are added to the policy loss; "
      "the head computes rows of both models chunk by chunk, so memory grows by one chunk of "
      "logits and the teacher's hidden states of a micro-batch.",
-     "0.1.0", OptionWhen::kCreate, true, false, false, "",
+     "0.2.0", OptionWhen::kCreate, true, false, false, "",
      "verl distillation loss_mode, TRL GKDConfig"},
     {"algo.distill.rewards", OptionType::kBool, "true",
      {},
@@ -550,7 +550,7 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "",
      "Whether the policy learns from rewards in addition to the teacher. False treats their "
      "advantages as 0; responses are still scored.",
-     "0.1.0", OptionWhen::kCreate, true, false, false, "",
+     "0.2.0", OptionWhen::kCreate, true, false, false, "",
      "verl use_task_rewards"},
     {"algo.dpo.beta", OptionType::kF64, "0.1",
      {.present = true, .inclusive = false, .f64 = 0.0},
@@ -1747,7 +1747,7 @@ constexpr OptionInfo kOptions[] = {
      "generated from keys and values of older weights (engine.keep_kv_on_publish). false only "
      "measures the difference, as training/logprob_max_abs_diff; use it for samples that another "
      "engine generated with the same weights.",
-     "0.1.0", OptionWhen::kCreate, false, false, false, "",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
      "none"},
     {"trainer.dynamic_batching", OptionType::kBool, "true",
      {},

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Compares the interface of rl.h with the one written down in abi/baseline, by libabigail.
+"""Compares the interface of rl.h with the last frozen one, abi/released/VERSION/librl.abi, by
+libabigail.
 
 What is compared is a library of empty functions, made from the header alone: rl.h decides every
 type of the interface, since a definition in src/abi that differs does not compile, and abi_exported
-compares the symbols of librl.so. So nothing private is in the baseline, and it depends neither on
+compares the symbols of librl.so. So nothing private is in a description, and it depends neither on
 flags of the compiler nor on where lines stand.
 
-usage: baseline.py check LIBRARY    the interface and LIBRARY's soname are those of the baseline;
-                                    77: no libabigail
+usage: baseline.py check LIBRARY    LIBRARY has this version's soname, and the interface is that of
+                                    the frozen version, or that and additions if this version is a
+                                    later one of the same soname; 77: no libabigail
        baseline.py breaks           interfaces that break programs, each made from rl.h by one
-                                    change, do not pass
-       baseline.py write            writes the baseline
+                                    change, do not pass, and one with additions does
 """
 import pathlib
 import re
@@ -19,7 +20,9 @@ import subprocess
 import sys
 import tempfile
 
+import facts
 import header
+import versions
 
 SKIPPED = 77
 # Bits of abidiff's exit status.
@@ -47,16 +50,11 @@ BREAKS = {
 }
 
 
-def cmake_value(pattern):
-    return re.search(pattern, header.read("CMakeLists.txt")).group(1)
-
-
-def baseline_path():
-    return header.ROOT / f"abi/baseline/librl-{cmake_value(r'project.rl VERSION ([0-9.]+)')}.abi"
-
-
-def soname():
-    return "librl.so." + cmake_value(r"set.RL_SOVERSION ([0-9]+)")
+# A function and a field behind the others.
+ADDITIONS = [
+    (r"(RL_API uint32_t rl_abi_version\(void\);)", r"\1\nRL_API uint32_t rl_added(void);"),
+    (r"(\} rl_tensor_info;)", r"  uint64_t added;\n\1"),
+]
 
 
 def concrete(text):
@@ -65,95 +63,119 @@ def concrete(text):
     return re.sub(r"\bvoid(?=\s*\*)", "struct rl_any", text)
 
 
-def stub_text():
+def stub_text(text, bodies=None):
+    """Functions that do nothing, or what `bodies` has for their names."""
     lines = ['struct rl_any;\n#include "rl.h"']
-    for f in header.functions():
+    for f in header.functions(text):
         arguments = ", ".join(f"{kind} {name}" for kind, name in f.parameters) or "void"
         unused = "".join(f" (void){name};" for _, name in f.parameters)
         result = "" if f.result == "void" else " return 0;"
-        lines.append(f"{f.result} {f.name}({arguments}) {{{unused}{result} }}")
+        body = (bodies or {}).get(f.name, f"{unused}{result}")
+        lines.append(f"{f.result} {f.name}({arguments}) {{{body} }}")
     return concrete("\n".join(lines) + "\n")
 
 
-def describe(out):
-    """Writes what abidw says of the header's interface."""
+def describe(out, text, script, soname):
+    """Writes what abidw says of the interface of a header, a version script and a soname."""
     with tempfile.TemporaryDirectory() as directory:
         library = pathlib.Path(directory) / "librl.so"
-        (pathlib.Path(directory) / "stub.c").write_text(stub_text())
-        (pathlib.Path(directory) / "rl.h").write_text(concrete(header.header_text()))
+        (pathlib.Path(directory) / "stub.c").write_text(stub_text(text))
+        (pathlib.Path(directory) / "rl.h").write_text(concrete(text))
+        (pathlib.Path(directory) / "librl.map").write_text(script)
         # In the directory itself, so that no path of the machine is told.
         subprocess.run(["cc", "-g", "-O0", "-std=c99", "-fPIC", "-shared", "-nostdlib",
-                        f"-Wl,--version-script={header.ROOT / 'abi/librl.map'}",
-                        f"-Wl,-soname,{soname()}", "-o", library, "stub.c"],
-                       cwd=directory, check=True)
+                        "-Wl,--version-script=librl.map", f"-Wl,-soname,{soname}", "-o", library,
+                        "stub.c"], cwd=directory, check=True)
         subprocess.run(["abidw", "--no-show-locs", "--no-corpus-path", "--no-comp-dir-path",
                         "--type-id-style", "hash", "--out-file", out, library], check=True)
+    lacking = lacks(out.read_text(), text)
+    if lacking:
+        sys.exit(f"the description of rl.h has no {', '.join(lacking)}")
 
 
-def lacking(path):
+def lacks(description, text):
     """Structs and functions of the header that a description lacks: one without types compares
     equal to anything."""
-    text = path.read_text()
-    names = [f"class-decl name='{name}' size-in-bits=" for name in header.structs()]
-    names += [f"function-decl name='{f.name}' " for f in header.functions()]
-    return [name for name in names if name not in text]
+    names = [f"class-decl name='{name}' size-in-bits=" for name in header.structs(text)]
+    names += [f"function-decl name='{f.name}' " for f in header.functions(text)]
+    return [name for name in names if name not in description]
 
 
-def differences(baseline):
-    """Between a description and the header."""
+def trimmed(text, old):
+    """A header without the fields that its structs have behind those of an older header."""
+    sizes = {name: len(value) for name, (kind, value) in facts.of_header(old).items()
+             if kind == "struct"}
+
+    def cut(match):
+        name, fields = match.group(1), facts.plain(match.group(2)).split(";")[:-1]
+        return f"typedef struct {name} {{{';'.join(fields[:sizes.get(name)])};}} {name};"
+    return re.sub(r"^typedef struct (rl_\w+) \{(.*?)^\} \1;", cut, text, flags=re.M | re.S)
+
+
+def differences(frozen, text, old=None, script=None):
+    """Between a description and a header with a version script, librl.map unless another is given.
+    With the header of the description additions pass."""
     with tempfile.TemporaryDirectory() as directory:
         current = pathlib.Path(directory) / "current.abi"
-        describe(current)
-        done = subprocess.run(["abidiff", "--harmless", baseline, current], capture_output=True,
-                              text=True)
-        problems = [f"the description of rl.h has no {name}" for name in lacking(current)]
-    if done.returncode != 0:
-        meaning = ", ".join(text for bit, text in MEANING.items() if done.returncode & bit)
-        problems.append(
-            f"{done.stdout}{done.stderr}{meaning}. Additions are accepted by scripts/regenerate.sh "
-                        "--baseline; anything else is a break (abi/POLICY.md)")
-    return problems
+        describe(current, trimmed(text, old) if old else text,
+                 script or header.read("abi/librl.map"), versions.soname(header.ROOT))
+        done = subprocess.run(["abidiff", "--harmless", *(["--no-added-syms"] if old else []),
+                               frozen, current], capture_output=True, text=True)
+    if done.returncode == 0:
+        return []
+    meaning = ", ".join(text for bit, text in MEANING.items() if done.returncode & bit)
+    return [f"{done.stdout}{done.stderr}{meaning}; abi/POLICY.md says which version may do that"]
 
 
 def check(library):
-    path = baseline_path()
-    if not path.exists():
-        return [f"{path.relative_to(header.ROOT)} is missing: the version changed; "
-                "run tests/abi/baseline.py write"]
+    """Compares with the last frozen version, if this one replaces it."""
+    soname = versions.soname(header.ROOT)
     said = subprocess.run(["readelf", "-d", library], check=True, capture_output=True,
                           text=True).stdout
-    right = f"[{soname()}]" in said
-    return differences(path) + ([] if right else [f"{library} has another soname than {soname()}"])
+    problems = [] if f"[{soname}]" in said else [f"{library} has another soname than {soname}"]
+    series = versions.series(header.ROOT)
+    if not series:
+        print(f"no frozen version is {soname}: programs are built anew, nothing is compared")
+        return problems
+    last, text = series[-1], header.header_text()
+    is_frozen = last.version == versions.present(header.ROOT)
+    return problems + differences(last.folder / "librl.abi", text,
+                                  None if is_frozen else last.text("rl.h"))
+
+
+def changed(text, line, replacement):
+    text, count = re.subn(line, replacement, text)
+    if count != 1:
+        sys.exit(f"{line} is {count} times in rl.h")
+    return text
 
 
 def breaks():
-    """Breaks that the comparison does not see."""
+    """Breaks that the comparison does not see, and additions that it takes for one."""
     text = header.header_text()
     with tempfile.TemporaryDirectory() as directory:
         whole = pathlib.Path(directory) / "whole.abi"
-        describe(whole)
-        problems = differences(whole)
-        header.HEADER = pathlib.Path(directory) / "rl.h"
+        describe(whole, text, header.read("abi/librl.map"), versions.soname(header.ROOT))
+        problems = differences(whole, text) + differences(whole, text, text)
         for what, (line, replacement) in BREAKS.items():
-            broken, count = re.subn(line, replacement, text)
-            header.HEADER.write_text(broken)
-            if count != 1:
-                problems.append(f"{line} is {count} times in rl.h")
-            elif not any("the interface changed" in found for found in differences(whole)):
-                problems.append(f"{what}, and nothing is said: {line} became {replacement!r}")
-    print(f"{len(BREAKS)} breaks, {len(problems)} problems")
+            broken = changed(text, line, replacement)
+            for old in (None, text):
+                if not any("the interface changed" in p for p in differences(whole, broken, old)):
+                    problems.append(f"{what}, and nothing is said: {line} became {replacement!r}")
+        more = text
+        for line, replacement in ADDITIONS:
+            more = changed(more, line, replacement)
+        script = header.read("abi/librl.map").replace("rl_abi_version;", "rl_abi_version;rl_added;")
+        problems += differences(whole, more, text, script)
+        if not differences(whole, more, script=script):
+            problems.append("additions to what is frozen pass")
+    print(f"{len(BREAKS)} breaks, {len(ADDITIONS)} additions, {len(problems)} problems")
     return problems
 
 
-def write():
-    baseline_path().parent.mkdir(exist_ok=True)
-    describe(baseline_path())
-    return [f"the description of rl.h has no {name}" for name in lacking(baseline_path())]
-
-
 if __name__ == "__main__":
-    commands = {"check": check, "breaks": breaks, "write": write}
-    words = {"check": 3, "breaks": 2, "write": 2}
+    commands = {"check": check, "breaks": breaks}
+    words = {"check": 3, "breaks": 2}
     if len(sys.argv) < 2 or len(sys.argv) != words.get(sys.argv[1]):
         sys.exit(__doc__)
     if not (shutil.which("abidw") and shutil.which("abidiff")):

@@ -2,9 +2,9 @@
 """Reads include/rl.h and compares the other descriptions of the ABI with it.
 
 usage: header.py COMMAND [ARGUMENT]
-  check             symbols.txt, constants.txt, functions.yml and errors.yml of abi/ say what rl.h
-                    declares
-  write             writes them; a constant that was written before keeps its number
+  check             symbols.txt, librl.map, constants.txt, functions.yml and errors.yml of abi/ say
+                    what rl.h declares
+  write             writes them
   references OUT.c [HEADER]
                     writes a C program that refers to every function and checks every constant
   exported LIBRARY  the library defines the symbols of abi/symbols.txt, with their version, and no
@@ -20,10 +20,10 @@ import re
 import subprocess
 import sys
 
+import versions
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/rl.h"
-NODE = "RL_0.1"
-SINCE = "0.1.0"
 # What librl.so may be linked with: the C and C++ run time, and the libraries of
 # cmake/RlDependencies.cmake.
 NEEDED = re.compile(r"^(libc|libm|libgcc_s|libstdc\+\+|libpthread|ld-linux-x86-64|libdnnl|libgomp|"
@@ -48,6 +48,9 @@ FORBIDDEN = {
 # them, which Debian 12 and Ubuntu 22.04 are; a newer function of the run time moves the floor for
 # every host.
 FLOOR = {"GLIBC": "2.34", "GLIBCXX": "3.4.30", "CXXABI": "1.3.13", "GCC": "3.4"}
+MAP_HEAD = """/* Symbols of librl.so; everything that is not named here stays inside. Written by
+ * tests/abi/header.py from rl.h and abi/released. */
+"""
 SKIPPED = 77  # of a test that does not apply; SKIP_RETURN_CODE of ctest
 
 
@@ -81,48 +84,57 @@ def handle_types():
     return set(re.findall(r"^typedef struct (rl_\w+) \1;", header_text(), re.M))
 
 
-def structs():
-    """Public structs, by name, with their bodies."""
-    return dict(re.findall(r"^typedef struct (rl_\w+) \{(.*?)^\} \1;", header_text(), re.M | re.S))
+def structs(text=None):
+    """Public structs, by name, with their bodies; of rl.h or of another header."""
+    return dict(re.findall(r"^typedef struct (rl_\w+) \{(.*?)^\} \1;", text or header_text(),
+                           re.M | re.S))
 
 
-def functions():
-    """Every function. One comment may stand before several declarations; it holds for all of them,
-    and one without a thread tag adds to it."""
+def functions(text=None):
+    """Every function of rl.h or of another header. One comment may stand before several
+    declarations; it holds for all of them, and one without a thread tag adds to it."""
     found, comment = [], ""
     pattern = re.compile(
         r"/\*(?P<comment>.*?)\*/|RL_API (?P<result>[^;(]*?)(?P<name>rl_\w+)\((?P<args>[^;]*)\);",
         re.S)
-    for match in pattern.finditer(header_text()):
+    for match in pattern.finditer(text or header_text()):
         if match.group("comment") is not None:
-            text = re.sub(r"\n \*", "\n", match.group("comment"))
-            comment = text if "Thread:" in text else text + comment
+            words = re.sub(r"\n \*", "\n", match.group("comment"))
+            comment = words if "Thread:" in words else words + comment
         else:
             found.append(Function(match.group("result"), match.group("name"), match.group("args"),
                                   comment))
     return found
 
 
-def constants():
-    text = re.sub(r"/\*.*?\*/", "", header_text(), flags=re.S)
+def constants(text=None):
+    text = re.sub(r"/\*.*?\*/", "", text or header_text(), flags=re.S)
     names = [n for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S)
              for n in re.findall(r"(RL_\w+)\s*=", body)]
     macros = re.findall(r"^#define (RL_\w+) ", text, re.M)
     return names + [n for n in macros if n not in ("RL_API", "RL_NUL_TERMINATED")]
 
 
-def constants_text():
+def constants_text(text=None):
     """Every constant but the version, which is meant to change, with its number."""
-    text = re.sub(r"/\*.*?\*/", "", header_text(), flags=re.S)
+    text = re.sub(r"/\*.*?\*/", "", text or header_text(), flags=re.S)
     numbers = dict(re.findall(r"^#define (RL_\w+) (?:UINT64_C\()?(\d+)\)? *$", text, re.M))
     for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S):
         numbers.update(re.findall(r"(RL_\w+)\s*=\s*(\d+)", body))
-    return "".join(f"{name} {numbers[name]}\n" for name in constants()
+    return "".join(f"{name} {numbers[name]}\n" for name in constants(text)
                    if not name.startswith("RL_ABI_"))
 
 
+def nodes():
+    return versions.nodes(ROOT, sorted(f.name for f in functions()))
+
+
 def symbols_text():
-    return "".join(f"{f.name}@@{NODE}\n" for f in sorted(functions(), key=lambda f: f.name))
+    return "".join(f"{name}@@{node}\n" for name, node in nodes().items())
+
+
+def map_text():
+    return MAP_HEAD + versions.script(nodes())
 
 
 def ownership(function):
@@ -155,9 +167,9 @@ def functions_text():
              "# hands, which pointers may be NULL.\n",
              "# Written by tests/abi/header.py from the comments of rl.h, and compared with "
              "them.\n"]
-    since = dict(re.findall(r"- name: (\w+)\n  since: (\S+)", read("abi/functions.yml")))
+    since = versions.since(ROOT, [f.name for f in functions()])
     for f in functions():
-        lines.append(f"- name: {f.name}\n  since: {since.get(f.name, SINCE)}\n"
+        lines.append(f"- name: {f.name}\n  since: {since[f.name]}\n"
                      f"  thread: {f.thread}\n  ownership: \"{ownership(f)}\"\n")
         if f.may_be_null():
             lines.append(f"  may_be_null: [{', '.join(f.may_be_null())}]\n")
@@ -179,7 +191,8 @@ def read(path):
 
 
 def described():
-    return {"abi/symbols.txt": symbols_text(), "abi/constants.txt": constants_text(),
+    return {"abi/symbols.txt": symbols_text(), "abi/librl.map": map_text(),
+            "abi/constants.txt": constants_text(),
             "abi/functions.yml": functions_text(), "abi/errors.yml": errors_text()}
 
 
@@ -208,13 +221,6 @@ def check():
 
 
 def write():
-    before, now = (dict(line.split() for line in text.splitlines())
-                   for text in (read("abi/constants.txt"), constants_text()))
-    moved = [f"{name} was {number} and is {now.get(name, 'gone')}; numbers are never reused "
-             "(abi/POLICY.md)"
-             for name, number in before.items() if now.get(name) != number]
-    if moved:
-        return moved
     for path, text in described().items():
         (ROOT / path).write_text(text, encoding="utf-8")
     return []
@@ -258,8 +264,8 @@ int main(void) {{
 def exported(library):
     out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True,
                          text=True).stdout
-    seen = {line.split()[-1] for line in out.splitlines() if line.split()[-1] != NODE}
-    seen.discard(f"{NODE}@@{NODE}")
+    seen = {line.split()[-1] for line in out.splitlines()}
+    seen = {name for name in seen if not re.match(r"RL_[0-9.]+(@|$)", name)}  # the nodes themselves
     wanted = set(read("abi/symbols.txt").split())
     return [f"{n} is exported but not in abi/symbols.txt" for n in sorted(seen - wanted)] + \
            [f"{n} is in abi/symbols.txt but not exported" for n in sorted(wanted - seen)]
@@ -313,8 +319,8 @@ def needed(library):
     names = re.findall(r"\(NEEDED\).*\[(.*)\]", out)
     problems = [f"{library} needs {n}, which is not on the list" for n in names
                 if not NEEDED.match(n)]
-    if not re.search(r"\(SONAME\).*\[librl\.so\.0\]", out):
-        problems.append("the soname is not librl.so.0")
+    if f"Library soname: [{versions.soname(ROOT)}]" not in out:
+        problems.append(f"the soname is not {versions.soname(ROOT)}")
     if "NODELETE" not in out:
         problems.append("the library is not linked with -z nodelete")
     return problems if names else problems + ["readelf names no needed library at all"]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares the schemas of documents with the released ones, abi/schemas/baseline/NAME.bfbs: what an
-older library wrote stays readable, and what a newer one writes can be read by an older. flatc
+"""Compares the schemas of documents with those of every frozen version,
+abi/released/VERSION/schemas/NAME.bfbs: what an older library wrote stays readable, and what a newer
+one writes can be read by an older. Documents outlive sonames, so this holds across them. flatc
 --conform sees moved and retyped fields; the reader below sees what it lets pass: names, members of
 enumerations, identifiers, and fields made required.
 
-usage: schemas.py check FLATC     the schemas only add to the baseline
-       schemas.py write FLATC     the same, and then the schemas are the baseline
+usage: schemas.py FLATC     the schemas only add to the frozen ones
 """
 import pathlib
 import struct
@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 
+import versions
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "abi/schemas"
-BASELINE = SCHEMAS / "baseline"
 
 
 class Table:
@@ -84,11 +85,8 @@ def facts_of(path):
     return facts
 
 
-def problems_of(flatc, schema, compiled):
-    old = BASELINE / (schema.stem + ".bfbs")
-    if not old.exists():
-        return [f"{old.relative_to(ROOT)} is missing: a new schema is written down by "
-                "scripts/regenerate.sh --baseline"]
+def problems_of(flatc, old, schema, compiled):
+    """What a schema does not keep of a frozen one."""
     done = subprocess.run([flatc, "--conform", old, schema], capture_output=True, text=True)
     found = [done.stdout + done.stderr] if done.returncode else []
     before, now = facts_of(old), facts_of(compiled)
@@ -101,25 +99,31 @@ def problems_of(flatc, schema, compiled):
     return found
 
 
-def main(command, flatc):
-    schemas = sorted(SCHEMAS.glob("*.fbs"))
+def compile_all(flatc, schemas, directory):
+    """NAME.bfbs of each schema."""
+    subprocess.run([flatc, "--binary", "--schema", "-o", directory, *schemas], check=True)
+    return {s.stem: pathlib.Path(directory) / (s.stem + ".bfbs") for s in schemas}
+
+
+def main(flatc, root=ROOT):
+    schemas, found, count = sorted((root / "abi/schemas").glob("*.fbs")), [], 0
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run([flatc, "--binary", "--schema", "-o", directory, *schemas], check=True)
-        compiled = {schema: pathlib.Path(directory) / (schema.stem + ".bfbs") for schema in schemas}
-        found = [p for schema in schemas for p in problems_of(flatc, schema, compiled[schema])
-                 if command == "check" or "is missing" not in p]
-        found += [f"{path.name} has no schema any more" for path in BASELINE.glob("*.bfbs")
-                  if not (SCHEMAS / (path.stem + ".fbs")).exists()]
-        if command == "write" and not found:
-            BASELINE.mkdir(exist_ok=True)
-            for path in compiled.values():
-                (BASELINE / path.name).write_bytes(path.read_bytes())
-    for problem in found:
-        print(problem, file=sys.stderr)
-    return 1 if found or not schemas else 0
+        compiled = compile_all(flatc, schemas, directory)
+        for release in versions.released(root):
+            for old in sorted((release.folder / "schemas").glob("*.bfbs")):
+                schema = root / "abi/schemas" / (old.stem + ".fbs")
+                count += 1
+                found += [f"{versions.shown(release.version)}: {problem}" for problem in
+                          (problems_of(flatc, old, schema, compiled[old.stem])
+                           if old.stem in compiled else [f"{old.name} has no schema any more"])]
+    print(f"{len(schemas)} schemas, {count} frozen ones, {len(found)} problems")
+    return found if schemas else ["there are no schemas"]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("check", "write"):
+    if len(sys.argv) != 2:
         sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    problems = main(sys.argv[1])
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    sys.exit(1 if problems else 0)

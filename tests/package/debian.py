@@ -14,7 +14,7 @@ import sys
 SKIPPED = 77
 TOOLS = ["dpkg-buildpackage", "dpkg-deb", "dpkg-gensymbols", "pkg-config"]
 FILES = {
-    "librl": ["librl.so.0", "doc/librl0/copyright", "doc/librl0/changelog.gz"],
+    "librl": ["librl.so.N", "doc/librlN/copyright", "doc/librlN/changelog.gz"],
     "librl-dev": ["include/rl.h", "librl.so", "librl.a", "pkgconfig/rl.pc",
                   "cmake/rl/rlConfig.cmake", "share/rl/schemas/options.fbs",
                   "doc/librl-dev/copyright", "doc/librl-dev/examples/c/4_grpo.c",
@@ -57,6 +57,7 @@ def check(packages, source):
     expect(set(packages) == {runtime, "librl-dev"}, f"the packages are {sorted(packages)}")
     for name, wanted in FILES.items():
         listing = run("dpkg-deb", "--contents", packages[runtime if name == "librl" else name])
+        wanted = [re.sub(r"(?<=librl)N|(?<=so\.)N", soversion, file) for file in wanted]
         lacking = [file for file in wanted
                    if not re.search(rf"/{re.escape(file)}( -> .*)?$", listing, re.M)]
         expect(not lacking, f"{name} lacks {lacking}:\n{listing}")

@@ -13,8 +13,12 @@ import subprocess
 import sys
 import tarfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "abi"))
+
+import versions  # noqa: E402
+
 COMPONENTS = {
-    "runtime": {"librl.so.0", "librl.so.VERSION"},
+    "runtime": {"SONAME", "librl.so.VERSION"},
     "development": {"librl.so", "librl.a", "rl.h", "rl.pc", "rlConfig.cmake",
                     "rlConfigVersion.cmake", "buffer.fbs", "options.fbs", "samples.fbs"},
     "documentation": {"LICENSE", "NOTICE", "CHANGELOG.md", "4_grpo.c", "Makefile", "4_grpo.py",
@@ -30,6 +34,7 @@ class Package:
         self.out.mkdir(parents=True)
         cache = (self.build / "CMakeCache.txt").read_text()
         self.version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.+)$", cache, re.M).group(1)
+        self.soname = versions.soname(self.source)
 
     def install(self, name, *more):
         prefix = self.out / name
@@ -54,7 +59,8 @@ def files(prefix):
 def components(package):
     whole, parts = files(package.install("whole")), set()
     for name, wanted in COMPONENTS.items():
-        wanted = {file.replace("VERSION", package.version) for file in wanted}
+        wanted = {file.replace("VERSION", package.version).replace("SONAME", package.soname)
+                  for file in wanted}
         found = files(package.install(name, "--component", name))
         missing = wanted - {path.name for path in found}
         expect(not missing, f"component {name} lacks {sorted(missing)}")
@@ -71,7 +77,7 @@ def components(package):
         places = (package.source, package.build, package.out)
         expect(not any(str(place).encode() in image for place in places),
                f"{path} names a directory of this machine")
-    library = next((package.out / "whole").rglob("librl.so.0"))
+    library = next((package.out / "whole").rglob(package.soname))
     expect("PATH)" not in run("readelf", "-d", library),
            f"{library} says where libraries are searched")
 

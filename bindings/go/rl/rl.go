@@ -22,8 +22,8 @@ package rl
 /*
 #include <stdlib.h>
 #include "rl.h"
-#if RL_ABI_MAJOR != 0 || RL_ABI_MINOR < 1
-#error "package rl needs rl.h 0.1 or a later one of major version 0"
+#if RL_ABI_MAJOR != 0 || RL_ABI_MINOR != 2
+#error "package rl needs rl.h 0.2: before 1.0 each minor version is an interface of its own"
 #endif
 */
 import "C"
@@ -43,9 +43,10 @@ func init() {
 	}
 }
 
-// incompatible says why a library cannot serve hosts that were built with a header, if so.
+// incompatible says why a library cannot serve hosts that were built with a header, if so. Before
+// 1.0 each minor version is an interface of its own; later ones serve those before them.
 func incompatible(header, library uint32) error {
-	if library>>16 == header>>16 && library&0xffff >= header&0xffff {
+	if library == header || library>>16 == header>>16 && header>>16 > 0 && library > header {
 		return nil
 	}
 	return fmt.Errorf("rl: this program was built with rl.h %d.%d, but librl at run time is %d.%d",
