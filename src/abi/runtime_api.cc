@@ -23,9 +23,16 @@ class HostLog final : public LogSink {
   UserData user_;
 };
 
+// Before 1.0 each minor version is an interface of its own; from 1.0 on a library serves the minor
+// versions before it too.
+bool serves(uint32_t major, uint32_t minor) {
+  if (major != RL_ABI_MAJOR) return false;
+  return RL_ABI_MAJOR == 0 ? minor == RL_ABI_MINOR : minor <= RL_ABI_MINOR;
+}
+
 void check_header(uint32_t header_abi) {
   const uint32_t major = header_abi >> 16, minor = header_abi & 0xffff;
-  if (major == RL_ABI_MAJOR && minor <= RL_ABI_MINOR) return;
+  if (serves(major, minor)) return;
   throw Error(Code::kIncompatible,
               str("parameter header_abi: the program was compiled for interface ", major, ".",
                   minor, ", the library offers ", RL_ABI_MAJOR, ".", RL_ABI_MINOR,

@@ -95,20 +95,15 @@ def succession(tree):
 
 
 def sonames(tree):
-    """A frozen version has its soname. Before 1.0, and for a new major version, the next one has
-    the next soname; from 1.0 on it has the same, or the next if it breaks programs."""
+    """A frozen version has its soname. The version that follows it has the next one, but a minor
+    version from 1.0 on has the same."""
     if tree.last is None:
         return
-    number = versions.soname_number(tree.last.soname)
-    allowed = [number, number + 1]
-    if tree.is_frozen:
-        allowed.pop()
-    elif tree.version[0] == 0 or tree.version[0] != tree.last.version[0]:
-        allowed.pop(0)
-    if tree.soname not in [f"librl.so.{n}" for n in allowed]:
+    same = tree.is_frozen or tree.version[0] == tree.last.version[0] != 0
+    number = versions.soname_number(tree.last.soname) + (0 if same else 1)
+    if tree.soname != f"librl.so.{number}":
         yield (f"{versions.shown(tree.last.version)} was {tree.last.soname}, so "
-               f"{versions.shown(tree.version)} is librl.so.{' or '.join(map(str, allowed))} and "
-               f"not {tree.soname}")
+               f"{versions.shown(tree.version)} is librl.so.{number} and not {tree.soname}")
 
 
 def kept(tree):

@@ -229,8 +229,8 @@ CASES = [
     ((1, 0), (1, 1), 0, [METRIC, tell("count")], ("kept", "step count is gone")),
     ((1, 0), (1, 1), 0, [GROWN], None),
     ((1, 0), (1, 1), 0, [INSERTED, tell("rl_info")], ("kept", "rl_info was")),
-    ((1, 0), (1, 1), 1, [drop, tell("rl_get")], None),
-    ((1, 0), (1, 1), 2, [], ("sonames", "is librl.so.0 or 1 and not librl.so.2")),
+    ((1, 0), (1, 1), 1, [drop, tell("rl_get")], ("sonames", "is librl.so.0 and not librl.so.1")),
+    ((1, 0), (2, 0), 1, [drop, tell("rl_get")], None),
     ((1, 0), (2, 0), 0, [], ("sonames", "is librl.so.1 and not librl.so.0")),
 ]
 CASES += [((0, 1), (0, 2), 1, [planted(f"{old} -> {new}", options=(old, new))], ("told", "a.rate "))

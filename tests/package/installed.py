@@ -2,7 +2,7 @@
 """What cmake --install makes: the files of each component, rl.pc, the archive's symbols, and the
 release's tarball.
 
-usage: installed.py components|pkgconfig|archive|tarball
+usage: installed.py components|pkgconfig|accepted|archive|tarball
                     BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
 """
 import hashlib
@@ -107,6 +107,32 @@ def pkgconfig(package):
            f"{sorted(lacking)} is not among the private libraries of rl.pc")
 
 
+def accepted(package):
+    """find_package takes this interface alone: before 1.0 that of the minor version, then that of
+    the major version from the one asked for on."""
+    file = next(package.install("prefix").rglob("rlConfigVersion.cmake"))
+    major, minor = versions.present(package.source)
+    asked = {f"{major}.{minor}": True, f"{major}.{minor + 1}": False, f"{major + 1}.0": False}
+    if minor > 0:
+        asked[f"{major}.{minor - 1}"] = major > 0
+    for version, good in asked.items():
+        script = package.out / "ask.cmake"
+        first, second = version.split(".")
+        script.write_text(f"""set(PACKAGE_FIND_VERSION {version})
+set(PACKAGE_FIND_VERSION_MAJOR {first})
+set(PACKAGE_FIND_VERSION_MINOR {second})
+set(CMAKE_SIZEOF_VOID_P 8)
+include({file})
+if(PACKAGE_VERSION_COMPATIBLE)
+  file(WRITE {package.out}/taken yes)
+endif()
+""", encoding="utf-8")
+        (package.out / "taken").unlink(missing_ok=True)
+        run("cmake", "-P", script)
+        expect((package.out / "taken").exists() == good,
+               f"find_package(rl {version}) {'fails' if good else 'succeeds'} with {major}.{minor}")
+
+
 def archive(package):
     """Every function of rl.h can be linked to, and nothing else."""
     listing = run("nm", "--extern-only", "--defined-only",
@@ -145,7 +171,9 @@ def tarball(package):
            "a file has no sum")
 
 
+PARTS = ("components", "pkgconfig", "accepted", "archive", "tarball")
+
 if __name__ == "__main__":
-    if len(sys.argv) != 5 or sys.argv[1] not in ("components", "pkgconfig", "archive", "tarball"):
+    if len(sys.argv) != 5 or sys.argv[1] not in PARTS:
         sys.exit(__doc__)
     globals()[sys.argv[1]](Package(*sys.argv[2:]))

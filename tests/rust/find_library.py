@@ -59,6 +59,18 @@ def describe(rl_pc, library, directory, version):
     return str(directory)
 
 
+def versions_of(rust):
+    """What rl-sys asks for, and versions with whether it takes them: those of its own interface,
+    which before 1.0 ends with the minor version (abi/POLICY.md)."""
+    text = (pathlib.Path(rust) / "rl-sys/Cargo.toml").read_text(encoding="utf-8")
+    major, minor = map(int, re.search(r'^version = "(\d+)\.(\d+)\.', text, re.M).groups())
+    below = f"0.{minor + 1}" if major == 0 else str(major + 1)
+    return f"rl >= {major}.{minor} rl < {below}", [
+        (f"{major}.{minor}.0", True), (f"{major}.{minor}.7", True),
+        (f"{major}.{minor + 1}.0", major > 0), (f"{major}.{minor - 1}.9", False),
+        (f"{major + 1}.0.0", False)]
+
+
 def main(cargo, rust, library, rl_pc, directory):
     directory = pathlib.Path(directory)
     shutil.rmtree(directory, ignore_errors=True)
@@ -67,23 +79,34 @@ def main(cargo, rust, library, rl_pc, directory):
     builds = Builds(cargo, rust, directory)
     builds.succeeds(RL_LIB_DIR=library)
     builds.fails(f"RL_LIB_DIR is \"{empty}\", which has no librl.so", RL_LIB_DIR=str(empty))
+    wanted, versions = versions_of(rust)
+    for version, good in versions:
+        named = directory / f"named_{version}"
+        named.mkdir()
+        (named / f"librl.so.{version}").touch()
+        (named / "librl.so").symlink_to(f"librl.so.{version}")
+        if good:
+            builds.succeeds(RL_LIB_DIR=str(named))
+        else:
+            builds.fails(f"which has librl {version}; this package needs {wanted}",
+                         RL_LIB_DIR=str(named))
     builds.fails("no-pkg-config cannot be run", ADVICE, PKG_CONFIG="no-pkg-config")
     if shutil.which("pkg-config") is None:
         print("there is no pkg-config: what follows from its answers is not tried")
         return
-    builds.fails("has no \"rl >= 0.1 rl < 0.2\"", ADVICE, PKG_CONFIG_LIBDIR=str(empty),
+    builds.fails(f"has no \"{wanted}\"", ADVICE, PKG_CONFIG_LIBDIR=str(empty),
                  PKG_CONFIG_PATH=str(empty))
-    for version, good in (("0.1.0", True), ("0.1.7", True), ("0.2.0", False), ("0.0.9", False),
-                          ("1.0.0", False)):
+    for version, good in versions:
         path = describe(rl_pc, library, directory / version, version)
         if good:
             builds.succeeds(PKG_CONFIG_PATH=path)
         else:
-            builds.fails("has no \"rl >= 0.1 rl < 0.2\"", ADVICE, PKG_CONFIG_PATH=path)
+            builds.fails(f"has no \"{wanted}\"", ADVICE, PKG_CONFIG_PATH=path)
     static = builds.with_feature("static")
-    static.succeeds(PKG_CONFIG_PATH=describe(rl_pc, library, directory / "archive", "0.1.0"))
+    static.succeeds(PKG_CONFIG_PATH=describe(rl_pc, library, directory / "archive", versions[0][0]))
     static.fails("no directory of pkg-config has librl.a",
-                 PKG_CONFIG_PATH=describe(rl_pc, empty, directory / "no_archive", "0.1.0"))
+                 PKG_CONFIG_PATH=describe(rl_pc, empty, directory / "no_archive",
+                                          versions[0][0]))
     static.fails("feature static needs pkg-config", "unset it", RL_LIB_DIR=library)
 
 

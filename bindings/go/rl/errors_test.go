@@ -69,11 +69,12 @@ func TestAResultIsAPlainCode(t *testing.T) {
 	}
 }
 
-func TestALibraryServesHeadersOfItsMajorAndNoLaterMinorVersion(t *testing.T) {
+func TestALibraryServesHeadersOfItsVersionAndFrom1OnEarlierMinorOnes(t *testing.T) {
 	for _, c := range []struct {
 		header, library uint32
 		serves          bool
-	}{{1, 1, true}, {1, 2, true}, {2, 1, false}, {1, 1<<16 | 1, false}, {1 << 16, 1, false}} {
+	}{{1, 1, true}, {1, 2, false}, {2, 1, false}, {1, 1<<16 | 1, false}, {1 << 16, 1, false},
+		{1 << 16, 1<<16 | 1, true}, {1<<16 | 2, 1<<16 | 1, false}, {1 << 16, 2 << 16, false}} {
 		err := incompatible(c.header, c.library)
 		if (err == nil) != c.serves {
 			t.Errorf("header %#x, library %#x: %v", c.header, c.library, err)

@@ -29,10 +29,22 @@ fn main() {
     }
 }
 
-/// What cargo is told of librl.so in a directory.
+/// What cargo is told of librl.so in a directory. The link leads to librl.so.VERSION.
 fn shared(dir: String, source: &str) -> Result<Vec<String>, String> {
-    if !Path::new(&dir).join("librl.so").exists() {
-        return Err(format!("{source} is {dir:?}, which has no librl.so"));
+    let file = Path::new(&dir)
+        .join("librl.so")
+        .canonicalize()
+        .map_err(|_| format!("{source} is {dir:?}, which has no librl.so"))?;
+    let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
+    let (least, below) = versions();
+    if let Some(version) = name.strip_prefix("librl.so.") {
+        let found = numbers(version);
+        if found < numbers(&least) || found >= numbers(&below) {
+            return Err(format!(
+                "{source} is {dir:?}, which has librl {version}; this package needs rl >= {least} \
+                 rl < {below}"
+            ));
+        }
     }
     Ok(vec![
         format!("rustc-link-search=native={dir}"),
@@ -78,6 +90,11 @@ fn pkg_config(question: &[&str]) -> Result<String, String> {
     };
     run(&["--print-errors", "--exists", &wanted])?;
     run(question)
+}
+
+/// The parts of a version.
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 /// The versions of librl from the first to before the second have the interface of this package:
