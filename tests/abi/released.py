@@ -8,6 +8,8 @@ usage: released.py check [ROOT]    every rule below
 import hashlib
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import facts
@@ -81,6 +83,26 @@ def frozen_files(tree):
         yield from (f"{name}/{path} is not what was frozen"
                     for path in sorted(before.keys() | now.keys())
                     if before.get(path) != now.get(path))
+
+
+def git(root, *words):
+    """What git says of a repository whose top is root; "" without git or outside of one."""
+    done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def frozen_history(tree):
+    """No commit changes a frozen version after the one that added its sums."""
+    if shutil.which("git") is None:
+        return
+    if git(tree.root, "rev-parse", "--show-toplevel").strip() != str(tree.root.resolve()):
+        return
+    for release in tree.releases:
+        name = f"abi/released/{versions.shown(release.version)}"
+        added = git(tree.root, "log", "-1", "--diff-filter=A", "--format=%H", "--",
+                    f"{name}/SHA256SUMS").strip()
+        later = git(tree.root, "log", "--format=%h", f"{added}..HEAD", "--", name) if added else ""
+        yield from (f"commit {commit} changes {name}" for commit in later.split())
 
 
 def succession(tree):
@@ -179,7 +201,8 @@ def places(tree):
             yield f"{path} does not say {wanted}, as rl.h {major}.{minor} and {tree.soname} ask"
 
 
-RULES = [frozen_files, succession, sonames, kept, told, symbol_nodes, option_since, places]
+RULES = [frozen_files, frozen_history, succession, sonames, kept, told, symbol_nodes, option_since,
+         places]
 
 
 def check(root=header.ROOT):
