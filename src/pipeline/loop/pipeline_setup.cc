@@ -50,7 +50,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       generation(control, *model, phases, scoring, files),
       evaluation({control, *model, phases, prompts, scoring, generation, files, progress}) {
   RunState& state = progress.boundary;
-  if (const std::optional<RunState> found = checkpoints.find(phases->update())) {
+  if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
     state = *found;
     scoring.restore(state);
     checkpoints.load(phases.update(), state);
