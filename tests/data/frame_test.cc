@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "formats/memory_fs.h"
 #include "support/expect_error.h"
@@ -87,6 +89,27 @@ TEST(Frame, AChangedByteAnywhereIsFound) {
       }
     }
   }
+}
+
+// Also where only zstd notices it, after all bytes of the frame have been read.
+TEST(Frame, AChangedByteIsReportedAtTheRecordOfItsFrame) {
+  FrameText file;
+  std::vector<size_t> records;
+  for (const char* text : {"the first document", "the second"}) {
+    records.push_back(file.text().size());
+    file.add("AAAA", text);
+  }
+  records.push_back(file.text().size());  // the closing one
+  const std::string whole = file.close();
+  int64_t found_by_zstd = 0;
+  for (size_t at = records.front(); at < whole.size(); ++at) {
+    std::string bad = whole;
+    bad[at] = static_cast<char>(bad[at] ^ 1);
+    const Error e = expect_error(Code::kDataLoss, [&] { read_all(bad); });
+    EXPECT_EQ(e.location, str("f offset ", *--std::ranges::upper_bound(records, at))) << at;
+    if (contains(e.message, ": zstd: ")) ++found_by_zstd;
+  }
+  EXPECT_GT(found_by_zstd, 0);
 }
 
 TEST(Frame, AnotherVersionIsIncompatible) {

@@ -47,7 +47,9 @@ const Spoiler kSpoilers[] = {
     {"versions", [](Sample& s) { s.versions.clear(); }},
     {"loss_mask", [](Sample& s) { s.loss_mask.push_back(1); }},
     {"logprobs", [](Sample& s) { s.logprobs[0] = NAN; }},
+    {"logprobs", [](Sample& s) { s.logprobs.back() = INFINITY; }},
     {"logprobs_sampled", [](Sample& s) { s.logprobs_sampled[0] = -INFINITY; }},
+    {"logprobs_sampled", [](Sample& s) { s.logprobs_sampled.back() = INFINITY; }},
     {"loss_mask", [](Sample& s) { s.loss_mask[0] = 2; }},
     {"mixed_kv", [](Sample& s) { s.mixed_kv.assign(s.versions.size() + 1, 0); }},
     {"mixed_kv", [](Sample& s) { s.mixed_kv.assign(s.versions.size(), 2); }},
@@ -60,13 +62,21 @@ const Spoiler kSpoilers[] = {
     {"top_ids", [](Sample& s) { s.num_top = 2; }},
     {"top_logprobs", [](Sample& s) { s.top_logprobs.pop_back(); }},
     {"top_logprobs", [](Sample& s) { s.top_logprobs[0] = -INFINITY; }},
+    {"top_logprobs", [](Sample& s) { s.top_logprobs.back() = INFINITY; }},
     {"purpose", [](Sample& s) { s.purpose = static_cast<Purpose>(2); }},
     {"finish", [](Sample& s) { s.finish = static_cast<FinishReason>(5); }},
     {"temperature", [](Sample& s) { s.temperature = 0; }},
+    {"temperature", [](Sample& s) { s.temperature = -1; }},
     {"temperature", [](Sample& s) { s.temperature = NAN; }},
     {"temperature", [](Sample& s) { s.temperature = INFINITY; }},
     {"reward", [](Sample& s) { s.reward = INFINITY; }},
+    {"reward", [](Sample& s) { s.reward = -INFINITY; }},
     {"reward", [](Sample& s) { s.scored = false; }},
+    {"reward",
+     [](Sample& s) {
+       s.scored = false;
+       s.reward = -0.5;
+     }},
     {"data_row", [](Sample& s) { s.data_row = -2; }},
     {"submitted_ns", [](Sample& s) { s.submitted_ns = -1; }},
     {"admitted_ns", [](Sample& s) { s.admitted_ns = -1; }},
@@ -98,6 +108,7 @@ struct RawSample {
   uint8_t purpose = 0, finish = 0, mask = 1;
   float logprob = -1, temperature = 1;
   double reward = 0;
+  bool scored = true;
   int64_t data_row = 0;
   int32_t id = 1;
   uint32_t num_top = 1, tops = 2;  // tops: entries of both vectors
@@ -117,8 +128,8 @@ struct RawSample {
     for (size_t i = 0; i < copies; ++i) {
       samples.push_back(fb::CreateSample(
           b, 9, slot + static_cast<uint32_t>(i), 0, data_row, static_cast<fb::Purpose>(purpose),
-          static_cast<fb::FinishReason>(finish), true, prompt_tokens, temperature, reward, 0, 0, 0,
-          0, ids, lp, sampled, versions, masks, num_top, top_ids, top_logprobs));
+          static_cast<fb::FinishReason>(finish), scored, prompt_tokens, temperature, reward, 0, 0,
+          0, 0, ids, lp, sampled, versions, masks, num_top, top_ids, top_logprobs));
     }
     fb::FinishGroupBuffer(b, fb::CreateGroup(b, 3, b.CreateVector(samples)));
     const auto* data = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
@@ -147,6 +158,9 @@ TEST(SampleDocument, ReadingChecksEveryRule) {
   refused("loss_mask", {.mask = 2});
   refused("temperature", {.temperature = -1});
   refused("reward", {.reward = NAN});
+  refused("reward", {.reward = -INFINITY});
+  refused("reward", {.reward = 0.5, .scored = false});
+  refused("reward", {.reward = -0.5, .scored = false});
   refused("data_row", {.data_row = INT64_MIN});
   refused("ids", {.id = -1});
   refused("top_ids", {.tops = 3});
@@ -196,6 +210,25 @@ TEST(BufferInfo, ComesBackWithAndWithoutAModel) {
   EXPECT_EQ(decode_buffer_info(encode_buffer_info(info), "here"), info);
   info.group_size = -1;
   expect_error(Code::kInvalidArgument, [&] { encode_buffer_info(info); });
+}
+
+TEST(BufferInfo, EveryNumberHasItsLimits) {
+  const std::pair<const char*, void (*)(BufferInfo&, int64_t)> numbers[] = {
+      {"group_size", [](BufferInfo& info, int64_t n) { info.group_size = n; }},
+      {"max_tokens", [](BufferInfo& info, int64_t n) { info.max_tokens = n; }},
+      {"model.vocab", [](BufferInfo& info, int64_t n) { info.model->vocab = n; }},
+      {"model.hidden", [](BufferInfo& info, int64_t n) { info.model->hidden = n; }},
+      {"model.layers", [](BufferInfo& info, int64_t n) { info.model->layers = n; }}};
+  for (const auto& [field, set] : numbers) {
+    for (const int64_t bad : {int64_t{-1}, INT64_MIN, INT64_MAX}) {
+      BufferInfo info;
+      info.model.emplace();
+      encode_buffer_info(info);
+      set(info, bad);
+      const Error e = expect_error(Code::kInvalidArgument, [&] { encode_buffer_info(info); });
+      EXPECT_TRUE(contains(e.message, str(field, " is ", bad)));
+    }
+  }
 }
 
 }  // namespace
