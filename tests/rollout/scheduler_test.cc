@@ -400,6 +400,21 @@ TEST(Scheduler, TheLastInTurnGivesWayAndComesBack) {
   }
 }
 
+// The victim has two blocks when the first sequence asks for its third.
+TEST(Scheduler, ASequenceIsSwappedOutWhereItsBlocksJustFit) {
+  for (const int64_t swap : {0, 1, 2, 3}) {
+    SCOPED_TRACE(swap);
+    Harness h(limits(4, 64), {4, true, swap});
+    h.submit(kBlock, 2 * kBlock + 1, 1);
+    h.submit(kBlock, 2 * kBlock + 1, 1);
+    while (h.scheduler.counts().preemptions == 0) h.step();
+    EXPECT_EQ(h.scheduler.counts().swapped_blocks, swap < 2 ? 0 : 2);
+    EXPECT_EQ(h.swap.num_free(), swap < 2 ? swap : swap - 2);
+    h.run();
+    h.expect_empty();
+  }
+}
+
 TEST(Scheduler, NothingIsAdmittedInAStepThatTookBlocksAway) {
   Harness h(limits(2, 64), {4});
   h.submit(20, 30, 1);
