@@ -147,6 +147,15 @@ TEST_F(CheckpointTest, TruncatedLongerAndMissingFilesAreNamed) {
   expect_refused("step_000001", Code::kNotFound);
 }
 
+TEST_F(CheckpointTest, WhatIsNoDirectoryIsNoCheckpoint) {
+  for (const std::string& path : {path_ + "/manifest.json", path_ + "/nothing"}) {
+    const Error e =
+        expect_error(Code::kNotFound, [&] { rig_.trainer->load(real_fs(), path, kConfig); });
+    EXPECT_EQ(e.location, path);
+    EXPECT_TRUE(contains(e.message, "is not a checkpoint directory"));
+  }
+}
+
 TEST_F(CheckpointTest, AnotherConfigurationIsRefusedWithBothDigests) {
   const Error e = expect_error(Code::kIncompatible,
                                [&] { rig_.trainer->load(real_fs(), path_, "fedcba9876543210"); });

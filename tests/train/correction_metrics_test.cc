@@ -2,6 +2,7 @@
 // the goldens.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -106,6 +107,53 @@ TEST(CorrectionMetrics, AreThoseOfVerlUnderTheSameNames) {
   }
   EXPECT_GE(compared["rollout_corr/log_ppl_diff"], 4);
   EXPECT_EQ(compared.size(), 17u);
+}
+
+// Probabilities of one token each.
+std::map<std::string, double> compared(const std::vector<double>& stored,
+                                       const std::vector<double>& found) {
+  TrainMetrics metrics;
+  for (size_t i = 0; i < stored.size(); ++i)
+    metrics.probabilities.add(static_cast<float>(std::log(stored[i])),
+                              static_cast<float>(std::log(found[i])));
+  std::map<std::string, double> out;
+  for_each_metric(metrics, [&](const char* name, double value) { out[name] = value; });
+  return out;
+}
+
+constexpr const char* kCorrelation = "training/rollout_actor_probs_pearson_corr";
+constexpr double kOfLogs = 1e-6;  // the log-probs are rounded to fp32
+
+// Deviations from the means are (-3, -1, 1, 3) / 10 and (-3, -2, 3, 2) / 10.
+TEST(ProbabilityDifferences, AreOfTheStoredAndTheComputedProbabilities) {
+  const std::vector<double> stored = {0.2, 0.4, 0.6, 0.8}, found = {0.3, 0.4, 0.9, 0.8};
+  for (const bool swapped : {false, true}) {
+    const std::map<std::string, double> m =
+        swapped ? compared(found, stored) : compared(stored, found);
+    EXPECT_EQ(m.at("training/rollout_probs_diff_valid"), 1);
+    EXPECT_NEAR(m.at("training/rollout_probs_diff_mean"), 0.1, kOfLogs);
+    EXPECT_NEAR(m.at("training/rollout_probs_diff_max"), 0.3, kOfLogs);
+    EXPECT_NEAR(m.at("training/rollout_probs_diff_std"), std::sqrt(0.02), kOfLogs);
+    EXPECT_NEAR(m.at(kCorrelation), 20 / std::sqrt(20.0 * 26.0), kOfLogs);
+  }
+  EXPECT_NEAR(compared(stored, {0.8, 0.9, 0.4, 0.3}).at(kCorrelation), -20 / std::sqrt(20.0 * 26.0),
+              kOfLogs);
+}
+
+TEST(ProbabilityDifferences, OfEqualOrConstantProbabilitiesHaveTheCorrelationOne) {
+  EXPECT_EQ(compared({0.2, 0.4}, {0.2, 0.4}).at(kCorrelation), 1);
+  EXPECT_EQ(compared({0.5, 0.5}, {0.2, 0.4}).at(kCorrelation), 1);
+  EXPECT_EQ(compared({0.2, 0.4}, {0.5, 0.5}).at(kCorrelation), 1);
+  EXPECT_EQ(compared({}, {}).at(kCorrelation), 1);
+  EXPECT_EQ(compared({}, {}).at("training/rollout_probs_diff_valid"), 0);
+}
+
+TEST(ProbabilityDifferences, LeaveOutWhatIsNotFinite) {
+  const auto with = [](double stored, double found) {
+    return compared({0.2, stored, 0.4}, {0.3, found, 0.6});
+  };
+  for (const auto& m : {with(0, 0.5), with(0.5, 0), with(NAN, 0.5), with(0.5, NAN)})
+    EXPECT_EQ(m, compared({0.2, 0.4}, {0.3, 0.6}));
 }
 
 }  // namespace
