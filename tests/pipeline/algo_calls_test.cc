@@ -27,7 +27,7 @@ struct Arrays {
   std::vector<uint64_t> groups = {4, 4, 4, 9, 9, 9};
   std::vector<double> rewards = {1, 0, 0.5, 0.25, 0.75, 0}, baselines = {1, 1, 1, 0, 0, 0};
   std::vector<float> logprobs = std::vector<float>(12, -1), old = std::vector<float>(12, -0.5f);
-  std::vector<float> advantages = std::vector<float>(12, -1);
+  std::vector<float> advantages = std::vector<float>(12, -1), reference;
 
   AlgoArrays view() const {
     AlgoArrays a;
@@ -37,6 +37,7 @@ struct Arrays {
     a.baselines = baselines;
     a.logprobs = logprobs;
     a.old_logprobs = old;
+    a.ref_logprobs = reference;
     a.advantages = advantages;
     return a;
   }
@@ -106,6 +107,65 @@ TEST(AlgoCalls, ARewardThatIsNotFiniteIsNamed) {
   const Error e = refused_advantages(arrays, "remax", Code::kNonFinite);
   EXPECT_EQ(e.key, "tokens.baselines");
   EXPECT_TRUE(contains(e.message, "tokens.baselines[4]"));
+}
+
+// The old log-probs, or the current ones where there are none.
+TEST(AlgoCalls, APenaltyInTheRewardNeedsLogProbsOfPolicyAndReference) {
+  const OptionSet options = with({"algo.advantage=reinforce_pp", "algo.whiten=none",
+                                  "algo.kl.where=reward", "algo.kl.coef=0.5"});
+  Arrays both;
+  both.reference.assign(12, -1.5f);
+  Arrays old = both, current = both;
+  old.logprobs.clear();
+  current.old.clear();
+  const std::vector<double> expected = algo_advantages(options, both.view());
+  EXPECT_EQ(expected.size(), 12u);
+  EXPECT_EQ(algo_advantages(options, old.view()), expected);
+  EXPECT_NE(algo_advantages(options, current.view()), expected);
+  const auto key_of = [&](const Arrays& arrays) {
+    return expect_error(Code::kInvalidArgument, [&] { algo_advantages(options, arrays.view()); })
+        .key;
+  };
+  Arrays neither = old;
+  neither.old.clear();
+  EXPECT_EQ(key_of(neither), "tokens.logprobs");
+  both.reference.clear();
+  EXPECT_EQ(key_of(both), "tokens.ref_logprobs");
+}
+
+TEST(AlgoCalls, AnArrayThatIsMissingOrShortIsNamed) {
+  const OptionSet remax = with({"algo.advantage=remax"}), loss = with({"algo.kl.where=loss"}),
+                  reward = with({"algo.kl.where=reward"});
+  Arrays all;
+  all.reference.assign(12, -1.5f);
+  all.old.clear();
+  const auto refused = [&](const char* key, auto Arrays::*array, auto&& call) {
+    const size_t size = (all.*array).size();
+    for (const size_t left : {size_t{0}, size - 1}) {
+      SCOPED_TRACE(str(key, " of ", left));
+      Arrays arrays = all;
+      (arrays.*array).resize(left);
+      EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { call(arrays.view()); }).key, key);
+    }
+  };
+  const auto of_remax = [&](const AlgoArrays& a) { algo_advantages(remax, a); };
+  refused("tokens.rewards", &Arrays::rewards, of_remax);
+  refused("tokens.baselines", &Arrays::baselines, of_remax);
+  const auto penalised = [&](const AlgoArrays& a) { algo_advantages(reward, a); };
+  refused("tokens.logprobs", &Arrays::logprobs, penalised);
+  refused("tokens.ref_logprobs", &Arrays::reference, penalised);
+  const auto policy_loss = [&](const AlgoArrays& a) {
+    std::vector<double> gradient;
+    algo_policy_loss(loss, a, gradient);
+  };
+  refused("tokens.logprobs", &Arrays::logprobs, policy_loss);
+  refused("tokens.advantages", &Arrays::advantages, policy_loss);
+  refused("tokens.ref_logprobs", &Arrays::reference, policy_loss);
+  const auto kl = [&](const AlgoArrays& a) { algo_kl(loss, a); };
+  refused("tokens.logprobs", &Arrays::logprobs, kl);
+  refused("tokens.ref_logprobs", &Arrays::reference, kl);
+  refused("tokens.logprobs", &Arrays::logprobs,
+          [&](const AlgoArrays& a) { algo_corrections(loss, a); });
 }
 
 TEST(AlgoCalls, OffPolicyMaskingNeedsAdvantages) {

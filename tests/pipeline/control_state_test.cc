@@ -1,5 +1,5 @@
-// Control by itself: which states a stop lets the loop finish, what is due between two steps, and
-// deadlines.
+// Control by itself: names of its states, which of them a stop lets the loop finish, what is due
+// between two steps, and deadlines.
 #include <gtest/gtest.h>
 
 #include "pipeline/loop/control.h"
@@ -15,6 +15,16 @@ struct Started {
   FakeClock clock;
   Control control{clock, Settings(OptionSet())};
 };
+
+TEST(ControlState, EveryStateHasItsName) {
+  const char* const names[] = {"idle",     "drawing",    "generating", "scoring",
+                               "training", "publishing", "evaluating", "checkpointing",
+                               "paused",   "stopping",   "done",       "failed"};
+  int32_t state = 0;
+  for (const char* name : names)
+    EXPECT_STREQ(pipeline_state_name(static_cast<PipelineState>(state++)), name);
+  EXPECT_EQ(state, static_cast<int32_t>(PipelineState::kFailed) + 1);
+}
 
 TEST(ControlState, AStopLetsTheLoopFinishUpdatesAndFilesOnly) {
   for (int32_t i = 0; i <= static_cast<int32_t>(PipelineState::kCheckpointing); ++i) {

@@ -162,6 +162,22 @@ TEST(Control, APausedLoopDoesNothingWhenItIsWoken) {
   rig.play();
 }
 
+TEST(Control, ASecondStartIsRefusedWithTheState) {
+  const TempDir dir;
+  Rig rig(tiny_options(dir));
+  const auto refused = [&](const char* state) {
+    const Error e = expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().start(); });
+    EXPECT_TRUE(contains(e.message, str("its state is ", state)));
+  };
+  rig.pipeline().pause();
+  rig.pipeline().start();
+  wait_for_state(rig.pipeline(), PipelineState::kPaused);
+  refused("paused");
+  rig.pipeline().resume();
+  rig.play();
+  refused("done");
+}
+
 TEST(Control, APausedLoopCanBeStopped) {
   const TempDir dir;
   Rig rig(tiny_options(dir));

@@ -79,6 +79,19 @@ TEST_F(Conversations, ATurnGoesOnFromItsConversationWhateverPromptIsGiven) {
             (std::vector<int32_t>{1, 2, 3}));
 }
 
+TEST_F(Conversations, ATurnIsOneSampleHoweverManyAreAskedFor) {
+  const auto c = start();
+  Request given = turn(4);
+  given.num_samples = 3;
+  for (int turns = 1; turns <= 2; ++turns) {
+    c->generate(given);
+    engine_->run();
+    EXPECT_EQ(c->info().turns, turns);
+    EXPECT_EQ(c->sample()->generated(), 4 * turns);
+  }
+  EXPECT_TRUE(engine_->take_finished().empty());
+}
+
 TEST_F(Conversations, WhatTheModelDrewHasTheTrainersLogProbs) {
   std::vector<SamplePtr> batch;
   const auto first = start(), second = first->fork();

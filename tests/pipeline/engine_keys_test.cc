@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/violations.h"
+#include "pipeline/config/run_options.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/session/engine_part.h"
 #include "rollout/sample_tokens.h"
@@ -241,6 +242,16 @@ TEST(EngineKeys, SizesLimitWhatRunsAndWhatIsAdmitted) {
   const std::vector<std::string> small = with_blocks(2);
   EXPECT_EQ(Bench(joined(small)).engine().stats().blocks_total, 2);
   EXPECT_EQ(Bench(joined(small, {"engine.block_size=32"})).engine().stats().blocks_total, 1);
+}
+
+TEST(EngineKeys, WithoutALengthTheLongestSequenceIsTheModels) {
+  Bench bench({"engine.max_model_len=0"});
+  const Error e = expect_error(Code::kOutOfRange, [&] { bench.submit(ids_from(0, 100), 29); });
+  EXPECT_TRUE(contains(e.message, "engine.max_model_len 128"));
+  bench.submit(ids_from(0, 100), 28);
+  bench.play();
+  EXPECT_EQ(bench.engine().stats().drawn_tokens, 28);
+  EXPECT_EQ(engine_options_from(bench.options(), 128).max_model_len, 128);
 }
 
 Error refusal_of(std::vector<const char*> assignments, PlanUse use = PlanUse::kGenerate) {

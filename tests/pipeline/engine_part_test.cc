@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <thread>
@@ -388,6 +389,45 @@ TEST(ComputeCopies, ASleepBetweenTrainingAndPublicationChangesNoSample) {
 }
 
 // A publication may meet an engine step of another thread; each step has one version.
+// The host's loss fails in the second of two minibatches.
+void fail_half_way(Parts& parts, const std::vector<SamplePtr>& batch) {
+  int calls = 0;
+  parts.trainer->set_custom_loss(
+      [&](const AlgoArrays&, std::span<const double> weights, std::span<double> gradient) {
+        if (++calls == 2) throw Error(Code::kIo, "the host's loss");
+        std::ranges::copy(weights, gradient.begin());
+        return 1.0;
+      });
+  expect_error(Code::kIo, [&] { parts.trainer->step(batch); });
+}
+
+TEST(ComputeCopies, WeightsOfHalfAStepComputeNothingUntilTheyArePublished) {
+  for (const char* copies : {"model.compute_copies=1", "model.compute_copies=2"}) {
+    SCOPED_TRACE(copies);
+    Parts parts({copies, "algo.policy_loss=custom", "trainer.num_minibatches=2"});
+    const auto batch = parts.scored();
+    const std::vector<float> before = parts.logprobs(*batch[0]);
+    fail_half_way(parts, batch);
+    ASSERT_TRUE(parts.model->half_trained());
+    const auto refused = [](auto&& call) {
+      const Error e = expect_error(Code::kFailedPrecondition, call);
+      EXPECT_TRUE(contains(e.message, "half-trained: a training step failed after 1 of 2"));
+    };
+    refused([&] { parts.logprobs(*batch[0]); });
+    refused([&] { parts.trainer->hidden(batch[0]->ids); });
+    refused([&] { parts.trainer->step(batch); });
+    if (parts.model->published_apart()) {
+      EXPECT_EQ(parts.draw(parts.request()).size(), 1u) << "engines read the copy of before";
+    } else {
+      refused([&] { parts.draw(parts.request()); });
+      parts.engine->abort_all();
+    }
+    EXPECT_EQ(parts.trainer->publish(), 1u);
+    EXPECT_NE(parts.logprobs(*batch[0]), before);
+    EXPECT_EQ(parts.draw(parts.request()).at(0)->versions.at(0), 1u);
+  }
+}
+
 TEST(ComputeCopies, PublicationNeedsNoPauseOfTheEngine) {
   Parts parts({"model.compute_copies=2"});
   const auto batch = parts.scored();

@@ -2,6 +2,7 @@
 #include "pipeline/plan/plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/arena.h"
 #include "formats/open/open_weight_source.h"
@@ -10,6 +11,7 @@
 #include "pipeline/update/trainer_part.h"
 #include "plan_arenas.h"
 #include "run_rig.h"
+#include "scored_model.h"
 #include "support/expect_error.h"
 
 namespace rl {
@@ -240,6 +242,37 @@ TEST(Plan, TheKvPoolIsThatOfAllEngines) {
   };
   const uint64_t one = pool("1");
   EXPECT_EQ(pool("2"), 2 * one);
+}
+
+// A step of few samples needs fewer KV blocks than the rows of a micro-batch would admit.
+TEST(Plan, EveryRoleHasBlocksForTheSamplesOfAStep) {
+  const TempDir dir;
+  using Bytes = std::map<std::string, uint64_t>;
+  const auto bytes_of = [](OptionSet o, int64_t prompts) {
+    o.set_i64("pipeline.prompts_per_step", prompts);
+    const auto config = open_weight_source(real_fs(), o.get_string("model.path"))->config();
+    const Planner p(o, plan_models(o, config, real_fs(), PlanUse::kPipeline), PlanUse::kPipeline);
+    constexpr int64_t kRows = 1024;
+    Bytes bytes{{"policy", p.train_sizes(kRows).workspace}};
+    if (p.has_critic()) bytes["critic"] = p.critic_sizes(kRows).workspace;
+    if (p.has_reward_model()) bytes["reward"] = p.reward_workspace(kRows);
+    if (p.has_teacher()) bytes["teacher"] = p.teacher_bytes(kRows);
+    return bytes;
+  };
+  OptionSet rewarded = tiny_options(dir), taught = tiny_options(dir);
+  rewarded.set_text("algo.advantage", "gae");
+  rewarded.set_string("model.reward_path", testing::scored_model(dir));
+  taught.set_text("algo.objective", "distill");
+  taught.set_string("model.teacher_path", fixture_model("qwen2"));
+  OptionSet of_rows = taught;
+  of_rows.set_text("algo.distill.kl", "forward");
+  size_t roles = 0;
+  for (const OptionSet& o : {rewarded, taught, of_rows}) {
+    const Bytes few = bytes_of(o, 1), many = bytes_of(o, 64);
+    roles += few.size();
+    for (const auto& [role, bytes] : few) EXPECT_LT(bytes, many.at(role)) << role;
+  }
+  EXPECT_EQ(roles, 3u + 2u + 2u);
 }
 
 TEST(Plan, TheLargestEvaluationHasItsSamples) {

@@ -214,6 +214,23 @@ TEST(RewardTraining, AModelOfScoresDrawsNothingAndHasNoLogprobs) {
   EXPECT_EQ(generate.key, "algo.objective");
 }
 
+TEST(RewardTraining, WeightsOfHalfAStepHaveNoScores) {
+  const TempDir dir;
+  const OptionSet o = reward_options(dir);
+  const auto model = open(o, PlanUse::kTrain);
+  TrainerPart trainer(model, testing::for_part(o));
+  const auto s = std::make_shared<Sample>();
+  s->ids = {1, 2, 3};
+  s->prompt_tokens = 1;
+  const std::vector<SamplePtr> samples = {s};
+  const std::vector<float> scores = trainer.scores(samples);
+  model->note_failed_step({model->model().published().release(), 1, 2});
+  const Error e = expect_error(Code::kFailedPrecondition, [&] { trainer.scores(samples); });
+  EXPECT_TRUE(contains(e.message, "half-trained"));
+  trainer.publish();
+  EXPECT_EQ(trainer.scores(samples), scores);
+}
+
 // What has a scalar head already is trained on.
 TEST(RewardTraining, GoesOnFromARewardModel) {
   const TempDir dir;

@@ -1,4 +1,4 @@
-// Deadlines of samples that wait for a score, one by one.
+// Samples that wait for a score: their number, and their deadlines one by one.
 #include "pipeline/loop/score_board.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,43 @@
 
 namespace rl {
 namespace {
+
+// Samples that finish after their group was dropped wait for nothing.
+TEST(ScoreBoard, OnlySamplesOfGroupsThatAreNotDroppedAreUnscored) {
+  ScoreBoard board(3, 1);
+  const auto finish = [&](uint64_t ordinal, uint32_t slot) {
+    auto s = std::make_shared<Sample>();
+    s->id = board.sample_id(ordinal, slot);
+    s->ordinal = ordinal;
+    s->slot = slot;
+    s->ids = {1, 2, 3};
+    s->prompt_tokens = 2;
+    return board.finish(s, -1);
+  };
+  const auto expect_unscored = [&](int64_t count) {
+    EXPECT_EQ(board.unscored(), count);
+    EXPECT_EQ(board.waiting().size(), static_cast<size_t>(count));
+  };
+  board.open(0, -1);
+  board.open(1, -1);
+  EXPECT_TRUE(finish(0, 0));
+  EXPECT_TRUE(finish(1, 2));
+  expect_unscored(2);
+  board.fail(board.sample_id(0, 0), "no reward", 0);
+  expect_unscored(1);
+  EXPECT_FALSE(finish(0, 2));
+  expect_unscored(1);
+  EXPECT_FALSE(finish(0, 1));
+  expect_unscored(1);
+  board.score(board.sample_id(1, 2), 1.0, 0);
+  expect_unscored(0);
+  EXPECT_TRUE(finish(1, 0));
+  expect_unscored(1);
+  board.doom(1, DropReason::kAborted, "");
+  expect_unscored(0);
+  EXPECT_FALSE(finish(1, 1));
+  expect_unscored(0);
+}
 
 class ScoreBoardDeadlines : public ::testing::Test {
  protected:

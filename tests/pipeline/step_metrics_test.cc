@@ -78,5 +78,23 @@ TEST(StepMetrics, ARunTellsThem) {
   }
 }
 
+// Sixteen answers of 8 tokens to prompts of 3.
+TEST(StepMetrics, RatesAreOfTheTokensOfTheirPhase) {
+  const TempDir dir;
+  testing::Rig rig(testing::tiny_options(dir));
+  for (const MetricList& m : rig.start_and_play().steps) {
+    const auto product = [&](const char* rate, const char* seconds) {
+      return m.get(rate).value() * m.get(seconds).value();
+    };
+    EXPECT_NEAR(product("perf/rollout_tokens_per_s", "timing_s/gen"), 128, 1e-6);
+    EXPECT_NEAR(product("perf/train_tokens_per_s", "timing_s/train"),
+                m.get("training/tokens").value(), 1e-6);
+    EXPECT_EQ(m.get("perf/total_num_tokens"), 128.0 + 48.0);
+    // The clock is read again for the rate, so that its time is not the shorter one.
+    EXPECT_LE(product("perf/throughput", "perf/time_per_step"), 176 + 1e-6);
+    EXPECT_GT(m.get("perf/throughput").value(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace rl

@@ -318,6 +318,33 @@ TEST(Survival, APatternOfNoParameterIsRefusedBeforeAModelIsLoaded) {
   EXPECT_TRUE(contains(e.message, "model.layers.77.*"));
 }
 
+// And never one that it writes itself.
+TEST(Survival, ARunTellsTheCheckpointItWasResumedFrom) {
+  const TempDir dir;
+  OptionSet o = saving_options(dir);
+  o.set_i64("pipeline.total_steps", 1);
+  Rig fresh(o);
+  EXPECT_EQ(fresh.pipeline().resumed_from(), "");
+  fresh.start_and_play();
+  EXPECT_EQ(fresh.pipeline().resumed_from(), "");
+  const std::string first = dir.file("checkpoints/step_000001");
+  ASSERT_TRUE(real_fs().exists(first));
+  o.set_i64("pipeline.total_steps", 2);
+  for (const auto& [resume, directory] : {std::pair(first, "elsewhere"),
+                                          {first, "checkpoints"},
+                                          {std::string("auto"), "checkpoints"}}) {
+    SCOPED_TRACE(str(resume, " with ", directory));
+    o.set_string("checkpoint.resume", resume);
+    o.set_string("checkpoint.dir", dir.file(directory));
+    Rig again(o);
+    EXPECT_EQ(again.pipeline().resumed_from(), first);
+    EXPECT_EQ(again.pipeline().status().step, 1u);
+    again.start_and_play();
+    EXPECT_EQ(again.pipeline().resumed_from(), first);
+    real_fs().remove_all(dir.file(directory) + "/step_000002");
+  }
+}
+
 TEST(Survival, TheCheckpointOfAResumeIsNotWrittenAgain) {
   const TempDir dir;
   OptionSet o = saving_options(dir);

@@ -5,6 +5,7 @@
 
 #include "pipeline/update/trainer_part.h"
 #include "run_rig.h"
+#include "support/expect_error.h"
 
 namespace rl {
 namespace {
@@ -198,6 +199,35 @@ struct Refused {
   std::vector<const char*> assignments;
   const char *key, *other;
 };
+
+// A function of the host gets arrays of samples that were checked.
+TEST(TrainerKeys, ASampleThatCannotBeTrainedOnIsRefusedBeforeTheHostsFunctionIsCalled) {
+  Bench bench({"algo.advantage=custom"});
+  int calls = 0;
+  bench.trainer().set_custom_advantage([&](const AlgoArrays&, std::span<double>) { ++calls; });
+  const std::pair<const char*, void (*)(Sample&)> spoilers[] = {
+      {"ids", [](Sample& s) { s.ids.back() = 256; }},
+      {"logprobs", [](Sample& s) { s.logprobs.push_back(-1); }},
+      {"versions", [](Sample& s) { s.versions.pop_back(); }},
+      {"loss_mask", [](Sample& s) { s.loss_mask.push_back(1); }},
+      {"loss_mask", [](Sample& s) { s.loss_mask[0] = 2; }},
+      {"temperature", [](Sample& s) { s.temperature = 0; }},
+      {"purpose", [](Sample& s) { s.purpose = Purpose::kEval; }}};
+  for (const auto& [key, spoil] : spoilers) {
+    const std::vector<SamplePtr> batch = batch_of_groups(bench.trainer());
+    spoil(*batch[9]);
+    try {
+      bench.trainer().step(batch);
+      ADD_FAILURE() << key << " was accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.key, key) << e.message;
+      EXPECT_TRUE(contains(e.message, "sample 10:"));
+    }
+    EXPECT_EQ(calls, 0) << key;
+  }
+  bench.trainer().step(batch_of_groups(bench.trainer()));
+  EXPECT_EQ(calls, 1);
+}
 
 TEST(TrainerKeys, SizesThatDoNotGoTogetherAreNamed) {
   const std::vector<Refused> cases = {
