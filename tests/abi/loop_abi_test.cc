@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -426,6 +427,58 @@ TEST(AbiPipeline, ThePullLoopTrainsWhatIsFed) {
   EXPECT_EQ(stats.step, 3u);
   EXPECT_EQ(stats.attempts_trained, loop.scored);
   EXPECT_EQ(stats.duplicate_scores, loop.scored);
+}
+
+std::string resumed_from(const rl_pipeline* pipeline) {
+  rl_bytes* path = nullptr;
+  EXPECT_RL_OK(rl_pipeline_resumed_from(pipeline, &path, &err));
+  const std::string text(static_cast<const char*>(rl_bytes_data(path)), rl_bytes_size(path));
+  rl_bytes_release(path);
+  return text;
+}
+
+rl_pipeline_stats stats_of(const rl_pipeline* pipeline) {
+  rl_pipeline_stats stats;
+  rl_pipeline_stats_init(&stats, sizeof stats);
+  EXPECT_RL_OK(rl_pipeline_get_stats(pipeline, &stats, &err));
+  return stats;
+}
+
+TEST(AbiPipeline, AResumedRunTellsFromWhereAndCountsOn) {
+  const std::string checkpoints = RL_TEST_OUTPUT "/resumed_run";
+  std::filesystem::remove_all(checkpoints);
+  Host host;
+  set(host.options, "checkpoint.dir", checkpoints);
+  set(host.options, "checkpoint.every_steps", "1");
+  set(host.options, "checkpoint.resume", "auto");
+  rl_pipeline_stats last{};
+  for (uint64_t run = 0; run < 2; ++run) {
+    rl_pipeline_destroy(host.pipeline);
+    EXPECT_RL_OK(rl_pipeline_create(host.model, host.options, &host.pipeline, &err));
+    const std::string from = run == 0 ? "" : checkpoints + "/step_000001";
+    EXPECT_EQ(resumed_from(host.pipeline), from);
+    const rl_pipeline_stats begun = stats_of(host.pipeline);
+    EXPECT_EQ(begun.state, RL_STATE_IDLE);
+    EXPECT_EQ(begun.step, run);
+    EXPECT_EQ(begun.attempts_trained, last.attempts_trained);
+    if (run == 1) {
+      EXPECT_EQ(begun.version, last.version);
+    }
+    feed(host, 1);
+    EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
+    EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+    Loop loop{host.pipeline};
+    rl_event* event = nullptr;
+    while (rl_pipeline_next(host.pipeline, 10'000'000'000, &event, nullptr) == RL_OK) {
+      loop.on(event);
+      rl_event_release(event);
+    }
+    last = stats_of(host.pipeline);
+    EXPECT_EQ(last.state, RL_STATE_DONE);
+    EXPECT_EQ(last.step, run + 1);
+    EXPECT_EQ(last.version, begun.version + 1);
+    EXPECT_EQ(resumed_from(host.pipeline), from) << "its own checkpoints are none it resumed from";
+  }
 }
 
 TEST(AbiPipeline, CallbacksGetTheSameEvents) {
