@@ -1,0 +1,41 @@
+"""librl for Python: reinforcement-learning post-training of language models.
+
+The package covers include/rl.h with Python's means and adds nothing to it; the reference text of a
+method is the one there, rl_engine_submit for Engine.submit and so on. It needs an installed librl
+of its own version, and nothing else. Objects end with close() or at the end of a `with` block, in
+any order; failures are Error with a code, a key and a message. Calls release the interpreter's
+lock, and waits end on Ctrl-C. Arrays come as memoryviews of librl's own memory, which
+numpy.asarray makes arrays of without a copy; Tensor has DLPack too.
+"""
+from . import algo
+from ._library import LibraryError
+from .algo import Tokens
+from .batch import Batch
+from .buffer import Buffer, BufferCount, buffer_file_info
+from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, Finish, LogLevel,
+                        OptionFlags, OptionType, PlanKind, Purpose, SampleArray, State, Use, When)
+from .engine import Conversation, Engine
+from .errors import CallbackError, ClosedError, Done, Error, Interrupted, Outcome, Timeout
+from .event import Event
+from .library import (Feature, abi_version, build_info, constant, feature, features, version)
+from .model import Model
+from .options import Options, find_option, option_choices, option_infos, presets
+from .pipeline import EventQueue, Pipeline
+from .records import (AlgoLoss, BufferFileInfo, ConversationInfo, EngineStats, EventView, ModelInfo,
+                      OptionInfo, PipelineStats, PlanInfo, PlanItem)
+from .runtime import Plan, Profiler, ProfilerCount, Runtime
+from .sample import Sample, SampleView
+from .tensor import Tensor
+from .trainer import Trainer
+
+__all__ = [
+    "RESULTS", "AlgoLoss", "Batch", "Buffer", "BufferCount", "BufferFileInfo", "CallbackError",
+    "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "Done",
+    "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue", "EventView",
+    "Feature", "Finish", "Interrupted", "LibraryError", "LogLevel", "Model", "ModelInfo",
+    "OptionFlags", "OptionInfo", "OptionType", "Options", "Outcome", "Pipeline", "PipelineStats",
+    "Plan", "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount", "Purpose", "Runtime",
+    "Sample", "SampleArray", "SampleView", "State", "Tensor", "Timeout", "Tokens", "Trainer", "Use",
+    "When", "abi_version", "algo", "buffer_file_info", "build_info", "constant", "feature",
+    "features", "find_option", "option_choices", "option_infos", "presets", "version",
+]

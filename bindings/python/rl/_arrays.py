@@ -1,0 +1,98 @@
+"""Arrays on their way to librl and back, without copies where the memory has the right type.
+
+What librl returns is shown as a read-only memoryview: numpy.asarray(view) makes a numpy array of it
+without a copy, view.tolist() a list. A view keeps alive what owns its memory."""
+from __future__ import annotations
+
+import array
+import ctypes
+import math
+from typing import Any, Iterable, Sequence, Union
+
+# What a parameter that is an array may be: anything with the buffer protocol, which numpy arrays
+# have, or numbers in an iterable. Arrays of the right type in C order are passed where they are.
+Array = Union[Any, Iterable[int], Iterable[float]]
+
+FORMATS = {ctypes.c_int32: "i", ctypes.c_int64: "q", ctypes.c_uint64: "Q", ctypes.c_uint8: "B",
+           ctypes.c_uint16: "H", ctypes.c_float: "f", ctypes.c_double: "d"}
+_SAME = {"l": "q", "L": "Q", "?": "B"}  # other names of these formats
+_FORMAT, _ND, _STRIDES = 0x4, 0x8, 0x18  # PyBUF_ flags
+_CONTIGUOUS = 0x20
+
+
+class _Buffer(ctypes.Structure):
+    """Py_buffer."""
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("format", ctypes.c_char_p),
+                ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+                ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+                ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
+_release_buffer.restype = None
+
+
+class Pinned:
+    """The memory of an object with the buffer protocol, held in place while this lives."""
+
+    def __init__(self, source: Any, contiguous: bool = True) -> None:
+        self._buffer = _Buffer()
+        flags = _FORMAT | _STRIDES | (_CONTIGUOUS if contiguous else 0)
+        if _get_buffer(source, ctypes.byref(self._buffer), flags) != 0:  # it has raised by itself
+            raise BufferError(f"{type(source).__name__} has no buffer")
+        held = self._buffer
+        self.address: int | None = held.buf
+        self.read_only = bool(held.readonly)
+        self.shape = tuple(held.shape[:held.ndim])
+        self.strides = tuple(held.strides[i] // held.itemsize for i in range(held.ndim))
+        self.count = math.prod(self.shape)
+        name = (held.format or b"B").decode().lstrip("@=<")
+        self.format = _SAME.get(name, name)
+
+    def __del__(self) -> None:
+        if self._buffer.obj:
+            _release_buffer(ctypes.byref(self._buffer))
+
+
+def pinned(values: Array, kind: type) -> Pinned:
+    """An array of a ctypes type, in C order: the given one if it is that, else a copy. A number
+    that the type cannot hold is an OverflowError."""
+    wanted = FORMATS[kind]
+    try:
+        found = Pinned(values)
+        if found.format == wanted:
+            return found
+        values = memoryview(values).cast("B").cast(found.format).tolist()
+    except (BufferError, TypeError, ValueError):
+        pass  # no buffer, or one in another order: it is iterated over
+    return Pinned(array.array(wanted, values))
+
+
+def shown(address: int | None, kind: type, shape: Sequence[int], owner: object,
+          read_only: bool = True) -> memoryview:
+    """An array of librl where it is, in row-major order. The view keeps the owner alive."""
+    count = math.prod(shape)
+    if not address or count == 0:
+        return memoryview(array.array(FORMATS[kind]))
+    memory = (kind * count).from_address(address)
+    memory.owner = owner
+    view = memoryview(memory).cast("B").cast(FORMATS[kind], list(shape) or [1])
+    return view.toreadonly() if read_only else view
+
+
+def copied(address: int | None, kind: type, count: int) -> memoryview:
+    """A copy of an array of librl."""
+    values = array.array(FORMATS[kind])
+    if address and count:
+        values.frombytes(ctypes.string_at(address, count * ctypes.sizeof(kind)))
+    return memoryview(values).toreadonly()
+
+
+def zeros(kind: type, count: int) -> array.array[Any]:
+    """An array for librl to fill in."""
+    return array.array(FORMATS[kind], bytes(count * ctypes.sizeof(kind)))

@@ -1,0 +1,125 @@
+"""Functions of the host that librl calls. An exception never reaches librl: it is kept, and raised
+by the call of the host that its failure belongs to."""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import logging
+from typing import Any, Callable, Optional
+
+from . import _raw
+from ._arrays import copied, zeros
+from ._handle import callback
+from ._record import text_at
+from .algo import Tokens
+from .constants import Code, LogLevel
+from .errors import CallbackError, Error
+
+LogFunction = Callable[[LogLevel, str, str], None]
+AdvantageFunction = Callable[[Tokens, "memoryview[float]"], None]
+LossFunction = Callable[[Tokens, "memoryview[float]", "memoryview[float]"], float]
+
+# By the number that librl hands back as user_data: what it calls, until it says that it is done.
+_held: dict[int, object] = {}
+_numbers = itertools.count(1)
+
+
+@_raw.rl_destroy_fn
+def _drop(number: int) -> None:
+    _held.pop(number, None)
+
+
+def hook(kind: Any, function: Optional[Callable[..., Any]]) -> tuple[Any, Any, Any]:
+    """The arguments fn, user_data and destroy of a setter, with this as the function that librl
+    calls; None removes the present one."""
+    if function is None:
+        return kind(), None, _raw.rl_destroy_fn()
+    called, number = kind(function), next(_numbers)
+    _held[number] = called
+    return called, number, _drop
+
+
+class Failures:
+    """Exceptions of the host's functions of one object, until the host is told."""
+
+    def __init__(self) -> None:
+        self.advantage: BaseException | None = None
+        self.loss: BaseException | None = None
+
+    def explained(self, error: Error) -> Error:
+        """A step's failure, with the exception of an advantage function that was its cause."""
+        raised, self.advantage = self.advantage, None
+        if raised is None or error.code != Code.CANCELLED:
+            return error
+        told = CallbackError(error.code, f"{error.message} ({raised!r})", key=error.key)
+        told.__cause__ = raised
+        return told
+
+    def raise_loss(self) -> None:
+        """Raises what a loss function has raised, once."""
+        raised, self.loss = self.loss, None
+        if raised is not None:
+            raise CallbackError(
+                Code.CANCELLED, "a loss function of the host has raised, and its optimizer step "
+                f"was skipped ({raised!r})") from raised
+
+
+def log_hook(function: LogFunction | None) -> tuple[Any, Any, Any]:
+    """A log sink. What it raises goes to Python's logger "rl"."""
+    if function is None:
+        return hook(_raw.rl_log_fn, None)
+
+    def line(_: int, level: int, component: int, component_len: int, message: int,
+             message_len: int) -> None:
+        with callback():
+            try:
+                function(LogLevel(level), text_at(component, component_len),
+                         text_at(message, message_len))
+            except BaseException:
+                logging.getLogger("rl").exception("the log function of a runtime has raised")
+
+    return hook(_raw.rl_log_fn, line)
+
+
+def advantage_hook(function: AdvantageFunction | None,
+                   failures: Failures) -> tuple[Any, Any, Any]:
+    """A function that computes advantages; it sees copies."""
+    if function is None:
+        return hook(_raw.rl_advantage_fn, None)
+
+    def advantage(_: int, tokens: Any, advantages: int) -> int:
+        with callback():
+            try:
+                view = tokens.contents
+                values = zeros(ctypes.c_double, view.num_tokens)
+                function(Tokens._of(view), memoryview(values))
+                ctypes.memmove(advantages, values.tobytes(), 8 * view.num_tokens)
+            except BaseException as raised:
+                failures.advantage = raised
+                return 1
+            return 0
+
+    return hook(_raw.rl_advantage_fn, advantage)
+
+
+def loss_hook(function: LossFunction | None, failures: Failures) -> tuple[Any, Any, Any]:
+    """A function that computes the policy loss; it sees copies."""
+    if function is None:
+        return hook(_raw.rl_loss_fn, None)
+
+    def policy_loss(_: int, tokens: Any, weights: int, loss: int, gradient: int) -> int:
+        with callback():
+            try:
+                view = tokens.contents
+                values = zeros(ctypes.c_double, view.num_tokens)
+                total = function(Tokens._of(view),
+                                 copied(weights, ctypes.c_double, view.num_tokens),
+                                 memoryview(values))
+                ctypes.c_double.from_address(loss).value = total
+                ctypes.memmove(gradient, values.tobytes(), 8 * view.num_tokens)
+            except BaseException as raised:
+                failures.loss = raised
+                return 1
+            return 0
+
+    return hook(_raw.rl_loss_fn, policy_loss)

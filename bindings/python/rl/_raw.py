@@ -1,0 +1,697 @@
+"""Structs, callbacks and prototypes of the C interface.
+
+Written by tools/gen_python.py from include/rl.h; not edited by hand.
+"""
+import ctypes
+from ctypes import (POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_int8, c_size_t,
+                    c_uint32, c_uint64, c_uint8, c_void_p)
+
+ABI_MAJOR, ABI_MINOR = 0, 2
+ABI_VERSION = ABI_MAJOR << 16 | ABI_MINOR
+SONAME = "librl.so.1"
+
+
+class Struct(ctypes.Structure):
+    """A struct of rl.h, with struct_size set and all else 0."""
+
+    def __init__(self) -> None:
+        super().__init__(struct_size=ctypes.sizeof(self))
+
+
+class rl_option_info(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("key", c_void_p),
+        ("default_text", c_void_p),
+        ("unit", c_void_p),
+        ("doc", c_void_p),
+        ("since", c_void_p),
+        ("source", c_void_p),
+        ("unsupported_reason", c_void_p),
+        ("type", c_int32),
+        ("when", c_int32),
+        ("flags", c_uint64),
+        ("min_i64", c_int64),
+        ("max_i64", c_int64),
+        ("min_u64", c_uint64),
+        ("max_u64", c_uint64),
+        ("min_f64", c_double),
+        ("max_f64", c_double),
+        ("num_choices", c_size_t),
+    ]
+
+
+class rl_plan_info(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("total_bytes", c_uint64),
+        ("arena_bytes", c_uint64),
+        ("baseline_bytes", c_uint64),
+        ("budget_bytes", c_uint64),
+        ("max_model_len", c_int64),
+        ("max_tokens", c_int64),
+        ("kv_blocks", c_int64),
+        ("threads", c_int64),
+        ("dtype", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class rl_plan_item(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_void_p),
+        ("phase", c_void_p),
+        ("bytes", c_uint64),
+        ("kind", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class rl_model_info(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("family", c_void_p),
+        ("vocab", c_int64),
+        ("hidden", c_int64),
+        ("layers", c_int64),
+        ("heads", c_int64),
+        ("kv_heads", c_int64),
+        ("head_dim", c_int64),
+        ("ffn", c_int64),
+        ("max_position", c_int64),
+        ("bos_id", c_int64),
+        ("pad_id", c_int64),
+        ("num_eos_ids", c_uint64),
+        ("dtype", c_int32),
+        ("has_tokenizer", c_uint32),
+        ("tied_head", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class rl_sample_view(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("sample_id", c_uint64),
+        ("ordinal", c_uint64),
+        ("slot", c_uint32),
+        ("attempt", c_uint32),
+        ("data_row", c_int64),
+        ("purpose", c_int32),
+        ("finish", c_int32),
+        ("ids", c_void_p),
+        ("num_ids", c_size_t),
+        ("num_prompt", c_size_t),
+        ("logprobs", c_void_p),
+        ("logprobs_sampled", c_void_p),
+        ("versions", c_void_p),
+        ("loss_mask", c_void_p),
+        ("reward", c_double),
+        ("temperature", c_float),
+        ("scored", c_uint32),
+        ("tag", c_void_p),
+        ("tag_len", c_size_t),
+        ("prompt_text", c_void_p),
+        ("prompt_text_len", c_size_t),
+        ("text", c_void_p),
+        ("text_len", c_size_t),
+        ("submitted_ns", c_int64),
+        ("first_token_ns", c_int64),
+        ("finished_ns", c_int64),
+        ("num_top", c_size_t),
+        ("top_ids", c_void_p),
+        ("top_logprobs", c_void_p),
+        ("num_aborts", c_uint32),
+        ("preemptions", c_uint32),
+        ("admitted_ns", c_int64),
+        ("mixed_kv", c_void_p),
+        ("num_reward_parts", c_size_t),
+        ("reward_parts", c_void_p),
+    ]
+
+
+class rl_event_view(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int32),
+        ("reason", c_int32),
+        ("step", c_uint64),
+        ("version", c_uint64),
+        ("ordinal", c_uint64),
+        ("data_row", c_int64),
+        ("value", c_double),
+        ("count", c_uint64),
+        ("num_metrics", c_size_t),
+        ("text", c_void_p),
+        ("text_len", c_size_t),
+        ("purpose", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class rl_pipeline_stats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("state", c_int32),
+        ("reserved", c_int32),
+        ("step", c_uint64),
+        ("version", c_uint64),
+        ("unscored", c_uint64),
+        ("attempts_started", c_uint64),
+        ("attempts_trained", c_uint64),
+        ("attempts_discarded", c_uint64),
+        ("attempts_in_flight", c_uint64),
+        ("tokens_generated", c_uint64),
+        ("tokens_trained", c_uint64),
+        ("tokens_discarded", c_uint64),
+        ("tokens_in_flight", c_uint64),
+        ("prompts_drawn", c_uint64),
+        ("prompts_trained", c_uint64),
+        ("prompts_dropped", c_uint64),
+        ("prompts_open", c_uint64),
+        ("late_scores", c_uint64),
+        ("duplicate_scores", c_uint64),
+        ("unknown_scores", c_uint64),
+        ("nonfinite_scores", c_uint64),
+    ]
+
+
+class rl_request(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("prompt", c_void_p),
+        ("num_prompt", c_size_t),
+        ("num_samples", c_uint64),
+        ("sampling", c_void_p),
+        ("priority", c_int64),
+        ("resume", c_void_p),
+    ]
+
+
+class rl_engine_stats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("running", c_uint64),
+        ("waiting", c_uint64),
+        ("blocks_in_use", c_uint64),
+        ("blocks_total", c_uint64),
+        ("prefill_tokens", c_uint64),
+        ("decode_tokens", c_uint64),
+        ("forwards", c_uint64),
+        ("nonfinite", c_uint64),
+        ("prefill_ns", c_int64),
+        ("decode_ns", c_int64),
+        ("begun", c_uint64),
+        ("blocks_peak", c_uint64),
+        ("busy_ns", c_int64),
+        ("drawn_tokens", c_uint64),
+        ("admitted", c_uint64),
+        ("finished", c_uint64),
+        ("aborted", c_uint64),
+        ("queue_ns", c_int64),
+        ("longest_queue_ns", c_int64),
+        ("first_tokens", c_uint64),
+        ("first_token_ns", c_int64),
+        ("longest_first_token_ns", c_int64),
+        ("preemptions", c_uint64),
+        ("swapped_blocks", c_uint64),
+        ("looked_up_tokens", c_uint64),
+        ("cached_tokens", c_uint64),
+        ("mixed_kv_tokens", c_uint64),
+    ]
+
+
+class rl_conversation_info(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("sample_id", c_uint64),
+        ("ordinal", c_uint64),
+        ("slot", c_uint32),
+        ("generating", c_uint32),
+        ("num_ids", c_uint64),
+        ("num_turns", c_uint64),
+        ("finish", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class rl_buffer_file_info(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", c_uint64),
+        ("group_size", c_uint64),
+        ("max_tokens_per_device", c_uint64),
+        ("options_identity", c_uint64),
+        ("weight_version", c_uint64),
+        ("weight_digest", c_uint64),
+        ("vocab", c_uint64),
+        ("has_model", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class rl_algo_tokens(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("lengths", c_void_p),
+        ("num_sequences", c_size_t),
+        ("num_tokens", c_size_t),
+        ("groups", c_void_p),
+        ("mask", c_void_p),
+        ("truncated", c_void_p),
+        ("logprobs", c_void_p),
+        ("old_logprobs", c_void_p),
+        ("rollout_logprobs", c_void_p),
+        ("ref_logprobs", c_void_p),
+        ("advantages", c_void_p),
+        ("rewards", c_void_p),
+        ("baselines", c_void_p),
+        ("sample_ids", c_void_p),
+        ("num_reward_parts", c_size_t),
+        ("reward_parts", c_void_p),
+    ]
+
+
+class rl_algo_loss(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("loss", c_double),
+        ("policy_loss", c_double),
+        ("kl_loss", c_double),
+        ("kl", c_double),
+        ("ppo_kl", c_double),
+        ("ppo_kl_k3", c_double),
+        ("clip_fraction", c_double),
+        ("dual_clip_fraction", c_double),
+        ("ratio_max", c_double),
+        ("num_tokens", c_uint64),
+        ("num_rejected", c_uint64),
+    ]
+
+
+class rl_tensor_info(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("shape", c_void_p),
+        ("strides", c_void_p),
+        ("num_dims", c_uint64),
+        ("num_elements", c_uint64),
+        ("dtype", c_int32),
+        ("device", c_int32),
+        ("read_only", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+# Arrays that structs point to: element type, and length as the comment has it.
+ARRAYS = {
+    "rl_sample_view": {
+        "ids": (c_int32, None),
+        "logprobs": (c_float, None),
+        "logprobs_sampled": (c_float, None),
+        "versions": (c_uint64, None),
+        "loss_mask": (c_uint8, None),
+        "top_ids": (c_int32, "G * num_top"),
+        "top_logprobs": (c_float, "G * num_top"),
+        "mixed_kv": (c_uint8, None),
+        "reward_parts": (c_double, "num_reward_parts"),
+    },
+    "rl_request": {
+        "prompt": (c_int32, "num_prompt"),
+    },
+    "rl_algo_tokens": {
+        "lengths": (c_int32, "num_sequences"),
+        "groups": (c_uint64, "num_sequences"),
+        "mask": (c_uint8, "num_tokens"),
+        "truncated": (c_uint8, "num_sequences"),
+        "logprobs": (c_float, "num_tokens"),
+        "old_logprobs": (c_float, "num_tokens"),
+        "rollout_logprobs": (c_float, "num_tokens"),
+        "ref_logprobs": (c_float, "num_tokens"),
+        "advantages": (c_float, "num_tokens"),
+        "rewards": (c_double, "num_sequences"),
+        "baselines": (c_double, "num_sequences"),
+        "sample_ids": (c_uint64, "num_sequences"),
+        "reward_parts": (c_double, "num_sequences * num_reward_parts"),
+    },
+    "rl_tensor_info": {
+        "shape": (c_int64, "num_dims"),
+        "strides": (c_int64, "num_dims"),
+    },
+}
+
+
+# Types of functions that librl calls.
+rl_log_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t, c_void_p, c_size_t)
+rl_destroy_fn = ctypes.CFUNCTYPE(None, c_void_p)
+rl_event_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
+rl_advantage_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void_p)
+rl_loss_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void_p, c_void_p,
+    c_void_p)
+
+# Result and parameters of every function.
+FUNCTIONS = {
+    "rl_abi_version": (c_uint32, {}),
+    "rl_version_string": (c_void_p, {}),
+    "rl_build_info": (c_int32, {"out": c_void_p, "err": c_void_p}),
+    "rl_feature": (c_int32, {"name": c_char_p, "name_len": c_size_t, "available": c_void_p,
+        "reason": c_void_p, "err": c_void_p}),
+    "rl_feature_name": (c_void_p, {"index": c_size_t}),
+    "rl_status_name": (c_void_p, {"status": c_int32}),
+    "rl_constant": (c_int32, {"name": c_char_p, "name_len": c_size_t, "value": c_void_p, "err":
+        c_void_p}),
+    "rl_bytes_data": (c_void_p, {"bytes": c_void_p}),
+    "rl_bytes_size": (c_size_t, {"bytes": c_void_p}),
+    "rl_bytes_release": (None, {"bytes": c_void_p}),
+    "rl_error_code": (c_int32, {"error": c_void_p}),
+    "rl_error_text": (c_void_p, {"error": c_void_p, "field": c_int32, "len": c_void_p}),
+    "rl_error_nearest": (c_void_p, {"error": c_void_p, "index": c_size_t}),
+    "rl_error_system_code": (c_int32, {"error": c_void_p}),
+    "rl_error_cause": (c_void_p, {"error": c_void_p}),
+    "rl_error_part": (c_void_p, {"error": c_void_p, "index": c_size_t}),
+    "rl_error_release": (None, {"error": c_void_p}),
+    "rl_option_info_init": (None, {"info": POINTER(rl_option_info), "size": c_size_t}),
+    "rl_option_count": (c_size_t, {}),
+    "rl_option_at": (c_int32, {"index": c_size_t, "info": POINTER(rl_option_info), "err":
+        c_void_p}),
+    "rl_option_find": (c_int32, {"key": c_char_p, "key_len": c_size_t, "info":
+        POINTER(rl_option_info), "err": c_void_p}),
+    "rl_option_choice": (c_int32, {"key": c_char_p, "key_len": c_size_t, "index": c_size_t, "name":
+        c_void_p, "doc": c_void_p, "err": c_void_p}),
+    "rl_options_create": (c_int32, {"out": c_void_p, "err": c_void_p}),
+    "rl_options_clone": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_options_destroy": (None, {"options": c_void_p}),
+    "rl_options_set_bool": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "value": c_uint32, "err": c_void_p}),
+    "rl_options_set_i64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "value": c_int64, "err": c_void_p}),
+    "rl_options_set_u64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "value": c_uint64, "err": c_void_p}),
+    "rl_options_set_f64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "value": c_double, "err": c_void_p}),
+    "rl_options_set_string": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "value": c_char_p, "value_len": c_size_t, "err": c_void_p}),
+    "rl_options_set_string_list": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len":
+        c_size_t, "values": c_void_p, "lens": c_void_p, "count": c_size_t, "err": c_void_p}),
+    "rl_options_set_i64_list": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "values": c_void_p, "count": c_size_t, "err": c_void_p}),
+    "rl_options_set_text": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "text": c_char_p, "text_len": c_size_t, "err": c_void_p}),
+    "rl_options_set_assignment": (c_int32, {"options": c_void_p, "text": c_char_p, "text_len":
+        c_size_t, "err": c_void_p}),
+    "rl_options_get_bool": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_i64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_u64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_f64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_string": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_list_size": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len":
+        c_size_t, "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_list_string": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len":
+        c_size_t, "index": c_size_t, "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_list_i64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "index": c_size_t, "out": c_void_p, "err": c_void_p}),
+    "rl_options_get_text": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_options_is_default": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_options_unset": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t, "err":
+        c_void_p}),
+    "rl_options_freeze": (c_int32, {"options": c_void_p, "err": c_void_p}),
+    "rl_options_is_frozen": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_options_apply_preset": (c_int32, {"options": c_void_p, "name": c_char_p, "name_len":
+        c_size_t, "err": c_void_p}),
+    "rl_preset_count": (c_size_t, {}),
+    "rl_preset_at": (c_int32, {"index": c_size_t, "name": c_void_p, "doc": c_void_p, "num_settings":
+        c_void_p, "err": c_void_p}),
+    "rl_preset_setting": (c_int32, {"name": c_char_p, "name_len": c_size_t, "index": c_size_t,
+        "key": c_void_p, "value": c_void_p, "err": c_void_p}),
+    "rl_options_validate": (c_int32, {"options": c_void_p, "err": c_void_p}),
+    "rl_options_dump": (c_int32, {"options": c_void_p, "only_changed": c_uint32, "out": c_void_p,
+        "err": c_void_p}),
+    "rl_options_diff": (c_int32, {"options": c_void_p, "other": c_void_p, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_options_export_json": (c_int32, {"options": c_void_p, "only_changed": c_uint32, "out":
+        c_void_p, "err": c_void_p}),
+    "rl_options_export_flatbuffer": (c_int32, {"options": c_void_p, "only_changed": c_uint32, "out":
+        c_void_p, "err": c_void_p}),
+    "rl_options_import_json": (c_int32, {"options": c_void_p, "text": c_char_p, "text_len":
+        c_size_t, "err": c_void_p}),
+    "rl_options_import_flatbuffer": (c_int32, {"options": c_void_p, "data": c_void_p, "size":
+        c_size_t, "err": c_void_p}),
+    "rl_options_hash": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_options_identity": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_runtime_create": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "out": c_void_p,
+        "err": c_void_p}),
+    "rl_runtime_destroy": (None, {"runtime": c_void_p}),
+    "rl_runtime_set_log": (c_int32, {"runtime": c_void_p, "fn": rl_log_fn, "user_data": c_void_p,
+        "destroy": rl_destroy_fn, "err": c_void_p}),
+    "rl_runtime_threads": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_runtime_reserved_bytes": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_plan_info_init": (None, {"info": POINTER(rl_plan_info), "size": c_size_t}),
+    "rl_plan_item_init": (None, {"item": POINTER(rl_plan_item), "size": c_size_t}),
+    "rl_plan_create": (c_int32, {"options": c_void_p, "use": c_int32, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_plan_release": (None, {"plan": c_void_p}),
+    "rl_plan_get_info": (c_int32, {"plan": c_void_p, "info": POINTER(rl_plan_info), "err":
+        c_void_p}),
+    "rl_plan_at": (c_int32, {"plan": c_void_p, "index": c_size_t, "item": POINTER(rl_plan_item),
+        "err": c_void_p}),
+    "rl_plan_count": (c_size_t, {"plan": c_void_p}),
+    "rl_plan_text": (c_int32, {"plan": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_model_info_init": (None, {"info": POINTER(rl_model_info), "size": c_size_t}),
+    "rl_model_open": (c_int32, {"runtime": c_void_p, "options": c_void_p, "use": c_int32, "out":
+        c_void_p, "err": c_void_p}),
+    "rl_model_destroy": (None, {"model": c_void_p}),
+    "rl_model_save": (c_int32, {"model": c_void_p, "dir": c_char_p, "dir_len": c_size_t, "dtype":
+        c_int32, "flags": c_uint64, "err": c_void_p}),
+    "rl_model_encode": (c_int32, {"model": c_void_p, "text": c_char_p, "text_len": c_size_t,
+        "flags": c_uint64, "ids": c_void_p, "err": c_void_p}),
+    "rl_model_decode": (c_int32, {"model": c_void_p, "ids": c_void_p, "num_ids": c_size_t, "flags":
+        c_uint64, "text": c_void_p, "err": c_void_p}),
+    "rl_model_encode_chat": (c_int32, {"model": c_void_p, "roles": c_void_p, "role_lens": c_void_p,
+        "contents": c_void_p, "content_lens": c_void_p, "num_messages": c_size_t, "flags": c_uint64,
+        "ids": c_void_p, "err": c_void_p}),
+    "rl_model_encode_chat_json": (c_int32, {"model": c_void_p, "chat": c_char_p, "chat_len":
+        c_size_t, "flags": c_uint64, "ids": c_void_p, "err": c_void_p}),
+    "rl_model_render_chat": (c_int32, {"model": c_void_p, "chat": c_char_p, "chat_len": c_size_t,
+        "flags": c_uint64, "text": c_void_p, "err": c_void_p}),
+    "rl_model_get_info": (c_int32, {"model": c_void_p, "info": POINTER(rl_model_info), "err":
+        c_void_p}),
+    "rl_model_eos_ids": (c_int32, {"model": c_void_p, "ids": c_void_p, "err": c_void_p}),
+    "rl_model_version": (c_int32, {"model": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_model_digest": (c_int32, {"model": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_sample_view_init": (None, {"view": POINTER(rl_sample_view), "size": c_size_t}),
+    "rl_event_view_init": (None, {"view": POINTER(rl_event_view), "size": c_size_t}),
+    "rl_event_kind": (c_int32, {"event": c_void_p}),
+    "rl_event_get_view": (c_int32, {"event": c_void_p, "view": POINTER(rl_event_view), "err":
+        c_void_p}),
+    "rl_event_sample": (c_int32, {"event": c_void_p, "view": POINTER(rl_sample_view), "err":
+        c_void_p}),
+    "rl_event_metric": (c_int32, {"event": c_void_p, "index": c_size_t, "name": c_void_p, "value":
+        c_void_p, "err": c_void_p}),
+    "rl_event_metric_named": (c_int32, {"event": c_void_p, "name": c_char_p, "name_len": c_size_t,
+        "value": c_void_p, "err": c_void_p}),
+    "rl_event_release": (None, {"event": c_void_p}),
+    "rl_event_queue_fd": (c_int32, {"queue": c_void_p}),
+    "rl_event_queue_size": (c_size_t, {"queue": c_void_p}),
+    "rl_event_queue_release": (None, {"queue": c_void_p}),
+    "rl_pipeline_stats_init": (None, {"stats": POINTER(rl_pipeline_stats), "size": c_size_t}),
+    "rl_pipeline_create": (c_int32, {"model": c_void_p, "options": c_void_p, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_pipeline_destroy": (None, {"pipeline": c_void_p}),
+    "rl_pipeline_start": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_next": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "out": c_void_p,
+        "err": c_void_p}),
+    "rl_pipeline_dispatch": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "fn":
+        rl_event_fn, "user_data": c_void_p, "err": c_void_p}),
+    "rl_pipeline_interrupt": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_queue": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_pipeline_score": (c_int32, {"pipeline": c_void_p, "sample_id": c_uint64, "reward": c_double,
+        "err": c_void_p}),
+    "rl_pipeline_score_parts": (c_int32, {"pipeline": c_void_p, "sample_id": c_uint64, "reward":
+        c_double, "parts": c_void_p, "num_parts": c_size_t, "err": c_void_p}),
+    "rl_pipeline_score_many": (c_int32, {"pipeline": c_void_p, "sample_ids": c_void_p, "rewards":
+        c_void_p, "count": c_size_t, "err": c_void_p}),
+    "rl_pipeline_fail": (c_int32, {"pipeline": c_void_p, "sample_id": c_uint64, "reason": c_char_p,
+        "reason_len": c_size_t, "err": c_void_p}),
+    "rl_pipeline_feed": (c_int32, {"pipeline": c_void_p, "row": c_char_p, "row_len": c_size_t,
+        "err": c_void_p}),
+    "rl_pipeline_feed_ids": (c_int32, {"pipeline": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
+        "tag": c_char_p, "tag_len": c_size_t, "err": c_void_p}),
+    "rl_pipeline_feed_capacity": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_pipeline_finish_feed": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_pause": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_resume": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_stop": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "err": c_void_p}),
+    "rl_pipeline_checkpoint": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "path":
+        c_void_p, "err": c_void_p}),
+    "rl_pipeline_save_critic": (c_int32, {"pipeline": c_void_p, "dir": c_char_p, "dir_len":
+        c_size_t, "dtype": c_int32, "flags": c_uint64, "err": c_void_p}),
+    "rl_pipeline_evaluate": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_set_options": (c_int32, {"pipeline": c_void_p, "options": c_void_p, "err":
+        c_void_p}),
+    "rl_pipeline_get_stats": (c_int32, {"pipeline": c_void_p, "stats": POINTER(rl_pipeline_stats),
+        "err": c_void_p}),
+    "rl_pipeline_plan": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_pipeline_close_result": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_resumed_from": (c_int32, {"pipeline": c_void_p, "path": c_void_p, "err":
+        c_void_p}),
+    "rl_batch_count": (c_size_t, {"batch": c_void_p}),
+    "rl_batch_sample": (c_int32, {"batch": c_void_p, "index": c_size_t, "view":
+        POINTER(rl_sample_view), "err": c_void_p}),
+    "rl_batch_set_reward": (c_int32, {"batch": c_void_p, "index": c_size_t, "reward": c_double,
+        "err": c_void_p}),
+    "rl_batch_set_reward_parts": (c_int32, {"batch": c_void_p, "index": c_size_t, "parts": c_void_p,
+        "num_parts": c_size_t, "err": c_void_p}),
+    "rl_batch_release": (None, {"batch": c_void_p}),
+    "rl_request_init": (None, {"request": POINTER(rl_request), "size": c_size_t}),
+    "rl_engine_stats_init": (None, {"stats": POINTER(rl_engine_stats), "size": c_size_t}),
+    "rl_engine_create": (c_int32, {"model": c_void_p, "options": c_void_p, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_engine_destroy": (None, {"engine": c_void_p}),
+    "rl_engine_submit": (c_int32, {"engine": c_void_p, "request": POINTER(rl_request),
+        "first_sample_id": c_void_p, "err": c_void_p}),
+    "rl_engine_step": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_run": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_pause": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_resume": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_drain": (c_int32, {"engine": c_void_p, "timeout_ns": c_int64, "err": c_void_p}),
+    "rl_engine_take": (c_int32, {"engine": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_engine_abort": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_abort_request": (c_int32, {"engine": c_void_p, "sample_id": c_uint64, "err":
+        c_void_p}),
+    "rl_engine_interrupt": (c_int32, {"engine": c_void_p, "num_spared": c_void_p, "err": c_void_p}),
+    "rl_engine_sleep": (c_int32, {"engine": c_void_p, "level": c_int32, "err": c_void_p}),
+    "rl_engine_wake": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_get_stats": (c_int32, {"engine": c_void_p, "stats": POINTER(rl_engine_stats), "err":
+        c_void_p}),
+    "rl_engine_get_replica_stats": (c_int32, {"engine": c_void_p, "index": c_size_t, "stats":
+        POINTER(rl_engine_stats), "err": c_void_p}),
+    "rl_engine_get_interval": (c_int32, {"engine": c_void_p, "index": c_size_t, "stats":
+        POINTER(rl_engine_stats), "err": c_void_p}),
+    "rl_conversation_info_init": (None, {"info": POINTER(rl_conversation_info), "size": c_size_t}),
+    "rl_conversation_create": (c_int32, {"engine": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_conversation_fork": (c_int32, {"conversation": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_conversation_destroy": (None, {"conversation": c_void_p}),
+    "rl_conversation_append": (c_int32, {"conversation": c_void_p, "ids": c_void_p, "num_ids":
+        c_size_t, "err": c_void_p}),
+    "rl_conversation_generate": (c_int32, {"conversation": c_void_p, "sampling": c_void_p,
+        "priority": c_int64, "err": c_void_p}),
+    "rl_conversation_get_info": (c_int32, {"conversation": c_void_p, "info":
+        POINTER(rl_conversation_info), "err": c_void_p}),
+    "rl_conversation_sample": (c_int32, {"conversation": c_void_p, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_buffer_create": (c_int32, {"options": c_void_p, "max_samples": c_uint64, "out": c_void_p,
+        "err": c_void_p}),
+    "rl_buffer_destroy": (None, {"buffer": c_void_p}),
+    "rl_buffer_put": (c_int32, {"buffer": c_void_p, "sample": POINTER(rl_sample_view), "err":
+        c_void_p}),
+    "rl_buffer_put_batch": (c_int32, {"buffer": c_void_p, "batch": c_void_p, "err": c_void_p}),
+    "rl_buffer_take": (c_int32, {"buffer": c_void_p, "max_groups": c_uint64, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_buffer_count": (c_int32, {"buffer": c_void_p, "num_samples": c_void_p, "num_whole_groups":
+        c_void_p, "err": c_void_p}),
+    "rl_buffer_save": (c_int32, {"buffer": c_void_p, "path": c_char_p, "path_len": c_size_t,
+        "model": c_void_p, "flags": c_uint64, "err": c_void_p}),
+    "rl_buffer_load": (c_int32, {"buffer": c_void_p, "path": c_char_p, "path_len": c_size_t,
+        "model": c_void_p, "num_samples": c_void_p, "err": c_void_p}),
+    "rl_buffer_file_info_init": (None, {"info": POINTER(rl_buffer_file_info), "size": c_size_t}),
+    "rl_buffer_get_file_info": (c_int32, {"path": c_char_p, "path_len": c_size_t, "info":
+        POINTER(rl_buffer_file_info), "err": c_void_p}),
+    "rl_trainer_create": (c_int32, {"model": c_void_p, "options": c_void_p, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_trainer_destroy": (None, {"trainer": c_void_p}),
+    "rl_trainer_step": (c_int32, {"trainer": c_void_p, "batch": c_void_p, "advantages": c_void_p,
+        "num_advantages": c_size_t, "out": c_void_p, "err": c_void_p}),
+    "rl_trainer_logprobs": (c_int32, {"trainer": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
+        "num_prompt": c_size_t, "temperature": c_float, "out": c_void_p, "num_out": c_size_t, "err":
+        c_void_p}),
+    "rl_trainer_scores": (c_int32, {"trainer": c_void_p, "batch": c_void_p, "out": c_void_p,
+        "num_out": c_size_t, "err": c_void_p}),
+    "rl_trainer_save_critic": (c_int32, {"trainer": c_void_p, "dir": c_char_p, "dir_len": c_size_t,
+        "dtype": c_int32, "flags": c_uint64, "err": c_void_p}),
+    "rl_trainer_publish": (c_int32, {"trainer": c_void_p, "version": c_void_p, "err": c_void_p}),
+    "rl_algo_tokens_init": (None, {"tokens": POINTER(rl_algo_tokens), "size": c_size_t}),
+    "rl_algo_loss_init": (None, {"loss": POINTER(rl_algo_loss), "size": c_size_t}),
+    "rl_algo_advantages": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
+        "advantages": c_void_p, "num_advantages": c_size_t, "err": c_void_p}),
+    "rl_algo_policy_loss": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
+        "gradient": c_void_p, "num_gradient": c_size_t, "out": POINTER(rl_algo_loss), "err":
+        c_void_p}),
+    "rl_algo_corrections": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
+        "weights": c_void_p, "num_weights": c_size_t, "keep": c_void_p, "num_keep": c_size_t, "err":
+        c_void_p}),
+    "rl_algo_weights": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens), "weights":
+        c_void_p, "num_weights": c_size_t, "err": c_void_p}),
+    "rl_algo_kl": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens), "values":
+        c_void_p, "num_values": c_size_t, "gradient": c_void_p, "num_gradient": c_size_t, "err":
+        c_void_p}),
+    "rl_pipeline_set_advantage": (c_int32, {"pipeline": c_void_p, "fn": rl_advantage_fn,
+        "user_data": c_void_p, "destroy": rl_destroy_fn, "err": c_void_p}),
+    "rl_pipeline_set_loss": (c_int32, {"pipeline": c_void_p, "fn": rl_loss_fn, "user_data":
+        c_void_p, "destroy": rl_destroy_fn, "err": c_void_p}),
+    "rl_trainer_set_advantage": (c_int32, {"trainer": c_void_p, "fn": rl_advantage_fn, "user_data":
+        c_void_p, "destroy": rl_destroy_fn, "err": c_void_p}),
+    "rl_trainer_set_loss": (c_int32, {"trainer": c_void_p, "fn": rl_loss_fn, "user_data": c_void_p,
+        "destroy": rl_destroy_fn, "err": c_void_p}),
+    "rl_tensor_info_init": (None, {"info": POINTER(rl_tensor_info), "size": c_size_t}),
+    "rl_tensor_get_info": (c_int32, {"tensor": c_void_p, "info": POINTER(rl_tensor_info), "err":
+        c_void_p}),
+    "rl_tensor_retain": (c_int32, {"tensor": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_tensor_release": (None, {"tensor": c_void_p}),
+    "rl_tensor_import_dlpack": (c_int32, {"runtime": c_void_p, "managed": c_void_p,
+        "producer_stream": c_void_p, "flags": c_uint64, "out": c_void_p, "err": c_void_p}),
+    "rl_tensor_export_dlpack": (c_int32, {"tensor": c_void_p, "consumer_stream": c_void_p, "out":
+        c_void_p, "err": c_void_p}),
+    "rl_model_weight_count": (c_size_t, {"model": c_void_p}),
+    "rl_model_weight_name": (c_int32, {"model": c_void_p, "index": c_size_t, "name": c_void_p,
+        "err": c_void_p}),
+    "rl_model_weight": (c_int32, {"model": c_void_p, "name": c_char_p, "name_len": c_size_t,
+        "flags": c_uint64, "out": c_void_p, "err": c_void_p}),
+    "rl_model_set_weights": (c_int32, {"model": c_void_p, "names": c_void_p, "name_lens": c_void_p,
+        "tensors": c_void_p, "num_weights": c_size_t, "version": c_void_p, "err": c_void_p}),
+    "rl_batch_tensor": (c_int32, {"batch": c_void_p, "index": c_size_t, "array": c_int32, "out":
+        c_void_p, "err": c_void_p}),
+    "rl_event_tensor": (c_int32, {"event": c_void_p, "array": c_int32, "out": c_void_p, "err":
+        c_void_p}),
+    "rl_trainer_hidden": (c_int32, {"trainer": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_profiler_create": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_profiler_destroy": (None, {"profiler": c_void_p}),
+    "rl_profiler_write_trace": (c_int32, {"profiler": c_void_p, "path": c_char_p, "path_len":
+        c_size_t, "err": c_void_p}),
+    "rl_profiler_count": (c_int32, {"profiler": c_void_p, "num_records": c_void_p, "num_dropped":
+        c_void_p, "err": c_void_p}),
+    "rl_profiler_write_report": (c_int32, {"pipeline": c_void_p, "profiler": c_void_p, "path":
+        c_char_p, "path_len": c_size_t, "err": c_void_p}),
+    "rl_profiler_summary": (c_int32, {"profiler": c_void_p, "out": c_void_p, "err": c_void_p}),
+}
+
+# The function that ends a handle.
+ENDS = {
+    "rl_batch": "rl_batch_release",
+    "rl_buffer": "rl_buffer_destroy",
+    "rl_bytes": "rl_bytes_release",
+    "rl_conversation": "rl_conversation_destroy",
+    "rl_engine": "rl_engine_destroy",
+    "rl_error": "rl_error_release",
+    "rl_event": "rl_event_release",
+    "rl_event_queue": "rl_event_queue_release",
+    "rl_model": "rl_model_destroy",
+    "rl_options": "rl_options_destroy",
+    "rl_pipeline": "rl_pipeline_destroy",
+    "rl_plan": "rl_plan_release",
+    "rl_profiler": "rl_profiler_destroy",
+    "rl_runtime": "rl_runtime_destroy",
+    "rl_tensor": "rl_tensor_release",
+    "rl_trainer": "rl_trainer_destroy",
+}

@@ -1,0 +1,287 @@
+"""Constants of the C interface.
+
+Written by tools/gen_python.py from include/rl.h; not edited by hand.
+"""
+import enum
+
+from ._open import OpenEnum
+
+
+class Code(OpenEnum):
+    """Status codes of rl.h."""
+    # done
+    OK = 0
+    # nothing came within the timeout
+    TIMEOUT = 1
+    # nothing more will come; sticky
+    DONE = 2
+    # rl_pipeline_interrupt or rl_engine_pause ended the call
+    INTERRUPTED = 3
+    # NULL, malformed text, a struct too small, unknown flags
+    INVALID_ARGUMENT = 16
+    # a value outside its range; nothing is ever clamped
+    OUT_OF_RANGE = 17
+    # no such file, sample or name
+    NOT_FOUND = 18
+    # a file or directory exists and replacing it was not requested
+    ALREADY_EXISTS = 19
+    # the state of the object does not allow this
+    FAILED_PRECONDITION = 20
+    # a budget or a limit of librl is exceeded
+    RESOURCE_EXHAUSTED = 21
+    # the system had no memory left
+    OUT_OF_MEMORY = 22
+    # known, but librl does not support it
+    UNSUPPORTED = 23
+    # another call is using what this one needs; try again later
+    BUSY = 24
+    # ended at the host's request
+    CANCELLED = 25
+    # a bug in librl; the handle can only be destroyed from now on
+    INTERNAL = 26
+    # a file is damaged, truncated or does not match its header
+    DATA_LOSS = 27
+    # the system failed to read or write; see rl_error_system_code
+    IO = 28
+    # the handle was destroyed or never issued
+    STALE_HANDLE = 29
+    # a handle of another kind
+    WRONG_HANDLE = 30
+    # not allowed on this thread or inside a callback
+    WRONG_THREAD = 31
+    # header and library, or checkpoint and configuration, do not match
+    INCOMPATIBLE = 32
+    # the handle belongs to the parent process
+    FORKED = 33
+    # no option has this key; see rl_error_nearest
+    UNKNOWN_OPTION = 40
+    # the option has another type; nothing is converted
+    WRONG_TYPE = 41
+    # not in this build of the library
+    NOT_IN_BUILD = 42
+    # the option cannot be changed now
+    NOT_CHANGEABLE = 43
+    # options contradict one another
+    CONFLICT = 44
+    # the sample's group was dropped before its reward came
+    LATE = 50
+    # the sample was scored or put before
+    DUPLICATE = 51
+    # NaN or an infinity where a number is needed
+    NON_FINITE = 52
+
+
+class ErrorField(OpenEnum):
+    """The texts of an error. All except the message may be empty."""
+    # one sentence: what failed, the limit and the value seen
+    MESSAGE = 1
+    # the option key, parameter or tensor concerned
+    KEY = 2
+    # the valid type, range or choices
+    EXPECTED = 3
+    # file and byte offset, line and column, or JSON pointer
+    LOCATION = 4
+    # all of these with status name, nearest names and causes, for a log
+    SUMMARY = 5
+    # the second option of a conflict
+    OTHER_KEY = 6
+
+
+class OptionType(OpenEnum):
+    """Types of options."""
+    BOOL = 1
+    I64 = 2
+    U64 = 3
+    F64 = 4
+    STRING = 5
+    # a string, one of the option's choices
+    ENUM = 6
+    # an i64
+    DURATION_NS = 7
+    # a u64
+    BYTES = 8
+    STRING_LIST = 9
+    I64_LIST = 10
+
+
+class When(OpenEnum):
+    """When the value of an option may change."""
+    # fixed when the object is created
+    CREATE = 1
+    # between steps: rl_pipeline_set_options
+    BETWEEN_STEPS = 2
+    ANY_TIME = 3
+
+
+class LogLevel(OpenEnum):
+    """Levels of the log, least important last."""
+    OFF = 0
+    ERROR = 1
+    WARN = 2
+    INFO = 3
+    DEBUG = 4
+
+
+class Use(OpenEnum):
+    """What the planned memory is used for."""
+    # a model, for its text functions
+    MODEL = 1
+    # a model and an engine
+    GENERATE = 2
+    # a model and a trainer
+    TRAIN = 3
+    # a pipeline: engine and trainer share their working memory
+    PIPELINE = 4
+    # an engine and a trainer with working memory of their own
+    PARTS = 5
+
+
+class DType(OpenEnum):
+    """Element types."""
+    F32 = 0
+    BF16 = 1
+    I32 = 2
+
+
+class PlanKind(OpenEnum):
+    """Kinds of plan items."""
+    # an arena; all of them add up to arena_bytes
+    ARENA = 1
+    # a part of the working memory of rollout or training
+    PART = 2
+    # an estimate of memory outside arenas; these add up to baseline_bytes
+    OUTSIDE = 3
+
+
+class Purpose(OpenEnum):
+    """What a sample is used for."""
+    TRAIN = 0
+    EVAL = 1
+
+
+class Finish(OpenEnum):
+    """Why generation of a sample ended."""
+    NONE = 0
+    STOP_TOKEN = 1
+    STOP_STRING = 2
+    # sampling.max_new_tokens was reached
+    LENGTH = 3
+    ABORTED = 4
+
+
+class EventKind(OpenEnum):
+    """Kinds of events, and the fields of rl_event_view and other getters that each kind uses."""
+    # a sample (rl_event_sample) waits for its reward: rl_pipeline_score
+    SCORE = 1
+    # a training step ended: step, version, metrics
+    STEP = 3
+    # an evaluation ended: step, version, value = mean reward, count = samples scored, metrics
+    EVAL = 4
+    # a checkpoint is on disk: step, text = its path
+    CHECKPOINT = 5
+    # a group was dropped: ordinal, purpose, reason, text = why
+    GROUP_DROPPED = 6
+    # an engine's interval of engine.stats_interval_ns ended: step, version, count = number of the
+    # engine, metrics
+    ENGINE_STATS = 7
+
+
+class DropReason(OpenEnum):
+    """Why a group was dropped."""
+    NONE = 0
+    # reserved: not used yet
+    STALE = 1
+    # the run failed
+    ABORTED = 2
+    # the host called rl_pipeline_fail
+    REWARD_ERROR = 3
+    # a reward did not come within pipeline.reward_timeout_ns
+    REWARD_TIMEOUT = 4
+    # logits, or the update of the whole step, were not finite
+    NON_FINITE = 5
+    # by pipeline.filter or pipeline.discard_zero_advantage
+    FILTERED = 6
+    # reserved
+    OVERLONG = 7
+    # reserved
+    POISONED = 8
+    # reserved
+    ROLLBACK = 9
+    # reserved
+    CANCELLED = 10
+    # the run was stopped
+    SHUTDOWN = 11
+
+
+class State(OpenEnum):
+    """States of a pipeline."""
+    IDLE = 0
+    DRAWING = 1
+    GENERATING = 2
+    SCORING = 3
+    TRAINING = 4
+    PUBLISHING = 5
+    EVALUATING = 6
+    CHECKPOINTING = 7
+    PAUSED = 8
+    STOPPING = 9
+    DONE = 10
+    FAILED = 11
+
+
+class Device(OpenEnum):
+    """The kind of memory that a tensor is in."""
+    CPU = 1
+
+
+class SampleArray(OpenEnum):
+    """Arrays of a sample, for rl_batch_tensor and rl_event_tensor; see rl_sample_view."""
+    # [num_ids], RL_DTYPE_I32
+    IDS = 1
+    # [num_ids - num_prompt], RL_DTYPE_F32
+    LOGPROBS = 2
+    # as RL_SAMPLE_LOGPROBS
+    LOGPROBS_SAMPLED = 3
+    # [num_ids - num_prompt, num_top], RL_DTYPE_I32
+    TOP_IDS = 4
+    # as RL_SAMPLE_TOP_IDS, RL_DTYPE_F32
+    TOP_LOGPROBS = 5
+
+
+class OptionFlags(enum.IntFlag):
+    """Flags of an OptionInfo."""
+    # min_* of the option's type applies
+    HAS_MIN = 1
+    # the bound itself is excluded
+    MIN_OPEN = 2
+    HAS_MAX = 4
+    MAX_OPEN = 8
+    # only powers of two are valid
+    POWER_OF_TWO = 16
+    # the bits of a run depend on the option
+    DETERMINISM = 32
+    NEEDS_GPU = 64
+    # an empty text is not valid
+    NOT_EMPTY = 128
+
+
+class TextFlags(enum.IntFlag):
+    """Flags of the text functions of a Model."""
+    ADD_SPECIAL = 1
+    ALLOW_SPECIAL = 2
+    SKIP_SPECIAL = 4
+    GENERATION_PROMPT = 8
+
+
+class SaveFlags(enum.IntFlag):
+    """Flags of functions that write files."""
+    REPLACE = 1
+
+
+class TensorFlags(enum.IntFlag):
+    """Flags of functions that return a tensor."""
+    COPY = 1
+
+
+# Codes that are results, not failures.
+RESULTS = frozenset({Code.OK, Code.TIMEOUT, Code.DONE, Code.INTERRUPTED})

@@ -1,0 +1,164 @@
+"""Engines, which generate samples, and conversations, whose tokens come alternately from the model
+and from an environment."""
+from __future__ import annotations
+
+import ctypes
+from typing import Iterator, Union
+
+from . import _raw
+from ._arrays import Array, pinned
+from ._handle import Handle, call, filled, get, make, maybe, result, waiting
+from .batch import Batch
+from .constants import Code
+from .errors import outcome
+from .model import Model
+from .options import Options
+from .records import ConversationInfo, EngineStats
+from .sample import Sample, SampleView
+
+Resumable = Union[Sample, SampleView]
+
+
+class Engine(Handle):
+    """Generates samples by continuous batching on the caller's thread: submit requests, run, take
+    what has finished."""
+
+    _kind = "rl_engine"
+    _ends_under_calls = True
+
+    def __init__(self, model: Model, options: Options | None = None) -> None:
+        """Reserves the KV pool and the workspace. Without options those of the model hold."""
+        self._token = make(Engine, "rl_engine_create", model, options)._token
+
+    def submit(self, prompt: Array | None = None, num_samples: int = 1, *,
+               sampling: Options | None = None, priority: int = 0,
+               resume: Resumable | None = None) -> int:
+        """Queues a request and returns the sample_id of slot 0; slot i has that plus i. It has a
+        prompt of token ids, or a sample to go on from. `sampling` has options sampling.* for this
+        request."""
+        request = _raw.rl_request()
+        request.num_samples, request.priority = num_samples, priority
+        held: list[object] = []
+        if prompt is not None:
+            ids = pinned(prompt, ctypes.c_int32)
+            request.prompt, request.num_prompt = ids.address, ids.count
+            held.append(ids)
+        if sampling is not None:
+            held.append(sampling._live())
+            request.sampling = sampling._live().value
+        if resume is not None:
+            view, kept = resume._view()
+            request.resume = ctypes.addressof(view)
+            held += [view, *kept]
+        out = ctypes.c_uint64()
+        call("rl_engine_submit", self, request, ctypes.byref(out))
+        return out.value
+
+    def step(self) -> bool:
+        """Computes one forward; False when there is nothing to do. A pause raises Interrupted."""
+        code = result("rl_engine_step", self)
+        if code not in (Code.OK, Code.DONE):
+            raise outcome(code)
+        return code == Code.OK
+
+    def run(self) -> None:
+        """Steps until nothing is left to do. Ctrl-C ends it between two forwards, and a pause
+        raises Interrupted; requests stay queued then."""
+        while self.step():
+            pass
+
+    def batches(self) -> Iterator[Batch]:
+        """Steps until nothing is left to do, and yields samples as they finish."""
+        busy = True
+        while busy:
+            busy = self.step()
+            if (batch := self.take()) is not None:
+                yield batch
+
+    def take(self) -> Batch | None:
+        """The samples that finished since the last call; None when none has."""
+        return maybe(Batch, "rl_engine_take", self)
+
+    def pause(self) -> None:
+        """Once a forward in progress has ended nothing is computed until resume."""
+        call("rl_engine_pause", self)
+
+    def resume(self) -> None:
+        """Ends a pause and a drain."""
+        call("rl_engine_resume", self)
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Lets no sample start, and steps until those that have started are finished. Timeout is
+        raised when they are not in `timeout` seconds; the drain stays in force until resume."""
+        code = waiting(lambda slice_ns: result("rl_engine_drain", self, slice_ns), timeout)
+        if code != Code.OK:
+            raise outcome(code)
+
+    def abort(self, sample_id: int | None = None) -> None:
+        """Aborts all requests, or the one that a sample belongs to; take returns their samples."""
+        if sample_id is None:
+            call("rl_engine_abort", self)
+        else:
+            call("rl_engine_abort_request", self, sample_id)
+
+    def interrupt(self) -> int:
+        """Aborts all requests but those aborted pipeline.partial_rollout_max_aborts times; returns
+        how many samples continue."""
+        return int(get("rl_engine_interrupt", self))
+
+    def sleep(self, level: int = 1) -> None:
+        """Releases memory to the system until wake: level 1 the engine's, level 2 also the packed
+        weights of the model."""
+        call("rl_engine_sleep", self, level)
+
+    def wake(self) -> None:
+        """Reserves the memory again."""
+        call("rl_engine_wake", self)
+
+    def stats(self, replica: int | None = None) -> EngineStats:
+        """State and counts since the engine was created: of all replicas, or of one."""
+        view = _raw.rl_engine_stats()
+        if replica is None:
+            return EngineStats.of(filled(view, "rl_engine_get_stats", self))
+        return EngineStats.of(filled(view, "rl_engine_get_replica_stats", self, replica))
+
+    def interval(self, replica: int = 0) -> EngineStats:
+        """State and counts of a replica over its last interval of engine.stats_interval_ns; Timeout
+        is raised before the first one has ended."""
+        return EngineStats.of(filled(_raw.rl_engine_stats(), "rl_engine_get_interval", self,
+                                     replica))
+
+
+class Conversation(Handle):
+    """A sample with turns of the model and of an environment: generate, run the engine, look at the
+    sample, append."""
+
+    _kind = "rl_conversation"
+    _ends_under_calls = True
+
+    def __init__(self, engine: Engine, ids: Array) -> None:
+        """Starts with a prompt of token ids."""
+        self._token = make(Conversation, "rl_conversation_create", engine,
+                           pinned(ids, ctypes.c_int32))._token
+
+    def fork(self) -> Conversation:
+        """Another conversation with the tokens so far, in the next slot of the group."""
+        return make(Conversation, "rl_conversation_fork", self)
+
+    def append(self, ids: Array) -> None:
+        """Appends tokens of the environment."""
+        call("rl_conversation_append", self, pinned(ids, ctypes.c_int32))
+
+    def generate(self, sampling: Options | None = None, priority: int = 0) -> None:
+        """Queues a turn of the model; Engine.run generates it."""
+        call("rl_conversation_generate", self, sampling, priority)
+
+    @property
+    def info(self) -> ConversationInfo:
+        """The present state."""
+        return ConversationInfo.of(filled(_raw.rl_conversation_info(),
+                                          "rl_conversation_get_info", self))
+
+    def sample(self) -> Batch:
+        """A copy of the sample so far, as a batch of one."""
+        return make(Batch, "rl_conversation_sample", self)

@@ -1,0 +1,87 @@
+"""Events of pipelines and trainers."""
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from typing import TYPE_CHECKING, Dict, Optional
+
+from . import _raw
+from ._arrays import Array
+from ._handle import Handle, Token, call, filled, get
+from ._record import text_at
+from .constants import Code, EventKind
+from .errors import Error
+from .records import EventView
+from .sample import SampleView
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+
+
+class Event(Handle):
+    """A report of a pipeline or a trainer. The kind says which of the fields are used: see
+    RL_EVENT_* in rl.h. Fields stay readable after the event is closed."""
+
+    _kind = "rl_event"
+    _pipeline: Optional[Pipeline] = None
+
+    def _live(self) -> Token:
+        return super()._live()
+
+    @cached_property
+    def view(self) -> EventView:
+        """All fields of the event."""
+        token = self._live()  # keeps the text until it is copied
+        view = EventView.of(filled(_raw.rl_event_view(), "rl_event_get_view", self))
+        del token
+        return view
+
+    @property
+    def kind(self) -> EventKind:
+        """What the event reports."""
+        return self.view.kind
+
+    @property
+    def step(self) -> int:
+        """Training steps done."""
+        return self.view.step
+
+    @property
+    def text(self) -> str:
+        """A checkpoint's path, or why a group was dropped."""
+        return self.view.text
+
+    @cached_property
+    def sample(self) -> SampleView:
+        """The sample of an EventKind.SCORE."""
+        return SampleView._make(self, "rl_event_sample", "rl_event_tensor")
+
+    @cached_property
+    def metrics(self) -> Dict[str, float]:
+        """The metrics by name, as docs/metrics.md lists them."""
+        token, found = self._live(), {}
+        name, value = ctypes.c_void_p(), ctypes.c_double()
+        for index in range(self.view.num_metrics):
+            call("rl_event_metric", self, index, ctypes.byref(name), ctypes.byref(value))
+            found[text_at(name.value)] = value.value
+        del token
+        return found
+
+    def metric(self, name: str) -> float:
+        """One metric; without the others it is the faster way."""
+        return float(get("rl_event_metric_named", self, name, kind=ctypes.c_double))
+
+    # ---- answers to an EventKind.SCORE ----
+
+    def score(self, reward: float, parts: Array | None = None) -> None:
+        """Gives the sample its reward, and reward parts in addition."""
+        self._answerable().score(self.sample.sample_id, reward, parts)
+
+    def fail(self, reason: str) -> None:
+        """Says that the sample will get no reward: its group is dropped."""
+        self._answerable().fail(self.sample.sample_id, reason)
+
+    def _answerable(self) -> Pipeline:
+        if self._pipeline is None:
+            raise Error(Code.FAILED_PRECONDITION, "only an event of a pipeline is answered")
+        return self._pipeline

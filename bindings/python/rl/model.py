@@ -1,0 +1,124 @@
+"""A model: weights, tokenizer and chat format, which the engines, trainers and pipelines made from
+it share."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import Any, Mapping, Sequence
+
+from . import _raw
+from ._arrays import Array, pinned
+from ._handle import Handle, call, filled, get, make, taken_array, taken_text, texts_of
+from ._library import lib
+from .constants import DType, SaveFlags, TensorFlags, TextFlags, Use
+from .options import Options
+from .records import ModelInfo
+from .runtime import Runtime
+from .tensor import Tensor
+
+# A chat: its messages, or an object as rl.h describes it at rl_model_encode_chat_json, with the
+# member "messages" and others, as a mapping or as JSON text.
+Chat = Any
+
+
+def _chat_text(chat: Chat) -> str:
+    if isinstance(chat, str):
+        return chat
+    whole = chat if isinstance(chat, Mapping) else {"messages": list(chat)}
+    return json.dumps(whole, ensure_ascii=False)
+
+
+def save_flags(replace: bool) -> int:
+    """Flags of functions that write files."""
+    return SaveFlags.REPLACE if replace else 0
+
+
+class Model(Handle):
+    """The model at model.path. It lives until the last object made from it ends."""
+
+    _kind = "rl_model"
+
+    def __init__(self, runtime: Runtime, options: Options | None = None,
+                 use: Use = Use.PIPELINE) -> None:
+        """Opens the model for a use, whose memory plan is checked first. Without options those of
+        the runtime hold."""
+        self._token = make(Model, "rl_model_open", runtime, options, use)._token
+        self._runtime = runtime
+
+    @property
+    def info(self) -> ModelInfo:
+        """Family, shape, compute dtype and special ids."""
+        return ModelInfo.of(filled(_raw.rl_model_info(), "rl_model_get_info", self))
+
+    def save(self, path: str | os.PathLike[str], dtype: DType = DType.BF16,
+             replace: bool = False) -> None:
+        """Saves the model as a Hugging Face directory, complete or not at all."""
+        call("rl_model_save", self, path, dtype, save_flags(replace))
+
+    # ---- text ----
+
+    def encode(self, text: str, *, add_special: bool = False,
+               allow_special: bool = False) -> memoryview:
+        """The token ids of a text."""
+        flags = (TextFlags.ADD_SPECIAL * add_special) | (TextFlags.ALLOW_SPECIAL * allow_special)
+        return taken_array("rl_model_encode", self, text, flags)
+
+    def decode(self, ids: Array, *, skip_special: bool = False) -> str:
+        """The text of token ids."""
+        return taken_text("rl_model_decode", self, pinned(ids, ctypes.c_int32),
+                          TextFlags.SKIP_SPECIAL * skip_special)
+
+    def encode_chat(self, chat: Chat, *, generation_prompt: bool = True) -> memoryview:
+        """The token ids of a chat in the model's chat format."""
+        return taken_array("rl_model_encode_chat_json", self, _chat_text(chat),
+                           TextFlags.GENERATION_PROMPT * generation_prompt)
+
+    def render_chat(self, chat: Chat, *, generation_prompt: bool = True) -> str:
+        """The text of a chat in the model's chat format."""
+        return taken_text("rl_model_render_chat", self, _chat_text(chat),
+                          TextFlags.GENERATION_PROMPT * generation_prompt)
+
+    @property
+    def eos_ids(self) -> list[int]:
+        """Token ids that end a response."""
+        return taken_array("rl_model_eos_ids", self).tolist()
+
+    # ---- weights ----
+
+    @property
+    def version(self) -> int:
+        """The version of the weights: 0 as loaded, one more with each publication."""
+        return int(get("rl_model_version", self))
+
+    @property
+    def digest(self) -> int:
+        """A hash of all fp32 parameters: equal weights have equal digests."""
+        return int(get("rl_model_digest", self))
+
+    @property
+    def weight_names(self) -> list[str]:
+        """The names of all weights, as in a Hugging Face directory."""
+        token = self._live()
+        count = lib.rl_model_weight_count(token.value)
+        return [texts_of("rl_model_weight_name", self, index)[0] for index in range(count)]
+
+    def weight(self, name: str, copy: bool = False) -> Tensor:
+        """A weight: the live fp32 values, read-only, or a copy of those of now. Read live values
+        only while none of them is trained or set."""
+        return make(Tensor, "rl_model_weight", self, name, TensorFlags.COPY if copy else 0)
+
+    def set_weights(self, weights: Mapping[str, Any]) -> int:
+        """Sets weights by name, all or none, and returns their version. A value is a Tensor, or
+        what a Tensor can be made of."""
+        tensors = [value if isinstance(value, Tensor) else Tensor(self._runtime, value)
+                   for value in weights.values()]
+        names: Sequence[bytes] = [name.encode() for name in weights]
+        tokens = [tensor._live() for tensor in tensors]
+        count = len(tensors)
+        version = ctypes.c_uint64()
+        call("rl_model_set_weights", self, (ctypes.c_char_p * count)(*names),
+             (ctypes.c_size_t * count)(*map(len, names)),
+             (ctypes.c_void_p * count)(*(token.value for token in tokens)), count,
+             ctypes.byref(version))
+        return version.value

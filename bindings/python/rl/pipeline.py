@@ -1,0 +1,226 @@
+"""The pipeline: the training loop on a thread of librl, whose events the host takes and answers."""
+from __future__ import annotations
+
+import collections
+import ctypes
+import json
+import os
+from typing import Any, Iterator, Mapping
+
+from . import _raw
+from ._arrays import Array, pinned
+from ._handle import (Handle, call, filled, get, in_background, make, result, taken_text, waiting)
+from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
+from ._library import lib
+from .constants import Code, DType
+from .errors import Done, Error, outcome
+from .event import Event
+from .model import Model, save_flags
+from .options import Options
+from .records import PipelineStats
+from .runtime import Plan, Profiler
+
+
+class EventQueue(Handle):
+    """The queue of a pipeline's events, for select, poll and event loops: fileno is readable when
+    Pipeline.next would not wait. Never read or close that descriptor."""
+
+    _kind = "rl_event_queue"
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return int(lib.rl_event_queue_fd(self._live().value))
+
+    def __len__(self) -> int:
+        return int(lib.rl_event_queue_size(self._live().value))
+
+
+class Pipeline(Handle):
+    """The training loop. After start, iteration yields its events until the loop has ended; every
+    EventKind.SCORE is to be answered:
+
+        pipeline.start()
+        for event in pipeline:
+            if event.kind == rl.EventKind.SCORE:
+                event.score(reward_of(event.sample.text, event.sample.tag))
+
+    Everything may be called from every thread. Ctrl-C ends a wait. An event that was taken and did
+    not reach its variable by then is lost; a host that wants to go on after Ctrl-C handles SIGINT
+    by itself."""
+
+    _kind = "rl_pipeline"
+    _ends_under_calls = True
+
+    def __init__(self, model: Model, options: Options | None = None) -> None:
+        """Reserves all memory, opens the data files and resumes as checkpoint.resume says. Without
+        options those of the model hold."""
+        self._token = make(Pipeline, "rl_pipeline_create", model, options)._token
+        self._failures = Failures()
+        self._kept: collections.deque[Event] = collections.deque()  # taken, and not returned
+
+    # ---- events ----
+
+    def start(self) -> None:
+        """Starts the loop."""
+        call("rl_pipeline_start", self)
+
+    def next(self, timeout: float | None = None) -> Event:
+        """The next event. Timeout is raised when none came in `timeout` seconds, Interrupted by
+        interrupt, Done when the loop has ended and every event was taken. A failure of the loop is
+        raised once every event was taken, by every further call; what a loss function of the host
+        raised is raised once, and the loop goes on."""
+        self._failures.raise_loss()
+        if self._kept:
+            return self._kept.popleft()
+        out = ctypes.c_void_p()
+        try:
+            code = waiting(
+                lambda slice_ns: result("rl_pipeline_next", self, slice_ns, ctypes.byref(out)),
+                timeout)
+        except Error as error:
+            raise self._failures.explained(error) from error.__cause__
+        except BaseException:  # such as KeyboardInterrupt: the event, if there is one, is kept
+            if out.value:
+                self._kept.append(self._event(out.value))
+            raise
+        if code != Code.OK:
+            raise outcome(code)
+        return self._event(out.value)
+
+    def _event(self, value: int) -> Event:
+        event = Event._adopt(value)
+        event._pipeline = self
+        return event
+
+    def __iter__(self) -> Iterator[Event]:
+        while True:
+            try:
+                event = self.next()
+            except Done:
+                return
+            yield event
+
+    def interrupt(self) -> None:
+        """Makes one next, the running or the next one, raise Interrupted."""
+        call("rl_pipeline_interrupt", self)
+
+    def queue(self) -> EventQueue:
+        """The queue of the events, for its descriptor."""
+        return make(EventQueue, "rl_pipeline_queue", self)
+
+    # ---- rewards ----
+
+    def score(self, sample_id: int, reward: float, parts: Array | None = None) -> None:
+        """Gives a sample its reward, and reward parts in addition; in any order, until its
+        deadline."""
+        if parts is None:
+            call("rl_pipeline_score", self, sample_id, reward)
+        else:
+            call("rl_pipeline_score_parts", self, sample_id, reward,
+                 pinned(parts, ctypes.c_double))
+
+    def score_many(self, rewards: Mapping[int, float]) -> None:
+        """Gives many samples their rewards, by sample_id. All are tried; the error has a part for
+        every one that was refused."""
+        ids = pinned(list(rewards), ctypes.c_uint64)
+        values = pinned(list(rewards.values()), ctypes.c_double)
+        call("rl_pipeline_score_many", self, ids.address, values.address, ids.count)
+
+    def fail(self, sample_id: int, reason: str) -> None:
+        """Says that a sample will get no reward: its group is dropped."""
+        call("rl_pipeline_fail", self, sample_id, reason)
+
+    # ---- the feed ----
+
+    def feed(self, row: Mapping[str, Any] | str) -> bool:
+        """Adds a row, written like one of the data file, as an object or as JSON text. False when
+        the feed is full: try again after a step event."""
+        text = row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)
+        return result("rl_pipeline_feed", self, text) == Code.OK
+
+    def feed_ids(self, ids: Array, tag: str = "") -> bool:
+        """Adds a prompt of token ids with a tag; False when the feed is full."""
+        return result("rl_pipeline_feed_ids", self, pinned(ids, ctypes.c_int32), tag) == Code.OK
+
+    @property
+    def feed_capacity(self) -> int:
+        """The most rows that the feed can hold."""
+        return int(get("rl_pipeline_feed_capacity", self))
+
+    def finish_feed(self) -> None:
+        """Declares the feed complete: the loop ends after the last whole step."""
+        call("rl_pipeline_finish_feed", self)
+
+    # ---- the loop ----
+
+    def pause(self) -> None:
+        """Pauses the loop before its next forward, wait or update."""
+        call("rl_pipeline_pause", self)
+
+    def resume(self) -> None:
+        """Ends a pause."""
+        call("rl_pipeline_resume", self)
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Ends the loop: a step in training is finished, one in rollout or scoring is abandoned.
+        Timeout is raised when it is still ending after `timeout` seconds; events can still be
+        taken."""
+        code = waiting(lambda slice_ns: result("rl_pipeline_stop", self, slice_ns), timeout)
+        if code != Code.OK:
+            raise outcome(code)
+
+    def checkpoint(self, timeout: float | None = None) -> str:
+        """Writes a checkpoint at the next step boundary, or at once when the loop is not running,
+        and returns its directory. Timeout is raised when it was not written in time; it will still
+        be written."""
+        limit = -1 if timeout is None else int(timeout * 1e9)
+        return str(in_background(lambda: taken_text("rl_pipeline_checkpoint", self, limit)))
+
+    def evaluate(self) -> None:
+        """Requests an evaluation of eval.path at the next step boundary."""
+        call("rl_pipeline_evaluate", self)
+
+    def set_options(self, options: Options) -> None:
+        """Applies option values that may change between steps, from the next step on."""
+        call("rl_pipeline_set_options", self, options)
+
+    def set_advantage(self, function: AdvantageFunction | None) -> None:
+        """Sets the function for algo.advantage = custom, before start. It gets the tokens, and
+        fills in an advantage for each. It may call nothing of librl but module algo."""
+        call("rl_pipeline_set_advantage", self, *advantage_hook(function, self._failures))
+
+    def set_loss(self, function: LossFunction | None) -> None:
+        """Sets the function for algo.policy_loss = custom, before start. It gets the tokens and
+        their weights, fills in the gradient, and returns the loss."""
+        call("rl_pipeline_set_loss", self, *loss_hook(function, self._failures))
+
+    # ---- what it reports ----
+
+    @property
+    def stats(self) -> PipelineStats:
+        """State and accounting of the run."""
+        return PipelineStats.of(filled(_raw.rl_pipeline_stats(), "rl_pipeline_get_stats", self))
+
+    def plan(self) -> Plan:
+        """The memory plan."""
+        return make(Plan, "rl_pipeline_plan", self)
+
+    @property
+    def resumed_from(self) -> str:
+        """The checkpoint that the run was resumed from; empty for a fresh run."""
+        return taken_text("rl_pipeline_resumed_from", self)
+
+    def close_result(self) -> None:
+        """Raises what kept the metrics file or the trace from being written completely; to be
+        called after the last event."""
+        call("rl_pipeline_close_result", self)
+
+    def save_critic(self, path: str | os.PathLike[str], dtype: DType = DType.BF16,
+                    replace: bool = False) -> None:
+        """Saves the critic of algo.advantage = gae, like Model.save."""
+        call("rl_pipeline_save_critic", self, path, dtype, save_flags(replace))
+
+    def write_report(self, path: str | os.PathLike[str],
+                     profiler: Profiler | None = None) -> None:
+        """Writes a report of the run as one HTML file."""
+        call("rl_profiler_write_report", self, profiler, path)

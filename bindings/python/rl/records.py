@@ -1,0 +1,353 @@
+"""What librl reports, as data classes.
+
+Written by tools/gen_python.py from include/rl.h; not edited by hand.
+"""
+from dataclasses import dataclass
+
+from ._record import Record
+from .constants import (DType, DropReason, EventKind, Finish, OptionFlags, OptionType, PlanKind,
+                        Purpose, State, When)
+
+
+@dataclass(frozen=True)
+class OptionInfo(Record):
+    """The fields of rl_option_info that are numbers and texts."""
+
+    key: str
+    # the default, in the form of rl_options_set_text
+    default_text: str
+    # unit of a number; empty when it has none
+    unit: str
+    doc: str
+    # release that introduced the option
+    since: str
+    # where the option's meaning comes from
+    source: str
+    # if not empty, only the default is accepted, for this reason
+    unsupported_reason: str
+    # RL_OPTION_BOOL ...
+    type: OptionType
+    # RL_WHEN_CREATE ...
+    when: When
+    # RL_OPTION_HAS_MIN ...
+    flags: OptionFlags
+    # bounds of I64 and DURATION_NS, and of each element of I64_LIST
+    min_i64: int
+    # bounds of I64 and DURATION_NS, and of each element of I64_LIST
+    max_i64: int
+    # bounds of U64 and BYTES
+    min_u64: int
+    # bounds of U64 and BYTES
+    max_u64: int
+    # bounds of F64
+    min_f64: float
+    # bounds of F64
+    max_f64: float
+    # number of choices of an ENUM; rl_option_choice names them
+    num_choices: int
+
+
+@dataclass(frozen=True)
+class PlanInfo(Record):
+    """The fields of rl_plan_info that are numbers and texts."""
+
+    # arena_bytes + baseline_bytes; runtime.memory_budget_bytes bounds it
+    total_bytes: int
+    # sum of all arenas, exact
+    arena_bytes: int
+    # estimate of memory outside arenas
+    baseline_bytes: int
+    # the budget; 0: no limit
+    budget_bytes: int
+    # longest sequence, in tokens
+    max_model_len: int
+    # rows of a training micro-batch; 0 without a trainer
+    max_tokens: int
+    # blocks in the KV pool of each engine; 0 without an engine
+    kv_blocks: int
+    threads: int
+    # compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class PlanItem(Record):
+    """The fields of rl_plan_item that are numbers and texts."""
+
+    name: str
+    # phase that uses the bytes: "always", "shared" (by the phases of a pipeline), "rollout",
+    # "train", "critic", "reward" or "teacher"
+    phase: str
+    bytes: int
+    # RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE
+    kind: PlanKind
+
+
+@dataclass(frozen=True)
+class ModelInfo(Record):
+    """The fields of rl_model_info that are numbers and texts."""
+
+    # "llama", "qwen2", "qwen3", "mistral" or "gemma3"
+    family: str
+    # size of the vocabulary: rows of the embedding
+    vocab: int
+    hidden: int
+    layers: int
+    # number of query heads
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    # longest sequence by the model's configuration, in tokens
+    max_position: int
+    # id of the token; -1 when there is none
+    bos_id: int
+    # id of the token; -1 when there is none
+    pad_id: int
+    # number of ids that rl_model_eos_ids returns
+    num_eos_ids: int
+    # compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16
+    dtype: DType
+    has_tokenizer: bool
+    # 1: the head shares the embedding's weights
+    tied_head: bool
+
+
+@dataclass(frozen=True)
+class SampleFields(Record):
+    """The fields of rl_sample_view that are numbers and texts."""
+
+    # unique in a run; rl_pipeline_score takes it
+    sample_id: int
+    # ordinal of the group: number of the prompt in the run, or of the request
+    ordinal: int
+    # number of the sample within its group, from 0
+    slot: int
+    attempt: int
+    # row of the data file or the feed; -1 for none
+    data_row: int
+    # RL_PURPOSE_TRAIN ...
+    purpose: Purpose
+    # RL_FINISH_STOP_TOKEN ...
+    finish: Finish
+    num_ids: int
+    num_prompt: int
+    # valid if scored is 1
+    reward: float
+    # temperature of logprobs; 1 for greedy samples
+    temperature: float
+    scored: bool
+    # the tag that the host gave the data row, returned unread
+    tag: str
+    # in score events of a model with a tokenizer, else empty; includes special tokens
+    prompt_text: str
+    # the response without special tokens, present like prompt_text
+    text: str
+    # times of a steady clock; 0 if unknown
+    submitted_ns: int
+    first_token_ns: int
+    finished_ns: int
+    # number of most probable ids kept per token (sampling.logprobs); in an input 0 for none
+    num_top: int
+    # how often the sample was aborted; it may have been resumed since
+    num_aborts: int
+    # how often the sample gave up its KV blocks and waited again
+    preemptions: int
+    # when its request first ran; all times belong to its last request
+    admitted_ns: int
+    # number of reward parts in addition to reward; 0 for none
+    num_reward_parts: int
+
+
+@dataclass(frozen=True)
+class EventView(Record):
+    """The fields of rl_event_view that are numbers and texts."""
+
+    # RL_EVENT_SCORE ...
+    kind: EventKind
+    # RL_DROP_ABORTED ...
+    reason: DropReason
+    # training steps done, including this one even if it applied no optimizer step; from
+    # rl_trainer_step, the steps of its trainer
+    step: int
+    # version of the weights after the step
+    version: int
+    # ordinal of the group
+    ordinal: int
+    data_row: int
+    value: float
+    count: int
+    # number of metrics; rl_event_metric reads them
+    num_metrics: int
+    text: str
+    # RL_PURPOSE_TRAIN ...; evaluations count their ordinals separately
+    purpose: Purpose
+
+
+@dataclass(frozen=True)
+class PipelineStats(Record):
+    """The fields of rl_pipeline_stats that are numbers and texts."""
+
+    # RL_STATE_IDLE ...
+    state: State
+    # training steps done
+    step: int
+    # version of the weights
+    version: int
+    # samples that wait for a reward from the host
+    unscored: int
+    # samples
+    attempts_started: int
+    # samples
+    attempts_trained: int
+    # samples
+    attempts_discarded: int
+    # samples
+    attempts_in_flight: int
+    tokens_generated: int
+    tokens_trained: int
+    tokens_discarded: int
+    tokens_in_flight: int
+    # groups
+    prompts_drawn: int
+    # groups
+    prompts_trained: int
+    # groups
+    prompts_dropped: int
+    # groups
+    prompts_open: int
+    # refused rewards
+    late_scores: int
+    # refused rewards
+    duplicate_scores: int
+    # refused rewards
+    unknown_scores: int
+    # refused rewards
+    nonfinite_scores: int
+
+
+@dataclass(frozen=True)
+class EngineStats(Record):
+    """The fields of rl_engine_stats that are numbers and texts."""
+
+    # samples now
+    running: int
+    # samples now
+    waiting: int
+    # KV blocks now
+    blocks_in_use: int
+    # KV blocks now
+    blocks_total: int
+    # rows computed
+    prefill_tokens: int
+    # rows computed
+    decode_tokens: int
+    forwards: int
+    # samples that ended because logits were not finite
+    nonfinite: int
+    # time of forwards with prefill, and of pure decoding
+    prefill_ns: int
+    # time of forwards with prefill, and of pure decoding
+    decode_ns: int
+    # samples now that run, or ran before a preemption; a drain waits for these
+    begun: int
+    # most KV blocks in use at once; over replicas, the sum of their peaks
+    blocks_peak: int
+    # time with work to do, up to the last forward
+    busy_ns: int
+    # tokens generated
+    drawn_tokens: int
+    # samples that started to run for the first time
+    admitted: int
+    # samples that ended; those of them that were aborted
+    finished: int
+    # samples that ended; those of them that were aborted
+    aborted: int
+    # submission to first run: sum and maximum over `admitted`
+    queue_ns: int
+    # submission to first run: sum and maximum over `admitted`
+    longest_queue_ns: int
+    # samples that got their first token
+    first_tokens: int
+    # submission to first token: sum and maximum
+    first_token_ns: int
+    # submission to first token: sum and maximum
+    longest_first_token_ns: int
+    # preemptions of samples; KV blocks copied to swap space
+    preemptions: int
+    # preemptions of samples; KV blocks copied to swap space
+    swapped_blocks: int
+    # tokens of samples that started to run; those of them whose KV was found in the prefix cache
+    looked_up_tokens: int
+    # tokens of samples that started to run; those of them whose KV was found in the prefix cache
+    cached_tokens: int
+    # those of drawn_tokens that were generated from keys and values of older weights
+    mixed_kv_tokens: int
+
+
+@dataclass(frozen=True)
+class ConversationInfo(Record):
+    """The fields of rl_conversation_info that are numbers and texts."""
+
+    # id of the sample, the same in all turns
+    sample_id: int
+    # ordinal of its group: the conversations forked from one another
+    ordinal: int
+    slot: int
+    # 1: a turn is being generated, and the fields below are as before it
+    generating: bool
+    num_ids: int
+    # turns of the model that ended
+    num_turns: int
+    # why the last of these turns ended, RL_FINISH_STOP_TOKEN ...
+    finish: Finish
+
+
+@dataclass(frozen=True)
+class BufferFileInfo(Record):
+    """The fields of rl_buffer_file_info that are numbers and texts."""
+
+    # number of the training step, from 1, whose batch the file holds; 0: none
+    step: int
+    # samples of a complete group
+    group_size: int
+    # token budget of a micro-batch in its run, planned or given; a replay's trainer must use it
+    max_tokens_per_device: int
+    # rl_options_identity of its run
+    options_identity: int
+    # version of the weights that training on it starts from
+    weight_version: int
+    # rl_model_digest of these weights
+    weight_digest: int
+    # vocabulary of the model; all ids are below it
+    vocab: int
+    # 1: weight_version, weight_digest and vocab are valid
+    has_model: bool
+
+
+@dataclass(frozen=True)
+class AlgoLoss(Record):
+    """The fields of rl_algo_loss that are numbers and texts."""
+
+    # policy_loss + kl_loss, without the entropy bonus
+    loss: float
+    # aggregated as algo.loss_agg says
+    policy_loss: float
+    # algo.kl.coef times the KL, likewise; 0 unless algo.kl.where = loss
+    kl_loss: float
+    # mean of algo.kl.estimator
+    kl: float
+    # mean of old - current log-prob, nats
+    ppo_kl: float
+    # mean of r - 1 - log r
+    ppo_kl_k3: float
+    # 0..1
+    clip_fraction: float
+    # 0..1
+    dual_clip_fraction: float
+    # the largest ratio
+    ratio_max: float
+    # tokens that carry loss
+    num_tokens: int
+    # tokens that algo.correction.* rejected
+    num_rejected: int

@@ -1,0 +1,118 @@
+"""The runtime, which owns compute threads, memory budget and log; the plan of memory; the
+profiler."""
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any, Iterator, NamedTuple
+
+from . import _raw
+from ._handle import Handle, call, filled, get, make, taken_text
+from ._hooks import LogFunction, log_hook
+from ._library import lib
+from .constants import LogLevel, Use
+from .options import Options
+from .records import PlanInfo, PlanItem
+
+_LEVELS = {LogLevel.ERROR: logging.ERROR, LogLevel.WARN: logging.WARNING,
+           LogLevel.INFO: logging.INFO, LogLevel.DEBUG: logging.DEBUG}
+
+
+class Runtime(Handle):
+    """Compute threads, memory budget and log of all objects made from it. The runtime itself lives
+    until the last of these ends."""
+
+    _kind = "rl_runtime"
+
+    def __init__(self, options: Options | None = None) -> None:
+        self._token = make(Runtime, "rl_runtime_create", _raw.ABI_VERSION, options)._token
+
+    def set_log(self, sink: LogFunction | logging.Logger | None) -> None:
+        """Sets the one sink of the log: a function of level, component and message, or a logger of
+        Python's, whose children the components are; None silences it. The option runtime.log_level
+        says how much comes. It is called on any thread, never on two at once, and may call nothing
+        of librl."""
+        if isinstance(sink, logging.Logger):
+            call("rl_runtime_set_log", self, *log_hook(_to_logger(sink)))
+        else:
+            call("rl_runtime_set_log", self, *log_hook(sink))
+
+    @property
+    def threads(self) -> int:
+        """Number of compute threads, the calling thread included."""
+        return int(get("rl_runtime_threads", self, kind=ctypes.c_int64))
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes that the arenas of all objects made from the runtime hold now."""
+        return int(get("rl_runtime_reserved_bytes", self))
+
+
+def _to_logger(logger: logging.Logger) -> LogFunction:
+    def line(level: LogLevel, component: str, message: str) -> None:
+        logger.getChild(component).log(_LEVELS.get(level, logging.INFO), "%s", message)
+    return line
+
+
+class Plan(Handle):
+    """How much memory a use of model.path takes, before any of it is allocated. Iteration is over
+    its items."""
+
+    _kind = "rl_plan"
+
+    def __init__(self, options: Options, use: Use) -> None:
+        self._token = make(Plan, "rl_plan_create", options, use)._token
+
+    @property
+    def info(self) -> PlanInfo:
+        """The totals of the plan and the sizes that it chose."""
+        return PlanInfo.of(filled(_raw.rl_plan_info(), "rl_plan_get_info", self))
+
+    def __len__(self) -> int:
+        return int(lib.rl_plan_count(self._live().value))
+
+    def __getitem__(self, index: int) -> PlanItem:
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        token = self._live()  # keeps the texts until they are copied
+        view = filled(_raw.rl_plan_item(), "rl_plan_at", self, index % len(self))
+        item = PlanItem.of(view)
+        del token
+        return item
+
+    def __iter__(self) -> Iterator[PlanItem]:
+        return (self[index] for index in range(len(self)))
+
+    def __str__(self) -> str:
+        return taken_text("rl_plan_text", self)
+
+
+class ProfilerCount(NamedTuple):
+    """Spans and counters recorded so far, and those dropped because the record was full."""
+
+    records: int
+    dropped: int
+
+
+class Profiler(Handle):
+    """Records what the objects of a runtime do, from its creation to its end."""
+
+    _kind = "rl_profiler"
+    _ends_under_calls = True
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._token = make(Profiler, "rl_profiler_create", runtime)._token
+
+    def write_trace(self, path: Any) -> None:
+        """Writes the record so far as a Chrome trace."""
+        call("rl_profiler_write_trace", self, path)
+
+    def count(self) -> ProfilerCount:
+        """The size of the record."""
+        records, dropped = ctypes.c_uint64(), ctypes.c_uint64()
+        call("rl_profiler_count", self, ctypes.byref(records), ctypes.byref(dropped))
+        return ProfilerCount(records.value, dropped.value)
+
+    def summary(self) -> str:
+        """Time by span name, as lines "name count total_ns longest_ns"."""
+        return taken_text("rl_profiler_summary", self)
