@@ -78,7 +78,7 @@ class Pipeline(Handle):
                 lambda slice_ns: result("rl_pipeline_next", self, slice_ns, ctypes.byref(out)),
                 timeout)
         except Error as error:
-            raise self._failures.explained(error) from error.__cause__
+            raise self._failures.explained(error)
         except BaseException:  # such as KeyboardInterrupt: the event, if there is one, is kept
             if out.value:
                 self._kept.append(self._event(out.value))

@@ -37,7 +37,7 @@ class Trainer(Handle):
         try:
             event = make(Event, "rl_trainer_step", self, batch, *given)
         except Error as error:
-            raise self._failures.explained(error) from error.__cause__
+            raise self._failures.explained(error)
         self._failures.raise_loss()
         return event
 

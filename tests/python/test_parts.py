@@ -1,0 +1,223 @@
+"""The host's own loop: engine, conversation, buffer and trainer."""
+import json
+import logging
+
+import pytest
+
+import rl
+from conftest import ROOT
+
+
+def test_a_step_by_parts_trains_on_what_the_engine_generated(host):
+    batch, trainer, buffer = host.group(), rl.Trainer(host.model), rl.Buffer(host.options, 2)
+    for sample in batch:
+        logprobs = trainer.logprobs(sample.ids, sample.num_prompt, sample.temperature)
+        assert logprobs.tolist() == sample.logprobs.tolist()  # bit for bit
+    buffer.put(batch)
+    assert buffer.count() == (2, 1)
+    before = host.model.digest
+    event = trainer.step(buffer.take(1))
+    assert event.kind is rl.EventKind.STEP and event.metric("actor/grad_norm") > 0
+    assert trainer.publish() == host.model.version == 1 and host.model.digest != before
+    assert buffer.take() is None
+
+
+def test_given_advantages_replace_rewards(host):
+    batch, trainer = host.group(), rl.Trainer(host.model)
+    with pytest.raises(rl.Error) as raised:
+        trainer.step(batch, [1.0])
+    assert raised.value.code == rl.Code.INVALID_ARGUMENT
+    assert trainer.step(batch, [1.0, -1.0]).metric("actor/grad_norm") > 0
+    assert len(trainer.hidden([1, 2, 3])) == 3
+
+
+def test_an_engine_returns_samples_as_they_finish(host):
+    engine = rl.Engine(host.model)
+    short = rl.Options({"sampling.max_new_tokens": 1})
+    long_id = engine.submit([1, 2, 3])
+    short_id = engine.submit([1, 2, 3], sampling=short)
+    batches = [[sample.sample_id for sample in batch] for batch in engine.batches()]
+    assert batches == [[short_id], [long_id]]
+    stats = engine.stats()
+    assert stats.finished == 2 and stats.running == 0 and engine.take() is None
+    assert engine.stats(replica=0) == stats
+    assert not engine.step()
+
+
+def test_an_aborted_sample_goes_on_where_it_was(host):
+    engine = rl.Engine(host.model)
+    engine.submit([1, 2, 3])
+    engine.run()
+    whole = engine.take()[0].ids.tolist()
+    again = rl.Engine(host.model)
+    first = again.submit([1, 2, 3])
+    again.step()
+    again.step()
+    again.abort(first)
+    part = again.take()[0]
+    assert part.finish is rl.Finish.ABORTED and 3 < part.num_ids < len(whole)
+    rest = host.options.clone()
+    rest["sampling.max_new_tokens"] = len(whole) - part.num_ids
+    again.submit(resume=part, sampling=rest)
+    again.run()
+    assert again.take()[0].ids.tolist() == whole
+
+
+def test_a_pause_ends_a_run_and_a_drain_lets_what_has_started_finish(host):
+    engine = rl.Engine(host.model)
+    engine.submit([1, 2, 3], 2)
+    engine.step()
+    engine.pause()
+    with pytest.raises(rl.Interrupted):
+        engine.run()
+    engine.resume()
+    engine.drain()
+    assert len(engine.take()) == 2
+    waiting = engine.submit([1, 2, 3])
+    engine.drain(0)
+    assert engine.take() is None
+    engine.resume()
+    engine.run()
+    assert engine.take()[0].sample_id == waiting
+
+
+def test_sleep_frees_memory_and_wake_takes_it_again(host):
+    engine = rl.Engine(host.model)
+    engine.sleep(1)
+    engine.submit([1, 2, 3])
+    with pytest.raises(rl.Error) as raised:
+        engine.run()
+    assert raised.value.code == rl.Code.FAILED_PRECONDITION
+    engine.wake()
+    engine.run()
+    assert len(engine.take()) == 1
+
+
+def test_a_conversation_trains_on_the_tokens_of_the_model_alone(host):
+    engine, trainer = rl.Engine(host.model), rl.Trainer(host.model)
+    first = rl.Conversation(engine, [1, 2, 3])
+    second = first.fork()
+    for turn, conversation in enumerate((first, second)):
+        conversation.generate()
+        engine.run()
+        conversation.append([7, 8 + turn])
+        conversation.generate()
+        engine.run()
+    assert engine.take() is None
+    info = first.info
+    assert info.num_turns == 2 and not info.generating and second.info.ordinal == info.ordinal
+    buffer = rl.Buffer(host.options, 2)
+    for reward, conversation in enumerate((first, second)):
+        batch = conversation.sample()
+        mask = batch[0].loss_mask.tolist()
+        assert mask.count(0) == 2 and batch[0].ids.tolist()[3 + mask.index(0)] == 7
+        batch.set_reward(0, reward)
+        buffer.put(batch)
+    assert trainer.step(buffer.take()).metric("actor/grad_norm") > 0
+
+
+def test_foreign_samples_are_trained_on(host):
+    trainer, buffer = rl.Trainer(host.model), rl.Buffer(host.options, 4)
+    for slot in range(2):
+        buffer.put(rl.Sample(ids=[1, 2, 3, 10 + slot, 4], num_prompt=3, ordinal=5, slot=slot,
+                             sample_id=slot + 1, reward=slot, scored=True, tag="é, elsewhere"))
+    batch = buffer.take()
+    assert [sample.tag for sample in batch] == ["é, elsewhere"] * 2
+    assert batch[-1].slot == 1 and batch[0].logprobs is None
+    assert trainer.step(batch).metric("training/foreign_samples") == 2
+
+
+def test_a_copy_of_a_sample_is_the_host_s_own(host):
+    batch = host.group()
+    batch.set_reward_parts(0, [0.25, 4.0])
+    sample = batch[0].copy()
+    assert sample.reward_parts.tolist() == [0.25, 4.0] and sample.tag == ""
+    batch.close()
+    sample.ordinal = 77
+    buffer = rl.Buffer(host.options, 4)
+    sample.scored = True
+    buffer.put(sample)
+    assert buffer.count().samples == 1
+    with pytest.raises(IndexError):
+        host.group()[2]
+
+
+def test_a_buffer_file_carries_groups_to_another_buffer(host, tmp_path):
+    buffer, other = rl.Buffer(host.options, 2), rl.Buffer(host.options, 2)
+    buffer.put(host.group())
+    path = tmp_path / "step.rlbuf"
+    buffer.save(path, host.model)
+    with pytest.raises(rl.Error) as raised:
+        buffer.save(path)
+    assert raised.value.code == rl.Code.ALREADY_EXISTS
+    buffer.save(path, host.model, replace=True)
+    info = rl.buffer_file_info(path)
+    assert info.has_model and info.weight_digest == host.model.digest and info.group_size == 2
+    assert other.load(path, host.model) == 2
+    mine, theirs = buffer.take(), other.take()
+    assert [s.ids.tolist() for s in mine] == [s.ids.tolist() for s in theirs]
+
+
+def test_a_profiler_records_what_is_computed(host, tmp_path):
+    with rl.Profiler(host.runtime) as profiler:
+        host.group()
+        assert profiler.count().records > 0 and "engine" in profiler.summary()
+        profiler.write_trace(tmp_path / "trace.json")
+    assert (tmp_path / "trace.json").stat().st_size > 100
+
+
+def test_a_saved_model_has_the_same_weights(host, tmp_path):
+    host.model.save(tmp_path / "saved", rl.DType.F32)
+    options = rl.Options({"model.path": tmp_path / "saved", "runtime.threads": 1})
+    with rl.Runtime(options) as runtime, rl.Model(runtime, options, rl.Use.MODEL) as model:
+        assert model.digest == host.model.digest
+        assert model.info.family == "llama" and model.eos_ids
+
+
+def test_text_goes_to_ids_and_back(open_host):
+    path = ROOT / "tests/fixtures/gguf/tiny_llama_half.gguf"
+    host = open_host(rl.Use.MODEL, model__path=path)
+    ids = host.model.encode("2 + 3?")
+    assert ids.format == "i" and host.model.decode(ids) == "2 + 3?"
+    assert host.model.decode(ids.tolist()) == "2 + 3?"
+    with pytest.raises(rl.Error) as raised:
+        host.model.decode([-1])
+    assert raised.value.code == rl.Code.OUT_OF_RANGE
+
+
+def test_a_chat_is_messages_or_a_whole_object(open_host):
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{{ end }}"
+    path = ROOT / "tests/fixtures/gguf/tiny_llama_half.gguf"
+    place = open_host(rl.Use.MODEL).directory / "template.jinja"
+    place.write_text(template, encoding="utf-8")
+    model = open_host(rl.Use.MODEL, model__path=path, model__chat_template_path=place).model
+    messages = [{"role": "user", "content": "2?"}]
+    assert model.render_chat(messages) == "<user>2?"
+    whole = {"messages": messages, "chat_template_kwargs": {"end": "!"}}
+    assert model.render_chat(whole) == "<user>2?!"
+    assert model.decode(model.encode_chat(json.dumps(whole))) == "<user>2?!"
+
+
+def test_log_lines_reach_the_host(open_host, caplog):
+    host, lines = open_host(rl.Use.MODEL, runtime__log_level="debug"), []
+
+    def open_again():
+        rl.Model(host.runtime, use=rl.Use.MODEL).close()
+
+    host.runtime.set_log(lambda *line: lines.append(line))
+    open_again()
+    assert lines and all(level > rl.LogLevel.OFF and component and message
+                         for level, component, message in lines)
+    count = len(lines)
+    host.runtime.set_log(None)
+    open_again()
+    assert len(lines) == count
+    with caplog.at_level(logging.DEBUG):
+        host.runtime.set_log(logging.getLogger("mine"))
+        open_again()
+        host.runtime.set_log(lambda *line: 1 / 0)
+        open_again()
+    assert any(record.name == f"mine.{lines[0][1]}" and record.message == lines[0][2]
+               for record in caplog.records)
+    assert any(record.name == "rl" and record.exc_info[0] is ZeroDivisionError
+               for record in caplog.records)

@@ -1,0 +1,135 @@
+"""Calls release the interpreter's lock, waits end on Ctrl-C, and objects may be closed under a
+call of another thread."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import rl
+from conftest import MODEL, PATIENCE_S
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def eventually(holds):
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_wait_leaves_the_interpreter_to_other_threads(open_host):
+    pipeline, ended = open_host(rl.Use.PIPELINE).pipeline(1), []
+
+    def wait():
+        with pytest.raises(rl.Timeout):
+            pipeline.next(timeout=0.5)
+        ended.append(time.monotonic())
+
+    thread = threading.Thread(target=wait)
+    start = time.monotonic()
+    thread.start()
+    counted = 0
+    while not ended:
+        counted += 1
+    thread.join()
+    assert counted > 1000 and ended[0] - start >= 0.5
+
+
+def test_several_threads_answer_one_pipeline(open_host):
+    steps = 6
+    host = open_host(rl.Use.PIPELINE, pipeline__samples_per_prompt=4)
+    pipeline, kinds = host.pipeline(steps), []
+
+    def serve():
+        for event in pipeline:
+            kinds.append(event.kind)
+            if event.kind is rl.EventKind.SCORE:
+                event.score(float(event.sample.slot % 2))
+
+    threads = [threading.Thread(target=serve) for _ in range(4)]
+    pipeline.start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(kinds) == [rl.EventKind.SCORE] * 4 * steps + [rl.EventKind.STEP] * steps
+
+
+def test_closing_ends_the_wait_of_another_thread(open_host):
+    pipeline, raised = open_host(rl.Use.PIPELINE).pipeline(1), []
+
+    def wait():
+        try:
+            pipeline.next()
+        except (rl.Error, rl.Outcome) as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.05)
+    pipeline.close()
+    thread.join(PATIENCE_S)
+    assert isinstance(raised[0], (rl.Done, rl.Error))
+    if isinstance(raised[0], rl.Error):
+        assert raised[0].code == rl.Code.STALE_HANDLE
+
+
+def test_texts_and_arrays_are_read_while_their_owner_is_closed(host):
+    def read(batch, seen):
+        try:
+            while True:
+                seen.append(batch[0].ids[0] + len(batch[1].logprobs))
+        except rl.ClosedError:
+            pass
+
+    for _ in range(20):
+        batch, seen = host.group(), []
+        thread = threading.Thread(target=read, args=(batch, seen))
+        thread.start()
+        eventually(lambda: seen)
+        batch.close()
+        thread.join(PATIENCE_S)
+        assert set(seen) == {5}
+
+
+@pytest.mark.parametrize("wait", ["next", "iterate", "run", "checkpoint"])
+def test_ctrl_c_ends_a_wait(wait, tmp_path):
+    program = subprocess.Popen(
+        [sys.executable, HERE / "waiting_host.py", wait, MODEL, tmp_path], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert program.stdout.readline() == "waiting\n", program.stderr.read()
+        time.sleep(0.3)
+        assert program.poll() is None, program.stderr.read()
+        sent = time.monotonic()
+        os.kill(program.pid, signal.SIGINT)
+        out, errors = program.communicate(timeout=PATIENCE_S)
+    finally:
+        program.kill()
+    assert out == "interrupted\n" and program.returncode == 0, errors
+    assert time.monotonic() - sent < 10
+
+
+def test_an_event_that_came_with_ctrl_c_is_not_lost(open_host, monkeypatch):
+    pipeline = open_host(rl.Use.PIPELINE).pipeline(1)
+    pipeline.start()
+    eventually(lambda: pipeline.stats.unscored == 2)
+    import rl.pipeline as module
+    plain = module.result
+
+    def interrupted(*arguments):
+        plain(*arguments)
+        raise KeyboardInterrupt  # as if the signal had come during the call
+
+    monkeypatch.setattr(module, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.next()
+    monkeypatch.undo()
+    seen = [pipeline.next(PATIENCE_S).sample.slot for _ in range(2)]
+    assert seen == [0, 1]
