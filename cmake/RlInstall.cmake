@@ -67,5 +67,5 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings ${PROJECT_SOURCE_DIR}/examples
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation
   USE_SOURCE_PERMISSIONS FILES_MATCHING REGEX
-  "/(Makefile|CMakeLists\\.txt|Cargo\\.lock|go\\.mod|[^/]*\\.(c|h|py|go|rs|toml|sh|yaml|md))$"
+  "/(Makefile|CMakeLists\\.txt|Cargo\\.lock|go\\.mod|py\\.typed|[^/]*\\.(c|h|py|go|rs|toml|sh|yaml|md))$"
   PATTERN target EXCLUDE PATTERN __pycache__ EXCLUDE)

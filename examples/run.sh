@@ -44,10 +44,12 @@ case $language in
     programs=$out/debug
     ;;
   python)
-    LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name 'librl.so.*' | head -n 1)")
+    RL_LIBRARY=$(find "$prefix" -name 'librl.so.*' | head -n 1)
     PYTHONPATH=$here/../bindings/python
-    export LD_LIBRARY_PATH PYTHONPATH
-    ln -s "$here/python/4_grpo.py" "$out/4_grpo"
+    export RL_LIBRARY PYTHONPATH
+    for name in 1_hello 2_generate 3_train_step 4_grpo; do
+      ln -s "$here/python/$name.py" "$out/$name"
+    done
     programs=$out
     ;;
   *)
@@ -59,11 +61,9 @@ esac
 for a in 1 2 3 4 5 6 7 8; do
   echo "{\"prompt\": \"$a + 1?\", \"tag\": \"$((a + 1))\"}"
 done >"$out/rows.jsonl"
-if [ "$language" != python ]; then  # which has the last one alone
-  "$programs/1_hello" engine.block_size
-  "$programs/2_generate" "$model" "2 + 3?"
-  "$programs/3_train_step" "$model"
-fi
+"$programs/1_hello" engine.block_size
+"$programs/2_generate" "$model" "2 + 3?"
+"$programs/3_train_step" "$model"
 # No answer of the tiny model is right: it learns from the entropy bonus alone.
 "$programs/4_grpo" --model "$model" --data "$out/rows.jsonl" --eval "$out/rows.jsonl" \
   --steps 2 --out "$out/run" \

@@ -14,4 +14,5 @@ python3 tests/abi/header.py write
 python3 tools/gen_reference.py
 python3 tools/gen_rust.py write
 python3 tools/gen_go_constants.py
+python3 tools/gen_python.py
 git status --short >&2

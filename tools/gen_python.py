@@ -8,6 +8,7 @@ function; constants.py an enumeration for every enum and every group of flags of
 data class for every struct that librl fills in. A type, constant or struct that no rule below
 covers is an error. --check writes nothing and fails if a file is out of date.
 """
+import functools
 import pathlib
 import re
 import sys
@@ -47,6 +48,11 @@ def wrapped(text, indent, prefix=""):
 # ---- raw ----
 
 
+@functools.lru_cache(maxsize=None)
+def structs():
+    return header.structs()
+
+
 def base_of(kind):
     return " ".join(word for word in kind.replace("*", " ").split() if word != "const")
 
@@ -61,7 +67,7 @@ def as_parameter(kind, text="c_char_p"):
     base, stars = base_of(kind), kind.count("*")
     if stars == 0:
         return base if base.endswith("_fn") else PLAIN[base]
-    if stars == 1 and base in header.structs():
+    if stars == 1 and base in structs():
         return f"POINTER({base})"
     return text if stars == 1 and base == "char" else "c_void_p"
 
@@ -88,7 +94,7 @@ def fields(body):
 
 def structs_text():
     out = []
-    for name, body in header.structs().items():
+    for name, body in structs().items():
         out.append(f"\n\nclass {name}(Struct):\n    _fields_ = [\n")
         out += [f'        ("{field}", {in_struct(kind)}),\n' for kind, field, _ in fields(body)]
         out.append("    ]\n")
@@ -100,7 +106,7 @@ def arrays_text():
     does not give in brackets is None."""
     out = ["\n\n# Arrays that structs point to: element type, and length as the comment has it.\n",
            "ARRAYS = {\n"]
-    for name, body in header.structs().items():
+    for name, body in structs().items():
         rows = []
         for kind, field, comment in fields(body):
             if kind.count("*") == 1 and base_of(kind) in PLAIN:
@@ -173,6 +179,7 @@ def enumeration(kind, base, doc, prefix, rows):
     return "".join(out)
 
 
+@functools.lru_cache(maxsize=None)
 def groups():
     """(class, prefix, is a flag, doc, rows) of every enumeration."""
     found = [("Code", "RL_", False, "Status codes of rl.h", go.statuses())]
@@ -233,7 +240,7 @@ def record_name(struct):
 
 def records_text():
     rows, used = [], set()
-    for struct, body in header.structs().items():
+    for struct, body in structs().items():
         if struct in BY_HAND:
             continue
         rows.append(f"\n\n@dataclass(frozen=True)\nclass {record_name(struct)}(Record):\n"

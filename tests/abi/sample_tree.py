@@ -75,8 +75,9 @@ class Sample:
         sign = "!=" if major == 0 else "<"
         self.put("bindings/go/rl/rl.go",
                  f"#if RL_ABI_MAJOR != {major} || RL_ABI_MINOR {sign} {minor}\n")
-        self.put("bindings/python/rl.py", f'lib = ctypes.CDLL("librl.so.{number}")\n'
-                                          f"HEADER_ABI = {major << 16 | minor}  # packed\n")
+        self.put("bindings/python/rl/_raw.py", f"ABI_MAJOR, ABI_MINOR = {major}, {minor}\n"
+                                               f'SONAME = "librl.so.{number}"\n')
+        self.put("bindings/python/pyproject.toml", f'version = "{shown}.0"\n')
         self.put("packaging/debian/changelog", f"rl ({shown}.0) bookworm\n")
         self.put("packaging/debian/control", f"Package: librl{number}\n")
         self.put("packaging/debian/rules", f"RUNTIME = librl{number}\n")

@@ -30,6 +30,9 @@ LANGUAGES = {
                      r"^(?:use|extern crate) (?!std::|rl::)(.*);$", (150, 150, 150, 350)),
     "Go": Language("go/cmd/{}/main.go", r"^// ---- (.*) ----$", r"^\t// (.*?)[.:].*$",
                    r'^\t"([^" ]*\.[^" ]*)"$', (150, 150, 150, 350)),
+    "Python": Language("python/{}.py", r"^# ---- (.*) ----$", r"^    # (.*?)[.:].*$",
+                       rf"^(?:import|from) (?!(?:rl|{'|'.join(sys.stdlib_module_names)})\b)(.*)$",
+                       (150, 150, 150, 250)),
 }
 
 

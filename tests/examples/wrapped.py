@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Package rl for Go and crate rl for Rust have every function of rl.h and every number of its
-enums, but for those that are left out for a reason.
+"""Package rl for Go, crate rl for Rust and package rl for Python have every function of rl.h and
+every number of its enums, but for those that are left out for a reason.
 
 usage: wrapped.py
 """
@@ -13,11 +13,22 @@ sys.path.insert(0, str(ROOT / "tests/abi"))
 sys.dont_write_bytecode = True
 import header  # noqa: E402
 
+COMMENTS = {".go": r"//.*", ".c": r"//.*", ".rs": r"//.*", ".py": r'#.*|(?s:""".*?""")'}
+# The functions of _raw.py that Python calls by the kind of handle.
+ENDS = re.compile(r"^ENDS = \{$.*?^\}$", re.M | re.S)
 LANGUAGES = {
     "Go": (["bindings/go/rl/*.go", "bindings/go/rl/*.c"], {
         "rl_pipeline_dispatch": "Pipeline.Next and Pipeline.Events are the same and take a context",
     }),
     "Rust": (["bindings/rust/rl/src/*.rs"], {}),
+    "Python": (["bindings/python/rl/*.py"], {
+        "rl_engine_run": "Engine.run steps, so that Ctrl-C ends it between two forwards",
+        "rl_event_kind": "Event.view has it",
+        "rl_model_encode_chat": "Model.encode_chat passes messages as JSON",
+        "rl_pipeline_dispatch": "Pipeline.next and iteration are the same",
+        **{f"{name}_init": "the structs of _raw.py begin as it leaves them"
+           for name in header.structs()},
+    }),
 }
 
 
@@ -31,8 +42,14 @@ def used_by(patterns):
     """Every name of librl in the code of a language: what a comment says is not used."""
     paths = [p for pattern in patterns for p in ROOT.glob(pattern)
              if not p.name.endswith("_test.go")]
-    text = "\n".join(re.sub(r"//.*", "", p.read_text(encoding="utf-8")) for p in paths)
-    return set(re.findall(r"\b(?:rl|RL)_\w+", text))
+    return set(re.findall(r"\b(?:rl|RL)_\w+", "\n".join(map(code_of, paths))))
+
+
+def code_of(path):
+    text = path.read_text(encoding="utf-8")
+    if path.name == "_raw.py":  # it declares every function
+        return ENDS.search(text).group()
+    return re.sub(COMMENTS[path.suffix], "", text)
 
 
 def problems():

@@ -122,14 +122,10 @@ def go_static(host):
 
 
 def python(host):
-    host.env["LD_LIBRARY_PATH"] = str(libdir_of(host))
+    host.needs("pkg-config")  # by which the package finds librl
     directory = host.examples("python")
     host.env["PYTHONPATH"] = str(host.out / "bindings/python")
-    return {"4_grpo": directory / "4_grpo.py"}
-
-
-def libdir_of(host):
-    return next(host.prefix.rglob("librl.so")).parent
+    return {name: directory / f"{name}.py" for name in FOUR}
 
 
 def run_programs(host, programs):

@@ -22,7 +22,7 @@ COMPONENTS = {
     "development": {"librl.so", "librl.a", "rl.h", "rl.pc", "rlConfig.cmake",
                     "rlConfigVersion.cmake", "buffer.fbs", "options.fbs", "samples.fbs"},
     "documentation": {"LICENSE", "NOTICE", "CHANGELOG.md", "4_grpo.c", "Makefile", "4_grpo.py",
-                      "rl.py", "rl.go", "bindings.rs"},
+                      "3_train_step.py", "_raw.py", "py.typed", "rl.go", "bindings.rs"},
 }
 
 

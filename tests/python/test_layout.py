@@ -3,12 +3,16 @@ import ctypes
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
 import rl
 from conftest import ROOT
 from rl import _raw, constants
+
+sys.path.insert(0, str(ROOT / "tools"))
+import gen_python  # noqa: E402
 
 STRUCTS = {name: cls for name, cls in vars(_raw).items()
            if isinstance(cls, type) and issubclass(cls, _raw.Struct) and cls is not _raw.Struct}
@@ -91,21 +95,14 @@ def test_every_function_of_the_header_is_declared_with_its_types():
 def test_constants_are_those_of_the_header_and_of_the_library():
     text = re.sub(r"/\*.*?\*/", " ", (ROOT / "include/rl.h").read_text(), flags=re.S)
     named = re.findall(r"\b(RL_[A-Z0-9_]+) =", text)
-    pairs = [(prefix, cls) for prefix, cls in (
-        ("RL_", rl.Code), ("RL_EVENT_", rl.EventKind), ("RL_OPTION_", rl.OptionType),
-        ("RL_OPTION_", rl.OptionFlags), ("RL_USE_", rl.Use), ("RL_DTYPE_", rl.DType),
-        ("RL_FINISH_", rl.Finish), ("RL_DROP_", rl.DropReason), ("RL_STATE_", rl.State),
-        ("RL_PLAN_", rl.PlanKind), ("RL_SAMPLE_", rl.SampleArray), ("RL_LOG_", rl.LogLevel),
-        ("RL_PURPOSE_", rl.Purpose), ("RL_WHEN_", rl.When), ("RL_DEVICE_", rl.Device),
-        ("RL_ERROR_", constants.ErrorField), ("RL_TEXT_", constants.TextFlags),
-        ("RL_SAVE_", constants.SaveFlags), ("RL_TENSOR_", constants.TensorFlags))]
+    named += re.findall(r"#define (RL_[A-Z0-9_]+) UINT64_C", text)
     seen = set()
-    for prefix, cls in pairs:
-        for name, member in cls.__members__.items():
-            if not name.startswith("UNKNOWN_"):
+    for kind, prefix, *_ in gen_python.groups():
+        for name, member in getattr(constants, kind).__members__.items():
+            if not re.fullmatch(r"UNKNOWN_\d+", name):
                 seen.add(prefix + name)
-                assert rl.constant(prefix + name) == member, (cls, name)
-    assert named and not set(named) - seen
+                assert rl.constant(prefix + name) == member, (kind, name)
+    assert named and seen == set(named)
     assert rl.constant("RL_ABI_VERSION") == _raw.ABI_VERSION
     assert {code.name for code in rl.RESULTS} == {"OK", "TIMEOUT", "DONE", "INTERRUPTED"}
 
