@@ -105,7 +105,7 @@ def arrays_text():
     """Element type and length of every array that a struct points to. A length that the comment
     does not give in brackets is None."""
     out = ["\n\n# Arrays that structs point to: element type, and length as the comment has it.\n",
-           "ARRAYS = {\n"]
+           "ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {\n"]
     for name, body in structs().items():
         rows = []
         for kind, field, comment in fields(body):
@@ -128,7 +128,8 @@ def callbacks_text():
 
 
 def functions_text():
-    out = ["\n# Result and parameters of every function.\n", "FUNCTIONS = {\n"]
+    out = ["\n# Result and parameters of every function.\n",
+           "FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {\n"]
     for f in header.functions():
         named = ", ".join(f'"{name}": {as_parameter(kind)}' for kind, name in f.parameters)
         row = f'"{f.name}": ({result_of(f.result)}, {{{named}}}),'
@@ -152,7 +153,7 @@ def raw_text():
         note("Structs, callbacks and prototypes of the C interface."),
         "import ctypes\n",
         textwrap.fill(f"from ctypes import (POINTER, {', '.join(used)})", 100,
-                      subsequent_indent=" " * 20), "\n",
+                      subsequent_indent=" " * 20), "\nfrom typing import Any\n",
         f"\nABI_MAJOR, ABI_MINOR = {numbers['MAJOR']}, {numbers['MINOR']}\n",
         'ABI_VERSION = ABI_MAJOR << 16 | ABI_MINOR\n',
         f'SONAME = "librl.so.{soname}"\n',

@@ -99,8 +99,8 @@ class Run:
             values.append(event.metrics[SERIES[name]])
         self.diff = max(self.diff or 0, event.metrics["training/logprob_max_abs_diff"])
         step_s, reward, rollout, train = (values[-1] for values in self.series.values())
-        print(f"step {self.step}  reward {reward:.3f}  {step_s:.2f} s  rollout {rollout:.0f} tokens/s  "
-              f"train {train:.0f} tokens/s")
+        print(f"step {self.step}  reward {reward:.3f}  {step_s:.2f} s  "
+              f"rollout {rollout:.0f} tokens/s  train {train:.0f} tokens/s")
 
     def on_event(self, event):
         if event.kind is not rl.EventKind.SCORE and sys.stdout.isatty():

@@ -7,14 +7,21 @@ from __future__ import annotations
 import array
 import ctypes
 import math
-from typing import Any, Iterable, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterable, Sequence, Union
+
+if TYPE_CHECKING:
+    Ints = memoryview[int]
+    Floats = memoryview[float]
+else:
+    Ints = Floats = memoryview
 
 # What a parameter that is an array may be: anything with the buffer protocol, which numpy arrays
 # have, or numbers in an iterable. Arrays of the right type in C order are passed where they are.
 Array = Union[Any, Iterable[int], Iterable[float]]
 
-FORMATS = {ctypes.c_int32: "i", ctypes.c_int64: "q", ctypes.c_uint64: "Q", ctypes.c_uint8: "B",
-           ctypes.c_uint16: "H", ctypes.c_float: "f", ctypes.c_double: "d"}
+FORMATS: dict[Any, str] = {
+    ctypes.c_int32: "i", ctypes.c_int64: "q", ctypes.c_uint64: "Q", ctypes.c_uint8: "B",
+    ctypes.c_uint16: "H", ctypes.c_float: "f", ctypes.c_double: "d"}
 _SAME = {"l": "q", "L": "Q", "?": "B"}  # other names of these formats
 _FORMAT, _ND, _STRIDES = 0x4, 0x8, 0x18  # PyBUF_ flags
 _CONTIGUOUS = 0x20
@@ -59,7 +66,7 @@ class Pinned:
             _release_buffer(ctypes.byref(self._buffer))
 
 
-def pinned(values: Array, kind: type) -> Pinned:
+def pinned(values: Array, kind: Any) -> Pinned:
     """An array of a ctypes type, in C order: the given one if it is that, else a copy. A number
     that the type cannot hold is an OverflowError."""
     wanted = FORMATS[kind]
@@ -67,25 +74,27 @@ def pinned(values: Array, kind: type) -> Pinned:
         found = Pinned(values)
         if found.format == wanted:
             return found
-        values = memoryview(values).cast("B").cast(found.format).tolist()
+        view: Any = memoryview(values)  # type: ignore[arg-type]
+        values = view.cast("B").cast(found.format).tolist()
     except (BufferError, TypeError, ValueError):
         pass  # no buffer, or one in another order: it is iterated over
     return Pinned(array.array(wanted, values))
 
 
-def shown(address: int | None, kind: type, shape: Sequence[int], owner: object,
-          read_only: bool = True) -> memoryview:
+def shown(address: int | None, kind: Any, shape: Sequence[int], owner: object,
+          read_only: bool = True) -> Any:
     """An array of librl where it is, in row-major order. The view keeps the owner alive."""
     count = math.prod(shape)
     if not address or count == 0:
         return memoryview(array.array(FORMATS[kind]))
     memory = (kind * count).from_address(address)
     memory.owner = owner
-    view = memoryview(memory).cast("B").cast(FORMATS[kind], list(shape) or [1])
+    view: Any = memoryview(memory).cast("B")
+    view = view.cast(FORMATS[kind], list(shape) or [1])
     return view.toreadonly() if read_only else view
 
 
-def copied(address: int | None, kind: type, count: int) -> memoryview:
+def copied(address: int | None, kind: Any, count: int) -> Any:
     """A copy of an array of librl."""
     values = array.array(FORMATS[kind])
     if address and count:
@@ -93,6 +102,6 @@ def copied(address: int | None, kind: type, count: int) -> memoryview:
     return memoryview(values).toreadonly()
 
 
-def zeros(kind: type, count: int) -> array.array[Any]:
+def zeros(kind: Any, count: int) -> array.array[Any]:
     """An array for librl to fill in."""
     return array.array(FORMATS[kind], bytes(count * ctypes.sizeof(kind)))

@@ -16,7 +16,8 @@ CPU = 1
 # (code, bits) of element types.
 KINDS = {DType.F32: (2, 32), DType.BF16: (4, 16), DType.I32: (0, 32)}
 FORMATS = {"f": DType.F32, "i": DType.I32}
-_deleter = CFUNCTYPE(None, c_void_p)
+_deleter: Any = CFUNCTYPE(None, c_void_p)
+_destructor: Any = ctypes.PYFUNCTYPE(None, c_void_p)
 
 
 class DLTensor(ctypes.Structure):
@@ -41,7 +42,8 @@ class Managed(ctypes.Structure):
 def _python_api(name: str, result: Any, *parameters: Any) -> Any:
     function = getattr(ctypes.pythonapi, name)
     # A type of its own: others of the process may declare the same function in another way.
-    return ctypes.PYFUNCTYPE(result, *parameters)(ctypes.cast(function, c_void_p).value)
+    address: Any = ctypes.cast(function, c_void_p).value
+    return ctypes.PYFUNCTYPE(result, *parameters)(address)
 
 
 # The capsule of a destructor is not counted as an object any more, so it is passed as an address.
@@ -61,7 +63,7 @@ def end(address: int, kind: Any) -> None:
         _deleter(deleter)(address)
 
 
-@ctypes.PYFUNCTYPE(None, c_void_p)
+@_destructor
 def _end_untaken(capsule: int) -> None:
     for name, kind in ((NEW, Versioned), (OLD, Managed)):
         if _is_valid(capsule, name):

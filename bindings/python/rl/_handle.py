@@ -163,7 +163,7 @@ def call(name: str, *arguments: Any) -> None:
         raise outcome(code)
 
 
-def get(name: str, *arguments: Any, kind: type = ctypes.c_uint64) -> Any:
+def get(name: str, *arguments: Any, kind: Any = ctypes.c_uint64) -> Any:
     """Calls a function with one result parameter of this ctypes type."""
     out = kind()
     call(name, *arguments, ctypes.byref(out))
@@ -191,7 +191,7 @@ def filled(view: Any, name: str, *arguments: Any) -> Any:
 # ---- bytes made by librl ----
 
 
-def taken_array(name: str, *arguments: Any, kind: type = ctypes.c_int32) -> memoryview:
+def taken_array(name: str, *arguments: Any, kind: Any = ctypes.c_int32) -> Any:
     """Calls a function whose result is rl_bytes; its elements, where they are."""
     token = Token("rl_bytes", get(name, *arguments, kind=ctypes.c_void_p))
     count = lib.rl_bytes_size(token.value) // ctypes.sizeof(kind)

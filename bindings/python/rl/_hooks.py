@@ -8,7 +8,7 @@ import logging
 from typing import Any, Callable, Optional
 
 from . import _raw
-from ._arrays import copied, zeros
+from ._arrays import Floats, copied, zeros
 from ._handle import callback
 from ._record import text_at
 from .algo import Tokens
@@ -16,17 +16,19 @@ from .constants import Code, LogLevel
 from .errors import CallbackError, Error
 
 LogFunction = Callable[[LogLevel, str, str], None]
-AdvantageFunction = Callable[[Tokens, "memoryview[float]"], None]
-LossFunction = Callable[[Tokens, "memoryview[float]", "memoryview[float]"], float]
+AdvantageFunction = Callable[[Tokens, Floats], None]
+LossFunction = Callable[[Tokens, Floats, Floats], float]
 
 # By the number that librl hands back as user_data: what it calls, until it says that it is done.
 _held: dict[int, object] = {}
 _numbers = itertools.count(1)
 
 
-@_raw.rl_destroy_fn
-def _drop(number: int) -> None:
+def _forget(number: int) -> None:
     _held.pop(number, None)
+
+
+_drop = _raw.rl_destroy_fn(_forget)
 
 
 def hook(kind: Any, function: Optional[Callable[..., Any]]) -> tuple[Any, Any, Any]:
@@ -92,7 +94,8 @@ def advantage_hook(function: AdvantageFunction | None,
             try:
                 view = tokens.contents
                 values = zeros(ctypes.c_double, view.num_tokens)
-                function(Tokens._of(view), memoryview(values))
+                advantages_view: Any = memoryview(values)
+                function(Tokens._of(view), advantages_view)
                 ctypes.memmove(advantages, values.tobytes(), 8 * view.num_tokens)
             except BaseException as raised:
                 failures.advantage = raised
@@ -112,9 +115,9 @@ def loss_hook(function: LossFunction | None, failures: Failures) -> tuple[Any, A
             try:
                 view = tokens.contents
                 values = zeros(ctypes.c_double, view.num_tokens)
+                gradient_view: Any = memoryview(values)
                 total = function(Tokens._of(view),
-                                 copied(weights, ctypes.c_double, view.num_tokens),
-                                 memoryview(values))
+                                 copied(weights, ctypes.c_double, view.num_tokens), gradient_view)
                 ctypes.c_double.from_address(loss).value = total
                 ctypes.memmove(gradient, values.tobytes(), 8 * view.num_tokens)
             except BaseException as raised:

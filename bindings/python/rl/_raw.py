@@ -5,6 +5,7 @@ Written by tools/gen_python.py from include/rl.h; not edited by hand.
 import ctypes
 from ctypes import (POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_int8, c_size_t,
                     c_uint32, c_uint64, c_uint8, c_void_p)
+from typing import Any
 
 ABI_MAJOR, ABI_MINOR = 0, 2
 ABI_VERSION = ABI_MAJOR << 16 | ABI_MINOR
@@ -306,7 +307,7 @@ class rl_tensor_info(Struct):
 
 
 # Arrays that structs point to: element type, and length as the comment has it.
-ARRAYS = {
+ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
     "rl_sample_view": {
         "ids": (c_int32, None),
         "logprobs": (c_float, None),
@@ -352,7 +353,7 @@ rl_loss_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void
     c_void_p)
 
 # Result and parameters of every function.
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_abi_version": (c_uint32, {}),
     "rl_version_string": (c_void_p, {}),
     "rl_build_info": (c_int32, {"out": c_void_p, "err": c_void_p}),

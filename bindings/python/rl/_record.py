@@ -29,9 +29,9 @@ def _reader(name: str, kind: Any, sized: bool) -> Read:
 
 
 @functools.lru_cache(maxsize=None)
-def _readers(record: type[Record], view: type[ctypes.Structure]) -> list[tuple[str, Read]]:
+def _readers(record: Any, view: Any) -> list[tuple[str, Read]]:
     return [(f.name, _reader(f.name, f.type, hasattr(view, f.name + "_len")))
-            for f in dataclasses.fields(record) if f.init]
+            for f in dataclasses.fields(record)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,4 +41,5 @@ class Record:
     @classmethod
     def of(cls: type[R], view: ctypes.Structure) -> R:
         """The record of a struct that librl has filled in."""
-        return cls(**{name: read(view) for name, read in _readers(cls, type(view))})
+        record: Any = cls
+        return cls(**{name: read(view) for name, read in _readers(record, type(view))})

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, Optional
 
 from . import _raw
-from ._arrays import Array, Pinned, copied, pinned, zeros
+from ._arrays import Array, Floats, Ints, Pinned, copied, pinned, zeros
 from ._handle import call
 from .constants import Code
 from .errors import Error
@@ -63,7 +63,7 @@ class Tokens:
         return view, list(held.values())
 
 
-def _contents(memory: Pinned, kind: type) -> Any:
+def _contents(memory: Pinned, kind: Any) -> Any:
     return copied(memory.address, kind, memory.count)
 
 
@@ -82,8 +82,8 @@ def check_length(field: str, memory: Pinned, wanted: int) -> None:
                     f"{field} has {memory.count} entries, expected {wanted}", key=field)
 
 
-def _filled(name: str, tokens: Tokens, options: Options | None, kinds: tuple[type, ...],
-            *more: Any) -> list[memoryview]:
+def _filled(name: str, tokens: Tokens, options: Options | None, kinds: tuple[Any, ...],
+            *more: Any) -> list[Any]:
     """Calls a function that fills in arrays with one entry per token."""
     view, held = tokens._view()
     arrays = [zeros(kind, view.num_tokens) for kind in kinds]
@@ -92,19 +92,19 @@ def _filled(name: str, tokens: Tokens, options: Options | None, kinds: tuple[typ
     return [memoryview(values) for values in arrays]
 
 
-def advantages(tokens: Tokens, options: Options | None = None) -> memoryview:
+def advantages(tokens: Tokens, options: Options | None = None) -> Floats:
     """The advantage of every token from the rewards, by algo.advantage."""
     return _filled("rl_algo_advantages", tokens, options, (ctypes.c_double,))[0]
 
 
-def policy_loss(tokens: Tokens, options: Options | None = None) -> tuple[AlgoLoss, memoryview]:
+def policy_loss(tokens: Tokens, options: Options | None = None) -> tuple[AlgoLoss, Floats]:
     """The loss by algo.policy_loss, and its derivative in the log-prob of each token."""
     loss = _raw.rl_algo_loss()
     gradient, = _filled("rl_algo_policy_loss", tokens, options, (ctypes.c_double,), loss)
     return AlgoLoss.of(loss), gradient
 
 
-def corrections(tokens: Tokens, options: Options | None = None) -> tuple[memoryview, memoryview]:
+def corrections(tokens: Tokens, options: Options | None = None) -> tuple[Floats, Ints]:
     """The factors of the token losses by algo.correction.*, and 1 for each token that carries loss
     after all rejections."""
     weights, keep = _filled("rl_algo_corrections", tokens, options,
@@ -112,12 +112,12 @@ def corrections(tokens: Tokens, options: Options | None = None) -> tuple[memoryv
     return weights, keep
 
 
-def weights(tokens: Tokens, options: Options | None = None) -> memoryview:
+def weights(tokens: Tokens, options: Options | None = None) -> Floats:
     """The weight of each token by algo.loss_agg."""
     return _filled("rl_algo_weights", tokens, options, (ctypes.c_double,))[0]
 
 
-def kl(tokens: Tokens, options: Options | None = None) -> tuple[memoryview, memoryview]:
+def kl(tokens: Tokens, options: Options | None = None) -> tuple[Floats, Floats]:
     """The KL of each token by algo.kl.estimator, and its derivative in the log-prob."""
     values, gradient = _filled("rl_algo_kl", tokens, options, (ctypes.c_double, ctypes.c_double))
     return values, gradient

@@ -8,7 +8,7 @@ import os
 from typing import Any, Mapping, Sequence
 
 from . import _raw
-from ._arrays import Array, pinned
+from ._arrays import Array, Ints, pinned
 from ._handle import Handle, call, filled, get, make, taken_array, taken_text, texts_of
 from ._library import lib
 from .constants import DType, SaveFlags, TensorFlags, TextFlags, Use
@@ -59,7 +59,7 @@ class Model(Handle):
     # ---- text ----
 
     def encode(self, text: str, *, add_special: bool = False,
-               allow_special: bool = False) -> memoryview:
+               allow_special: bool = False) -> Ints:
         """The token ids of a text."""
         flags = (TextFlags.ADD_SPECIAL * add_special) | (TextFlags.ALLOW_SPECIAL * allow_special)
         return taken_array("rl_model_encode", self, text, flags)
@@ -69,7 +69,7 @@ class Model(Handle):
         return taken_text("rl_model_decode", self, pinned(ids, ctypes.c_int32),
                           TextFlags.SKIP_SPECIAL * skip_special)
 
-    def encode_chat(self, chat: Chat, *, generation_prompt: bool = True) -> memoryview:
+    def encode_chat(self, chat: Chat, *, generation_prompt: bool = True) -> Ints:
         """The token ids of a chat in the model's chat format."""
         return taken_array("rl_model_encode_chat_json", self, _chat_text(chat),
                            TextFlags.GENERATION_PROMPT * generation_prompt)
@@ -82,7 +82,8 @@ class Model(Handle):
     @property
     def eos_ids(self) -> list[int]:
         """Token ids that end a response."""
-        return taken_array("rl_model_eos_ids", self).tolist()
+        ids: list[int] = taken_array("rl_model_eos_ids", self).tolist()
+        return ids
 
     # ---- weights ----
 

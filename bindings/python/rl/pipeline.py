@@ -87,7 +87,7 @@ class Pipeline(Handle):
             raise outcome(code)
         return self._event(out.value)
 
-    def _event(self, value: int) -> Event:
+    def _event(self, value: Any) -> Event:
         event = Event._adopt(value)
         event._pipeline = self
         return event

@@ -6,10 +6,10 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from functools import cached_property
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _raw
-from ._arrays import Array, Pinned, copied, pinned
+from ._arrays import Array, Floats, Ints, Pinned, copied, pinned
 from ._handle import Handle, filled, make
 from .algo import check_length
 from .constants import Finish, Purpose, SampleArray
@@ -83,9 +83,12 @@ class SampleView(SampleFields):
     asked for, and keeps what owns its memory. Once batch or event is closed, arrays that were not
     asked for raise ClosedError."""
 
-    _owner: Handle
-    _read: Callable[[Any], Any]
-    _tensor: Callable[[int], Tensor]
+    if TYPE_CHECKING:  # set by _make
+        _owner: Handle
+
+        def _read(self) -> Any: ...
+
+        def _tensor(self, array: int) -> Tensor: ...
 
     @classmethod
     def _make(cls, owner: Handle, function: str, tensor_function: str,
@@ -111,13 +114,13 @@ class SampleView(SampleFields):
         """An array of the sample as a tensor, without a copy."""
         return self._tensor(array)
 
-    def _shown(self, name: str, array: SampleArray) -> Optional[memoryview]:
+    def _shown(self, name: str, array: SampleArray) -> Any:
         token, view = self._owner._live(), self._read()
         present = bool(getattr(view, name))
         del token
         return self.tensor(array).memoryview() if present else None
 
-    def _copied(self, name: str, count: Callable[[Any], int]) -> Optional[memoryview]:
+    def _copied(self, name: str, count: Callable[[Any], int]) -> Any:
         token, view = self._owner._live(), self._read()
         address = getattr(view, name)
         values = copied(address, _ARRAYS[name][0], count(view)) if address else None
@@ -125,57 +128,57 @@ class SampleView(SampleFields):
         return values
 
     @cached_property
-    def ids(self) -> memoryview:
+    def ids(self) -> Ints:
         """The token ids of prompt and response."""
         return self.tensor(SampleArray.IDS).memoryview()
 
     @property
-    def prompt_ids(self) -> memoryview:
+    def prompt_ids(self) -> Ints:
         """The token ids of the prompt."""
         return self.ids[:self.num_prompt]
 
     @property
-    def response_ids(self) -> memoryview:
+    def response_ids(self) -> Ints:
         """The token ids of the response."""
         return self.ids[self.num_prompt:]
 
     @cached_property
-    def logprobs(self) -> Optional[memoryview]:
+    def logprobs(self) -> Optional[Floats]:
         """Log-probs at the sample's temperature, nats."""
         return self._shown("logprobs", SampleArray.LOGPROBS)
 
     @cached_property
-    def logprobs_sampled(self) -> Optional[memoryview]:
+    def logprobs_sampled(self) -> Optional[Floats]:
         """Log-probs under the distribution that was sampled from."""
         return self._shown("logprobs_sampled", SampleArray.LOGPROBS_SAMPLED)
 
     @cached_property
-    def top_ids(self) -> Optional[memoryview]:
+    def top_ids(self) -> Optional[Ints]:
         """The most probable ids of each token, num_top of them."""
         return self._shown("top_ids", SampleArray.TOP_IDS)
 
     @cached_property
-    def top_logprobs(self) -> Optional[memoryview]:
+    def top_logprobs(self) -> Optional[Floats]:
         """Log-probs of top_ids."""
         return self._shown("top_logprobs", SampleArray.TOP_LOGPROBS)
 
     @cached_property
-    def versions(self) -> Optional[memoryview]:
+    def versions(self) -> Optional[Ints]:
         """The version of the weights that generated each token."""
         return self._copied("versions", _generated)
 
     @cached_property
-    def loss_mask(self) -> Optional[memoryview]:
+    def loss_mask(self) -> Optional[Ints]:
         """1 where a token is trained on; None: all are."""
         return self._copied("loss_mask", _generated)
 
     @cached_property
-    def mixed_kv(self) -> Optional[memoryview]:
+    def mixed_kv(self) -> Optional[Ints]:
         """1 where keys and values were of older weights; None: nowhere."""
         return self._copied("mixed_kv", _generated)
 
     @property
-    def reward_parts(self) -> Optional[memoryview]:
+    def reward_parts(self) -> Optional[Floats]:
         """Reward parts in addition to the reward."""
         return self._copied("reward_parts", lambda view: int(view.num_reward_parts))
 

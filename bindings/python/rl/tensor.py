@@ -75,7 +75,7 @@ class Tensor(Handle):
         """Another object of the same tensor."""
         return make(Tensor, "rl_tensor_retain", self)
 
-    def memoryview(self) -> memoryview:
+    def memoryview(self) -> Any:
         """The elements, where they are; those of bf16 are the upper halves of float32, as integers
         of 16 bits. A tensor in another order than row-major is a BufferError."""
         token, info = self._live(), self._info()

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from typing import Any
 
-from ._arrays import Array, Pinned, pinned, zeros
+from ._arrays import Array, Floats, Pinned, pinned, zeros
 from ._handle import Handle, call, get, make
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from .batch import Batch
@@ -45,18 +46,20 @@ class Trainer(Handle):
         """Makes engines read the weights of the last step, and returns the version of these."""
         return int(get("rl_trainer_publish", self))
 
-    def logprobs(self, ids: Array, num_prompt: int, temperature: float = 1.0) -> memoryview:
+    def logprobs(self, ids: Array, num_prompt: int, temperature: float = 1.0) -> Floats:
         """Log-probs of ids[num_prompt:] under the weights of the last step, nats."""
         given = pinned(ids, ctypes.c_int32)
         values = zeros(ctypes.c_float, max(1, given.count - num_prompt))
         call("rl_trainer_logprobs", self, given, num_prompt, temperature, Pinned(values))
-        return memoryview(values)
+        view: Any = memoryview(values)
+        return view
 
-    def scores(self, batch: Batch) -> memoryview:
+    def scores(self, batch: Batch) -> Floats:
         """The value at the last token of each sample, with algo.objective = reward_model."""
         values = zeros(ctypes.c_float, len(batch))
         call("rl_trainer_scores", self, batch, Pinned(values))
-        return memoryview(values)
+        view: Any = memoryview(values)
+        return view
 
     def hidden(self, ids: Array) -> Tensor:
         """Hidden states of a sequence under the weights of the last step, a row for each id."""
