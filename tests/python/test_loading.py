@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import rl
+from conftest import ROOT
 from rl import _library, _raw
 
 HELLO = "import rl; print(rl.version())"
@@ -85,6 +86,8 @@ def test_librl_is_found_by_the_dynamic_linker(tmp_path):
 def test_the_library_says_what_it_is():
     assert rl.abi_version() == (_raw.ABI_MAJOR, _raw.ABI_MINOR)
     assert rl.build_info()["version"] == rl.version()
+    project = (ROOT / "bindings/python/pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{rl.version()}"\n' in project
     found = {feature.name: feature for feature in rl.features()}
     assert found["cpu"].available and not found["cpu"].reason
     assert all(feature.available != bool(feature.reason) for feature in found.values())

@@ -116,6 +116,31 @@ def test_ctrl_c_ends_a_wait(wait, tmp_path):
     assert time.monotonic() - sent < 10
 
 
+def test_a_host_that_ends_without_closing_ends_cleanly(tmp_path):
+    done = subprocess.run([sys.executable, HERE / "forgetful_host.py", MODEL, tmp_path], text=True,
+                          capture_output=True, timeout=PATIENCE_S)
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout.endswith("called\nended\nreturned\n")  # the step in training is finished
+
+
+def test_ctrl_c_inside_a_function_of_the_host_ends_the_call(open_host):
+    host = open_host(rl.Use.TRAIN, algo__advantage="custom", runtime__log_level="debug")
+    batch, trainer = host.group(), rl.Trainer(host.model)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    trainer.set_advantage(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step(batch)
+    host.runtime.set_log(interrupt)
+    before = host.runtime.reserved_bytes
+    with pytest.raises(KeyboardInterrupt):
+        rl.Model(host.runtime, use=rl.Use.TRAIN)
+    host.runtime.set_log(None)
+    assert host.runtime.reserved_bytes == before  # the model has ended
+
+
 def test_an_event_that_came_with_ctrl_c_is_not_lost(open_host, monkeypatch):
     pipeline = open_host(rl.Use.PIPELINE).pipeline(1)
     pipeline.start()

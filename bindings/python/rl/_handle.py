@@ -7,11 +7,13 @@ handle itself alive until they end, except where rl.h lets the object end under 
 once."""
 from __future__ import annotations
 
+import atexit
 import collections
 import ctypes
 import os
 import threading
 import time
+import weakref
 from types import TracebackType
 from typing import Any, Callable, ClassVar, TypeVar
 
@@ -28,6 +30,9 @@ SLICE_S = 0.1  # how long a wait keeps Python from running signal handlers
 
 _inside = threading.local()  # .callback: this thread runs a function that librl has called
 _postponed: collections.deque[Token] = collections.deque()
+# What ends the wait or the run of a user, raised where librl had called: for the next call outside.
+_interrupts: collections.deque[BaseException] = collections.deque()
+_busy: weakref.WeakSet[Handle] = weakref.WeakSet()  # objects that may call functions of the host
 
 
 class callback:  # noqa: N801  (a context manager)
@@ -76,6 +81,11 @@ def _end_postponed() -> None:
             return
 
 
+def watch(thing: Handle) -> None:
+    """Has an object end before the interpreter does, since it may call functions of the host."""
+    _busy.add(thing)
+
+
 class Handle:
     """An object of librl."""
 
@@ -84,11 +94,20 @@ class Handle:
     _token: Token | None = None
 
     @classmethod
-    def _adopt(cls: type[T], value: int) -> T:
+    def _adopt(cls: type[T], token: Token) -> T:
         """The object of a handle that librl has returned."""
         made = cls.__new__(cls)
-        made._token = Token(cls._kind, value)
+        made._own(token)
         return made
+
+    def _own(self, token: Token) -> None:
+        self._token = token
+        if self._ends_under_calls:
+            watch(self)
+
+    def _create(self, name: str, *arguments: Any) -> None:
+        """Makes the object, by a function whose result is a handle."""
+        self._own(_returned(self._kind, call, name, *arguments))
 
     def _live(self) -> Token:
         token = self._token
@@ -107,6 +126,9 @@ class Handle:
         if token is not None and self._ends_under_calls:
             token.end()
 
+    def _at_exit(self) -> None:
+        self.close()
+
     def __enter__(self: T) -> T:
         self._live()
         return self
@@ -117,6 +139,28 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"<rl.{type(self).__name__}{' (closed)' if self.closed else ''}>"
+
+
+def interrupt_later(raised: BaseException) -> None:
+    """Keeps a KeyboardInterrupt or the like, which must not leave a function that librl has called,
+    until that call of librl ends."""
+    _interrupts.append(raised)
+
+
+def _raise_interrupt() -> None:
+    if threading.current_thread() is threading.main_thread():
+        try:
+            raised = _interrupts.popleft()
+        except IndexError:
+            return
+        raise raised
+
+
+@atexit.register
+def _end_all() -> None:
+    """Before the interpreter ends, while functions of the host can still be called."""
+    for thing in list(_busy):
+        thing._at_exit()
 
 
 def _words(argument: Any, held: list[object]) -> tuple[Any, ...]:
@@ -151,6 +195,8 @@ def result(name: str, *arguments: Any) -> Code:
         raise TypeError(f"{name} takes {len(function.argtypes)} arguments: "
                         f"{', '.join(_raw.FUNCTIONS[name][1])}")
     status = function(*words, ctypes.byref(record))
+    if _interrupts and not getattr(_inside, "callback", False):
+        _raise_interrupt()
     if error := failure(status, record.value):
         raise error
     return Code(status)
@@ -170,16 +216,26 @@ def get(name: str, *arguments: Any, kind: Any = ctypes.c_uint64) -> Any:
     return out.value
 
 
+def _returned(kind: str, how: Callable[..., Any], name: str, *arguments: Any) -> Token:
+    """Calls a function whose result is a handle. No handle is lost if the call is interrupted."""
+    out = ctypes.c_void_p()
+    try:
+        how(name, *arguments, ctypes.byref(out))
+    except BaseException:
+        Token(kind, out.value or 0).end()
+        raise
+    return Token(kind, out.value or 0)
+
+
 def make(cls: type[H], name: str, *arguments: Any) -> H:
     """Calls a function whose result is a handle."""
-    return cls._adopt(get(name, *arguments, kind=ctypes.c_void_p))
+    return cls._adopt(_returned(cls._kind, call, name, *arguments))
 
 
 def maybe(cls: type[H], name: str, *arguments: Any) -> H | None:
     """Calls a function whose result is a handle; None when there is nothing to return now."""
-    out = ctypes.c_void_p()
-    result(name, *arguments, ctypes.byref(out))
-    return cls._adopt(out.value) if out.value else None
+    token = _returned(cls._kind, result, name, *arguments)
+    return cls._adopt(token) if token.value else None
 
 
 def filled(view: Any, name: str, *arguments: Any) -> Any:
@@ -193,7 +249,7 @@ def filled(view: Any, name: str, *arguments: Any) -> Any:
 
 def taken_array(name: str, *arguments: Any, kind: Any = ctypes.c_int32) -> Any:
     """Calls a function whose result is rl_bytes; its elements, where they are."""
-    token = Token("rl_bytes", get(name, *arguments, kind=ctypes.c_void_p))
+    token = _returned("rl_bytes", call, name, *arguments)
     count = lib.rl_bytes_size(token.value) // ctypes.sizeof(kind)
     return shown(lib.rl_bytes_data(token.value), kind, [count], token)
 

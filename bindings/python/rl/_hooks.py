@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 
 from . import _raw
 from ._arrays import Floats, copied, zeros
-from ._handle import callback
+from ._handle import callback, interrupt_later
 from ._record import text_at
 from .algo import Tokens
 from .constants import Code, LogLevel
@@ -48,11 +48,14 @@ class Failures:
         self.advantage: BaseException | None = None
         self.loss: BaseException | None = None
 
-    def explained(self, error: Error) -> Error:
-        """A step's failure, with the exception of an advantage function that was its cause."""
+    def explained(self, error: Error) -> BaseException:
+        """A step's failure, with the exception of an advantage function that was its cause. A
+        KeyboardInterrupt or the like takes its place."""
         raised, self.advantage = self.advantage, None
         if raised is None or error.code != Code.CANCELLED:
             return error
+        if not isinstance(raised, Exception):
+            return raised
         told = CallbackError(error.code, f"{error.message} ({raised!r})", key=error.key)
         told.__cause__ = raised
         return told
@@ -60,6 +63,8 @@ class Failures:
     def raise_loss(self) -> None:
         """Raises what a loss function has raised, once."""
         raised, self.loss = self.loss, None
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised
         if raised is not None:
             raise CallbackError(
                 Code.CANCELLED, "a loss function of the host has raised, and its optimizer step "
@@ -77,8 +82,10 @@ def log_hook(function: LogFunction | None) -> tuple[Any, Any, Any]:
             try:
                 function(LogLevel(level), text_at(component, component_len),
                          text_at(message, message_len))
-            except BaseException:
+            except Exception:
                 logging.getLogger("rl").exception("the log function of a runtime has raised")
+            except BaseException as raised:
+                interrupt_later(raised)
 
     return hook(_raw.rl_log_fn, line)
 

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple, Union
 
 from . import _raw
-from ._handle import Handle, call, filled, get, make, maybe
+from ._handle import Handle, call, filled, get, maybe
 from .batch import Batch
 from .model import Model, save_flags
 from .options import Options
@@ -38,7 +38,7 @@ class Buffer(Handle):
     _ends_under_calls = True
 
     def __init__(self, options: Options | None = None, max_samples: int = 1024) -> None:
-        self._token = make(Buffer, "rl_buffer_create", options, max_samples)._token
+        self._create("rl_buffer_create", options, max_samples)
 
     def put(self, samples: Batch | Sample | SampleView) -> None:
         """Copies a sample, or every sample of a batch or none, into the buffer."""

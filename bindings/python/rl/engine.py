@@ -28,7 +28,7 @@ class Engine(Handle):
 
     def __init__(self, model: Model, options: Options | None = None) -> None:
         """Reserves the KV pool and the workspace. Without options those of the model hold."""
-        self._token = make(Engine, "rl_engine_create", model, options)._token
+        self._create("rl_engine_create", model, options)
 
     def submit(self, prompt: Array | None = None, num_samples: int = 1, *,
                sampling: Options | None = None, priority: int = 0,
@@ -138,8 +138,8 @@ class Conversation(Handle):
 
     def __init__(self, engine: Engine, ids: Array) -> None:
         """Starts with a prompt of token ids."""
-        self._token = make(Conversation, "rl_conversation_create", engine,
-                           pinned(ids, ctypes.c_int32))._token
+        self._create("rl_conversation_create", engine,
+                           pinned(ids, ctypes.c_int32))
 
     def fork(self) -> Conversation:
         """Another conversation with the tokens so far, in the next slot of the group."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Dict, Optional
 
 from . import _raw
 from ._arrays import Array
-from ._handle import Handle, Token, call, filled, get
+from ._handle import Handle, call, filled, get
 from ._record import text_at
 from .constants import Code, EventKind
 from .errors import Error
@@ -24,9 +24,6 @@ class Event(Handle):
 
     _kind = "rl_event"
     _pipeline: Optional[Pipeline] = None
-
-    def _live(self) -> Token:
-        return super()._live()
 
     @cached_property
     def view(self) -> EventView:

@@ -43,7 +43,7 @@ class Model(Handle):
                  use: Use = Use.PIPELINE) -> None:
         """Opens the model for a use, whose memory plan is checked first. Without options those of
         the runtime hold."""
-        self._token = make(Model, "rl_model_open", runtime, options, use)._token
+        self._create("rl_model_open", runtime, options, use)
         self._runtime = runtime
 
     @property

@@ -72,7 +72,7 @@ class Options(Handle):
 
     def __init__(self, values: Mapping[str, Value] = {}, *,  # noqa: B006  (it is only read)
                  preset: str = "") -> None:
-        self._token = make(Options, "rl_options_create")._token
+        self._create("rl_options_create")
         if preset:
             self.apply_preset(preset)
         self.update(values)

@@ -9,7 +9,8 @@ from typing import Any, Iterator, Mapping
 
 from . import _raw
 from ._arrays import Array, pinned
-from ._handle import (Handle, call, filled, get, in_background, make, result, taken_text, waiting)
+from ._handle import (Handle, Token, call, filled, get, in_background, make, result, taken_text,
+                      waiting)
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from ._library import lib
 from .constants import Code, DType
@@ -54,7 +55,7 @@ class Pipeline(Handle):
     def __init__(self, model: Model, options: Options | None = None) -> None:
         """Reserves all memory, opens the data files and resumes as checkpoint.resume says. Without
         options those of the model hold."""
-        self._token = make(Pipeline, "rl_pipeline_create", model, options)._token
+        self._create("rl_pipeline_create", model, options)
         self._failures = Failures()
         self._kept: collections.deque[Event] = collections.deque()  # taken, and not returned
 
@@ -88,7 +89,7 @@ class Pipeline(Handle):
         return self._event(out.value)
 
     def _event(self, value: Any) -> Event:
-        event = Event._adopt(value)
+        event = Event._adopt(Token("rl_event", value))
         event._pipeline = self
         return event
 

@@ -7,7 +7,7 @@ import logging
 from typing import Any, Iterator, NamedTuple
 
 from . import _raw
-from ._handle import Handle, call, filled, get, make, taken_text
+from ._handle import Handle, watch, call, filled, get, taken_text
 from ._hooks import LogFunction, log_hook
 from ._library import lib
 from .constants import LogLevel, Use
@@ -25,17 +25,23 @@ class Runtime(Handle):
     _kind = "rl_runtime"
 
     def __init__(self, options: Options | None = None) -> None:
-        self._token = make(Runtime, "rl_runtime_create", _raw.ABI_VERSION, options)._token
+        self._create("rl_runtime_create", _raw.ABI_VERSION, options)
 
     def set_log(self, sink: LogFunction | logging.Logger | None) -> None:
         """Sets the one sink of the log: a function of level, component and message, or a logger of
         Python's, whose children the components are; None silences it. The option runtime.log_level
         says how much comes. It is called on any thread, never on two at once, and may call nothing
         of librl."""
+        if sink is not None:
+            watch(self)
         if isinstance(sink, logging.Logger):
             call("rl_runtime_set_log", self, *log_hook(_to_logger(sink)))
         else:
             call("rl_runtime_set_log", self, *log_hook(sink))
+
+    def _at_exit(self) -> None:
+        if not self.closed:
+            self.set_log(None)
 
     @property
     def threads(self) -> int:
@@ -61,7 +67,7 @@ class Plan(Handle):
     _kind = "rl_plan"
 
     def __init__(self, options: Options, use: Use) -> None:
-        self._token = make(Plan, "rl_plan_create", options, use)._token
+        self._create("rl_plan_create", options, use)
 
     @property
     def info(self) -> PlanInfo:
@@ -101,7 +107,7 @@ class Profiler(Handle):
     _ends_under_calls = True
 
     def __init__(self, runtime: Runtime) -> None:
-        self._token = make(Profiler, "rl_profiler_create", runtime)._token
+        self._create("rl_profiler_create", runtime)
 
     def write_trace(self, path: Any) -> None:
         """Writes the record so far as a Chrome trace."""

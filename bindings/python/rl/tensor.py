@@ -35,8 +35,8 @@ class Tensor(Handle):
         except BaseException:
             _dlpack.end(managed, _dlpack.Versioned)
             raise
-        self._token = make(Tensor, "rl_tensor_import_dlpack", runtime, managed, None,
-                           flags)._token
+        self._create("rl_tensor_import_dlpack", runtime, managed, None,
+                           flags)
 
     def _info(self) -> Any:
         return filled(_raw.rl_tensor_info(), "rl_tensor_get_info", self)

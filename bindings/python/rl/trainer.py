@@ -27,7 +27,7 @@ class Trainer(Handle):
     def __init__(self, model: Model, options: Options | None = None) -> None:
         """Reserves gradients, optimizer states and workspace. Without options those of the model
         hold."""
-        self._token = make(Trainer, "rl_trainer_create", model, options)._token
+        self._create("rl_trainer_create", model, options)
         self._failures = Failures()
 
     def step(self, batch: Batch, advantages: Array | None = None) -> Event:
