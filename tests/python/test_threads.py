@@ -13,6 +13,7 @@ import pytest
 import rl
 from conftest import MODEL, PATIENCE_S
 
+pytestmark = pytest.mark.filterwarnings("error")  # such as a thread that raised
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -107,13 +108,11 @@ def test_ctrl_c_ends_a_wait(wait, tmp_path):
         assert program.stdout.readline() == "waiting\n", program.stderr.read()
         time.sleep(0.3)
         assert program.poll() is None, program.stderr.read()
-        sent = time.monotonic()
         os.kill(program.pid, signal.SIGINT)
         out, errors = program.communicate(timeout=PATIENCE_S)
     finally:
         program.kill()
     assert out == "interrupted\n" and program.returncode == 0, errors
-    assert time.monotonic() - sent < 10
 
 
 def test_a_host_that_ends_without_closing_ends_cleanly(tmp_path):

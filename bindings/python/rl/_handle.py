@@ -238,6 +238,15 @@ def maybe(cls: type[H], name: str, *arguments: Any) -> H | None:
     return cls._adopt(token) if token.value else None
 
 
+def ask(name: str, thing: Handle) -> Any:
+    """Calls a function without a status, such as one that counts; the handle lives until it
+    returns."""
+    token = thing._live()
+    answer = getattr(lib, name)(token.value)
+    del token
+    return answer
+
+
 def filled(view: Any, name: str, *arguments: Any) -> Any:
     """Calls a function that fills in a struct, and returns the struct."""
     call(name, *arguments, view)

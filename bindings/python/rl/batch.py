@@ -5,8 +5,7 @@ import ctypes
 from typing import Iterator
 
 from ._arrays import Array, pinned
-from ._handle import Handle, call
-from ._library import lib
+from ._handle import Handle, ask, call
 from .sample import SampleView
 
 
@@ -16,7 +15,7 @@ class Batch(Handle):
     _kind = "rl_batch"
 
     def __len__(self) -> int:
-        return int(lib.rl_batch_count(self._live().value))
+        return int(ask("rl_batch_count", self))
 
     def __getitem__(self, index: int) -> SampleView:
         count = len(self)

@@ -9,8 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from . import _raw
 from ._arrays import Array, Ints, pinned
-from ._handle import Handle, call, filled, get, make, taken_array, taken_text, texts_of
-from ._library import lib
+from ._handle import Handle, ask, call, filled, get, make, taken_array, taken_text, texts_of
 from .constants import DType, SaveFlags, TensorFlags, TextFlags, Use
 from .options import Options
 from .records import ModelInfo
@@ -100,9 +99,11 @@ class Model(Handle):
     @property
     def weight_names(self) -> list[str]:
         """The names of all weights, as in a Hugging Face directory."""
-        token = self._live()
-        count = lib.rl_model_weight_count(token.value)
-        return [texts_of("rl_model_weight_name", self, index)[0] for index in range(count)]
+        token = self._live()  # keeps the texts until they are copied
+        names = [texts_of("rl_model_weight_name", self, index)[0]
+                 for index in range(ask("rl_model_weight_count", self))]
+        del token
+        return names
 
     def weight(self, name: str, copy: bool = False) -> Tensor:
         """A weight: the live fp32 values, read-only, or a copy of those of now. Read live values

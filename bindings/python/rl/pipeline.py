@@ -9,10 +9,9 @@ from typing import Any, Iterator, Mapping
 
 from . import _raw
 from ._arrays import Array, pinned
-from ._handle import (Handle, Token, call, filled, get, in_background, make, result, taken_text,
-                      waiting)
+from ._handle import (Handle, Token, ask, call, filled, get, in_background, make, result,
+                      taken_text, waiting)
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
-from ._library import lib
 from .constants import Code, DType
 from .errors import Done, Error, outcome
 from .event import Event
@@ -30,10 +29,10 @@ class EventQueue(Handle):
 
     def fileno(self) -> int:
         """The descriptor."""
-        return int(lib.rl_event_queue_fd(self._live().value))
+        return int(ask("rl_event_queue_fd", self))
 
     def __len__(self) -> int:
-        return int(lib.rl_event_queue_size(self._live().value))
+        return int(ask("rl_event_queue_size", self))
 
 
 class Pipeline(Handle):

@@ -7,9 +7,8 @@ import logging
 from typing import Any, Iterator, NamedTuple
 
 from . import _raw
-from ._handle import Handle, watch, call, filled, get, taken_text
+from ._handle import Handle, ask, watch, call, filled, get, taken_text
 from ._hooks import LogFunction, log_hook
-from ._library import lib
 from .constants import LogLevel, Use
 from .options import Options
 from .records import PlanInfo, PlanItem
@@ -75,7 +74,7 @@ class Plan(Handle):
         return PlanInfo.of(filled(_raw.rl_plan_info(), "rl_plan_get_info", self))
 
     def __len__(self) -> int:
-        return int(lib.rl_plan_count(self._live().value))
+        return int(ask("rl_plan_count", self))
 
     def __getitem__(self, index: int) -> PlanItem:
         if not -len(self) <= index < len(self):
