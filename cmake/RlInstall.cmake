@@ -68,4 +68,4 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings ${PROJECT_SOURCE_DIR}/examples
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation
   USE_SOURCE_PERMISSIONS FILES_MATCHING REGEX
   "/(Makefile|CMakeLists\\.txt|Cargo\\.lock|go\\.mod|py\\.typed|[^/]*\\.(c|h|py|go|rs|toml|sh|yaml|md))$"
-  PATTERN target EXCLUDE PATTERN __pycache__ EXCLUDE)
+  PATTERN target EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN build EXCLUDE)

@@ -1,4 +1,5 @@
 """Runs of a few steps on a tiny model: events, rewards, the feed, and the end of a run."""
+import asyncio
 import select
 
 import pytest
@@ -107,6 +108,28 @@ def test_the_queue_is_readable_when_an_event_waits(open_host):
     pipeline.start()
     assert select.select([queue], [], [], PATIENCE_S)[0] == [queue]
     assert pipeline.next(0).kind is rl.EventKind.SCORE
+
+
+def test_an_event_loop_serves_two_pipelines_at_once(open_host):
+    kinds = []
+
+    async def serve(pipeline, name):
+        async for event in pipeline:
+            kinds.append((name, event.kind))
+            if event.kind is rl.EventKind.SCORE:
+                await asyncio.sleep(0)
+                event.score(float(event.sample.slot))
+
+    async def serve_both():
+        pipelines = [open_host(rl.Use.PIPELINE).pipeline(2) for _ in "ab"]
+        for pipeline in pipelines:
+            pipeline.start()
+        await asyncio.wait_for(asyncio.gather(*map(serve, pipelines, "ab")), PATIENCE_S)
+
+    asyncio.run(serve_both())
+    for name in "ab":
+        assert kinds.count((name, rl.EventKind.SCORE)) == 4
+        assert kinds.count((name, rl.EventKind.STEP)) == 2
 
 
 def test_a_stopped_run_leaves_a_checkpoint_to_resume_from(open_host, tmp_path):

@@ -1,11 +1,12 @@
 """The pipeline: the training loop on a thread of librl, whose events the host takes and answers."""
 from __future__ import annotations
 
+import asyncio
 import collections
 import ctypes
 import json
 import os
-from typing import Any, Iterator, Mapping
+from typing import Any, AsyncIterator, Iterator, Mapping
 
 from . import _raw
 from ._arrays import Array, pinned
@@ -13,7 +14,7 @@ from ._handle import (Handle, Token, ask, call, filled, get, in_background, make
                       taken_text, waiting)
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from .constants import Code, DType
-from .errors import Done, Error, outcome
+from .errors import Done, Error, Timeout, outcome
 from .event import Event
 from .model import Model, save_flags
 from .options import Options
@@ -44,6 +45,7 @@ class Pipeline(Handle):
             if event.kind == rl.EventKind.SCORE:
                 event.score(reward_of(event.sample.text, event.sample.tag))
 
+    `async for` does the same in an event loop of asyncio.
     Everything may be called from every thread. Ctrl-C ends a wait. An event that was taken and did
     not reach its variable by then is lost; a host that wants to go on after Ctrl-C handles SIGINT
     by itself."""
@@ -99,6 +101,26 @@ class Pipeline(Handle):
             except Done:
                 return
             yield event
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """`async for event in pipeline` leaves the event loop to others while it waits. One such
+        iteration at a time."""
+        loop = asyncio.get_running_loop()
+        with self.queue() as queue:
+            while True:
+                try:
+                    event = self.next(timeout=0)
+                except Timeout:
+                    ready = asyncio.Event()
+                    loop.add_reader(queue.fileno(), ready.set)
+                    try:
+                        await ready.wait()
+                    finally:
+                        loop.remove_reader(queue.fileno())
+                    continue
+                except Done:
+                    return
+                yield event
 
     def interrupt(self) -> None:
         """Makes one next, the running or the next one, raise Interrupted."""
