@@ -186,8 +186,10 @@ class Pipeline(Handle):
     def stop(self, timeout: float | None = None) -> None:
         """Ends the loop: a step in training is finished, one in rollout or scoring is abandoned.
         Timeout is raised when it is still ending after `timeout` seconds; events can still be
-        taken."""
-        code = waiting(lambda slice_ns: result("rl_pipeline_stop", self, slice_ns), timeout)
+        taken. Ctrl-C ends the wait, not the request."""
+        limit = -1 if timeout is None else int(timeout * 1e9)
+        # One call: librl may take its timeout for a deadline of the step in training.
+        code = in_background(lambda: result("rl_pipeline_stop", self, limit))
         if code != Code.OK:
             raise outcome(code)
 
