@@ -21,7 +21,7 @@ SKIPPED = 77
 FILES = {"rl.h", "host.c", "soname", "symbols.txt", "options.txt", "metrics.txt", "librl.abi",
          "schemas"}
 # Where the version of the interface stands besides rl.h, and what stands there: V.V, the soname's
-# number N, the packed version P.
+# number N.
 PLACES = [
     ("CMakeLists.txt", r"project\(rl VERSION V.V\.\d+ "),
     ("bindings/rust/rl-sys/Cargo.toml", r'^version = "V.V\.\d+"$'),
@@ -192,9 +192,8 @@ def places(tree):
     major, minor = tree.version
     number = str(versions.soname_number(tree.soname))
     values = {"V.V": rf"{major}\.{minor}", "MAJOR": str(major), "MINOR": str(minor), "N": number,
-              "P": str(major << 16 | minor), "COMPARED": "!=" if major == 0 else "<"}
-    words = re.compile(r"V\.V|\bCOMPARED\b|(?<= )M(?:AJ|IN)OR\b|(?<=librl)N\b|(?<=\\\.)N\b"
-                       r"|(?<= )P\b")
+              "COMPARED": "!=" if major == 0 else "<"}
+    words = re.compile(r"V\.V|\bCOMPARED\b|(?<= )M(?:AJ|IN)OR\b|(?<=librl)N\b|(?<=\\\.)N\b")
     for path, pattern in PLACES:
         path = path.replace("librlN", f"librl{number}")
         wanted = words.sub(lambda m: values[m.group()], pattern)
