@@ -36,8 +36,12 @@ def library_file():
     return pathlib.Path(place).resolve()
 
 
-@pytest.mark.parametrize("major, minor", [(0, 2), (0, 0), (1, 1), (7, 0)])
+@pytest.mark.parametrize("major, minor", [
+    (_raw.ABI_MAJOR, _raw.ABI_MINOR + 1), (_raw.ABI_MAJOR, _raw.ABI_MINOR - 1),
+    (_raw.ABI_MAJOR + 1, _raw.ABI_MINOR), (_raw.ABI_MAJOR + 1, 0)])
 def test_a_library_of_another_version_is_refused_with_both_versions(tmp_path, major, minor):
+    if _raw.ABI_MAJOR > 0 and (major, minor) == (_raw.ABI_MAJOR, _raw.ABI_MINOR + 1):
+        return  # from 1.0 on it serves, as the next test says
     source = f"unsigned rl_abi_version(void) {{ return {major} << 16 | {minor}; }}"
     other = built(tmp_path, "librl.so", source)
     done = python(HELLO, RL_LIBRARY=other)
