@@ -131,6 +131,20 @@ std::vector<SamplePtr> ExperienceBuffer::take(int64_t max_groups) {
   return out;
 }
 
+void ExperienceBuffer::erase(uint64_t ordinal) {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(ordinal);
+  if (found == groups_.end()) return;
+  num_samples_ -= static_cast<int64_t>(found->second.size());
+  groups_.erase(found);
+}
+
+void ExperienceBuffer::clear() {
+  const std::lock_guard lock(mutex_);
+  groups_.clear();
+  num_samples_ = 0;
+}
+
 int64_t ExperienceBuffer::num_samples() const {
   const std::lock_guard lock(mutex_);
   return num_samples_;

@@ -29,6 +29,9 @@ class ExperienceBuffer {
   void put_all(std::vector<SamplePtr> samples, std::string_view name = {});
   // Removes and returns the samples of up to max_groups complete groups, by (ordinal, slot).
   std::vector<SamplePtr> take(int64_t max_groups);
+  // Removes the samples of this ordinal, if there are any.
+  void erase(uint64_t ordinal);
+  void clear();
 
   // Visits every group, complete or not, in order. Other calls wait meanwhile.
   void visit(FunctionRef<void(const Group& group)> visitor) const;

@@ -71,6 +71,14 @@ void Ledger::reserve(uint64_t ordinal) {
   g.reserved = true;
 }
 
+void Ledger::unreserve() {
+  for (auto& [ordinal, g] : open_) {
+    if (!g.reserved) continue;
+    for (Attempt& a : g.attempts) a.state = AttemptState::kScored;
+    g.reserved = false;
+  }
+}
+
 void Ledger::commit() {
   for (auto it = open_.begin(); it != open_.end();) {
     if (!it->second.reserved) {

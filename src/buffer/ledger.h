@@ -1,5 +1,5 @@
 // Accounting of a run: every attempt at a sample and every prompt taken is in exactly one state.
-// States of an attempt: running -> finished -> scored -> reserved -> trained | discarded(reason);
+// States of an attempt: running -> finished -> scored <-> reserved -> trained | discarded(reason);
 // only the last two are final. Invariants, checked after every event (Code::kInternal if
 // violated):
 //   attempts started = trained + sum of discarded + in flight
@@ -41,6 +41,8 @@ class Ledger {
   void scored(uint64_t ordinal, uint32_t slot);
   // All slots are scored: the group joins the batch of this step.
   void reserve(uint64_t ordinal);
+  // The step was undone: every reserved group is scored again, as before.
+  void unreserve();
   // The step committed: every reserved group is trained.
   void commit();
   // The whole group ends with this reason, whatever state its attempts are in. running_tokens:

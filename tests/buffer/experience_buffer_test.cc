@@ -58,6 +58,19 @@ TEST(ExperienceBuffer, ManyThreadsPutTakeCountAndVisit) {
   EXPECT_EQ(buffer.num_samples(), 0);
 }
 
+TEST(ExperienceBuffer, AGroupThatIsErasedMakesRoom) {
+  ExperienceBuffer buffer(2, 3, true);
+  buffer.put_all({sample_of(4, 0), sample_of(4, 1), sample_of(5, 0)});
+  buffer.erase(4);
+  buffer.erase(6);  // there is none
+  EXPECT_EQ(buffer.num_samples(), 1);
+  EXPECT_EQ(buffer.num_whole_groups(), 0);
+  buffer.put_all({sample_of(4, 0), sample_of(4, 1)});
+  buffer.clear();
+  EXPECT_EQ(buffer.num_samples(), 0);
+  EXPECT_TRUE(buffer.take(9).empty());
+}
+
 TEST(ExperienceBuffer, ARefusedSampleIsNamedByItsPlaceAndTheOthersAreTakenBack) {
   ExperienceBuffer buffer(2, 10, true);
   buffer.put(sample_of(5, 1));

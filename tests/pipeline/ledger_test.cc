@@ -43,11 +43,15 @@ SamplePtr make_sample(const ScoreBoard& board, uint64_t ordinal, uint32_t slot, 
 // One random host and engine against a board, with its own count of what should come out.
 class Simulation {
  public:
-  explicit Simulation(uint64_t seed) : draws_(seed), size_(1 + draws_.below(4)), board_(size_, 1) {}
+  explicit Simulation(uint64_t seed)
+      : draws_(seed),
+        size_(1 + draws_.below(4)),
+        board_(size_, 1),
+        buffer_(static_cast<int64_t>(size_), 10000) {}
 
   void step() {
     now_ += static_cast<int64_t>(draws_.below(5));
-    switch (draws_.below(8)) {
+    switch (draws_.below(9)) {
       case 0:
         open();
         break;
@@ -62,6 +66,9 @@ class Simulation {
         break;
       case 6:
         board_.expire(now_);
+        break;
+      case 7:
+        commit_groups();
         break;
       default:
         end_step();
@@ -107,21 +114,40 @@ class Simulation {
       EXPECT_TRUE(known) << e.message;
     }
   }
+  // Some of them are dropped instead, before or after.
+  void commit_groups() {
+    for (const uint64_t ordinal : board_.complete()) {
+      const uint64_t fate = draws_.below(6);
+      if (fate != 0) buffer_.put_all(board_.hand_over(ordinal));
+      if (fate == 1) buffer_.erase(ordinal);
+      if (fate <= 1) board_.doom(ordinal, DropReason::kFiltered, "no");
+    }
+  }
+  // A step on some of the groups committed so far; it may be undone.
   void end_step() {
-    if (!running_.empty() || !board_.decided()) return;
+    std::vector<SamplePtr> batch = buffer_.take(static_cast<int64_t>(1 + draws_.below(3)));
     uint64_t last = 0;
-    for (const auto& scored : board_.reserve()) {
-      const uint64_t place = scored.sample->ordinal * size_ + scored.sample->slot + 1;
+    for (const SamplePtr& s : batch) {
+      const uint64_t place = s->ordinal * size_ + s->slot + 1;
       EXPECT_GT(place, last);  // (ordinal, slot) order
       last = place;
-      ++trained_;
+      EXPECT_TRUE(s->scored);
     }
+    board_.reserve(batch);
+    board_.ledger().check();
+    if (draws_.below(3) == 0) {
+      board_.unreserve();
+      buffer_.put_all(std::move(batch));
+      return;
+    }
+    trained_ += static_cast<int64_t>(batch.size());
     board_.commit();
   }
 
   Draws draws_;
   uint64_t size_;
   ScoreBoard board_;
+  ExperienceBuffer buffer_;
   std::map<uint64_t, uint32_t> running_;  // ordinal: slots finished
   uint64_t opened_ = 0;
   int64_t now_ = 0, tokens_ = 0, trained_ = 0;
@@ -153,6 +179,26 @@ TEST(Ledger, ImpossibleTransitionsAreBrokenInvariants) {
   l.check();
   EXPECT_EQ(l.counts().tokens_discarded, 7);
   EXPECT_THROW(l.drop(3, DropReason::kCancelled, 0), Error);  // closed
+}
+
+TEST(Ledger, AnUndoneStepMayBeRepeated) {
+  Ledger l;
+  l.open_group(0, 1);
+  l.finished(0, 0, 4);
+  l.scored(0, 0);
+  l.reserve(0);
+  EXPECT_THROW(l.reserve(0), Error);
+  l.unreserve();
+  l.check();
+  l.commit();
+  EXPECT_EQ(l.counts().attempts_trained, 0);
+  EXPECT_TRUE(l.is_open(0));
+  l.reserve(0);
+  l.commit();
+  l.check();
+  EXPECT_EQ(l.counts().attempts_trained, 1);
+  EXPECT_EQ(l.counts().tokens_trained, 4);
+  EXPECT_FALSE(l.is_open(0));
 }
 
 TEST(Ledger, CountsThatBreakALawAreNotRestored) {

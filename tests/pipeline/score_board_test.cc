@@ -1,4 +1,5 @@
-// Samples that wait for a score: their number, and their deadlines one by one.
+// Samples that wait for a score: their number, and their deadlines one by one; and complete groups
+// on their way to a step.
 #include "pipeline/loop/score_board.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +67,54 @@ class ScoreBoardDeadlines : public ::testing::Test {
   ScoreBoard board_{1, 1};
 };
 
+using ScoreBoardSteps = ScoreBoardDeadlines;
+
 using Ordinals = std::vector<uint64_t>;
+
+// The host may read its sample at any time, so the rewards are written into copies.
+TEST_F(ScoreBoardSteps, ACompleteGroupIsHandedOverAsScoredCopies) {
+  wait(0, -1);
+  wait(1, -1);
+  const SamplePtr seen = board_.waiting().front();
+  EXPECT_EQ(board_.complete(), Ordinals{});
+  board_.score(board_.sample_id(0, 0), 0.5, {0.25, 0.25}, 0);
+  EXPECT_EQ(board_.complete(), Ordinals{0});
+  EXPECT_EQ(board_.rewards(0), std::vector<double>{0.5});
+  expect_error(Code::kInternal, [&] { board_.hand_over(1); });
+  const std::vector<SamplePtr> group = board_.hand_over(0);
+  ASSERT_EQ(group.size(), 1u);
+  EXPECT_NE(group[0], seen);
+  EXPECT_FALSE(seen->scored);
+  EXPECT_TRUE(group[0]->scored);
+  EXPECT_EQ(group[0]->id, seen->id);
+  EXPECT_EQ(group[0]->ids, seen->ids);
+  EXPECT_EQ(group[0]->reward, 0.5);
+  EXPECT_EQ(group[0]->reward_parts, (std::vector<double>{0.25, 0.25}));
+  EXPECT_EQ(seen.use_count(), 1) << "the board no longer holds it";
+  EXPECT_EQ(board_.complete(), Ordinals{});
+  expect_error(Code::kInternal, [&] { board_.hand_over(0); });
+  const Error e =
+      expect_error(Code::kDuplicate, [&] { board_.score(board_.sample_id(0, 0), 1, 0); });
+  EXPECT_TRUE(contains(e.message, "already has a score")) << e.message;
+}
+
+// A step that trains on some groups leaves the others open.
+TEST_F(ScoreBoardSteps, AStepEndsTheGroupsThatItReserved) {
+  for (const uint64_t ordinal : {0u, 1u, 2u}) wait(ordinal, -1);
+  for (const uint64_t ordinal : {0u, 2u}) board_.score(board_.sample_id(ordinal, 0), 1, 0);
+  const std::vector<SamplePtr> batch = board_.hand_over(0), later = board_.hand_over(2);
+  board_.reserve(batch);
+  board_.unreserve();
+  board_.commit();
+  EXPECT_EQ(board_.ledger().counts().prompts_trained, 0);
+  board_.reserve(batch);
+  board_.commit();
+  EXPECT_EQ(board_.ledger().counts().prompts_trained, 1);
+  EXPECT_EQ(board_.ledger().open_ordinals(), (Ordinals{1, 2}));
+  board_.doom(2, DropReason::kFiltered, "no");
+  EXPECT_EQ(dropped(), Ordinals{2});
+  EXPECT_EQ(board_.ledger().open_ordinals(), Ordinals{1});
+}
 
 TEST_F(ScoreBoardDeadlines, TheEarliestIsAskedForInAnyOrder) {
   EXPECT_EQ(board_.next_expiry(), std::nullopt);

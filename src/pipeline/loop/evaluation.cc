@@ -44,19 +44,18 @@ Evaluation::Begun Evaluation::begin() {
 void Evaluation::finish(const Begun& begun) {
   Scoring& scoring = uses_.scoring;
   EvalEvent event;
-  const std::vector<ScoreBoard::Scored> scored = scoring.reserve(Purpose::kEval);
+  const std::vector<SamplePtr> scored = scoring.take_evaluated();
   event.num_failed = scoring.num_dropped(Purpose::kEval) - begun.dropped;
   {
     const Control::Lock lock = uses_.control.lock();
-    scoring.commit(Purpose::kEval, lock);
     uses_.progress.boundary.next_eval_ordinal +=
         static_cast<uint64_t>(uses_.prompts.num_eval_rows());
   }
   scoring.clear_rows();
   std::vector<double> rewards, lengths;
-  for (const ScoreBoard::Scored& s : scored) {
-    rewards.push_back(s.reward);
-    lengths.push_back(static_cast<double>(s.sample->generated()));
+  for (const SamplePtr& s : scored) {
+    rewards.push_back(s->reward);
+    lengths.push_back(static_cast<double>(s->generated()));
   }
   set_spread(event.metrics, "eval/rewards", rewards);
   set_spread(event.metrics, "eval/response_length", lengths);
@@ -69,7 +68,7 @@ void Evaluation::finish(const Begun& begun) {
   send(std::move(event), scored);
 }
 
-void Evaluation::send(EvalEvent event, std::span<const ScoreBoard::Scored> scored) {
+void Evaluation::send(EvalEvent event, std::span<const SamplePtr> scored) {
   event.step = uses_.progress.boundary.step;
   event.version = uses_.progress.version;
   uses_.files.records().write_eval(event.step, event.metrics, scored);

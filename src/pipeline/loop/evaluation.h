@@ -37,7 +37,7 @@ class Evaluation {
   Begun begin();
   void finish(const Begun& begun);
   void score_pairs();
-  void send(EvalEvent event, std::span<const ScoreBoard::Scored> scored);
+  void send(EvalEvent event, std::span<const SamplePtr> scored);
   int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
 
   const Uses uses_;

@@ -25,11 +25,11 @@ std::string why_filtered(const PipelineSettings& o, std::span<const double> scor
 
 // Calls f(ordinal, first, count) for each group of the batch.
 template <typename F>
-void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f) {
+void for_each_group(std::span<const SamplePtr> batch, const F& f) {
   for (size_t first = 0; first < batch.size();) {
     size_t end = first;
-    while (end < batch.size() && batch[end].sample->ordinal == batch[first].sample->ordinal) ++end;
-    f(batch[first].sample->ordinal, first, end - first);
+    while (end < batch.size() && batch[end]->ordinal == batch[first]->ordinal) ++end;
+    f(batch[first]->ordinal, first, end - first);
     first = end;
   }
 }
@@ -37,18 +37,10 @@ void for_each_group(std::span<const ScoreBoard::Scored> batch, const F& f) {
 }  // namespace
 
 // The greedy response of remax does not count as a member of its group here.
-int64_t GroupFilter::drop_by_score() {
+int64_t GroupFilter::commit_by_score() {
   const auto size = static_cast<size_t>(settings_.pipeline.samples_per_prompt);
-  const int64_t dropped = scoring_.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
-    std::vector<Scoring::Rejected> out;
-    for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
-      std::vector<double> scores;
-      for (size_t i = first; i < first + std::min(count, size); ++i)
-        scores.push_back(batch[i].reward);
-      std::string why = why_filtered(settings_.pipeline, scores);
-      if (!why.empty()) out.push_back({ordinal, std::move(why)});
-    });
-    return out;
+  const int64_t dropped = scoring_.commit_groups([&](std::span<const double> rewards) {
+    return why_filtered(settings_.pipeline, rewards.first(std::min(rewards.size(), size)));
   });
   scoring_.push_dropped();
   return dropped;
@@ -56,7 +48,7 @@ int64_t GroupFilter::drop_by_score() {
 
 int64_t GroupFilter::drop_zero_advantages() {
   if (!settings_.pipeline.discard_zero_advantage) return 0;
-  const int64_t dropped = scoring_.drop_filtered([&](std::span<const ScoreBoard::Scored> batch) {
+  const int64_t dropped = scoring_.drop_filtered([&](std::span<const SamplePtr> batch) {
     const ScoredLists lists(batch);
     ScoredBatch scored{lists.samples, lists.scores};
     scored.parts = lists.parts;

@@ -48,8 +48,8 @@ struct Pipeline::Impl {
   void write_checkpoint();
   void open_groups(LoopStep& step, std::span<const Prompt> drawn);
   bool replace_groups(LoopStep& step);
-  std::optional<UpdateResult> update_policy(const ScoredLists& batch);
-  void abandon_update();
+  std::optional<UpdateResult> update_policy(std::span<const SamplePtr> batch);
+  void abandon_update(std::span<const SamplePtr> batch);
   MetricList step_metrics(const LoopStep& step) const;
   bool generates() const;  // responses are generated, not read from the data
   int64_t now() const { return runtime.clock().now_ns(); }

@@ -139,7 +139,7 @@ bool Pipeline::Impl::score() { return scoring.run(PipelineState::kScoring, Purpo
 // Groups dropped by score are replaced, and the replacements go the same way.
 bool Pipeline::Impl::filter(LoopStep& step) {
   step.generates = false;
-  const int64_t dropped = group_filter.drop_by_score();
+  const int64_t dropped = group_filter.commit_by_score();
   step.filtered.score += dropped;
   step.filtered.missing += dropped;
   if (!replace_groups(step)) return false;

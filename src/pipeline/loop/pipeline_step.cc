@@ -1,4 +1,5 @@
-// The second half of a step: the update on the scored batch, and its events and records.
+// The second half of a step: the update on the batch of the experience buffer, and its events and
+// records.
 #include "core/error.h"
 #include "pipeline/loop/pipeline_impl.h"
 #include "pipeline/update/engine_metrics.h"
@@ -13,17 +14,16 @@ constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's
 
 bool Pipeline::Impl::update(LoopStep& step) {
   if (!control.enter(PipelineState::kTraining)) return false;
-  const std::vector<ScoreBoard::Scored> batch = scoring.reserve(Purpose::kTrain);
+  const std::vector<SamplePtr> batch = scoring.take_batch();
   files.record_batch(progress.boundary.step + 1, batch, scoring.group_size(Purpose::kTrain));
-  const ScoredLists lists(batch);
-  const std::optional<UpdateResult> updated = update_policy(lists);
+  const std::optional<UpdateResult> updated = update_policy(batch);
   if (!updated) return false;
   const UpdateResult& done = *updated;
   step.applied = done.applied;
   if (generates()) files.records().keep_extremes(batch);
   step.trained = done.metrics;
   step.trained.append(train_metrics(done.trained));
-  if (generates()) step.trained.append(request_metrics(lists.samples));
+  if (generates()) step.trained.append(request_metrics(batch));
   step.times.trained = now();
   runtime.tracer().span({"publish", TraceLane::kPublication,
                          step.times.trained - done.trained.publish_ns, step.times.trained,
@@ -32,16 +32,17 @@ bool Pipeline::Impl::update(LoopStep& step) {
 }
 
 // Nothing if the deadline of a stop ended the update.
-std::optional<UpdateResult> Pipeline::Impl::update_policy(const ScoredLists& batch) {
+std::optional<UpdateResult> Pipeline::Impl::update_policy(std::span<const SamplePtr> batch) {
   PolicyUpdate& update = phases.update();
-  if (batch.samples.empty()) return update.without_samples();
+  if (batch.empty()) return update.without_samples();
+  const ScoredLists lists(batch);
   const LoadedModel::WriteLease write(*model, kReaderWaitNs);
   // Activations overwrite the KV memory, even if the weights do not change.
   if (phases.engine() != nullptr) phases.engine()->forget_kv();
-  update.begin({batch.samples, batch.scores, batch.parts}, progress.boundary.step);
+  update.begin(lists.view(), progress.boundary.step);
   do {
     if (update.has_steps_left() && control.out_of_time()) {
-      abandon_update();
+      abandon_update(batch);
       return std::nullopt;
     }
   } while (update.next());
@@ -50,10 +51,11 @@ std::optional<UpdateResult> Pipeline::Impl::update_policy(const ScoredLists& bat
   return done;
 }
 
-// An update that has changed nothing is undone: the run is as it was before the step, so its
-// recorded batch belongs to no step.
-void Pipeline::Impl::abandon_update() {
+// An update that has changed nothing is undone: its groups return to the buffer, and its recorded
+// batch belongs to no step.
+void Pipeline::Impl::abandon_update(std::span<const SamplePtr> batch) {
   if (phases.update().abandon()) {
+    scoring.give_back({batch.begin(), batch.end()});
     files.begin(progress.boundary.step);
     return;
   }
@@ -71,9 +73,9 @@ void Pipeline::Impl::publish(const LoopStep& step) {
   {
     const Control::Lock lock = control.lock();
     if (step.applied) {
-      scoring.commit(Purpose::kTrain, lock);
+      scoring.commit_batch(lock);
     } else {
-      scoring.drop_reserved(lock);
+      scoring.drop_batch(lock);
     }
     RunState& state = progress.boundary;
     ++state.step;

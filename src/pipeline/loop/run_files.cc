@@ -25,8 +25,7 @@ void RunFiles::begin(uint64_t done_steps) {
   if (batches_ != nullptr) batches_->begin(done_steps);
 }
 
-void RunFiles::record_batch(uint64_t step, std::span<const ScoreBoard::Scored> batch,
-                            int64_t group_size) {
+void RunFiles::record_batch(uint64_t step, std::span<const SamplePtr> batch, int64_t group_size) {
   if (batches_ == nullptr) return;
   const ScopedSpan span(&model_.runtime().tracer(), "pipeline.record", TraceLane::kPipeline);
   const OptionSet& options = control_.settings().set;

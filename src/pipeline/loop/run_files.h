@@ -26,7 +26,7 @@ class RunFiles {
   // abandoned timeline.
   void begin(uint64_t done_steps);
   // Before the update, because the file names the weights that the step starts from.
-  void record_batch(uint64_t step, std::span<const ScoreBoard::Scored> batch, int64_t group_size);
+  void record_batch(uint64_t step, std::span<const SamplePtr> batch, int64_t group_size);
   // Closes metrics and timeline (Control::close).
   void close() noexcept;
 

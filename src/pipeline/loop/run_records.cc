@@ -57,14 +57,13 @@ void RunRecords::check(FileSystem& fs, const Settings& settings, uint64_t done_s
   }
 }
 
-KeptAnswer RunRecords::kept(const ScoreBoard::Scored& scored, AnswerKind kind) const {
-  const Sample& s = *scored.sample;
+KeptAnswer RunRecords::kept(const Sample& s, AnswerKind kind) const {
   const std::span<const int32_t> ids(s.ids);
   const auto split = static_cast<size_t>(s.prompt_tokens);
   KeptAnswer out;
   out.kind = kind;
   out.data_row = s.data_row;
-  out.reward = scored.reward;
+  out.reward = s.reward;
   out.num_tokens = s.generated();
   out.finish = finish_reason_name(s.finish);
   out.tag = s.tag;
@@ -73,13 +72,13 @@ KeptAnswer RunRecords::kept(const ScoreBoard::Scored& scored, AnswerKind kind) c
   return out;
 }
 
-void RunRecords::keep_extremes(std::span<const ScoreBoard::Scored> batch) {
+void RunRecords::keep_extremes(std::span<const SamplePtr> batch) {
   extremes_.clear();
   if (answers_ == nullptr || batch.empty()) return;
-  const auto less = [](const auto& a, const auto& b) { return a.reward < b.reward; };
+  const auto less = [](const SamplePtr& a, const SamplePtr& b) { return a->reward < b->reward; };
   const auto [worst, best] = std::minmax_element(batch.begin(), batch.end(), less);
-  extremes_.push_back(kept(*best, AnswerKind::kBest));
-  extremes_.push_back(kept(*worst, AnswerKind::kWorst));
+  extremes_.push_back(kept(**best, AnswerKind::kBest));
+  extremes_.push_back(kept(**worst, AnswerKind::kWorst));
 }
 
 void RunRecords::write_answer(const KeptAnswer& answer) {
@@ -112,15 +111,15 @@ void RunRecords::write_engine(uint64_t step, const MetricList& metrics) {
 }
 
 void RunRecords::write_eval(uint64_t step, const MetricList& metrics,
-                            std::span<const ScoreBoard::Scored> answers) {
+                            std::span<const SamplePtr> answers) {
   MetricList line;
   line.set(kStepMetric, static_cast<double>(step));
   line.append(metrics);
   if (evals_ != nullptr) evals_->write(line);
   if (board_ != nullptr) board_->write(step, metrics);
   if (answers_ == nullptr) return;
-  for (const auto& scored : answers.first(std::min(answers.size(), max_eval_answers_))) {
-    KeptAnswer answer = kept(scored, AnswerKind::kEval);
+  for (const SamplePtr& s : answers.first(std::min(answers.size(), max_eval_answers_))) {
+    KeptAnswer answer = kept(*s, AnswerKind::kEval);
     answer.step = step;
     write_answer(answer);
   }

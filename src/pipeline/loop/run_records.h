@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/loop/score_board.h"
+#include "data/sample.h"
 #include "pipeline/session/loaded_model.h"
 #include "profile/kept_answer.h"
 #include "profile/metrics_writer.h"
@@ -26,20 +26,19 @@ class RunRecords {
   static void check(FileSystem& fs, const Settings& settings, uint64_t done_steps);
 
   // Keeps the best and the worst response of a scored batch for the step that ends next.
-  void keep_extremes(std::span<const ScoreBoard::Scored> batch);
+  void keep_extremes(std::span<const SamplePtr> batch);
   // Metrics of the step that ended, with kStepMetric; written if the step is a multiple of
   // interval_steps.
   void write_step(const MetricList& metrics, int64_t interval_steps);
   // Metrics of an engine interval within a step that is not yet done.
   void write_engine(uint64_t step, const MetricList& metrics);
   // An evaluation after `step` steps, with its scored responses.
-  void write_eval(uint64_t step, const MetricList& metrics,
-                  std::span<const ScoreBoard::Scored> answers);
+  void write_eval(uint64_t step, const MetricList& metrics, std::span<const SamplePtr> answers);
   // Makes everything durable and ends writing. Every file is closed; the first failure is thrown.
   void close();
 
  private:
-  KeptAnswer kept(const ScoreBoard::Scored& scored, AnswerKind kind) const;
+  KeptAnswer kept(const Sample& sample, AnswerKind kind) const;
   void write_answer(const KeptAnswer& answer);
 
   LoadedModel& model_;

@@ -106,7 +106,7 @@ ScoreBoard::Slot& ScoreBoard::slot_for_answer(uint64_t sample_id, int64_t now_ns
   const auto found = groups_.find(ordinal);
   Slot* s = known && found != groups_.end() ? &found->second.slots[(sample_id - first_id_) % size]
                                             : nullptr;
-  if (s == nullptr || s->sample == nullptr) {
+  if (s == nullptr || (s->sample == nullptr && !s->scored)) {
     ledger_.count_unknown();
     throw Error(Code::kNotFound, str("no sample ", sample_id, " is waiting for a score"));
   }
@@ -196,25 +196,62 @@ bool ScoreBoard::decided() const {
                      [&](const auto& item) { return item.second.scored == group_size_; });
 }
 
-std::vector<ScoreBoard::Scored> ScoreBoard::peek() const {
-  RL_CHECK(decided());
-  std::vector<Scored> batch;
+std::vector<uint64_t> ScoreBoard::complete() const {
+  std::vector<uint64_t> ordinals;
   for (const auto& [ordinal, g] : groups_) {
-    for (const Slot& s : g.slots) batch.push_back({s.sample, s.reward, s.parts});
+    if (g.scored == group_size_ && !g.handed_over) ordinals.push_back(ordinal);
   }
-  return batch;
+  return ordinals;
 }
 
-std::vector<ScoreBoard::Scored> ScoreBoard::reserve() {
-  std::vector<Scored> batch = peek();
-  for (const auto& [ordinal, g] : groups_) ledger_.reserve(ordinal);
+const ScoreBoard::Group& ScoreBoard::find_complete(uint64_t ordinal) const {
+  const auto found = groups_.find(ordinal);
+  RL_CHECK(found != groups_.end() && found->second.scored == group_size_);
+  return found->second;
+}
+
+std::vector<double> ScoreBoard::rewards(uint64_t ordinal) const {
+  std::vector<double> rewards;
+  for (const Slot& s : find_complete(ordinal).slots) rewards.push_back(s.reward);
+  return rewards;
+}
+
+std::vector<SamplePtr> ScoreBoard::hand_over(uint64_t ordinal) {
+  RL_CHECK(!find_complete(ordinal).handed_over);
+  Group& g = find_open(ordinal);
+  std::vector<SamplePtr> samples;
+  for (const Slot& s : g.slots) {
+    auto copy = std::make_shared<Sample>(*s.sample);
+    copy->scored = true;
+    copy->reward = s.reward;
+    copy->reward_parts = s.parts;
+    samples.push_back(std::move(copy));
+  }
+  g.handed_over = true;
+  for (Slot& s : g.slots) s.sample.reset();
+  return samples;
+}
+
+void ScoreBoard::reserve(std::span<const SamplePtr> batch) {
+  for (const SamplePtr& s : batch) {
+    Group& g = find_open(s->ordinal);
+    if (g.reserved) continue;
+    RL_CHECK(g.handed_over);
+    ledger_.reserve(s->ordinal);
+    g.reserved = true;
+  }
   ledger_.check();
-  return batch;
+}
+
+void ScoreBoard::unreserve() {
+  ledger_.unreserve();
+  for (auto& [ordinal, g] : groups_) g.reserved = false;
+  ledger_.check();
 }
 
 void ScoreBoard::commit() {
   ledger_.commit();
-  groups_.clear();
+  std::erase_if(groups_, [](const auto& item) { return item.second.reserved; });
   ledger_.check();
 }
 
@@ -241,14 +278,6 @@ void ScoreBoard::restore(const LedgerCounts& counts, uint64_t next_ordinal) {
   RL_CHECK(groups_.empty());
   ledger_.restore(counts, next_ordinal);
   next_ordinal_ = next_ordinal;
-}
-
-ScoredLists::ScoredLists(std::span<const ScoreBoard::Scored> batch) {
-  for (const ScoreBoard::Scored& s : batch) {
-    samples.push_back(s.sample);
-    scores.push_back(s.reward);
-    parts.push_back(s.parts);
-  }
 }
 
 }  // namespace rl

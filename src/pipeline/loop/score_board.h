@@ -1,5 +1,6 @@
-// Tracks groups from their submission to the batch: which samples wait for a reward, which groups
-// are complete, which are dropped. Invariant: a group is open, in the batch, or dropped with a
+// Tracks groups from their submission to the end of their step: which samples wait for a reward,
+// which groups are complete, reserved by a step, dropped. It owns the samples of a group until the
+// group is complete and handed over. Invariant: a group is open, trained on, or dropped with a
 // reason; the ledger sees every change, and its invariants are checked after each.
 //
 // A group that is dropped while some of its samples are still being generated is marked doomed at
@@ -57,15 +58,17 @@ class ScoreBoard {
   // True if every open group is complete, that is, all its samples are scored.
   bool decided() const;
 
-  struct Scored {
-    SamplePtr sample;
-    double reward;
-    std::vector<double> parts = {};
-  };
-  // All open groups, which must be decided, in the order of reserve().
-  std::vector<Scored> peek() const;
-  // All open groups, which must be decided, by (ordinal, slot); the ledger reserves them.
-  std::vector<Scored> reserve();
+  // The complete groups that have not been handed over, in order.
+  std::vector<uint64_t> complete() const;
+  // The rewards of a complete group, by slot.
+  std::vector<double> rewards(uint64_t ordinal) const;
+  // The scored samples of a complete group, by slot. They are copies, since the host may still read
+  // the samples that it scored. The group stays open until it is trained on or dropped.
+  std::vector<SamplePtr> hand_over(uint64_t ordinal);
+  // A step takes these groups, which were handed over; unreserve: it was undone; commit: it has
+  // trained on them.
+  void reserve(std::span<const SamplePtr> batch);
+  void unreserve();
   void commit();
   // Ends every open group with this reason. aborted: the samples that were running, with the
   // tokens they have so far.
@@ -85,7 +88,7 @@ class ScoreBoard {
 
  private:
   struct Slot {
-    SamplePtr sample;  // null while it is being generated
+    SamplePtr sample;  // null while it is being generated, and after it was handed over
     bool waiting = false, scored = false;
     double reward = 0;
     std::vector<double> parts;
@@ -97,8 +100,10 @@ class ScoreBoard {
     bool doomed = false;
     DropReason reason = DropReason::kNone;
     int64_t generated = 0, scored = 0;
+    bool handed_over = false, reserved = false;
   };
   Group& find_open(uint64_t ordinal);
+  const Group& find_complete(uint64_t ordinal) const;
   Slot& slot_for_answer(uint64_t sample_id, int64_t now_ns);
   void refuse_non_finite(uint64_t sample_id, const char* what, double value);
   void refuse_closed(uint64_t sample_id, uint64_t ordinal);
@@ -117,14 +122,6 @@ class ScoreBoard {
   int64_t earliest_ns_ = kNever;
   std::deque<uint64_t> lost_;  // ordinals of the most recently dropped groups
   std::vector<Dropped> dropped_;
-};
-
-// A scored batch as parallel lists.
-struct ScoredLists {
-  explicit ScoredLists(std::span<const ScoreBoard::Scored> batch);
-  std::vector<SamplePtr> samples;
-  std::vector<double> scores;
-  std::vector<std::vector<double>> parts;
 };
 
 }  // namespace rl

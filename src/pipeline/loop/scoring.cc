@@ -16,6 +16,11 @@ namespace {
 constexpr uint64_t kFirstSampleId = 1;
 constexpr uint64_t kFirstEvalSampleId = uint64_t{1} << 63;
 
+// Samples of a step.
+int64_t step_attempts(const Settings& settings) {
+  return settings.pipeline.prompts_per_step * attempts_per_prompt(settings);
+}
+
 }  // namespace
 
 Scoring::Scoring(Control& control, LoadedModel& model, const ComputePhases& phases)
@@ -23,7 +28,8 @@ Scoring::Scoring(Control& control, LoadedModel& model, const ComputePhases& phas
       model_(model),
       phases_(phases),
       board_(attempts_per_prompt(control.settings()), kFirstSampleId),
-      evals_(control.settings().eval.samples_per_prompt, kFirstEvalSampleId) {}
+      evals_(control.settings().eval.samples_per_prompt, kFirstEvalSampleId),
+      buffer_(attempts_per_prompt(control.settings()), step_attempts(control.settings())) {}
 
 void Scoring::restore(const RunState& state) {
   board_.restore(state.ledger, state.cursor);
@@ -82,6 +88,7 @@ void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
     board_.finish(s, -1);
     board_.score(s->id, 0, now());
   }
+  commit_group(ordinal);
 }
 
 int64_t Scoring::deadline_from_now() const {
@@ -173,19 +180,59 @@ bool Scoring::wait(Purpose purpose) {
   return decided;
 }
 
+int64_t Scoring::commit_groups(FunctionRef<std::string(std::span<const double>)> why_dropped) {
+  const Control::Lock lock = control_.lock();
+  int64_t dropped = 0;
+  for (const uint64_t ordinal : board_.complete()) {
+    std::string why = why_dropped(board_.rewards(ordinal));
+    if (why.empty()) {
+      commit_group(ordinal);
+    } else {
+      board_.doom(ordinal, DropReason::kFiltered, std::move(why));
+      ++dropped;
+    }
+  }
+  return dropped;
+}
+
 int64_t Scoring::drop_filtered(Filter filter) {
   const Control::Lock lock = control_.lock();
-  const std::vector<ScoreBoard::Scored> batch = board_.peek();
+  std::vector<SamplePtr> batch;
+  buffer_.visit([&](const Group& group) {
+    batch.insert(batch.end(), group.samples.begin(), group.samples.end());
+  });
   std::vector<Rejected> rejected = filter(batch);
   for (Rejected& group : rejected) {
+    buffer_.erase(group.ordinal);
     board_.doom(group.ordinal, DropReason::kFiltered, std::move(group.why));
   }
   return static_cast<int64_t>(rejected.size());
 }
 
-std::vector<ScoreBoard::Scored> Scoring::reserve(Purpose purpose) {
+std::vector<SamplePtr> Scoring::take_batch() {
   const Control::Lock lock = control_.lock();
-  return board(purpose).reserve();
+  std::vector<SamplePtr> batch = buffer_.take(buffer_.num_whole_groups());
+  board_.reserve(batch);
+  return batch;
+}
+
+void Scoring::give_back(std::vector<SamplePtr> batch) {
+  const Control::Lock lock = control_.lock();
+  buffer_.put_all(std::move(batch));
+  board_.unreserve();
+}
+
+std::vector<SamplePtr> Scoring::take_evaluated() {
+  const Control::Lock lock = control_.lock();
+  RL_CHECK(evals_.decided());
+  std::vector<SamplePtr> batch;
+  for (const uint64_t ordinal : evals_.complete()) {
+    const std::vector<SamplePtr> group = evals_.hand_over(ordinal);
+    batch.insert(batch.end(), group.begin(), group.end());
+  }
+  evals_.reserve(batch);
+  evals_.commit();
+  return batch;
 }
 
 int64_t Scoring::num_dropped(Purpose purpose) const {
@@ -228,6 +275,7 @@ void Scoring::shut_down() {
     const Control::Lock lock = control_.lock();
     board_.abandon(DropReason::kShutdown, train);
     evals_.abandon(DropReason::kShutdown, eval);
+    buffer_.clear();
   }
   clear_rows();
   push_dropped();
@@ -237,6 +285,7 @@ void Scoring::close(const Control::Lock&) noexcept {
   try {
     board_.abandon(DropReason::kAborted, {});
     evals_.abandon(DropReason::kAborted, {});
+    buffer_.clear();
   } catch (const std::exception&) {
     return;
   }

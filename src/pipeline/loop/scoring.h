@@ -1,7 +1,8 @@
-// The groups of a run from their submission to the batch: those of steps and those of evaluations
-// have a score board each. Finished samples are scored by the host, through an event, or by the
-// run's reward model. The boards are under Control's lock; the loop's thread calls what is not for
-// the host.
+// The groups of a run from their submission to the end of their step: those of steps and those of
+// evaluations have a score board each. Finished samples are scored by the host, through an event,
+// or by the run's reward model. The groups of a step that are scored and kept are committed to the
+// experience buffer, one by one, until the update takes them. Boards and buffer change under
+// Control's lock; the loop's thread calls what is not for the host.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "buffer/experience_buffer.h"
 #include "core/function_ref.h"
 #include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
@@ -40,7 +42,7 @@ class Scoring {
   }
   // A group is about to be generated.
   void open(Purpose purpose, uint64_t ordinal, const Prompt& prompt);
-  // A group of a step whose responses are given: it needs no scores.
+  // A group of a step whose responses are given: it needs no scores, and is committed.
   void add_given(uint64_t ordinal, const Prompt& prompt);
   // The samples that the engine has finished wait for a reward from now on; one with non-finite
   // logits drops its group.
@@ -48,19 +50,27 @@ class Scoring {
   // Waits until every open group is complete, with the loop in this state. False if the loop is to
   // end first.
   bool run(PipelineState state, Purpose purpose);
-  // Drops complete groups with kFiltered. filter returns, for a batch of all open groups, those to
-  // drop; the number of them is returned.
+
+  // Commits each complete group of a step to the buffer, or drops it with kFiltered if why_dropped
+  // returns a reason for its rewards. Returns how many were dropped.
+  int64_t commit_groups(FunctionRef<std::string(std::span<const double> rewards)> why_dropped);
+  // Drops groups from the buffer with kFiltered: filter returns, for a batch of all that it holds,
+  // those to drop. Returns how many.
   struct Rejected {
     uint64_t ordinal;
     std::string why;
   };
-  using Filter = FunctionRef<std::vector<Rejected>(std::span<const ScoreBoard::Scored>)>;
+  using Filter = FunctionRef<std::vector<Rejected>(std::span<const SamplePtr>)>;
   int64_t drop_filtered(Filter filter);
-  // All open groups, which must be complete, by (ordinal, slot).
-  std::vector<ScoreBoard::Scored> reserve(Purpose purpose);
-  // Ends the groups reserved: as trained on, or as dropped with kNonFinite.
-  void commit(Purpose purpose, const Control::Lock&) { board(purpose).commit(); }
-  void drop_reserved(const Control::Lock&) { board_.abandon(DropReason::kNonFinite, {}); }
+  // Takes the groups that the buffer holds, by (ordinal, slot), for a step that trains on them.
+  std::vector<SamplePtr> take_batch();
+  // The step was undone: its groups return to the buffer.
+  void give_back(std::vector<SamplePtr> batch);
+  // Ends the groups taken: as trained on, or as dropped with kNonFinite.
+  void commit_batch(const Control::Lock&) { board_.commit(); }
+  void drop_batch(const Control::Lock&) { board_.abandon(DropReason::kNonFinite, {}); }
+  // Takes the groups of an evaluation, which are complete, by (ordinal, slot), and ends them.
+  std::vector<SamplePtr> take_evaluated();
   // Nothing is open: forgets the rows of the groups that were.
   void clear_rows() { rows_.clear(); }
   // Groups dropped so far in the run.
@@ -88,11 +98,13 @@ class Scoring {
   void ask_host(const SamplePtr& sample);
   void ask_reward_model(ScoreBoard& of);
   void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
+  void commit_group(uint64_t ordinal) { buffer_.put_all(board_.hand_over(ordinal)); }
 
   Control& control_;
   LoadedModel& model_;
   const ComputePhases& phases_;
   ScoreBoard board_, evals_;
+  ExperienceBuffer buffer_;          // scored and kept groups of steps
   std::map<uint64_t, Prompt> rows_;  // of the groups being generated, by ordinal; without ids
 };
 

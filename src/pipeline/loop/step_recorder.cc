@@ -1,4 +1,4 @@
-// Rewards are kept on the score board, so a sample is copied to be written with its reward.
+// A file of the same step, of an earlier attempt at it, is replaced.
 #include "pipeline/loop/step_recorder.h"
 
 #include <utility>
@@ -34,18 +34,14 @@ void StepRecorder::begin(uint64_t step) {
   }
 }
 
-void StepRecorder::write(const BufferInfo& info, std::span<const ScoreBoard::Scored> batch) {
+void StepRecorder::write(const BufferInfo& info, std::span<const SamplePtr> batch) {
   const std::string path = str(dir_, "/", step_name(static_cast<int64_t>(info.step), kSuffix));
   BufferFileWriter writer(fs_, path, info,
                           {.compression_level = compression_level_, .replace_existing = true});
   for (size_t i = 0; i < batch.size();) {
-    Group group{batch[i].sample->ordinal, {}};
-    for (; i < batch.size() && batch[i].sample->ordinal == group.ordinal; ++i) {
-      auto copy = std::make_shared<Sample>(*batch[i].sample);
-      copy->scored = true;
-      copy->reward = batch[i].reward;
-      copy->reward_parts = batch[i].parts;
-      group.samples.push_back(std::move(copy));
+    Group group{batch[i]->ordinal, {}};
+    for (; i < batch.size() && batch[i]->ordinal == group.ordinal; ++i) {
+      group.samples.push_back(batch[i]);
     }
     writer.append(group);
   }

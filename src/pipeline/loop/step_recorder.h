@@ -8,7 +8,6 @@
 #include <string>
 
 #include "buffer/buffer_file.h"
-#include "pipeline/loop/score_board.h"
 
 namespace rl {
 
@@ -20,9 +19,9 @@ class StepRecorder {
   // Files of later steps belong to an abandoned timeline: they are renamed to
   // "step_000123.rlbuf.abandoned"; an older one of that name is replaced.
   void begin(uint64_t step);
-  // Writes the batch in (ordinal, slot) order with its rewards; it may be empty. A file of the
-  // same step is replaced. Needs memory for one group in addition to the batch.
-  void write(const BufferInfo& info, std::span<const ScoreBoard::Scored> batch);
+  // Writes the batch, which is in (ordinal, slot) order and may be empty. A file of the same step
+  // is replaced.
+  void write(const BufferInfo& info, std::span<const SamplePtr> batch);
 
  private:
   FileSystem& fs_;

@@ -33,6 +33,13 @@ std::map<std::string, std::string> options_of_rewards(const Settings& settings) 
 
 }  // namespace
 
+ScoredLists::ScoredLists(std::span<const SamplePtr> batch) : samples(batch) {
+  for (const SamplePtr& s : batch) {
+    scores.push_back(s->reward);
+    parts.push_back(s->reward_parts);
+  }
+}
+
 BatchPreparation::BatchPreparation(const Settings& settings) { set_options(settings); }
 
 void BatchPreparation::set_options(const Settings& settings) {

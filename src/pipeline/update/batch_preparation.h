@@ -26,6 +26,16 @@ struct ScoredSamples {
   std::span<const std::vector<double>> parts = {};  // reward components of each; empty: none
 };
 
+// A batch and the rewards that its samples hold, as such lists.
+struct ScoredLists {
+  explicit ScoredLists(std::span<const SamplePtr> batch);
+  ScoredSamples view() const { return {samples, scores, parts}; }
+
+  std::span<const SamplePtr> samples;
+  std::vector<double> scores;
+  std::vector<std::vector<double>> parts;
+};
+
 struct PreparedBatch {
   std::vector<TrainSample> train;
   std::vector<CriticSample> critic;  // empty without one
