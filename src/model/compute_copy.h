@@ -1,7 +1,8 @@
 // All that a forward reads of one version of the weights: the packed matrices, and the parameters
 // that are not packed (embedding, norms, biases). The latter point into the masters, or are a copy
 // if the masters change while the version is still read, or if there are none. Invariant: between
-// update() calls a copy does not change, so a reader sees one version.
+// update() calls a copy does not change, so a reader sees one version. A reader pins the copy, and
+// a copy with pins is not updated (Model::pin).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -45,6 +46,8 @@ class ComputeCopy {
   // Distinguishes contents even if a loaded checkpoint carries the version of other weights.
   uint64_t release() const { return release_.load(std::memory_order_acquire); }
   const PackedWeights& packed() const { return packed_; }
+  // Readers that have pinned it.
+  int64_t num_pins() const { return pins_.load(std::memory_order_acquire); }
   // Returns the memory of the packed matrices to the system until the next update().
   void drop_packed() { packed_.drop(); }
   const float* embedding() const { return vectors_.embedding; }
@@ -57,11 +60,32 @@ class ComputeCopy {
   uint64_t arena_bytes() const { return packed_.memory().size() + own_.span().size(); }
 
  private:
+  friend class WeightPin;
   PackedWeights packed_;
   Arena own_;
   WeightVectors vectors_;
   std::vector<FloatRun> moves_;  // from layout offsets to the own vectors, whole rows each
   std::atomic<uint64_t> version_{0}, release_{0};
+  mutable std::atomic<int64_t> pins_{0};
+};
+
+// A reader's hold on the version that it computes with. Made by Model::pin(); may end on any
+// thread.
+class WeightPin {
+ public:
+  WeightPin(const WeightPin&) = delete;
+  WeightPin& operator=(const WeightPin&) = delete;
+  ~WeightPin() { weights_.pins_.fetch_sub(1, std::memory_order_release); }
+
+  const ComputeCopy& weights() const { return weights_; }
+
+ private:
+  friend class Model;
+  explicit WeightPin(const ComputeCopy& weights) : weights_(weights) {
+    weights_.pins_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  const ComputeCopy& weights_;
 };
 
 }  // namespace rl

@@ -112,11 +112,64 @@ void Model::load_masters(const WeightSource& source) {
 
 void Model::publish() { publish_as(version() + 1); }
 
-void Model::repack() {
-  if (copies_.size() > 1 && trained_ == &published()) {
-    trained_ = copies_[trained_ == copies_[0].get() ? 1 : 0].get();
+WeightPin Model::pin() const {
+  const std::lock_guard lock(pin_mutex_);
+  const ComputeCopy& copy = published();
+  if (&copy == packing_) {
+    throw Error(Code::kBusy, str("version ", copy.version(), " of the weights is being replaced"));
   }
+  return WeightPin(copy);
+}
+
+void Model::require_unpinned(const ComputeCopy& copy) const {
+  const int64_t pins = copy.num_pins();
+  if (pins == 0) return;
+  throw Error(Code::kBusy, str("version ", copy.version(),
+                               " of the weights cannot change: readers have pinned it (", pins,
+                               "), and model.compute_copies is ", copies_.size()))
+      .with_key("model.compute_copies");
+}
+
+// Its copy has no pins, and gets none.
+class Model::Packing {
+ public:
+  Packing(Model& model, const ComputeCopy& copy) : model_(model) {
+    const std::lock_guard lock(model.pin_mutex_);
+    model.require_unpinned(copy);
+    model.packing_ = &copy;
+  }
+  ~Packing() {
+    const std::lock_guard lock(model_.pin_mutex_);
+    model_.packing_ = nullptr;
+  }
+  Packing(const Packing&) = delete;
+  Packing& operator=(const Packing&) = delete;
+
+ private:
+  Model& model_;
+};
+
+// What the next repack() writes.
+ComputeCopy& Model::next_packed() const {
+  if (copies_.size() == 1 || trained_ != &published()) return *trained_;
+  return *copies_[trained_ == copies_[0].get() ? 1 : 0];
+}
+
+void Model::require_repackable() const {
+  const std::lock_guard lock(pin_mutex_);
+  require_unpinned(next_packed());
+}
+
+void Model::move_masters() {
+  if (copies_.size() == 1) require_repackable();
+  masters_moved_ = true;
+}
+
+void Model::repack() {
   RL_CHECK(!frozen());
+  ComputeCopy& next = next_packed();
+  const Packing packing(*this, next);
+  trained_ = &next;
   trained_->update(compute_, WeightFloats(master()));
   packed_dropped_ = masters_moved_ = false;
   ++num_packings_;
@@ -125,7 +178,9 @@ void Model::repack() {
 // A published copy older than the masters cannot be recreated, so it stays.
 void Model::drop_packed() {
   RL_CHECK(!frozen());
+  const std::lock_guard lock(pin_mutex_);
   const bool remade = trained_ == &published() && !masters_moved_;
+  for (const auto& copy : copies_) require_unpinned(*copy);
   for (const auto& copy : copies_) {
     if (copy.get() == &published() && !remade) continue;
     copy->drop_packed();

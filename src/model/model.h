@@ -5,11 +5,12 @@
 // Versions. With one compute copy the trainer updates the masters in place and publish() repacks
 // and increments version(); nobody may be reading meanwhile. With two, the published copy is
 // separate from the masters: repack() writes the other copy, and release() publishes it with a
-// single store, at any time. A reader takes published() once and keeps using it; the caller must
-// ensure no reader still uses the older copy before repack().
+// single store, at any time. A reader pins the published version and keeps using it, also after a
+// release(). What would change a pinned version is Error(kBusy), naming it.
 #pragma once
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,8 @@ class Model {
   bool frozen() const { return master_.data() == nullptr; }
   // What engines read. Callable from any thread at any time.
   const ComputeCopy& published() const { return *published_.load(std::memory_order_acquire); }
+  // The same, which does not change until the pin ends. kBusy while it is being packed.
+  WeightPin pin() const;
   // What was packed last. Differs from published() only between repack() and release().
   const ComputeCopy& trained() const { return *trained_; }
   int64_t num_compute_copies() const { return static_cast<int64_t>(copies_.size()); }
@@ -71,9 +74,11 @@ class Model {
   uint64_t trained_version() const { return version() + (trained_ == &published() ? 0 : 1); }
   // repack() and release().
   void publish();
-  // Packs the masters; version() stays the same. No conflicting reader may run: with one copy
-  // nothing may read the model, with two nothing may still use a copy that was published earlier.
+  // Packs the masters; version() stays the same. kBusy if a reader has pinned the copy that is
+  // written: with one copy the published one, with two the one published before it.
   void repack();
+  // Throws the error that repack() would throw now because of a pin.
+  void require_repackable() const;
   // Publishes what was packed last, as version() + 1 or as the given version.
   void release() { release_as(version() + 1); }
   void release_as(uint64_t version);
@@ -81,11 +86,13 @@ class Model {
   void publish_as(uint64_t version);
   // How often the masters were packed: anything derived from an earlier packing is stale.
   uint64_t num_packings() const { return num_packings_; }
-  // Marks the masters as changed since the last packing; called by whoever changes them.
-  void move_masters() { masters_moved_ = true; }
+  // Marks the masters as changed since the last packing; called by whoever changes them, before.
+  // kBusy if a reader has pinned a version that shares some of them: the published one, with one
+  // copy.
+  void move_masters();
   bool masters_moved() const { return masters_moved_; }
   // Returns the memory of the packed matrices to the system; restore_packed() must run before the
-  // next computation. Nothing may compute meanwhile.
+  // next computation. Nothing may compute meanwhile; kBusy if a reader has pinned one of them.
   void drop_packed();
   // Packs the masters again, to the same bits; no effect if nothing was dropped.
   void restore_packed();
@@ -104,7 +111,10 @@ class Model {
   uint64_t arena_bytes() const;
 
  private:
+  class Packing;
   void load_masters(const WeightSource& source);
+  ComputeCopy& next_packed() const;
+  void require_unpinned(const ComputeCopy& copy) const;
 
   ModelConfig config_;
   WeightLayout layout_;
@@ -120,6 +130,8 @@ class Model {
   std::vector<RopeTable> ropes_;  // of config_.rope, then of config_.local_rope
   ComputeCopy* trained_ = nullptr;
   std::atomic<const ComputeCopy*> published_{nullptr};
+  mutable std::mutex pin_mutex_;  // one pin or packing begins at a time
+  const ComputeCopy* packing_ = nullptr;
 };
 
 }  // namespace rl

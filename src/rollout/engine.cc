@@ -76,7 +76,8 @@ bool Engine::Impl::step() {
   if (scheduler.rests()) return false;
   const int64_t start_ns = clock.now_ns();
   meter.begin_work(start_ns);
-  weights = &model.published();
+  const WeightPin pin = model.pin();
+  weights = &pin.weights();
   if (release != weights->release()) take_version();
   const StepSchedule& schedule = scheduler.next();
   note_admitted(start_ns);

@@ -10,8 +10,9 @@
 // 4. When blocks run out, the running sequence of lowest priority is preempted; see
 //    rollout/scheduler.h.
 // One owner, one thread. The model may be published between two steps, and with two compute copies
-// at any time; a step keeps the copy it began with. Running samples continue under the new version
-// from their next token, with their keys and values recomputed, or kept (EngineOptions::keep_kv).
+// at any time; a step pins the version it began with. Running samples continue under the new
+// version from their next token, with their keys and values recomputed, or kept
+// (EngineOptions::keep_kv).
 #pragma once
 #include <memory>
 #include <optional>

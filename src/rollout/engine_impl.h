@@ -84,7 +84,7 @@ struct Engine::Impl {
   SwapSpace swap;
   Scheduler scheduler;
   uint64_t next_number = 0;
-  const ComputeCopy* weights;  // of the step under way, or of the last one
+  const ComputeCopy* weights;  // that the step under way has pinned; stale between two steps
   uint64_t version = 0;        // that blocks were computed with
   uint64_t release = 0;        // of the same weights
   BatchBuilder builder;

@@ -104,6 +104,49 @@ TEST_P(Copies, WhatIsPublishedIsNotMadeAgainFromMovedMasters) {
   EXPECT_EQ(logits(two_, two_.model->published()), logits(one_, one_.model->published()));
 }
 
+TEST_P(Copies, APinnedVersionIsNotPackedOver) {
+  const std::string first = logits(two_, two_.model->published());
+  {
+    const WeightPin pin = two_.model->pin();
+    train(two_);
+    two_.model->publish();  // into the other copy
+    EXPECT_EQ(two_.model->version(), 1u);
+    EXPECT_EQ(pin.weights().version(), 0u);
+    train(two_);
+    two_.model->move_masters();  // which no copy shares
+    const WeightPin again = two_.model->pin();
+    EXPECT_EQ(again.weights().version(), 1u);
+    const Error e = expect_error(Code::kBusy, [&] { two_.model->repack(); });
+    EXPECT_TRUE(contains(e.message, "version 0 of the weights")) << e.message;
+    EXPECT_TRUE(contains(e.message, "pinned it (1)")) << e.message;
+    EXPECT_EQ(e.key, "model.compute_copies");
+    expect_error(Code::kBusy, [&] { two_.model->require_repackable(); });
+    expect_error(Code::kBusy, [&] { two_.model->drop_packed(); });
+    EXPECT_EQ(logits(two_, pin.weights()), first);
+  }
+  two_.model->publish();
+  EXPECT_EQ(two_.model->version(), 2u);
+  for (int i = 0; i < 2; ++i) train(one_);
+  one_.model->publish();
+  EXPECT_EQ(logits(two_, two_.model->published()), logits(one_, one_.model->published()));
+}
+
+// With one copy nothing can be trained, since embedding and norms are those of the masters.
+TEST_P(Copies, OneCopyThatIsPinnedIsNotTrained) {
+  {
+    const WeightPin pin = one_.model->pin(), other = one_.model->pin();
+    EXPECT_EQ(&pin.weights(), &one_.model->published());
+    for (const auto& change : {&Model::move_masters, &Model::repack, &Model::publish}) {
+      const Error e = expect_error(Code::kBusy, [&] { (*one_.model.*change)(); });
+      EXPECT_TRUE(contains(e.message, "pinned it (2)")) << e.message;
+    }
+    EXPECT_FALSE(one_.model->masters_moved());
+  }
+  train(one_);
+  one_.model->publish();
+  EXPECT_EQ(one_.model->pin().weights().version(), 1u);
+}
+
 // gemma3 has all norms, qwen2 biases, llama a head of its own.
 INSTANTIATE_TEST_SUITE_P(TinyModels, Copies,
                          ::testing::Values("llama", "smollm2", "qwen2", "qwen3", "gemma3"));

@@ -22,20 +22,17 @@ EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const Settings& setti
       model_->has_tokenizer() ? &model_->tokenizer() : nullptr, &runtime.tracer());
 }
 
-EnginePart::~EnginePart() {
-  if (in_use_) model_->end_use();
-}
+EnginePart::~EnginePart() = default;
 
 // The engine is a user exactly while it has something to compute.
 void EnginePart::note_use() {
   const bool uses = !engine_->rests();
-  if (uses == in_use_) return;
+  if (uses == use_.has_value()) return;
   if (uses) {
-    model_->begin_use();
+    use_.emplace(*model_);
   } else {
-    model_->end_use();
+    use_.reset();
   }
-  in_use_ = uses;
 }
 
 // A request that does not resume a sample takes the next number; ids are assigned once it is
@@ -65,10 +62,7 @@ uint64_t EnginePart::submit(Request request) {
 uint64_t EnginePart::submit_locked(Request request) {
   if (closed_) throw Error(Code::kFailedPrecondition, "the engine was destroyed");
   identify(request);
-  if (!in_use_ && !draining_) {
-    model_->begin_use();
-    in_use_ = true;
-  }
+  if (!use_ && !draining_) use_.emplace(*model_);
   try {
     engine_->submit(request);
   } catch (...) {
@@ -244,7 +238,7 @@ void EnginePart::sleep(int level) {
   const std::lock_guard lock(mutex_);
   if (level <= sleeps_) return;
   const ComputeLease lease(model_->runtime(), "putting an engine to sleep");
-  if (level == 2) model_->drop_packed(in_use_);
+  if (level == 2) model_->drop_packed(use_.has_value());
   if (sleeps_ == 0) {
     engine_->forget_kv();
     arena_.decommit();

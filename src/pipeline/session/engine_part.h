@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/arena.h"
@@ -127,12 +128,13 @@ class EnginePart {
   Arena arena_;
   int sleeps_ = 0;  // level; 0: awake
   std::unique_ptr<EngineSet> engine_;
-  bool in_use_ = false, paused_ = false, draining_ = false, closed_ = false;
+  bool paused_ = false, draining_ = false, closed_ = false;
   int64_t max_model_len_ = 0;
   std::vector<SamplePtr> collected_;  // taken from the engine, on the way to finished_ and turns_
   std::vector<SamplePtr> finished_;
   std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is generated
   uint64_t next_sample_id_ = 1, next_request_ = 0;
+  std::optional<LoadedModel::UseLease> use_;  // while there is something to compute
 };
 
 }  // namespace rl

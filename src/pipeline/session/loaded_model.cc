@@ -206,18 +206,19 @@ void LoadedModel::save_other(const Model& other, const std::string& dir, Dtype d
   other.save(runtime_->fs(), dir, options);
 }
 
-void LoadedModel::begin_use() {
-  const std::lock_guard lock(use_mutex_);
-  if (writing_ && !published_apart()) throw Error(Code::kBusy, "the weights are being trained");
-  if (run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", run_));
-  require_whole_locked(Weights::kPublished);
-  ++users_;
+LoadedModel::UseLease::UseLease(LoadedModel& model) : model_(model) {
+  const std::lock_guard lock(model.use_mutex_);
+  if (model.writing_ && !model.published_apart()) {
+    throw Error(Code::kBusy, "the weights are being trained");
+  }
+  if (model.run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", model.run_));
+  model.require_whole_locked(Weights::kPublished);
+  ++model.users_;
 }
 
-void LoadedModel::end_use() {
-  const std::lock_guard lock(use_mutex_);
-  RL_CHECK(users_ > 0);
-  --users_;
+LoadedModel::UseLease::~UseLease() {
+  const std::lock_guard lock(model_.use_mutex_);
+  --model_.users_;
 }
 
 void LoadedModel::prepare_compute(Weights which) {
@@ -298,6 +299,7 @@ LoadedModel::WriteLease::WriteLease(LoadedModel& model, int64_t wait_ns) : model
         .with_key("model.compute_copies")
         .with_expected("2, or engines without requests");
   }
+  model.model_->require_repackable();
   const auto free = [&] { return model.readers_ == 0 && !model.writing_; };
   if (!wait_until_ready(model.use_changed_, lock, wait_ns, free)) {
     throw Error(Code::kBusy, str("the weights cannot change: ", model.readers_,

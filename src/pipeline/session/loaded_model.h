@@ -71,10 +71,19 @@ class LoadedModel {
   // Calls read while the weights cannot change; kBusy while they are being trained.
   void with_steady_weights(FunctionRef<void()> read) const;
 
-  // Engines register here while they have requests; kBusy while the weights that they would read
-  // change or a pipeline holds the model.
-  void begin_use();
-  void end_use();
+  // Held by an engine while it has requests: with one compute copy their keys and values pin the
+  // published version, with two an engine pins a version for one step at a time (Model::pin). kBusy
+  // while the weights that it would read change or a pipeline holds the model.
+  class UseLease {
+   public:
+    explicit UseLease(LoadedModel& model);
+    ~UseLease();
+    UseLease(const UseLease&) = delete;
+    UseLease& operator=(const UseLease&) = delete;
+
+   private:
+    LoadedModel& model_;
+  };
 
   // Releases the memory of the packed weights to the system until something computes: kBusy while
   // a pipeline holds the model, or engines other than the caller have requests.
@@ -114,8 +123,8 @@ class LoadedModel {
   };
 
   // Held around every change of the weights: kBusy naming the number of engines with requests on
-  // the copy that changes. Waits for a running save or digest; kBusy if that takes longer than
-  // wait_ns.
+  // the copy that changes, or its version if a reader has pinned it. Waits for a running save or
+  // digest; kBusy if that takes longer than wait_ns.
   class WriteLease {
    public:
     explicit WriteLease(LoadedModel& model, int64_t wait_ns);
