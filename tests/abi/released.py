@@ -24,6 +24,7 @@ FILES = {"rl.h", "host.c", "soname", "symbols.txt", "options.txt", "metrics.txt"
 # number N.
 PLACES = [
     ("CMakeLists.txt", r"project\(rl VERSION V.V\.\d+ "),
+    ("examples/c/CMakeLists.txt", r"find_package\(rl V.V REQUIRED "),
     ("bindings/rust/rl-sys/Cargo.toml", r'^version = "V.V\.\d+"$'),
     ("bindings/rust/rl/Cargo.toml", r'^version = "V.V\.\d+"$'),
     ("bindings/go/rl/rl.go", r"^#if RL_ABI_MAJOR != MAJOR \|\| RL_ABI_MINOR COMPARED MINOR$"),

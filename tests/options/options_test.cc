@@ -133,10 +133,10 @@ TEST(OptionTable, AnyTypoSuggestsTheRightKey) {
 
 TEST(OptionTable, RightNameUnderTheWrongGroupIsSuggested) {
   const Error error =
-      expect_error(Code::kUnknownOption, [] { OptionSet().get_f64("engine.top_p"); });
+      expect_error(Code::kUnknownOption, [] { OptionSet().get_f64("engine.min_p"); });
   ASSERT_FALSE(error.nearest.empty());
-  EXPECT_EQ(error.nearest[0], "sampling.top_p");
-  EXPECT_TRUE(contains(error.message, "sampling.top_p"));
+  EXPECT_EQ(error.nearest[0], "sampling.min_p");
+  EXPECT_TRUE(contains(error.message, "sampling.min_p"));
   EXPECT_TRUE(nearest_options("completely.different.thing").empty());
   EXPECT_TRUE(nearest_options(std::string(100000, 'x')).empty());
 }
