@@ -158,13 +158,13 @@ uint64_t read_streams(const ReadRange& range, int t, int threads) {
 }
 
 uint64_t read_prefetched(const ReadRange& range, int t, int threads) {
-  constexpr uint64_t kAhead = 2048, kRun = 256;
+  constexpr uint64_t kPrefetchBytes = 2048, kRun = 256;
   const uint64_t share = range.bytes / threads / kLargePage * kLargePage;
   const char* data = range.data + share * t;
   Vector total = {};
   for (uint64_t at = 0; at < share; at += kRun) {
     for (uint64_t line = 0; line < kRun; line += 64)
-      __builtin_prefetch(data + at + kAhead + line, 0, 0);
+      __builtin_prefetch(data + at + kPrefetchBytes + line, 0, 0);
     total = sum_run(data + at, kRun, total);
   }
   return fold(total);

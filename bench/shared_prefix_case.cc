@@ -11,7 +11,7 @@ TrainShape shape_of(const BenchModel& bench) {
 TrainerOptions options_of(const GroupTraining& shape) {
   TrainerOptions o;
   o.max_tokens = shape.max_tokens;
-  o.max_sequence = shape.prompt_tokens + shape.answer_tokens;
+  o.max_sequence = shape.prompt_tokens + shape.response_tokens;
   return o;
 }
 
@@ -23,10 +23,10 @@ std::vector<Sample> make_samples(const GroupTraining& shape, int64_t vocab) {
       Sample s;
       s.ids = prompt;
       s.prompt_tokens = static_cast<int32_t>(shape.prompt_tokens);
-      const std::vector<int32_t> answer =
-          spread_ids(shape.answer_tokens, vocab, g * shape.group_size + i + 1);
-      s.ids.insert(s.ids.end(), answer.begin(), answer.end());
-      s.loss_mask.assign(answer.size(), 1);
+      const std::vector<int32_t> response =
+          spread_ids(shape.response_tokens, vocab, g * shape.group_size + i + 1);
+      s.ids.insert(s.ids.end(), response.begin(), response.end());
+      s.loss_mask.assign(response.size(), 1);
       out.push_back(std::move(s));
     }
   }

@@ -12,7 +12,7 @@
 namespace rl::bench {
 
 struct GroupTraining {
-  int64_t groups, group_size, prompt_tokens, answer_tokens;
+  int64_t groups, group_size, prompt_tokens, response_tokens;
   int64_t max_tokens;  // per micro-batch
 };
 

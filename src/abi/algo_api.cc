@@ -27,9 +27,9 @@ AlgoArrays arrays_of(const rl_algo_tokens* given) {
   a.rewards = optional_arg(t.rewards, t.num_sequences, "tokens.rewards");
   a.baselines = optional_arg(t.baselines, t.num_sequences, "tokens.baselines");
   a.sample_ids = optional_arg(t.sample_ids, t.num_sequences, "tokens.sample_ids");
-  if (t.num_reward_parts > kMostRewardParts) {
+  if (t.num_reward_parts > kMaxRewardParts) {
     refuse("tokens.num_reward_parts",
-           str("is ", t.num_reward_parts, ", expected at most ", kMostRewardParts));
+           str("is ", t.num_reward_parts, ", expected at most ", kMaxRewardParts));
   }
   a.reward_parts =
       optional_arg(t.reward_parts, t.num_sequences * t.num_reward_parts, "tokens.reward_parts");
@@ -90,9 +90,9 @@ CustomAdvantage custom_advantage(rl_advantage_fn fn, UserData user) {
   return [fn, kept](const AlgoArrays& in, std::span<double> advantages) {
     const rl_algo_tokens tokens = tokens_of(in);
     const CallbackScope scope;
-    const int32_t answer = fn(kept->data(), &tokens, advantages.data());
-    if (answer == 0) return;
-    throw Error(Code::kCancelled, str("the advantage function returned ", answer))
+    const int32_t returned = fn(kept->data(), &tokens, advantages.data());
+    if (returned == 0) return;
+    throw Error(Code::kCancelled, str("the advantage function returned ", returned))
         .with_key("algo.advantage");
   };
 }
@@ -105,8 +105,8 @@ CustomLoss custom_loss(rl_loss_fn fn, UserData user) {
     const rl_algo_tokens tokens = tokens_of(in);
     const CallbackScope scope;
     double loss = 0;
-    const int32_t answer = fn(kept->data(), &tokens, weights.data(), &loss, gradient.data());
-    return answer == 0 ? loss : std::numeric_limits<double>::quiet_NaN();
+    const int32_t returned = fn(kept->data(), &tokens, weights.data(), &loss, gradient.data());
+    return returned == 0 ? loss : std::numeric_limits<double>::quiet_NaN();
   };
 }
 

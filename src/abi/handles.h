@@ -53,9 +53,9 @@ RL_HANDLE(rl_event, kEvent, const Event);
 RL_HANDLE(rl_event_queue, kEventQueue, EventQueue);
 RL_HANDLE(rl_batch, kBatch, BatchBox);
 RL_HANDLE(rl_engine, kEngine, EngineBox);
-RL_HANDLE(rl_buffer, kBuffer, BufferPart);
-RL_HANDLE(rl_trainer, kTrainer, TrainerPart);
-RL_HANDLE(rl_profiler, kProfiler, ProfilerPart);
+RL_HANDLE(rl_buffer, kBuffer, BufferSession);
+RL_HANDLE(rl_trainer, kTrainer, TrainerSession);
+RL_HANDLE(rl_profiler, kProfiler, ProfilerSession);
 RL_HANDLE(rl_conversation, kConversation, const ConversationBox);
 RL_HANDLE(rl_tensor, kTensor, const Tensor);
 #undef RL_HANDLE

@@ -4,7 +4,7 @@
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
-#include "pipeline/session/answer_text.h"
+#include "pipeline/session/response_text.h"
 
 using namespace rl;
 using namespace rl::abi;

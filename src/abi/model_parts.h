@@ -11,7 +11,7 @@
 
 namespace rl::abi {
 
-template <typename Part, typename Handle>
+template <typename Session, typename Handle>
 rl_status create_on_model(rl_model* model, const rl_options* options, Handle** out,
                           rl_error** err) {
   clear(out);
@@ -19,7 +19,7 @@ rl_status create_on_model(rl_model* model, const rl_options* options, Handle** o
     const auto owner = use(model, "model");
     const Settings settings = options_or(options, owner->options());
     require(out, "out");
-    *out = issue<Handle>(std::make_shared<Part>(owner, settings));
+    *out = issue<Handle>(std::make_shared<Session>(owner, settings));
   });
 }
 

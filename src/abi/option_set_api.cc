@@ -16,7 +16,7 @@ rl_options* make_options(OptionSet set) {
 
 // Writes get(a copy of the set) to out.
 template <typename T, typename F>
-rl_status tell(const rl_options* options, T* out, rl_error** err, F&& get) {
+rl_status query(const rl_options* options, T* out, rl_error** err, F&& get) {
   clear(out);
   return guarded(err, options, [&] {
     const auto box = use(options, "options");
@@ -29,7 +29,7 @@ rl_status tell(const rl_options* options, T* out, rl_error** err, F&& get) {
 template <typename F>
 rl_status write(const rl_options* options, uint32_t only_changed, rl_bytes** out, rl_error** err,
                 F&& text) {
-  return tell(options, out, err, [&](const OptionSet& set) {
+  return query(options, out, err, [&](const OptionSet& set) {
     return make_bytes(text(set, bool_arg(only_changed, "only_changed")));
   });
 }
@@ -94,7 +94,7 @@ rl_status rl_options_dump(const rl_options* options, uint32_t only_changed, rl_b
 
 rl_status rl_options_diff(const rl_options* options, const rl_options* other, rl_bytes** out,
                           rl_error** err) {
-  return tell(options, out, err, [&](const OptionSet& set) {
+  return query(options, out, err, [&](const OptionSet& set) {
     return make_bytes(set.diff_text(use(other, "other")->copy()));
   });
 }
@@ -129,11 +129,11 @@ rl_status rl_options_import_flatbuffer(rl_options* options, const void* data, si
 }
 
 rl_status rl_options_hash(const rl_options* options, uint64_t* out, rl_error** err) {
-  return tell(options, out, err, [](const OptionSet& set) { return set.hash(); });
+  return query(options, out, err, [](const OptionSet& set) { return set.hash(); });
 }
 
 rl_status rl_options_identity(const rl_options* options, uint64_t* out, rl_error** err) {
-  return tell(options, out, err, [](const OptionSet& set) { return set.identity(); });
+  return query(options, out, err, [](const OptionSet& set) { return set.identity(); });
 }
 
 }  // extern "C"

@@ -34,7 +34,7 @@ rl_status status_of(EngineStep step) {
   switch (step) {
     case EngineStep::kComputed:
       return RL_OK;
-    case EngineStep::kRested:
+    case EngineStep::kIdle:
       return RL_DONE;
     case EngineStep::kPaused:
       return RL_INTERRUPTED;
@@ -46,7 +46,7 @@ rl_status status_of(EngineStep step) {
 
 // For a call that runs until there is nothing left to do.
 rl_status status_of_whole(EngineStep end) {
-  return end == EngineStep::kRested ? RL_OK : status_of(end);
+  return end == EngineStep::kIdle ? RL_OK : status_of(end);
 }
 
 void fill(rl_engine_stats& out, const EngineStats& stats) {
@@ -288,7 +288,7 @@ rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_b
     const OptionSet set = options_or(options, OptionSet());
     const int64_t capacity = count_arg(max_samples, "max_samples");
     require(out, "out");
-    *out = issue<rl_buffer>(std::make_shared<BufferPart>(set, capacity));
+    *out = issue<rl_buffer>(std::make_shared<BufferSession>(set, capacity));
   });
 }
 
@@ -378,7 +378,7 @@ rl_status rl_buffer_get_file_info(const char* path, size_t path_len, rl_buffer_f
   return guarded(err, nullptr, [&] {
     const std::string file = path_arg(path, path_len, "path");
     rl_buffer_file_info& out = result_struct(info, "info");
-    fill(out, BufferPart::file_info(file));
+    fill(out, BufferSession::file_info(file));
   });
 }
 

@@ -11,13 +11,13 @@
 #include "pipeline/loop/events.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/plan/plan.h"
-#include "pipeline/session/buffer_part.h"
+#include "pipeline/session/buffer_session.h"
 #include "pipeline/session/conversation.h"
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 #include "pipeline/session/loaded_model.h"
-#include "pipeline/session/profiler_part.h"
+#include "pipeline/session/profiler_session.h"
 #include "pipeline/session/runtime.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 
 namespace rl::abi {
 
@@ -47,9 +47,9 @@ class OptionsBox {
 };
 
 // An engine with the settings it was made with; a bare request uses their sampling.*.
-struct EngineBox final : EnginePart {
+struct EngineBox final : EngineSession {
   EngineBox(std::shared_ptr<LoadedModel> model, const Settings& given)
-      : EnginePart(std::move(model), given), settings(given) {}
+      : EngineSession(std::move(model), given), settings(given) {}
   const Settings settings;
 };
 

@@ -103,8 +103,8 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
 }  // namespace
 
 std::vector<double> reward_parts_arg(const double* parts, size_t count, const char* parameter) {
-  if (count > kMostRewardParts) {
-    refuse(parameter, str("has ", count, " entries, expected at most ", kMostRewardParts));
+  if (count > kMaxRewardParts) {
+    refuse(parameter, str("has ", count, " entries, expected at most ", kMaxRewardParts));
   }
   const auto given = array_arg(parts, count, parameter);
   for (size_t i = 0; i < given.size(); ++i) {

@@ -13,8 +13,8 @@ SamplePtr sample_from(const rl_sample_view& view);
 // The same for a sample to resume: it may have no generated token.
 SamplePtr resumable_sample(const rl_sample_view& view);
 
-// A host's reward components: at most kMostRewardParts, all finite.
-inline constexpr size_t kMostRewardParts = 1024;
+// A host's reward components: at most kMaxRewardParts, all finite.
+inline constexpr size_t kMaxRewardParts = 1024;
 std::vector<double> reward_parts_arg(const double* parts, size_t count, const char* parameter);
 
 }  // namespace rl::abi

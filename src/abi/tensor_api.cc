@@ -29,7 +29,7 @@ void fill(rl_tensor_info& out, const Tensor& tensor) {
 }
 
 template <typename T>
-TensorPtr lend(SamplePtr sample, const std::vector<T>& values, int64_t columns) {
+TensorPtr tensor_view(SamplePtr sample, const std::vector<T>& values, int64_t columns) {
   const auto count = static_cast<int64_t>(values.size());
   std::vector<int64_t> shape = {count};
   if (columns > 0) shape = {count / columns, columns};
@@ -47,18 +47,18 @@ TensorPtr array_of(const SamplePtr& sample, int32_t array) {
   TensorPtr found;
   switch (array) {
     case RL_SAMPLE_IDS:
-      return lend(sample, s.ids, 0);
+      return tensor_view(sample, s.ids, 0);
     case RL_SAMPLE_LOGPROBS:
-      if (!s.logprobs.empty()) return lend(sample, s.logprobs, 0);
+      if (!s.logprobs.empty()) return tensor_view(sample, s.logprobs, 0);
       break;
     case RL_SAMPLE_LOGPROBS_SAMPLED:
-      if (!s.logprobs_sampled.empty()) return lend(sample, s.logprobs_sampled, 0);
+      if (!s.logprobs_sampled.empty()) return tensor_view(sample, s.logprobs_sampled, 0);
       break;
     case RL_SAMPLE_TOP_IDS:
-      if (!s.top_ids.empty()) return lend(sample, s.top_ids, top);
+      if (!s.top_ids.empty()) return tensor_view(sample, s.top_ids, top);
       break;
     case RL_SAMPLE_TOP_LOGPROBS:
-      if (!s.top_logprobs.empty()) return lend(sample, s.top_logprobs, top);
+      if (!s.top_logprobs.empty()) return tensor_view(sample, s.top_logprobs, top);
       break;
     default:
       refuse("array", str("is ", array, ", expected RL_SAMPLE_IDS to RL_SAMPLE_TOP_LOGPROBS"));

@@ -10,7 +10,7 @@ using namespace rl::abi;
 namespace {
 
 // Uses the rewards as they are when the call begins.
-TrainedStep train(TrainerPart& trainer, const BatchBox& box, const double* advantages,
+TrainedStep train(TrainerSession& trainer, const BatchBox& box, const double* advantages,
                   size_t num_advantages) {
   const auto given = array_arg(advantages, num_advantages, "advantages");
   if (advantages == nullptr) return trainer.step(box.samples, box.rewards());
@@ -27,7 +27,7 @@ extern "C" {
 
 rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_trainer** out,
                             rl_error** err) {
-  return create_on_model<TrainerPart>(model, options, out, err);
+  return create_on_model<TrainerSession>(model, options, out, err);
 }
 
 void rl_trainer_destroy(rl_trainer* trainer) { destroy(trainer); }
@@ -109,7 +109,7 @@ rl_status rl_profiler_create(rl_runtime* runtime, rl_profiler** out, rl_error** 
   return guarded(err, runtime, [&] {
     const auto owner = use(runtime, "runtime");
     require(out, "out");
-    *out = issue<rl_profiler>(std::make_shared<ProfilerPart>(owner));
+    *out = issue<rl_profiler>(std::make_shared<ProfilerSession>(owner));
   });
 }
 

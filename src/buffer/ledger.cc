@@ -126,7 +126,7 @@ void Ledger::restore(const LedgerCounts& counts, uint64_t next_ordinal) {
   check();
 }
 
-void Ledger::check_laws() const {
+void Ledger::check_invariants() const {
   const LedgerCounts& c = counts_;
   RL_CHECK(c.prompts_open == static_cast<int64_t>(open_.size()));
   RL_CHECK(c.attempts_started == c.attempts_trained + c.discarded() + c.attempts_in_flight);
@@ -142,7 +142,7 @@ void Ledger::check() const {
   }
   RL_CHECK(counts_.attempts_in_flight == attempts);
   RL_CHECK(counts_.tokens_in_flight == tokens);
-  check_laws();
+  check_invariants();
 }
 
 }  // namespace rl

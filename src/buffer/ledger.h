@@ -61,7 +61,7 @@ class Ledger {
   // invariant.
   void restore(const LedgerCounts& counts, uint64_t next_ordinal);
   // Checks the counts, after an event of one sample. Throws unless every invariant holds.
-  void check_laws() const;
+  void check_invariants() const;
   // Also checks that the open groups add up to the counts, after events of whole groups.
   void check() const;
 

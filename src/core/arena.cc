@@ -115,10 +115,10 @@ ScopedMemorySource::ScopedMemorySource(MemorySource& source)
     : previous_(source_override().exchange(&source)) {}
 ScopedMemorySource::~ScopedMemorySource() { source_override().store(previous_); }
 
-uint64_t ArenaPlan::book(std::string name, uint64_t bytes) {
+uint64_t ArenaPlan::add_region(std::string name, uint64_t bytes) {
   const uint64_t offset = total_;
   total_ = (CheckedU64(offset) + CheckedU64(bytes)).align_up(kAlignment).get();
-  pieces_.push_back({std::move(name), offset, bytes});
+  regions_.push_back({std::move(name), offset, bytes});
   return offset;
 }
 

@@ -1,6 +1,6 @@
-// Arenas: sizes first, then one reservation, then pointers. An ArenaPlan books named pieces and
+// Arenas: sizes first, then one reservation, then pointers. An ArenaPlan lists named regions and
 // yields their total; an Arena reserves that many bytes once (page-aligned, huge pages advised,
-// touched once) and returns pointers to the pieces. An ArenaLedger tracks the live arenas of a
+// touched once) and returns pointers to the regions. An ArenaLedger tracks the live arenas of a
 // runtime.
 #pragma once
 #include <cstddef>
@@ -18,19 +18,19 @@ namespace rl {
 class ArenaPlan {
  public:
   static constexpr uint64_t kAlignment = 64;
-  // Books bytes under a name and returns the piece's offset. Pieces never overlap and lie in memory
-  // in call order.
-  uint64_t book(std::string name, uint64_t bytes);
+  // Adds bytes under a name and returns the region's offset. Regions never overlap and lie in
+  // memory in call order.
+  uint64_t add_region(std::string name, uint64_t bytes);
   uint64_t total_bytes() const { return total_; }
-  struct Piece {
+  struct Region {
     std::string name;
     uint64_t offset;
     uint64_t bytes;
   };
-  const std::vector<Piece>& pieces() const { return pieces_; }
+  const std::vector<Region>& regions() const { return regions_; }
 
  private:
-  std::vector<Piece> pieces_;
+  std::vector<Region> regions_;
   uint64_t total_ = 0;
 };
 

@@ -19,9 +19,9 @@ constexpr std::align_val_t kAlignment{64};
 
 // An extent of 0 counts as 1 here, so that strides of an empty tensor cannot overflow either.
 int64_t count_elements(ElementType type, const std::vector<int64_t>& shape) {
-  if (shape.size() > kMostDimensions) {
+  if (shape.size() > kMaxDimensions) {
     fail(Code::kOutOfRange, "shape",
-         str("has ", shape.size(), " dimensions, expected at most ", kMostDimensions));
+         str("has ", shape.size(), " dimensions, expected at most ", kMaxDimensions));
   }
   auto bytes = static_cast<int64_t>(element_bytes(type));
   int64_t count = 1;
@@ -115,7 +115,7 @@ void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)>
   const size_t last = shape.size() - 1;
   // The stride of a single element is not used: it may be any number.
   const int64_t step = shape[last] > 1 ? strides[last] * size : size;
-  std::array<int64_t, kMostDimensions> index{};
+  std::array<int64_t, kMaxDimensions> index{};
   for (;;) {
     int64_t offset = 0;
     for (size_t i = 0; i < last; ++i) offset += index[i] * strides[i];

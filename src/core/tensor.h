@@ -16,7 +16,7 @@ namespace rl {
 enum class ElementType : int32_t { kF32 = 0, kBf16 = 1, kI32 = 2 };
 constexpr size_t element_bytes(ElementType type) { return type == ElementType::kBf16 ? 2 : 4; }
 
-constexpr size_t kMostDimensions = 64;
+constexpr size_t kMaxDimensions = 64;
 
 class Tensor {
  public:

@@ -61,9 +61,9 @@ std::vector<int64_t> numbers(const int64_t* from, int32_t count) {
 }
 
 Tensor::Description describe(const dlpack::View& view) {
-  if (view.ndim < 0 || static_cast<size_t>(view.ndim) > kMostDimensions) {
+  if (view.ndim < 0 || static_cast<size_t>(view.ndim) > kMaxDimensions) {
     fail(Code::kOutOfRange,
-         str("the tensor has ", view.ndim, " dimensions, expected 0..", kMostDimensions));
+         str("the tensor has ", view.ndim, " dimensions, expected 0..", kMaxDimensions));
   }
   if (view.ndim > 0 && view.shape == nullptr) {
     fail(Code::kInvalidArgument, str("shape is NULL for ", view.ndim, " dimensions"));

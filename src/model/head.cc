@@ -17,7 +17,7 @@ uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_ba
   const uint64_t rows = padded_rows(b.max_rows), item = dtype_bytes(compute), n = b.max_rows;
   ArenaPlan plan;
   const auto take = [&](const char* name, uint64_t bytes) {
-    const uint64_t offset = plan.book(name, bytes);
+    const uint64_t offset = plan.add_region(name, bytes);
     return data ? data + offset : nullptr;
   };
   b.z = reinterpret_cast<float*>(take("logits", n * c.vocab * 4));

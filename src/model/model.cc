@@ -160,9 +160,9 @@ void Model::require_repackable() const {
   require_unpinned(next_packed());
 }
 
-void Model::move_masters() {
+void Model::mark_masters_changed() {
   if (copies_.size() == 1) require_repackable();
-  masters_moved_ = true;
+  masters_changed_ = true;
 }
 
 void Model::repack() {
@@ -171,7 +171,7 @@ void Model::repack() {
   const Packing packing(*this, next);
   trained_ = &next;
   trained_->update(compute_, WeightFloats(master()));
-  packed_dropped_ = masters_moved_ = false;
+  packed_dropped_ = masters_changed_ = false;
   ++num_packings_;
 }
 
@@ -179,7 +179,7 @@ void Model::repack() {
 void Model::drop_packed() {
   RL_CHECK(!frozen());
   const std::lock_guard lock(pin_mutex_);
-  const bool remade = trained_ == &published() && !masters_moved_;
+  const bool remade = trained_ == &published() && !masters_changed_;
   for (const auto& copy : copies_) require_unpinned(*copy);
   for (const auto& copy : copies_) {
     if (copy.get() == &published() && !remade) continue;

@@ -89,8 +89,8 @@ class Model {
   // Marks the masters as changed since the last packing; called by whoever changes them, before.
   // kBusy if a reader has pinned a version that shares some of them: the published one, with one
   // copy.
-  void move_masters();
-  bool masters_moved() const { return masters_moved_; }
+  void mark_masters_changed();
+  bool masters_changed() const { return masters_changed_; }
   // Returns the memory of the packed matrices to the system; restore_packed() must run before the
   // next computation. Nothing may compute meanwhile; kBusy if a reader has pinned one of them.
   void drop_packed();
@@ -125,7 +125,7 @@ class Model {
   Arena master_;
   std::vector<std::unique_ptr<ComputeCopy>> copies_;
   bool packed_dropped_ = false;
-  bool masters_moved_ = false;
+  bool masters_changed_ = false;
   uint64_t num_packings_ = 1, num_releases_ = 0;
   std::vector<RopeTable> ropes_;  // of config_.rope, then of config_.local_rope
   ComputeCopy* trained_ = nullptr;

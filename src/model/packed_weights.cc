@@ -113,19 +113,21 @@ void PackedWeights::for_each_matrix(const Pack& pack) {
   if (!config_.scalar_head) pack(shapes_.head, layout_.head(), head_);
 }
 
-// A frozen model's weights are read slice by slice into room that lives as long as the packing.
+// A frozen model's weights are read slice by slice into a staging buffer that lives as long as the
+// packing.
 void PackedWeights::pack(Compute& compute, const WeightFloats& weights) {
   RL_CHECK(direction_ == Direction::kForward);
   const float* master = weights.masters();
-  const int64_t room_floats = master ? 0 : largest_slice(shapes_);
-  const Arena room("weights being read", pack_room_bytes(room_floats, compute.num_threads()),
-                   Touch::kLater, master ? nullptr : compute.ledger());
+  const int64_t staging_floats = master ? 0 : largest_slice(shapes_);
+  const Arena staging("weights being read",
+                      pack_staging_bytes(staging_floats, compute.num_threads()), Touch::kLater,
+                      master ? nullptr : compute.ledger());
   const auto copy = [&](int64_t from, std::span<float> out) { weights.copy(from, out); };
   const FloatReader read = copy;
   std::byte* next = arena_.data();
   for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
     pack_rows(compute, {shape, next, out, master ? master + offset : nullptr, offset, &read,
-                        master ? nullptr : room.at<float>(0), room_floats});
+                        master ? nullptr : staging.at<float>(0), staging_floats});
     next += shape.bytes;
   });
 }

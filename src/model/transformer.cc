@@ -58,10 +58,11 @@ class Pass {
     int64_t next = 0;
     RL_CHECK(!batch_.decode || saved_ == nullptr);
     for (const SequenceRows& s : batch_.sequences) {
-      RL_CHECK(!batch_.decode || (s.rows == 1 && s.trunk < 0));
+      RL_CHECK(!batch_.decode || (s.rows == 1 && s.prefix_sequence < 0));
       RL_CHECK(s.first_row == next && s.rows > 0 &&
                s.first_position + s.rows <= model_.max_positions());
-      has_tails_ = has_tails_ || (s.trunk >= 0 && s.first_position % block != 0);
+      has_partial_blocks_ =
+          has_partial_blocks_ || (s.prefix_sequence >= 0 && s.first_position % block != 0);
       for (int32_t r = 0; r < s.rows; ++r) {
         const int32_t position = s.first_position + r;
         b_.places[next++] = {position, s.blocks[position / block]};
@@ -115,7 +116,7 @@ class Pass {
     const AttentionArgs attention{shape, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed,
                                   at.lse};
     project_qkv(compute_, {packed.qkv, b_.normed, qkv_result(), at.qkv, heads, &packed.o});
-    if (has_tails_) copy_kv_tails(compute_, {shape, kv_.layer(l), batch_.sequences});
+    if (has_partial_blocks_) copy_partial_blocks(compute_, {shape, kv_.layer(l), batch_.sequences});
     attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
     project_residual(compute_, {packed.o,
                                 at.mixed,
@@ -146,7 +147,7 @@ class Pass {
   const KvPool& kv_;
   ForwardBuffers& b_;
   SavedActivations* saved_;
-  bool has_tails_ = false;  // some shared prefix ends inside a block
+  bool has_partial_blocks_ = false;  // some shared prefix ends inside a block
 };
 
 }  // namespace

@@ -107,8 +107,8 @@ struct BackwardArgs {
   const float* d_hidden;                 // (N, C) gradient of buffers.hidden
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
-// Each sequence of the batch starts at position 0 or has a trunk. A trunk's rows receive the
-// gradients of all sequences that continue it.
+// Each sequence of the batch starts at position 0 or continues a shared prefix, whose rows receive
+// the gradients of all sequences that continue it.
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
               ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
               const BackwardArgs& args);

@@ -1,5 +1,5 @@
-// Sizes of the transformer's buffers, and pointers into them: one function of each kind books its
-// pieces, to plan and to carve alike.
+// Sizes of the transformer's buffers, and pointers into them: one function of each kind adds its
+// regions, to plan and to carve alike.
 #include <algorithm>
 
 #include "model/transformer.h"
@@ -12,7 +12,7 @@ struct Carver {
   ArenaPlan plan;
   template <typename T = std::byte>
   T* take(const char* name, uint64_t bytes) {
-    const uint64_t offset = plan.book(name, bytes);
+    const uint64_t offset = plan.add_region(name, bytes);
     return base ? reinterpret_cast<T*>(base + offset) : nullptr;
   }
 };
@@ -44,7 +44,7 @@ struct Widths {
 
 // The most that a layer needs.
 template <typename Bytes>
-uint64_t most_bytes(const KvShape& kv, const Bytes& bytes) {
+uint64_t max_bytes(const KvShape& kv, const Bytes& bytes) {
   uint64_t most = 0;
   for (const AttentionShape& shape : kv.layers) most = std::max(most, bytes(shape));
   return most;
@@ -64,7 +64,7 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
   b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
   b.places = carver.take<RowPlace>("row places", rows * sizeof(RowPlace));
-  b.attention = carver.take("attention scratch", most_bytes(kv, [&](const AttentionShape& s) {
+  b.attention = carver.take("attention scratch", max_bytes(kv, [&](const AttentionShape& s) {
                               return attention_workspace_bytes(s, num_threads);
                             }));
   return carver.plan.total_bytes();
@@ -110,7 +110,7 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
       carver.take<float>("norm gradients", row_sum_floats(max_rows, std::max(c.hidden, w.qkv)) * 4);
   b.d_prompts = carver.take<float>("d prompts", max_rows * w.kv * 4);
   b.attention =
-      carver.take("attention backward scratch", most_bytes(kv, [&](const AttentionShape& s) {
+      carver.take("attention backward scratch", max_bytes(kv, [&](const AttentionShape& s) {
                     return attention_backward_workspace_bytes(s, num_threads);
                   }));
   return carver.plan.total_bytes();

@@ -13,8 +13,8 @@
 // - Blocks are visited in order first_key(p)/P..p/P, with one online-softmax update per block:
 //   running maximum, exp, running sum (lane accumulators over the block's keys), then the value sum
 //   over keys in order.
-// - If q, k and v are bf16 and has_pair_products(), both products are fp32 chains of bf16 pair
-//   products (pair_product.h), over d and over the block's keys. Scores are scaled afterwards;
+// - If q, k and v are bf16 and has_bf16_dot(), both products are fp32 chains of bf16 pair
+//   products (gemm_bf16dot.h), over d and over the block's keys. Scores are scaled afterwards;
 //   weights are rounded to bf16 for the value sum, but not for the running sum. Otherwise q is
 //   scaled first and both products are fp32 fused multiply-add chains, independent of the vector
 //   width. The choice depends on types and machine alone; the backward makes the same one.
@@ -84,9 +84,10 @@ struct AttentionRule {
   }
 };
 
-// How queries, keys, values and weights are multiplied. kBest: as bf16 pairs if all are bf16 and
-// the processor supports it, else in fp32. Tests choose the others; kPairs requires bf16.
-enum class AttentionProducts : uint8_t { kBest, kFp32, kPairs };
+// How queries, keys, values and weights are multiplied. kBest: with bf16 dot products if all are
+// bf16 and the processor supports it, else in fp32. Tests choose the others; kBf16Dot requires
+// bf16.
+enum class AttentionProducts : uint8_t { kBest, kFp32, kBf16Dot };
 
 struct AttentionArgs {
   AttentionShape shape;
@@ -108,7 +109,7 @@ int64_t attention_backward_scratch_floats(const AttentionShape& shape);
 struct KvHeads {
   int64_t first, end;
 };
-constexpr int64_t most_kv_heads_together(int64_t rows) { return kAttentionMaxRows / rows; }
+constexpr int64_t max_kv_heads_per_call(int64_t rows) { return kAttentionMaxRows / rows; }
 // The share of attention_scratch_floats(shape) that one head of a call of `rows` rows takes: a
 // multiple of a cache line.
 int64_t attention_scratch_floats(const AttentionShape& shape, int64_t rows);

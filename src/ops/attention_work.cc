@@ -16,23 +16,23 @@ int64_t common_blocks(const SequenceRows& a, const SequenceRows& b, int64_t bloc
 AttentionWork::AttentionWork(int64_t max_rows) {
   const auto most = static_cast<size_t>(max_rows);
   by_sequence_.reserve(most);
-  alone_.reserve(most);
-  together_.reserve(most);
+  ungrouped_.reserve(most);
+  shared_prefix_groups_.reserve(most);
   rows_.reserve(most);
 }
 
 void AttentionWork::cut(std::span<const SequenceRows> sequences, int64_t block_size) {
   by_sequence_.clear();
-  alone_.clear();
-  together_.clear();
+  ungrouped_.clear();
+  shared_prefix_groups_.clear();
   rows_.clear();
   for (size_t i = 0; i < sequences.size();) {
-    const size_t taken = add_together(sequences.subspan(i), block_size);
+    const size_t taken = add_shared_prefix_group(sequences.subspan(i), block_size);
     const size_t first_chunk = by_sequence_.size();
     const size_t end = i + std::max<size_t>(taken, 1);
     for (; i < end; ++i) add_chunks(sequences[i]);
     if (taken == 0)
-      alone_.insert(alone_.end(), by_sequence_.begin() + first_chunk, by_sequence_.end());
+      ungrouped_.insert(ungrouped_.end(), by_sequence_.begin() + first_chunk, by_sequence_.end());
   }
 }
 
@@ -45,7 +45,8 @@ void AttentionWork::add_chunks(const SequenceRows& s) {
 
 // Groups the first sequences as long as they share as many blocks as the first two. Returns their
 // number, 0 if the first two share none.
-size_t AttentionWork::add_together(std::span<const SequenceRows> sequences, int64_t block_size) {
+size_t AttentionWork::add_shared_prefix_group(std::span<const SequenceRows> sequences,
+                                              int64_t block_size) {
   const SequenceRows& first = sequences.front();
   if (sequences.size() < 2 || first.rows != 1 || sequences[1].rows != 1) return 0;
   const int64_t shared = common_blocks(first, sequences[1], block_size);
@@ -59,7 +60,8 @@ size_t AttentionWork::add_together(std::span<const SequenceRows> sequences, int6
   const size_t begin = rows_.size();
   for (const SequenceRows& s : sequences.first(count))
     rows_.push_back({s.first_position, s.blocks});
-  together_.push_back({first.first_row, std::span(rows_).subspan(begin, count), shared});
+  shared_prefix_groups_.push_back(
+      {first.first_row, std::span(rows_).subspan(begin, count), shared});
   return count;
 }
 

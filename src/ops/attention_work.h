@@ -20,16 +20,18 @@ class AttentionWork {
 
   // Every row once, by sequence: for layers with a window, whose rows attend different keys.
   std::span<const AttentionRows> by_sequence() const { return by_sequence_; }
-  // Every row once, either in together() (shared prefixes) or in alone().
-  std::span<const SharedAttentionRows> together() const { return together_; }
-  std::span<const AttentionRows> alone() const { return alone_; }
+  // Every row once, either in shared_prefix_groups() or in ungrouped().
+  std::span<const SharedAttentionRows> shared_prefix_groups() const {
+    return shared_prefix_groups_;
+  }
+  std::span<const AttentionRows> ungrouped() const { return ungrouped_; }
 
  private:
   void add_chunks(const SequenceRows& sequence);
-  size_t add_together(std::span<const SequenceRows> sequences, int64_t block_size);
+  size_t add_shared_prefix_group(std::span<const SequenceRows> sequences, int64_t block_size);
 
-  std::vector<AttentionRows> by_sequence_, alone_;
-  std::vector<SharedAttentionRows> together_;
+  std::vector<AttentionRows> by_sequence_, ungrouped_;
+  std::vector<SharedAttentionRows> shared_prefix_groups_;
   std::vector<SharedRow> rows_;
 };
 

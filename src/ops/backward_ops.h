@@ -33,7 +33,7 @@ struct ProjectArgs {
 };
 
 // grad[n, k] += dy^T x over the rows. Overwrites what follows the last row of dy and x, up to
-// padded_depth(rows) rows, with zeros.
+// padded_gradient_rows(rows) rows, with zeros.
 struct WeightGradientArgs {
   std::byte* dy;  // (rows, n) compute dtype
   int64_t n;

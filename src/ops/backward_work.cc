@@ -16,32 +16,34 @@ BackwardWork::BackwardWork(int64_t max_rows, int64_t sum_width)
   parts_.reserve(most);
   chunks_.reserve(most);
   pieces_.reserve(most);
-  trunks_.reserve(most);
+  shared_prefixes_.reserve(most);
 }
 
 void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
   sums_ = sums;
   parts_.clear();
   chunks_.clear();
-  trunks_.clear();
+  shared_prefixes_.clear();
   used_rows_ = steps_ = 0;
   for (size_t i = 0; i < sequences.size();) {
-    const auto trunk = static_cast<int32_t>(i);
+    const auto prefix_sequence = static_cast<int32_t>(i);
     const SequenceRows& t = sequences[i];
-    RL_CHECK(t.first_position == 0 && t.trunk < 0);
+    RL_CHECK(t.first_position == 0 && t.prefix_sequence < 0);
     add_part(sequences.subspan(i++, 1), 0);
     const size_t first_part = parts_.size();
-    while (i < sequences.size() && sequences[i].trunk == trunk) {
+    while (i < sequences.size() && sequences[i].prefix_sequence == prefix_sequence) {
       const size_t first = i;
       int64_t rows = 0;
-      for (; i < sequences.size() && sequences[i].trunk == trunk && rows < t.rows; ++i) {
+      for (;
+           i < sequences.size() && sequences[i].prefix_sequence == prefix_sequence && rows < t.rows;
+           ++i) {
         RL_CHECK(sequences[i].first_position == t.rows);
         rows += sequences[i].rows;
       }
       add_part(sequences.subspan(first, i - first), t.rows);
     }
     if (parts_.size() > first_part)
-      trunks_.push_back({t.first_row, t.rows, first_part, parts_.size()});
+      shared_prefixes_.push_back({t.first_row, t.rows, first_part, parts_.size()});
   }
 }
 
@@ -73,7 +75,7 @@ void BackwardWork::add_part(std::span<const SequenceRows> sequences, int64_t pre
     part.own_steps = std::max(part.own_steps, of_sequence);
   }
   parts_.push_back(part);
-  steps_ = std::max(steps_, part.own_steps + part.turns());
+  steps_ = std::max(steps_, part.own_steps + part.prefix_steps());
 }
 
 std::span<const AttentionBackwardPiece> BackwardWork::pieces(int64_t step,
@@ -92,9 +94,9 @@ void BackwardWork::add_piece(const Chunk& chunk, int64_t step, const AttentionRu
     piece.first_key = std::max(part.prefix, at * kChunk);
     piece.end_key = std::min((at + 1) * kChunk, chunk.rows.first_position + chunk.rows.rows);
   } else {
-    const int64_t turn = step - part.own_steps, turns = part.turns();
-    if (turn >= turns) return;
-    const int64_t at = (chunk.of_part - turn + turns) % turns;
+    const int64_t prefix_step = step - part.own_steps, prefix_steps = part.prefix_steps();
+    if (prefix_step >= prefix_steps) return;
+    const int64_t at = (chunk.of_part - prefix_step + prefix_steps) % prefix_steps;
     if (at >= part.prefix_chunks()) return;
     piece.first_key = at * kChunk;
     piece.end_key = std::min((at + 1) * kChunk, part.prefix);

@@ -8,12 +8,12 @@
 // 0 overwrites the gradients, all others add. So a long sequence has as many tasks as chunks, and
 // no thread needs memory for more than one chunk.
 //
-// A trunk is a shared prefix, the sequence of a prompt; the sequences that follow it read its keys
+// A shared prefix is the sequence of a prompt; the sequences that continue it read its keys
 // and values. They are grouped into parts, in order; a part is closed once it has as many rows as
-// the trunk. Each part sums the gradients of the prompt's keys and values separately, and the trunk
-// adds the sums of its parts in order. After its own keys, row chunk r of a part takes the prompt's
-// chunks in turn: r, r - 1, ..., wrapping around. Closing parts this way bounds all sums together
-// by the number of rows of the batch.
+// the prefix. Each part sums the gradients of the prompt's keys and values separately, and the
+// prefix adds the sums of its parts in order. After its own keys, row chunk r of a part takes the
+// prompt's chunks in turn: r, r - 1, ..., wrapping around. Closing parts this way bounds all sums
+// together by the number of rows of the batch.
 //
 // The split depends on the rows alone, never on threads. Nothing is allocated after construction.
 #pragma once
@@ -42,11 +42,11 @@ class BackwardWork {
   // The pieces of a step that hold keys within reach of a window; valid until the next call.
   std::span<const AttentionBackwardPiece> pieces(int64_t step, const AttentionRule& rule);
 
-  // Adds the sums of all parts to rows [first_row, first_row + count), where these are trunk rows;
-  // row_of(row) returns a row's key and value gradients. Rows are independent.
+  // Adds the sums of all parts to rows [first_row, first_row + count), where these are rows of a
+  // shared prefix; row_of(row) returns a row's key and value gradients. Rows are independent.
   template <typename RowOf>
   void add_sums(int64_t first_row, int64_t count, const RowOf& row_of) const {
-    for (const Trunk& t : trunks_) {
+    for (const SharedPrefix& t : shared_prefixes_) {
       const int64_t begin = std::max(first_row, t.first_row),
                     end = std::min(first_row + count, t.first_row + t.rows);
       for (int64_t row = begin; row < end; ++row) {
@@ -58,19 +58,19 @@ class BackwardWork {
   }
 
  private:
-  struct Trunk {
+  struct SharedPrefix {
     int64_t first_row, rows;
     size_t first_part, end_part;
   };
   struct Part {
-    int64_t prefix;      // positions of the trunk; 0: a sequence without a shared prefix
+    int64_t prefix;      // positions of the shared prefix; 0: a sequence without one
     float* sums;         // (prefix, sum width), or null
     int64_t chunks = 0;  // row chunks
     int64_t own_steps = 0;
     int64_t prefix_chunks() const {
       return (prefix + kAttentionBackwardChunk - 1) / kAttentionBackwardChunk;
     }
-    int64_t turns() const { return prefix == 0 ? 0 : std::max(chunks, prefix_chunks()); }
+    int64_t prefix_steps() const { return prefix == 0 ? 0 : std::max(chunks, prefix_chunks()); }
   };
   struct Chunk {
     AttentionRows rows;
@@ -86,7 +86,7 @@ class BackwardWork {
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;
   std::vector<AttentionBackwardPiece> pieces_;
-  std::vector<Trunk> trunks_;
+  std::vector<SharedPrefix> shared_prefixes_;
 };
 
 }  // namespace rl

@@ -63,7 +63,7 @@ struct ProjectQkvArgs {
 
 // If a shared prefix ends inside a block, copies that block's keys and values to each sequence that
 // continues it. The prefix is complete before.
-struct CopyKvTailsArgs {
+struct CopyPartialBlocksArgs {
   AttentionShape shape;
   std::byte* pool;  // this layer's blocks
   std::span<const SequenceRows> sequences;

@@ -44,17 +44,17 @@ int64_t argmax(const float* z, int64_t n);
 
 // Samples by inverse CDF in id order: the smallest id with CDF(id) > u, u in [0, 1). Tiles first
 // (their sums in order), then ids within one tile. width is the tile width.
-struct DrawArgs {
+struct SampleTokenArgs {
   const float* z;
   int64_t vocab, width;
   const TileStats* tiles;
   RowStats stats;
   double u;
 };
-int64_t draw_token(const DrawArgs& args);
+int64_t sample_token(const SampleTokenArgs& args);
 
 // Writes the ids of the largest scaled logits, as many as `ids` holds (at most the row's size):
-// largest first, ties by lower id. Tiles are as in DrawArgs; the row has no NaN.
+// largest first, ties by lower id. Tiles are as in SampleTokenArgs; the row has no NaN.
 struct TopArgs {
   const float* z;
   int64_t vocab, width;

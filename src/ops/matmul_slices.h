@@ -1,7 +1,7 @@
-// How GEMMs are partitioned: packed matrices into column slices, slices into pieces (split-N tasks)
-// for few rows, weight gradients into tiles. Pure functions of shape (pieces depend on the number
-// of threads too), used alike by the memory plan, by packing and by the GEMMs. Each cut checks its
-// own promises.
+// How GEMMs are partitioned: packed matrices into column slices, slices into column tiles (split-N
+// tasks) for few rows, weight gradients into tiles. Pure functions of shape (column tiles depend on
+// the number of threads too), used alike by the memory plan, by packing and by the GEMMs. Each cut
+// checks its own promises.
 //
 // Slices of another width, a multiple of 16 columns, change no bit of the models in
 // tests/model/slice_width_test.cc. oneDNN guarantees this for no shape, and may sum other widths,
@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/few_rows.h"
+#include "ops/gemm_skinny.h"
 
 namespace rl {
 
@@ -53,8 +53,8 @@ struct SliceRule {
 // all equally wide. Throws Error(kUnsupported) if a single unit breaks the limits above.
 ColumnSlices cut_slices(const SliceRule& rule);
 
-// Columns of a slice: one range, or one range per half, adjacent in the piece's output.
-struct Piece {
+// Columns of a slice: one range, or one range per half, adjacent in the tile's output.
+struct ColumnTile {
   int64_t slice;
   int64_t col0, cols;    // of y, as the epilogue sees them
   int64_t first, width;  // of a range, within its part of the slice
@@ -65,21 +65,21 @@ struct Piece {
 // a GEMM of a few microseconds would wait for its slowest thread. If whole blocks would give at
 // most half of the threads one block more than the others, these extra blocks are halved: two
 // threads then have one half each on top of what all have.
-class Pieces {
+class ColumnTiles {
  public:
-  // any_columns: the consumer of the pieces accepts columns that are not whole units.
-  Pieces(const ColumnSlices& slices, const SliceCut& cut, int64_t threads,
-         bool any_columns = false);
+  // any_columns: the consumer of the tiles accepts columns that are not whole units.
+  ColumnTiles(const ColumnSlices& slices, const SliceCut& cut, int64_t threads,
+              bool any_columns = false);
 
   int64_t count() const { return blocks_ + halved_; }
-  Piece at(int64_t index) const;
+  ColumnTile at(int64_t index) const;
 
  private:
-  static constexpr int64_t kHalf = kFewRowsColumnBlock / 2;
+  static constexpr int64_t kHalf = kSkinnyColumnBlock / 2;
   int64_t in_slice(int64_t slice) const;
   void halve();
-  Piece whole(int64_t block) const;
-  Piece half(int64_t block, int64_t which) const;
+  ColumnTile whole(int64_t block) const;
+  ColumnTile half(int64_t block, int64_t which) const;
   int64_t share_begin(int64_t thread) const { return count() * thread / threads_; }
 
   ColumnSlices slices_;
@@ -93,8 +93,8 @@ class Pieces {
 struct GradientTile {
   int64_t n0, n, k0, k;
 };
-// About kMaxTileRows square, so that few values are packed per product. The tile and one K piece of
-// both operands take 0.75 MiB in bf16 and 1.25 MiB in fp32; 1.3 and 2.1 MiB at the largest side,
+// About kMaxTileRows square, so that few values are packed per product. The tile and one row chunk
+// of both operands take 0.75 MiB in bf16 and 1.25 MiB in fp32; 1.3 and 2.1 MiB at the largest side,
 // 384.
 struct GradientCut {
   ColumnSlices n, k;
@@ -107,13 +107,14 @@ struct GradientCut {
 };
 GradientCut cut_gradient(int64_t n, int64_t k);
 
-// A gradient's K dimension (rows of the batch) goes through kernels of fixed K: whole pieces of
-// kDepthPiece rows, then the rest in decreasing powers of two. `depth` is a multiple of kDepthUnit.
-constexpr int64_t kDepthPiece = 512, kDepthUnit = 32;
-constexpr int64_t depth_piece(int64_t depth_left) {
-  int64_t piece = kDepthPiece;
-  while (piece > depth_left) piece /= 2;
-  return piece;
+// The K dimension of a gradient is the rows of the batch. They go through kernels of fixed K:
+// chunks of kGradientChunkRows rows, then the rest in decreasing powers of two. rows_left is a
+// multiple of kGradientRowUnit.
+constexpr int64_t kGradientChunkRows = 512, kGradientRowUnit = 32;
+constexpr int64_t gradient_chunk_rows(int64_t rows_left) {
+  int64_t rows = kGradientChunkRows;
+  while (rows > rows_left) rows /= 2;
+  return rows;
 }
 
 // Row stride, in floats, of a tile operand that is copied into contiguous rows: more than its

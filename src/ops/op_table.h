@@ -22,7 +22,7 @@ struct ForEachRowArgs {
 #define RL_OPS(OP)                                     \
   OP(embed_rows, EmbedRowsArgs)                        \
   OP(project_qkv, ProjectQkvArgs)                      \
-  OP(copy_kv_tails, CopyKvTailsArgs)                   \
+  OP(copy_partial_blocks, CopyPartialBlocksArgs)       \
   OP(attend, AttendArgs)                               \
   OP(project_residual, ProjectResidualArgs)            \
   OP(project_gated, ProjectGatedArgs)                  \

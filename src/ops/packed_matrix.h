@@ -15,7 +15,7 @@ namespace rl {
 int64_t padded_rows(int64_t m);
 // The operands of a weight gradient over m rows have room for this many rows; those after the m are
 // zero.
-int64_t padded_depth(int64_t m);
+int64_t padded_gradient_rows(int64_t m);
 
 // Shape and packed size of one weight matrix, as its device plans it (Device::plan_packed); the
 // bytes live in an arena of the caller.

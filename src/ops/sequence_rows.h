@@ -3,9 +3,9 @@
 // 0..last.
 //
 // Training may compute a prompt once for several sequences. Each of them continues a shared-prefix
-// sequence (`trunk`): it starts where the prefix ends and lists the prefix's full blocks first. If
-// the prefix ends inside a block, each sequence has its own block there, and the prefix's last keys
-// and values are copied into it.
+// sequence (`prefix_sequence`): it starts where the prefix ends and lists the prefix's full blocks
+// first. If the prefix ends inside a block, each sequence has its own block there, and the prefix's
+// last keys and values are copied into it.
 #pragma once
 #include <cstdint>
 
@@ -15,9 +15,9 @@ struct SequenceRows {
   int32_t first_row;
   int32_t rows;
   int32_t first_position;
-  const int32_t* blocks;  // block ids of positions 0..first_position + rows - 1
-  int32_t trunk = -1;     // index of the sequence of this batch that computes the shared prefix,
-                          // positions 0..first_position - 1; -1: none
+  const int32_t* blocks;         // block ids of positions 0..first_position + rows - 1
+  int32_t prefix_sequence = -1;  // index of the sequence of this batch that computes the shared
+                                 // prefix, positions 0..first_position - 1; -1: none
 };
 
 }  // namespace rl

@@ -35,12 +35,12 @@ struct PackRowsArgs {
   const float* rows;        // in memory: the place `from` itself; null: they are read
   int64_t from;             // used by `read`
   const FloatReader* read;  // null with rows
-  float* room;              // pack_room_bytes() for what is read; null with rows
-  int64_t room_floats;      // of one thread: at least those of the largest slice
+  float* staging;           // pack_staging_bytes() for what is read; null with rows
+  int64_t staging_floats;   // of one thread: at least those of the largest slice
 };
-inline uint64_t pack_room_bytes(int64_t room_floats, int num_threads) {
+inline uint64_t pack_staging_bytes(int64_t staging_floats, int num_threads) {
   return (CheckedU64(static_cast<uint64_t>(num_threads)) *
-          CheckedU64(static_cast<uint64_t>(room_floats)) * CheckedU64(sizeof(float)))
+          CheckedU64(static_cast<uint64_t>(staging_floats)) * CheckedU64(sizeof(float)))
       .get();
 }
 

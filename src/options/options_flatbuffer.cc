@@ -13,7 +13,7 @@ namespace rl {
 namespace {
 
 constexpr uint32_t kFormatVersion = 1;
-constexpr size_t kLeastBytes = 12;  // root offset, identifier, an empty table
+constexpr size_t kMinBytes = 12;  // root offset, identifier, an empty table
 constexpr flatbuffers::uoffset_t kMaxDepth = 4;
 
 using Builder = flatbuffers::FlatBufferBuilder;
@@ -147,7 +147,7 @@ std::string options_to_flatbuffer(const OptionSet& set, bool only_changed,
 }
 
 OptionSet options_from_flatbuffer(std::span<const std::byte> document, const OptionSet& base) {
-  check_option_document_size(document.size(), kLeastBytes, "FlatBuffers");
+  check_option_document_size(document.size(), kMinBytes, "FlatBuffers");
   std::vector<uint64_t> aligned((document.size() + 7) / 8);
   std::memcpy(aligned.data(), document.data(), document.size());
   const fb::OptionSet& root = verified(aligned, document.size());

@@ -229,8 +229,8 @@ std::string options_to_json(const OptionSet& set, bool only_changed,
 }
 
 OptionSet options_from_json(std::string_view document, const OptionSet& base) {
-  constexpr size_t kLeastBytes = 2;
-  check_option_document_size(document.size(), kLeastBytes, "JSON");
+  constexpr size_t kMinBytes = 2;
+  check_option_document_size(document.size(), kMinBytes, "JSON");
   // The parser treats a zero byte as the end of its input and skips a byte order mark.
   const size_t bad = document.starts_with("\xef\xbb\xbf") ? 0 : document.find('\0');
   if (bad != std::string_view::npos) {

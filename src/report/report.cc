@@ -48,15 +48,16 @@ std::string render_report(const ReportInputs& in, FileSystem& fs) {
       read_if(in.metrics_path, "metrics.jsonl", "Step metrics", notes, table(in.metrics_path));
   const StepTable evals = read_if(in.eval_path, "eval.path and metrics.eval_jsonl", "Evaluations",
                                   notes, table(in.eval_path));
-  const AnswerDigest answers = read_if(in.answers_path, "metrics.samples", "Responses", notes,
-                                       [&] { return read_answers(fs, in.answers_path, notes); });
+  const ResponseDigest responses =
+      read_if(in.responses_path, "metrics.samples", "Responses", notes,
+              [&] { return read_responses(fs, in.responses_path, notes); });
   if (in.trace.spans.empty()) {
     notes.add("Trace: set profiler.timeline.enable or attach a profiler to record one");
   }
-  const std::string answered = answer_section(answers);
+  const std::string response_text = response_section(responses);
   return page_head(in.title) + "<main>\n" + report_head(in, steps, evals) +
          section("Learning", grid(learning_plots(steps, evals))) +
-         (answered.empty() ? "" : section("Responses", answered)) +
+         (response_text.empty() ? "" : section("Responses", response_text)) +
          section("Speed and memory", grid(speed_plots(steps, in))) +
          section("Settings", fact_section(in) + metric_section(steps)) +
          note_section(notes.sentences()) +

@@ -24,7 +24,7 @@ struct ReportInputs {
   std::vector<std::pair<std::string, std::string>>
       options;  // only those that differ from their defaults
   // Files; empty: the run writes none.
-  std::string metrics_path, eval_path, answers_path;
+  std::string metrics_path, eval_path, responses_path;
 
   std::vector<ReportMemory> memory;
   uint64_t planned_bytes = 0;  // arenas and the estimate of everything else

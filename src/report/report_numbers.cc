@@ -81,16 +81,16 @@ std::string format_seconds(double seconds) {
 }
 
 // Differences below this share of the values are noise in the last digits; no axis shows them.
-constexpr double kLeastSpread = 1e-9;
-constexpr double kLeastSize = 1e-100;
+constexpr double kMinSpread = 1e-9;
+constexpr double kMinSize = 1e-100;
 
 Axis value_axis(double low, double high, int num_ticks) {
-  if (std::fabs(low) < kLeastSize) low = 0;
-  if (std::fabs(high) < kLeastSize) high = 0;
+  if (std::fabs(low) < kMinSize) low = 0;
+  if (std::fabs(high) < kMinSize) high = 0;
   if (low >= 0 && low < 0.7 * high) low = 0;
   if (high <= 0 && high > 0.7 * low) high = 0;
   const double size = std::max(std::fabs(low), std::fabs(high));
-  if (high - low <= kLeastSpread * size) {
+  if (high - low <= kMinSpread * size) {
     const double room = size == 0 ? 1 : 0.5 * size;
     if (size != 0) low -= room;
     high += room;

@@ -50,14 +50,14 @@ std::vector<double> moving_mean(const std::vector<double>& values, size_t window
 }
 
 std::string reward_plot(const StepTable& steps) {
-  constexpr size_t kLeastSteps = 10, kLeastWindow = 5, kWindows = 20;
+  constexpr size_t kMinSteps = 10, kMinWindow = 5, kWindows = 20;
   PlotFrame frame{"reward", "Reward in training", "mean over the responses of a step", "reward",
                   bin_width(steps.steps.size(), kMaxPlotPoints)};
   std::vector<PlotLine> lines;
   add_line(lines, steps, {"critic/rewards/mean", "each step", 7});
   const std::vector<double>* const rewards = steps.find("critic/rewards/mean");
-  if (rewards != nullptr && rewards->size() >= kLeastSteps) {
-    const size_t window = std::max(kLeastWindow, rewards->size() / kWindows);
+  if (rewards != nullptr && rewards->size() >= kMinSteps) {
+    const size_t window = std::max(kMinWindow, rewards->size() / kWindows);
     lines.push_back({str("mean of ", window, " steps"), 1,
                      bin_steps(steps.steps, moving_mean(*rewards, window), kMaxPlotPoints)});
   }

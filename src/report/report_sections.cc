@@ -142,14 +142,14 @@ std::string block(const std::string& text, const char* direction, const std::str
              escape_html(shown), "</pre>\n");
 }
 
-std::string words_of(const KeptAnswer& a) {
+std::string words_of(const KeptResponse& a) {
   return str(a.num_tokens, a.num_tokens == 1 ? " token" : " tokens",
              a.finish == "length" ? ", cut off at the limit" : "", a.cut ? ", shortened here" : "");
 }
 
-std::string answer_block(const std::string& when, const KeptAnswer& a, const char* direction) {
+std::string response_block(const std::string& when, const KeptResponse& a, const char* direction) {
   return str("<h4>", escape_html(when), ": reward <b>", format_number(a.reward), "</b>, ",
-             words_of(a), "</h4>\n", block(a.answer, direction, "response"));
+             words_of(a), "</h4>\n", block(a.response, direction, "response"));
 }
 
 // Lines that every prompt begins or ends with, such as a system prompt; shown once.
@@ -191,18 +191,18 @@ SharedLines shared_lines(const std::vector<std::string_view>& prompts) {
   return out;
 }
 
-std::vector<std::string_view> shown_prompts(const AnswerDigest& d) {
+std::vector<std::string_view> shown_prompts(const ResponseDigest& d) {
   std::vector<std::string_view> out;
   for (const auto* changes : {&d.better, &d.worse, &d.reworded}) {
-    for (const AnswerChange& c : *changes) out.push_back(c.last.prompt);
+    for (const ResponseChange& c : *changes) out.push_back(c.last.prompt);
   }
-  for (const auto* answers : {&d.best, &d.worst}) {
-    for (const KeptAnswer& a : *answers) out.push_back(a.prompt);
+  for (const auto* responses : {&d.best, &d.worst}) {
+    for (const KeptResponse& a : *responses) out.push_back(a.prompt);
   }
   return out;
 }
 
-std::string prompt_block(const KeptAnswer& a, const SharedLines& shared) {
+std::string prompt_block(const KeptResponse& a, const SharedLines& shared) {
   const std::string row = a.data_row < 0 ? "Prompt" : str("Prompt of row ", a.data_row);
   const std::string tag = a.tag.empty() ? "" : ", tag " + a.tag;
   const size_t own = a.prompt.size() - shared.head - shared.tail;
@@ -219,23 +219,23 @@ std::string shared_block(const std::vector<std::string_view>& prompts, const Sha
              "</details>\n");
 }
 
-std::string change_cards(const std::vector<AnswerChange>& changes, const AnswerDigest& d,
+std::string change_cards(const std::vector<ResponseChange>& changes, const ResponseDigest& d,
                          const SharedLines& shared, const char* direction) {
   std::string out;
-  for (const AnswerChange& c : changes) {
+  for (const ResponseChange& c : changes) {
     out += "<article class=\"card answer\">\n" + prompt_block(c.last, shared) +
-           answer_block(str("After ", d.first_step, " steps"), c.first, "") +
-           answer_block(str("After ", d.last_step, " steps"), c.last, direction) + "</article>\n";
+           response_block(str("After ", d.first_step, " steps"), c.first, "") +
+           response_block(str("After ", d.last_step, " steps"), c.last, direction) + "</article>\n";
   }
   return out;
 }
 
-std::string training_cards(const std::vector<KeptAnswer>& answers, const SharedLines& shared,
+std::string training_cards(const std::vector<KeptResponse>& responses, const SharedLines& shared,
                            const char* direction) {
   std::string out;
-  for (const KeptAnswer& a : answers) {
+  for (const KeptResponse& a : responses) {
     out += "<article class=\"card answer\">\n" + prompt_block(a, shared) +
-           answer_block(str("Step ", a.step), a, direction) + "</article>\n";
+           response_block(str("Step ", a.step), a, direction) + "</article>\n";
   }
   return out;
 }
@@ -246,7 +246,7 @@ std::string group(const char* title, const std::string& hint, const std::string&
              "</p>\n<div class=\"grid\">\n", cards, "</div>\n");
 }
 
-std::string change_summary(const AnswerDigest& d) {
+std::string change_summary(const ResponseDigest& d) {
   const size_t same = d.num_compared - d.num_better - d.num_worse - d.num_reworded;
   return str("Of ", d.num_compared, " held-out rows kept from the evaluations after ", d.first_step,
              " and ", d.last_step, " steps, ", d.num_better, " have a higher reward, ", d.num_worse,
@@ -256,7 +256,7 @@ std::string change_summary(const AnswerDigest& d) {
 
 }  // namespace
 
-std::string answer_section(const AnswerDigest& d) {
+std::string response_section(const ResponseDigest& d) {
   const std::vector<std::string_view> prompts = shown_prompts(d);
   const SharedLines shared = shared_lines(prompts);
   const std::string changes = change_cards(d.better, d, shared, "up") +

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "report/report.h"
-#include "report/report_answers.h"
+#include "report/report_responses.h"
 #include "report/report_series.h"
 
 namespace rl {
 
 // Title, one sentence, and the key figures.
 std::string report_head(const ReportInputs& inputs, const StepTable& steps, const StepTable& evals);
-std::string answer_section(const AnswerDigest& answers);
+std::string response_section(const ResponseDigest& responses);
 // Facts and options of the run.
 std::string fact_section(const ReportInputs& inputs);
 // First, last, smallest and largest value of every column.

@@ -7,17 +7,17 @@ BatchBuilder::BatchBuilder(int64_t max_rows, int64_t max_sequences) {
   ids_.reserve(static_cast<size_t>(max_rows));
   sequences_.reserve(static_cast<size_t>(max_sequences));
   logits_rows_.reserve(static_cast<size_t>(max_sequences));
-  draws_.reserve(static_cast<size_t>(max_sequences));
+  sample_targets_.reserve(static_cast<size_t>(max_sequences));
 }
 
 void BatchBuilder::build(const StepSchedule& schedule) {
   ids_.clear();
   sequences_.clear();
   logits_rows_.clear();
-  draws_.clear();
+  sample_targets_.clear();
   for (const ScheduledRows& rows : schedule.rows) {
     add(rows);
-    if (rows.needs_logits()) add_draws(rows);
+    if (rows.needs_logits()) add_sample_targets(rows);
   }
 }
 
@@ -29,13 +29,13 @@ void BatchBuilder::add(const ScheduledRows& rows) {
   ids_.insert(ids_.end(), first, first + rows.rows);
 }
 
-void BatchBuilder::add_draws(const ScheduledRows& rows) {
+void BatchBuilder::add_sample_targets(const ScheduledRows& rows) {
   const auto logits_index = static_cast<int32_t>(logits_rows_.size());
   logits_rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
-  draws_.push_back({rows.sequence, logits_index});
+  sample_targets_.push_back({rows.sequence, logits_index});
   if (!rows.sequence->is_leader()) return;
   for (Sequence& s : rows.sequence->request->sequences) {
-    if (s.follows) draws_.push_back({&s, logits_index});
+    if (s.follows) sample_targets_.push_back({&s, logits_index});
   }
 }
 

@@ -10,7 +10,7 @@
 namespace rl {
 
 // One token to sample for a sample.
-struct DrawTarget {
+struct SampleTarget {
   Sequence* sequence;
   int32_t logits_index;  // into BatchBuilder::logits_rows()
 };
@@ -28,16 +28,16 @@ class BatchBuilder {
   }
   std::span<const int32_t> logits_rows() const { return logits_rows_; }
   // In order of logits_index.
-  std::span<const DrawTarget> draws() const { return draws_; }
+  std::span<const SampleTarget> sample_targets() const { return sample_targets_; }
 
  private:
   void add(const ScheduledRows& rows);
-  void add_draws(const ScheduledRows& rows);
+  void add_sample_targets(const ScheduledRows& rows);
 
   std::vector<int32_t> ids_;
   std::vector<SequenceRows> sequences_;
   std::vector<int32_t> logits_rows_;
-  std::vector<DrawTarget> draws_;
+  std::vector<SampleTarget> sample_targets_;
 };
 
 }  // namespace rl

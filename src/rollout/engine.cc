@@ -18,7 +18,7 @@ namespace rl {
 namespace {
 
 // The number in [0, 1) that samples the token of a position.
-double draw_number(const Request& r, uint32_t slot, uint32_t position) {
+double uniform_number(const Request& r, uint32_t slot, uint32_t position) {
   if (r.own_seed >= 0) {
     return uniform({static_cast<uint64_t>(r.own_seed), RngPurpose::kRequest}, 0, slot, position);
   }
@@ -51,7 +51,7 @@ uint64_t Engine::Impl::submit(const Request& request) {
   if (request.resume) prime_stop(active->sequences.front());
   const int64_t now_ns = active->submitted_ns;
   scheduler.submit(std::move(active));
-  if (!scheduler.rests()) meter.begin_work(now_ns);
+  if (!scheduler.nothing_runnable()) meter.begin_work(now_ns);
   return next_number++;
 }
 
@@ -59,7 +59,7 @@ uint64_t Engine::Impl::submit(const Request& request) {
 void Engine::Impl::prime_stop(Sequence& sequence) {
   const Request& request = sequence.request->request;
   const Sample& sample = *request.resume;
-  for (auto i = static_cast<size_t>(answer_begin(sample)); i < sample.ids.size(); ++i) {
+  for (auto i = static_cast<size_t>(response_begin(sample)); i < sample.ids.size(); ++i) {
     match_stop(sequence, sample.ids[i]);
   }
 }
@@ -73,7 +73,7 @@ bool Engine::Impl::match_stop(Sequence& sequence, int32_t id) {
 }
 
 bool Engine::Impl::step() {
-  if (scheduler.rests()) return false;
+  if (scheduler.nothing_runnable()) return false;
   const int64_t start_ns = clock.now_ns();
   meter.begin_work(start_ns);
   const WeightPin pin = model.pin();
@@ -85,7 +85,7 @@ bool Engine::Impl::step() {
                   options.trace_lane);
   span.set_arg("rows", schedule.num_rows());
   run_forward(schedule);
-  draw_tokens();
+  sample_tokens();
   make_room_for_results();
   scheduler.advance();
   apply();
@@ -136,28 +136,28 @@ void Engine::Impl::move_blocks(const StepSchedule& schedule) {
   }
 }
 
-// The head runs over at most max_rows logits rows at a time; draws are in order of their rows.
-void Engine::Impl::draw_tokens() {
-  const auto draws = builder.draws();
+// The head runs over at most max_rows logits rows at a time; targets are in order of their rows.
+void Engine::Impl::sample_tokens() {
+  const auto sample_targets = builder.sample_targets();
   const size_t num_rows = builder.logits_rows().size();
-  choices.assign(draws.size(), {});
-  size_t first_draw = 0;
+  choices.assign(sample_targets.size(), {});
+  size_t first_target = 0;
   for (size_t row = 0; row < num_rows; row += static_cast<size_t>(head.max_rows)) {
     const size_t rows = std::min(static_cast<size_t>(head.max_rows), num_rows - row);
-    size_t end_draw = first_draw;
-    while (end_draw < draws.size() &&
-           static_cast<size_t>(draws[end_draw].logits_index) < row + rows) {
-      ++end_draw;
+    size_t end_target = first_target;
+    while (end_target < sample_targets.size() &&
+           static_cast<size_t>(sample_targets[end_target].logits_index) < row + rows) {
+      ++end_target;
     }
-    draw_chunk(row, rows, first_draw, end_draw - first_draw);
-    first_draw = end_draw;
+    sample_chunk(row, rows, first_target, end_target - first_target);
+    first_target = end_target;
   }
 }
 
-void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws) {
-  const auto targets = builder.draws().subspan(first_draw, draws);
+void Engine::Impl::sample_chunk(size_t first_row, size_t rows, size_t first_target, size_t count) {
+  const auto targets = builder.sample_targets().subspan(first_target, count);
   scales.resize(rows);
-  for (const DrawTarget& t : targets) {
+  for (const SampleTarget& t : targets) {
     scales[static_cast<size_t>(t.logits_index) - first_row] =
         inv_temperature(t.sequence->request->request.sampling);
   }
@@ -166,19 +166,20 @@ void Engine::Impl::draw_chunk(size_t first_row, size_t rows, size_t first_draw, 
   head_forward(model, *weights, scales, head);
   meter.computed(clock.now_ns() - start_ns);
   const auto base = static_cast<int64_t>(first_row);
-  const auto draw_row = [&](int64_t i, int area) {
-    const DrawTarget& target = targets[static_cast<size_t>(i)];
-    choices[first_draw + static_cast<size_t>(i)] = draw(target, target.logits_index - base, area);
+  const auto sample_row = [&](int64_t i, int area) {
+    const SampleTarget& target = targets[static_cast<size_t>(i)];
+    choices[first_target + static_cast<size_t>(i)] =
+        sample_target(target, target.logits_index - base, area);
   };
-  for_each_row(model.compute(), {static_cast<int64_t>(draws), draw_row});
+  for_each_row(model.compute(), {static_cast<int64_t>(count), sample_row});
 }
 
-TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int area) {
+TokenChoice Engine::Impl::sample_target(const SampleTarget& target, int64_t row, int area) {
   const Request& request = target.sequence->request->request;
   const Sample& sample = *target.sequence->sample;
   const auto position = static_cast<uint32_t>(sample.ids.size());
-  const double u = draw_number(request, sample.slot, position);
-  const int64_t generated = target.sequence->answer_tokens();
+  const double u = uniform_number(request, sample.slot, position);
+  const int64_t generated = target.sequence->response_tokens();
   std::span<const int32_t> forbidden;
   if (generated < request.min_new_tokens) forbidden = request.stop_token_ids;
   return sampler.choose(
@@ -189,7 +190,7 @@ TokenChoice Engine::Impl::draw(const DrawTarget& target, int64_t row, int area) 
 // The last thing that can fail in a step: every sampled token may end its sample.
 void Engine::Impl::make_room_for_results() {
   const auto reserve = [&](auto& results) {
-    const size_t needed = results.size() + builder.draws().size();
+    const size_t needed = results.size() + builder.sample_targets().size();
     if (results.capacity() < needed) results.reserve(std::max(needed, 2 * results.capacity()));
   };
   reserve(finished);
@@ -197,24 +198,24 @@ void Engine::Impl::make_room_for_results() {
 }
 
 void Engine::Impl::apply() {
-  const auto draws = builder.draws();
+  const auto sample_targets = builder.sample_targets();
   const int64_t now_ns = clock.now_ns();
-  for (size_t i = 0; i < draws.size(); ++i) append(draws[i], choices[i], now_ns);
+  for (size_t i = 0; i < sample_targets.size(); ++i) append(sample_targets[i], choices[i], now_ns);
   scheduler.drop_finished();
 }
 
-void Engine::Impl::append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns) {
+void Engine::Impl::append(const SampleTarget& target, const TokenChoice& choice, int64_t now_ns) {
   Sequence& sequence = *target.sequence;
   if (!choice.finite) return end_nonfinite(sequence, now_ns);
   Sample& sample = *sequence.sample;
   if (sequence.length() == sequence.request->first_tokens()) {
     sample.first_token_ns = now_ns;
-    meter.drew_first_token(now_ns - sample.submitted_ns);
+    meter.sampled_first_token(now_ns - sample.submitted_ns);
   }
   const bool mixed_kv = sequence.kept > 0;
-  append_drawn(sample, choice, version, mixed_kv);
-  meter.drew_token(mixed_kv);
-  lanes.drew_token(sequence, now_ns);
+  append_sampled(sample, choice, version, mixed_kv);
+  meter.sampled_token(mixed_kv);
+  lanes.sampled_token(sequence, now_ns);
   const FinishReason reason = finish_reason(sequence);
   if (reason != FinishReason::kNone) end(sequence, reason, now_ns);
 }
@@ -224,7 +225,7 @@ FinishReason Engine::Impl::finish_reason(Sequence& sequence) {
   const int32_t id = sequence.sample->ids.back();
   if (contains(request.stop_token_ids, id)) return FinishReason::kStopToken;
   const bool matched = match_stop(sequence, id);
-  if (matched && sequence.answer_tokens() > request.min_new_tokens) {
+  if (matched && sequence.response_tokens() > request.min_new_tokens) {
     return FinishReason::kStopString;
   }
   return sequence.length() == sequence.end ? FinishReason::kLength : FinishReason::kNone;

@@ -135,7 +135,7 @@ class Engine {
   void set_admitting(bool admitting);
   // True if no sequence can run: idle, or only samples that never ran remain while admissions are
   // off.
-  bool rests() const;
+  bool nothing_runnable() const;
   bool idle() const;
   int64_t num_unfinished() const;  // samples
   // Length of the cached prefix that this request would hit now.

@@ -52,7 +52,7 @@ std::optional<uint64_t> Engine::find(uint64_t sample_id) const {
 }
 
 void Engine::set_admitting(bool on) { impl_->scheduler.set_admitting(on); }
-bool Engine::rests() const { return impl_->scheduler.rests(); }
+bool Engine::nothing_runnable() const { return impl_->scheduler.nothing_runnable(); }
 bool Engine::idle() const { return impl_->scheduler.idle(); }
 
 int64_t Engine::num_unfinished() const {

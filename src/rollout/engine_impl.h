@@ -58,12 +58,12 @@ struct Engine::Impl {
   void take_version();
   void run_forward(const StepSchedule& schedule);
   void move_blocks(const StepSchedule& schedule);
-  void draw_tokens();
-  void draw_chunk(size_t first_row, size_t rows, size_t first_draw, size_t draws);
-  TokenChoice draw(const DrawTarget& target, int64_t row, int area);
+  void sample_tokens();
+  void sample_chunk(size_t first_row, size_t rows, size_t first_target, size_t count);
+  TokenChoice sample_target(const SampleTarget& target, int64_t row, int area);
   void make_room_for_results();
   void apply();
-  void append(const DrawTarget& target, const TokenChoice& choice, int64_t now_ns);
+  void append(const SampleTarget& target, const TokenChoice& choice, int64_t now_ns);
   void prime_stop(Sequence& sequence);
   bool match_stop(Sequence& sequence, int32_t id);
   FinishReason finish_reason(Sequence& sequence);
@@ -94,7 +94,7 @@ struct Engine::Impl {
   const Clock& clock;
   EngineMeter meter;
   SlotLanes lanes;
-  std::vector<TokenChoice> choices;  // of builder.draws()
+  std::vector<TokenChoice> choices;  // of builder.sample_targets()
   std::vector<float> scales;         // of the rows in the head
   std::vector<SamplePtr> finished;
   std::vector<NonFinite> nonfinite;

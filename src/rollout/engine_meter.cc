@@ -38,7 +38,7 @@ void EngineMeter::admitted(int64_t waited_ns) {
   });
 }
 
-void EngineMeter::drew_first_token(int64_t waited_ns) {
+void EngineMeter::sampled_first_token(int64_t waited_ns) {
   count([=](EngineStats& s) {
     ++s.first_tokens;
     s.first_token_ns += waited_ns;
@@ -46,7 +46,7 @@ void EngineMeter::drew_first_token(int64_t waited_ns) {
   });
 }
 
-void EngineMeter::drew_token(bool mixed_kv) {
+void EngineMeter::sampled_token(bool mixed_kv) {
   count([=](EngineStats& s) {
     ++s.drawn_tokens;
     s.mixed_kv_tokens += mixed_kv;
@@ -101,7 +101,7 @@ void EngineMeter::charge(int64_t now_ns) {
 void EngineMeter::settle(const Scheduler& scheduler, const KvBlocks& blocks, int64_t now_ns) {
   count_scheduled(scheduler.counts());
   charge(now_ns);
-  busy_ = !scheduler.rests();
+  busy_ = !scheduler.nothing_runnable();
   if (interval_ns_ == 0 || current_.busy_ns < interval_ns_) return;
   last_ = current_;
   last_.running = scheduler.num_running();

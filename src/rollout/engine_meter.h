@@ -21,8 +21,8 @@ class EngineMeter {
   // There is work from now on; no effect if there already was.
   void begin_work(int64_t now_ns);
   void admitted(int64_t waited_ns);
-  void drew_first_token(int64_t waited_ns);
-  void drew_token(bool mixed_kv);
+  void sampled_first_token(int64_t waited_ns);
+  void sampled_token(bool mixed_kv);
   void finished(bool aborted);
   void nonfinite();
   void used_blocks(int64_t blocks);

@@ -49,8 +49,8 @@ uint64_t EngineSet::submit(const Request& request) {
 
 bool EngineSet::step() {
   for (size_t tried = 0; tried < engines_.size(); ++tried) {
-    Engine& engine = *engines_[turn_];
-    turn_ = (turn_ + 1) % engines_.size();
+    Engine& engine = *engines_[next_engine_];
+    next_engine_ = (next_engine_ + 1) % engines_.size();
     if (engine.step()) return true;
   }
   return false;
@@ -107,9 +107,9 @@ void EngineSet::set_admitting(bool admitting) {
   for (const auto& engine : engines_) engine->set_admitting(admitting);
 }
 
-bool EngineSet::rests() const {
+bool EngineSet::nothing_runnable() const {
   for (const auto& engine : engines_) {
-    if (!engine->rests()) return false;
+    if (!engine->nothing_runnable()) return false;
   }
   return true;
 }

@@ -51,7 +51,7 @@ class EngineSet {
   int64_t interrupt();
   std::optional<uint64_t> find(uint64_t sample_id) const;
   void set_admitting(bool admitting);
-  bool rests() const;
+  bool nothing_runnable() const;
   bool idle() const;
 
   int64_t num_engines() const { return static_cast<int64_t>(engines_.size()); }
@@ -70,7 +70,7 @@ class EngineSet {
 
   const int64_t slack_;
   std::vector<std::unique_ptr<Engine>> engines_;
-  size_t turn_ = 0;  // the engine that may step next
+  size_t next_engine_ = 0;  // the engine that may step next
 };
 
 }  // namespace rl

@@ -22,12 +22,13 @@ uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options) {
 EngineWorkspace plan_workspace(const ModelConfig& config, const KvShape& kv, int num_threads,
                                const EngineOptions& options) {
   ArenaPlan plan;
-  const uint64_t forward = plan.book(
+  const uint64_t forward = plan.add_region(
       "forward", ForwardBuffers::bytes(config, kv, options.max_num_batched_tokens, num_threads));
   const uint64_t head =
-      plan.book("head", HeadBuffers::bytes(config, kv.dtype(), head_rows(options), false));
-  const uint64_t sampler = plan.book("sampler", Sampler::scratch_bytes(config.vocab, num_threads));
-  const uint64_t swap = plan.book("swap", swap_bytes(kv, options));
+      plan.add_region("head", HeadBuffers::bytes(config, kv.dtype(), head_rows(options), false));
+  const uint64_t sampler =
+      plan.add_region("sampler", Sampler::scratch_bytes(config.vocab, num_threads));
+  const uint64_t swap = plan.add_region("swap", swap_bytes(kv, options));
   return {forward, head, sampler, swap, plan.total_bytes()};
 }
 

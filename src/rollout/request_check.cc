@@ -13,7 +13,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kMostPriority = 1 << 20;
+constexpr int64_t kMaxPriority = 1 << 20;
 
 void check_range(const char* key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return;
@@ -119,7 +119,7 @@ void check_length(const Request& r, int64_t max_model_len) {
 }
 
 void check_priority(const Request& r, SchedulingPolicy policy) {
-  check_range("request.priority", r.priority, -kMostPriority, kMostPriority);
+  check_range("request.priority", r.priority, -kMaxPriority, kMaxPriority);
   if (r.priority == 0 || policy == SchedulingPolicy::kPriority) return;
   throw Error(Code::kConflict, str("request.priority is ", r.priority,
                                    " but engine.scheduling_policy is fcfs, which has none"))

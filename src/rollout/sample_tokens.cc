@@ -15,17 +15,17 @@ void append_flag(Sample& sample, bool mixed_kv) {
 
 void reserve_tokens(Sample& sample, size_t tokens) {
   sample.ids.reserve(tokens);
-  const size_t drawn = tokens - static_cast<size_t>(sample.prompt_tokens);
-  sample.logprobs.reserve(drawn);
-  sample.logprobs_sampled.reserve(drawn);
-  sample.versions.reserve(drawn);
-  sample.mixed_kv.reserve(drawn);
-  sample.loss_mask.reserve(drawn);
-  sample.top_ids.reserve(drawn * sample.num_top);
-  sample.top_logprobs.reserve(drawn * sample.num_top);
+  const size_t num_generated = tokens - static_cast<size_t>(sample.prompt_tokens);
+  sample.logprobs.reserve(num_generated);
+  sample.logprobs_sampled.reserve(num_generated);
+  sample.versions.reserve(num_generated);
+  sample.mixed_kv.reserve(num_generated);
+  sample.loss_mask.reserve(num_generated);
+  sample.top_ids.reserve(num_generated * sample.num_top);
+  sample.top_logprobs.reserve(num_generated * sample.num_top);
 }
 
-void append_drawn(Sample& sample, const TokenChoice& choice, uint64_t version, bool mixed_kv) {
+void append_sampled(Sample& sample, const TokenChoice& choice, uint64_t version, bool mixed_kv) {
   sample.ids.push_back(choice.id);
   sample.logprobs.push_back(choice.logprob);
   sample.logprobs_sampled.push_back(choice.logprob_sampled);

@@ -12,7 +12,7 @@ namespace rl {
 void reserve_tokens(Sample& sample, size_t tokens);
 // A token with loss, sampled by weights of `version`; mixed_kv: it attended to keys and values of
 // other versions.
-void append_drawn(Sample& sample, const TokenChoice& choice, uint64_t version, bool mixed_kv);
+void append_sampled(Sample& sample, const TokenChoice& choice, uint64_t version, bool mixed_kv);
 // A token that was not sampled: no loss, no version.
 void append_given(Sample& sample, int32_t id);
 // Keeps the first `tokens` ids and the entries that belong to them.

@@ -25,9 +25,10 @@ bool is_finite(const RowStats& stats) {
   return std::isfinite(stats.max) && std::isfinite(stats.log_sum);
 }
 
-int32_t draw_plain(const HeadBuffers& head, int64_t row, double u) {
-  return static_cast<int32_t>(draw_token({head.z + row * head.vocab, head.vocab, head.tile_width,
-                                          head.tiles + row * head.num_tiles, head.stats[row], u}));
+int32_t sample_unfiltered(const HeadBuffers& head, int64_t row, double u) {
+  return static_cast<int32_t>(
+      sample_token({head.z + row * head.vocab, head.vocab, head.tile_width,
+                    head.tiles + row * head.num_tiles, head.stats[row], u}));
 }
 
 void measure_top(const HeadBuffers& head, int64_t row, int32_t count, TokenChoice& choice) {
@@ -67,7 +68,7 @@ TokenChoice Sampler::choose(const HeadBuffers& head, int64_t row, const TokenReq
   if (!is_finite(head.stats[row])) return choice;
   const Path path = path_of(params, !request.forbidden_ids.empty());
   if (path == Path::kPlain) {
-    choice.id = draw_plain(head, row, request.u);
+    choice.id = sample_unfiltered(head, row, request.u);
   } else if (path == Path::kGreedy) {
     choice.id = static_cast<int32_t>(argmax(head.z + row * head.vocab, head.vocab));
   } else if (!choose_filtered(head, row, request, area, choice)) {
@@ -94,9 +95,9 @@ bool Sampler::choose_filtered(const HeadBuffers& head, int64_t row, const TokenR
     if (error.code == Code::kNonFinite) return false;  // a penalty can overflow a finite row
     throw;
   }
-  const TokenDraw draw = distribution.sample(request.u);
-  choice.id = draw.id;
-  choice.logprob_sampled = draw.log_prob;
+  const SampledToken token = distribution.sample(request.u);
+  choice.id = token.id;
+  choice.logprob_sampled = token.log_prob;
   return true;
 }
 

@@ -44,7 +44,7 @@ const StepSchedule& Scheduler::next() {
   schedule_.decode_rows = schedule_.prefill_rows = 0;
   const bool all_served = schedule_running();
   if (all_served) admit_waiting();
-  RL_CHECK(!schedule_.rows.empty() || rests());
+  RL_CHECK(!schedule_.rows.empty() || nothing_runnable());
   handed_out_ = true;
   return schedule_;
 }
@@ -123,7 +123,7 @@ bool Scheduler::swap_in(Sequence& s) {
     const int32_t to = blocks_.allocate();
     s.blocks.push_back(to);
     schedule_.transfers.push_back({BlockTransfer::Kind::kSwapIn, from, to});
-    swap_.give_back(from);
+    swap_.release(from);
   }
   s.swapped.clear();
   return true;
@@ -170,7 +170,7 @@ std::span<const int32_t> Scheduler::whole_block(const Sequence& s, int64_t index
 
 void Scheduler::start_running(Sequence& s) {
   spare_nodes_.push_back(waiting_.extract(&s));
-  running_.insert(std::upper_bound(running_.begin(), running_.end(), &s, EarlierTurn()), &s);
+  running_.insert(std::upper_bound(running_.begin(), running_.end(), &s, SchedulingOrder()), &s);
   s.state = SequenceState::kRunning;
   if (s.begun) --begun_waiting_;
   s.begun = true;
@@ -274,7 +274,7 @@ void Scheduler::advance() {
     Sequence& s = *r.sequence;
     s.computed += r.rows;
     enter_whole_blocks(s);
-    if (s.is_leader() && s.computed >= s.request->first_tokens()) lend_prompt(s);
+    if (s.is_leader() && s.computed >= s.request->first_tokens()) share_prompt(s);
   }
 }
 
@@ -288,7 +288,7 @@ void Scheduler::enter_whole_blocks(Sequence& s) {
   }
 }
 
-void Scheduler::lend_prompt(Sequence& leader) {
+void Scheduler::share_prompt(Sequence& leader) {
   leader.request->leader = nullptr;
   for (Sequence& s : leader.request->sequences) {
     if (!s.follows) continue;
@@ -317,7 +317,7 @@ void Scheduler::finish(Sequence& s) {
 }
 
 void Scheduler::drop_swapped(Sequence& s) {
-  for (const int32_t block : s.swapped) swap_.give_back(block);
+  for (const int32_t block : s.swapped) swap_.release(block);
   s.swapped.clear();
   s.computed = s.kept = 0;
   s.place = {};

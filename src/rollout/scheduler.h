@@ -99,14 +99,14 @@ class Scheduler {
   bool idle() const { return running_.empty() && waiting_.empty(); }
   // True if nothing can run: idle, or only sequences that never ran remain while admissions are
   // off.
-  bool rests() const { return admitting_ ? idle() : num_begun() == 0; }
+  bool nothing_runnable() const { return admitting_ ? idle() : num_begun() == 0; }
   int64_t num_begun() const { return num_running() + begun_waiting_; }
   int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
   const SchedulerCounts& counts() const { return counts_; }
 
  private:
-  using Waiting = std::set<Sequence*, EarlierTurn>;
+  using Waiting = std::set<Sequence*, SchedulingOrder>;
 
   bool schedule_running();
   int64_t rows_to_go(const Sequence& sequence) const;
@@ -130,7 +130,7 @@ class Scheduler {
   void add_rows(Sequence& sequence, int64_t rows);
   void make_writable(Sequence& sequence, int64_t end);
   void enter_whole_blocks(Sequence& sequence);
-  void lend_prompt(Sequence& leader);
+  void share_prompt(Sequence& leader);
   void drop_swapped(Sequence& sequence);
 
   const SchedulerLimits limits_;

@@ -13,17 +13,17 @@ namespace {
 
 // A request goes before this many earlier submitted ones per step of priority. The bound keeps
 // every request from starving.
-constexpr int64_t kTurnsPerPriority = 4096;
+constexpr int64_t kRequestsPerPriority = 4096;
 
 // 0 for a fresh prompt. A sample that is continued has one turn, and one more for each stretch of
 // tokens that an environment appended.
-int64_t turns_taken(const Request& r) {
+int64_t num_turns(const Request& r) {
   if (!r.resume) return 0;
   int64_t turns = 1;
-  bool drawn = true;
+  bool sampled = true;
   for (const uint8_t mask : r.resume->loss_mask) {
-    if (mask == 0 && drawn) ++turns;
-    drawn = mask != 0;
+    if (mask == 0 && sampled) ++turns;
+    sampled = mask != 0;
   }
   return turns;
 }
@@ -31,7 +31,7 @@ int64_t turns_taken(const Request& r) {
 int64_t rank_of(const Request& r, uint64_t number, SchedulingPolicy policy) {
   const auto order = static_cast<int64_t>(number);
   if (policy == SchedulingPolicy::kFcfs) return order;
-  return order - (r.priority + turns_taken(r)) * kTurnsPerPriority;
+  return order - (r.priority + num_turns(r)) * kRequestsPerPriority;
 }
 
 SamplePtr fresh_sample(const Request& r, uint32_t index) {
@@ -87,7 +87,7 @@ int64_t positions_needed(const Request& request) {
   return (CheckedI64(first) + CheckedI64(request.max_new_tokens) - CheckedI64(int64_t{1})).get();
 }
 
-int64_t answer_begin(const Sample& sample) {
+int64_t response_begin(const Sample& sample) {
   size_t first = sample.loss_mask.size();
   while (first > 0 && sample.loss_mask[first - 1] != 0) --first;
   return sample.prompt_tokens + static_cast<int64_t>(first);
@@ -108,7 +108,7 @@ void prepare_to_run(Sequence& sequence, const KvBlocks& blocks) {
   const Request& request = sequence.request->request;
   SamplePtr sample = make_sample(sequence);
   sequence.waits_since_ns = sample->submitted_ns;
-  sequence.answer_begin = answer_begin(*sample);
+  sequence.response_begin = response_begin(*sample);
   sequence.end = static_cast<int64_t>(sample->ids.size()) + request.max_new_tokens;
   reserve_tokens(*sample, static_cast<size_t>(sequence.end));
   const auto most = static_cast<size_t>(blocks.count(positions_needed(request)));

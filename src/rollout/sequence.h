@@ -33,7 +33,7 @@ struct Sequence {
   int64_t computed = 0;          // positions whose K and V are in blocks, or swapped
   int64_t kept = 0;              // of these, the first `kept` may be of older weights
   PrefixPlace place{};           // how much of it is in the prefix cache
-  int64_t answer_begin = 0;      // ids before the response being generated
+  int64_t response_begin = 0;    // ids before the response being generated
   int64_t end = 0;               // length at which sampling.max_new_tokens is reached
   uint32_t preemptions = 0;
   bool admitted = false;        // its first run has been counted
@@ -42,7 +42,7 @@ struct Sequence {
   StopMatcher stop;
 
   int64_t length() const { return static_cast<int64_t>(sample->ids.size()); }
-  int64_t answer_tokens() const { return length() - answer_begin; }
+  int64_t response_tokens() const { return length() - response_begin; }
   bool is_leader() const;
 };
 
@@ -68,7 +68,7 @@ struct ActiveRequest {
 inline bool Sequence::is_leader() const { return request->leader == this; }
 
 // Order of scheduling: rank, then submission, then slot. A strict total order of live sequences.
-struct EarlierTurn {
+struct SchedulingOrder {
   bool operator()(const Sequence* a, const Sequence* b) const {
     const ActiveRequest &x = *a->request, &y = *b->request;
     if (x.rank != y.rank) return x.rank < y.rank;
@@ -88,7 +88,7 @@ inline float stored_temperature(const SamplingParams& params) {
 int64_t positions_needed(const Request& request);
 // Ids before the last response of a sample: its prompt, or everything up to an environment's last
 // token.
-int64_t answer_begin(const Sample& sample);
+int64_t response_begin(const Sample& sample);
 // A sample before anything is sampled.
 SamplePtr make_sample(const Sequence& sequence);
 // Makes the sample, with room for every token and block it can get. Called once, before it first

@@ -19,7 +19,7 @@ void SlotLanes::scheduled(std::span<Sequence* const> running, int64_t now_ns) {
   }
 }
 
-void SlotLanes::drew_token(const Sequence& sequence, int64_t now_ns) {
+void SlotLanes::sampled_token(const Sequence& sequence, int64_t now_ns) {
   if (sequence.lane < 0) return;
   Lane& lane = lanes_[static_cast<size_t>(sequence.lane)];
   if (lane.decode_ns >= 0) return;
@@ -61,11 +61,11 @@ void SlotLanes::enter(Sequence& s, int64_t now_ns) {
 void SlotLanes::leave(Lane& lane, int64_t now_ns) {
   Sequence& s = *lane.sequence;
   const uint32_t n = number(lane);
-  const bool drew = lane.decode_ns >= 0;
+  const bool sampled = lane.decode_ns >= 0;
   tracer_->span({"sample", n, lane.begin_ns, now_ns, "id", static_cast<int64_t>(s.sample->id)});
-  tracer_->span({"sample.prefill", n, lane.begin_ns, drew ? lane.decode_ns : now_ns,
+  tracer_->span({"sample.prefill", n, lane.begin_ns, sampled ? lane.decode_ns : now_ns,
                  "cached_tokens", lane.cached});
-  if (drew && s.length() > lane.length) {
+  if (sampled && s.length() > lane.length) {
     tracer_->span({"sample.decode", n, lane.decode_ns, now_ns, "tokens", s.length() - lane.length});
   }
   s.lane = -1;

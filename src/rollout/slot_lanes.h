@@ -25,7 +25,7 @@ class SlotLanes {
   // A step is scheduled: sequences that began to run take a lane, preempted ones leave theirs.
   void scheduled(std::span<Sequence* const> running, int64_t now_ns);
   // The sequence has one more token.
-  void drew_token(const Sequence& sequence, int64_t now_ns);
+  void sampled_token(const Sequence& sequence, int64_t now_ns);
   // Called for every sequence that ends, before it is removed.
   void ended(Sequence& sequence, int64_t now_ns);
 

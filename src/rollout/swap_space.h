@@ -21,7 +21,7 @@ class SwapSpace {
     free_.pop_back();
     return block;
   }
-  void give_back(int32_t block) { free_.push_back(block); }
+  void release(int32_t block) { free_.push_back(block); }
   int64_t num_free() const { return static_cast<int64_t>(free_.size()); }
 
  private:

@@ -150,7 +150,7 @@ class Trainer {
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. If
   // reading fails, the weights are unchanged; if the optimizer states had begun to change,
   // train(), publish() and save() are Error(kFailedPrecondition) until another load() succeeds. If
-  // packing fails, Model::masters_moved() says that no version names the masters. A critic is
+  // packing fails, Model::masters_changed() says that no version names the masters. A critic is
   // saved and loaded with the policy, with the same guarantees.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                    const CheckpointRules& rules = {}, Critic* critic = nullptr);

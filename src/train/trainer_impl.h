@@ -69,7 +69,7 @@ struct Trainer::Impl {
   void score_reference(TrainMetrics& metrics);
   void score_proximal(TrainMetrics& metrics);
   void score_current(std::span<const PackItem> items, TrainMetrics& metrics);
-  bool drawn_by_these_weights(const PackItem& item) const;
+  bool sampled_by_these_weights(const PackItem& item) const;
   bool minibatch(std::span<const PackItem> items, TrainMetrics& metrics);
 
   // For a reward model (reward_step.cc).

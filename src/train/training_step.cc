@@ -140,7 +140,7 @@ void Trainer::Impl::score_reference(TrainMetrics& metrics) {
   const PhaseTimer phase(place, "train.reference", metrics.reference_ns);
   own_reference.assign(ordered.size(), {});
   reference_logprobs.assign(ordered.size(), {});
-  std::vector<const Sample*> asked;
+  std::vector<const Sample*> inputs;
   std::vector<std::span<float>> out;
   for (size_t i = 0; i < ordered.size(); ++i) {
     const Sample& s = *ordered[i]->sample;
@@ -148,10 +148,10 @@ void Trainer::Impl::score_reference(TrainMetrics& metrics) {
     if (!ordered[i]->ref_logprobs.empty() || items[i].rows == 0) continue;
     own_reference[i].resize(static_cast<size_t>(s.generated()));
     reference_logprobs[i] = own_reference[i];
-    asked.push_back(&s);
+    inputs.push_back(&s);
     out.emplace_back(own_reference[i]);
   }
-  if (!asked.empty()) logprobs(*reference, asked, out);
+  if (!inputs.empty()) logprobs(*reference, inputs, out);
 }
 
 void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> samples,
@@ -178,7 +178,7 @@ void Trainer::Impl::prepare(TrainMetrics& metrics) {
   learner.prepare();
 }
 
-bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
+bool Trainer::Impl::sampled_by_these_weights(const PackItem& item) const {
   const Sample& s = *item.sample;
   if (learner.unpublished() || lacks_logprobs(s)) return false;
   for (size_t g = 0; g < s.versions.size(); ++g) {
@@ -193,39 +193,39 @@ bool Trainer::Impl::drawn_by_these_weights(const PackItem& item) const {
 void Trainer::Impl::score_proximal(TrainMetrics& metrics) {
   proximal_logprobs.assign(ordered.size(), {});
   if (!is_rl(options.objective)) return;
-  std::vector<const Sample*> asked;
+  std::vector<const Sample*> inputs;
   std::vector<std::span<float>> out;
   for (const PackItem& item : items) {
-    if (!options.correction.decoupled || item.rows == 0 || drawn_by_these_weights(item)) {
+    if (!options.correction.decoupled || item.rows == 0 || sampled_by_these_weights(item)) {
       metrics.rows_not_scored += item.rows;
       continue;
     }
     std::vector<float>& own = proximal_logprobs[static_cast<size_t>(item.index)];
     own.resize(static_cast<size_t>(item.sample->generated()));
-    asked.push_back(item.sample);
+    inputs.push_back(item.sample);
     out.emplace_back(own);
   }
-  metrics.proximal_samples = static_cast<int64_t>(asked.size());
-  if (asked.empty()) return;
+  metrics.proximal_samples = static_cast<int64_t>(inputs.size());
+  if (inputs.empty()) return;
   const PhaseTimer phase(place, "train.old_log_prob", metrics.proximal_ns);
-  logprobs(model, asked, out);
+  logprobs(model, inputs, out);
 }
 
 void Trainer::Impl::score_current(std::span<const PackItem> some, TrainMetrics& metrics) {
-  std::vector<const Sample*> asked;
+  std::vector<const Sample*> inputs;
   std::vector<std::span<float>> out;
   for (const PackItem& item : some) {
     const std::span<float> current = minibatch_tokens.current(item.index);
-    if (item.rows == 0 || drawn_by_these_weights(item)) {
+    if (item.rows == 0 || sampled_by_these_weights(item)) {
       std::ranges::copy(item.sample->logprobs, current.begin());
       continue;
     }
-    asked.push_back(item.sample);
+    inputs.push_back(item.sample);
     out.push_back(current);
   }
-  if (asked.empty()) return;
+  if (inputs.empty()) return;
   const PhaseTimer phase(place, "train.current_log_prob", metrics.current_ns);
-  logprobs(model, asked, out);
+  logprobs(model, inputs, out);
 }
 
 MinibatchTokens::Source Trainer::Impl::source_of(const PackItem& item) const {

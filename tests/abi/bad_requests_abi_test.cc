@@ -149,7 +149,7 @@ void AbiBadRequests::expect_refused_options() {
   refuse_option("sampling.stop", "x", RL_FAILED_PRECONDITION, {"tokenizer"});
 }
 
-TEST_F(AbiBadRequests, EachIsToldByNameAndHurtsNobody) {
+TEST_F(AbiBadRequests, EachIsNamedAndHurtsNobody) {
   submit_canaries(engine_);
   EXPECT_RL_OK(rl_engine_step(engine_, &err));
   expect_refused_structs();

@@ -55,7 +55,7 @@ class Host {
     EXPECT_RL_OK(rl_profiler_create(runtime, &profiler, &err));
     EXPECT_RL_OK(rl_options_dump(options, 1, &bytes, &err));
     EXPECT_EQ(rl_options_unset(options, "no", RL_NUL_TERMINATED, &error), RL_UNKNOWN_OPTION);
-    draw();
+    generate();
     train();
     static const int32_t prompt[] = {1, 2, 3};
     EXPECT_RL_OK(rl_conversation_create(engine, prompt, 3, &conversation, &err));
@@ -99,7 +99,7 @@ class Host {
   }
 
   // Two scored samples of one prompt, in batch.
-  void draw() {
+  void generate() {
     static const int32_t prompt[] = {1, 2, 3};
     rl_request request;
     rl_request_init(&request, sizeof request);

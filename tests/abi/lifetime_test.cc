@@ -49,7 +49,7 @@ TEST(AbiLifetime, ChildrenOutliveTheHandlesOfTheirParents) {
   uint64_t version = 0;
   EXPECT_EQ(rl_model_version(host.model, &version, nullptr), RL_STALE_HANDLE);
   rl_batch_release(host.batch);
-  host.draw();
+  host.generate();
   EXPECT_EQ(rl_batch_count(host.batch), 2u);
   rl_event_release(host.event);
   host.train();

@@ -22,7 +22,7 @@ rl_sample_view sample_of(const rl_batch* batch, size_t index) {
 TEST(AbiParts, TrainerLogProbsEqualTheStoredOnesBitForBit) {
   Host host;
   rl_batch_release(host.batch);
-  host.draw();
+  host.generate();
   for (size_t i = 0; i < rl_batch_count(host.batch); ++i) {
     const rl_sample_view view = sample_of(host.batch, i);
     const size_t count = view.num_ids - view.num_prompt;

@@ -28,7 +28,7 @@ struct FileRun {
     EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
   }
   // Starts and answers until the end; the last status.
-  rl_status play() {
+  rl_status serve() {
     EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
     rl_event* event = nullptr;
     rl_status status;
@@ -69,7 +69,7 @@ TEST(Outcome, DroppedGroupsNameTheirPurpose) {
   run.create();
   EXPECT_RL_OK(rl_pipeline_evaluate(run.host.pipeline, &err));
   run.feed(2);
-  EXPECT_EQ(run.play(), RL_DONE);
+  EXPECT_EQ(run.serve(), RL_DONE);
   ASSERT_EQ(run.dropped.size(), 2u);
   std::map<int32_t, uint64_t> ordinals;
   for (const rl_event_view& view : run.dropped) {
@@ -91,7 +91,7 @@ TEST(Outcome, AHostWithTheFirstEventViewGetsWhatItHas) {
   EXPECT_EQ(view.purpose, 0x5a5a5a5a) << "beyond the caller's struct";
 }
 
-TEST(Outcome, AnUnwrittenTraceIsToldAfterTheRunWhichIsDone) {
+TEST(Outcome, AnUnwrittenTraceIsReportedAfterTheRunWhichIsDone) {
   FileRun run;
   set(run.host.options, "profiler.timeline.enable", "true");
   set(run.host.options, "profiler.timeline.dir", run.dir.file("trace"));
@@ -100,7 +100,7 @@ TEST(Outcome, AnUnwrittenTraceIsToldAfterTheRunWhichIsDone) {
   run.feed(1);
   // A directory that is not empty stands in the way of the rename.
   std::filesystem::create_directories(run.dir.file("trace/trace.json/full"));
-  EXPECT_EQ(run.play(), RL_DONE);
+  EXPECT_EQ(run.serve(), RL_DONE);
   for (int again = 0; again < 2; ++again) {
     rl_error* err = nullptr;
     EXPECT_EQ(rl_pipeline_close_result(run.host.pipeline, &err), RL_IO);
@@ -117,7 +117,7 @@ TEST(Outcome, FilesThatWereWrittenAreAClosedRun) {
   set(run.host.options, "metrics.jsonl", run.dir.file("metrics.jsonl"));
   run.create();
   run.feed(1);
-  EXPECT_EQ(run.play(), RL_DONE);
+  EXPECT_EQ(run.serve(), RL_DONE);
   EXPECT_RL_OK(rl_pipeline_close_result(run.host.pipeline, &err));
   EXPECT_TRUE(std::filesystem::exists(run.dir.file("trace/trace.json")));
 }

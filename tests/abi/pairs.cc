@@ -68,7 +68,7 @@ class Fresh {
     if (kind == "rl_error") {
       rl_options_unset(host.options, "no", RL_NUL_TERMINATED, as<rl_error>());
     } else if (kind == "rl_batch") {
-      draw();
+      generate();
     } else {
       EXPECT_RL_OK(make(&err));
     }
@@ -119,7 +119,7 @@ class Fresh {
   }
 
   // Two scored samples, by way of a buffer of their own, so that they have parts of rewards.
-  void draw() {
+  void generate() {
     static const double part = 1;
     rl_request request;
     rl_request_init(&request, sizeof request);

@@ -99,7 +99,7 @@ void fork_and_exit(rl_pipeline* pipeline) {
   if (status != 0) complain("a forked child", "ended with status " + std::to_string(status) + "\n");
 }
 
-void play(rl_pipeline* pipeline, const abi_test::State& before) {
+void serve(rl_pipeline* pipeline, const abi_test::State& before) {
   rl_event* event = nullptr;
   uint64_t steps = 0;
   rl_status status;
@@ -137,7 +137,7 @@ uint64_t run(const Settings& s, const std::string& dir, const abi_test::State& b
   CHECK(rl_pipeline_create(model, options, &pipeline, &err));
   CHECK(rl_pipeline_evaluate(pipeline, &err));
   CHECK(rl_pipeline_start(pipeline, &err));
-  play(pipeline, before);
+  serve(pipeline, before);
   CHECK(rl_pipeline_close_result(pipeline, &err));
   CHECK(rl_model_save(model, (dir + "/model").c_str(), RL_NUL_TERMINATED, RL_DTYPE_F32, 0, &err));
   uint64_t digest = 0;

@@ -138,7 +138,7 @@ TEST_F(Tensors, TopArraysHaveARowForEachToken) {
   set(host_.options, "sampling.logprobs", "3");
   rl_engine_destroy(host_.engine);
   EXPECT_RL_OK(rl_engine_create(host_.model, host_.options, &host_.engine, &err));
-  host_.draw();
+  host_.generate();
   rl_tensor* top = nullptr;
   EXPECT_RL_OK(rl_batch_tensor(host_.batch, 0, RL_SAMPLE_TOP_LOGPROBS, &top, &err));
   const rl_tensor_info info = info_of(keep(top));
@@ -184,7 +184,7 @@ TEST_F(Tensors, SetWeightsAreThoseThatTheModelComputesWith) {
   EXPECT_NE(after[0], before[0]);
   // Sampling and training agree under the new weights.
   rl_batch_release(host_.batch);
-  host_.draw();
+  host_.generate();
   rl_event_release(host_.event);
   host_.train();
   double difference = -1;

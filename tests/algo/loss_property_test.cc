@@ -315,7 +315,7 @@ TEST(LossProperty, EveryNameOfALossIsReadBack) {
   for (const PolicyLoss kind : kAll) EXPECT_EQ(parse_policy_loss(policy_loss_name(kind)), kind);
 }
 
-TEST(LossProperty, InputThatALossNeedsIsAskedFor) {
+TEST(LossProperty, InputThatALossNeedsIsRequired) {
   const Batch b(1);
   Values gradient(16);
   for (const PolicyLoss kind : kAll) {

@@ -77,7 +77,7 @@ TEST(Sampling, ADrawOnAStepOfTheCdfTakesTheNextId) {
   EXPECT_EQ(d.sample(std::nextafter(0.5, 0.0)).id, 0);
 }
 
-TEST(Sampling, AForbiddenTokenIsNeverDrawnNorKept) {
+TEST(Sampling, AForbiddenTokenIsNeverSampledNorKept) {
   const std::vector<float> logits{-HUGE_VALF, 0.0f, -HUGE_VALF, 0.0f};
   TokenDistribution d(4);
   d.assign({}, {logits});

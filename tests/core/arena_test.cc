@@ -40,22 +40,22 @@ class FailNth final : public MemorySource {
   int live_ = 0;
 };
 
-TEST(ArenaPlan, PiecesAreAlignedAndNeverOverlap) {
+TEST(ArenaPlan, RegionsAreAlignedAndNeverOverlap) {
   ArenaPlan plan;
-  EXPECT_EQ(plan.book("a", 1), 0u);
-  EXPECT_EQ(plan.book("b", 64), 64u);
-  EXPECT_EQ(plan.book("c", 65), 128u);
-  EXPECT_EQ(plan.book("empty", 0), 256u);
+  EXPECT_EQ(plan.add_region("a", 1), 0u);
+  EXPECT_EQ(plan.add_region("b", 64), 64u);
+  EXPECT_EQ(plan.add_region("c", 65), 128u);
+  EXPECT_EQ(plan.add_region("empty", 0), 256u);
   EXPECT_EQ(plan.total_bytes(), 256u);
-  ASSERT_EQ(plan.pieces().size(), 4u);
-  EXPECT_EQ(plan.pieces()[2].name, "c");
-  EXPECT_EQ(plan.pieces()[2].bytes, 65u);
+  ASSERT_EQ(plan.regions().size(), 4u);
+  EXPECT_EQ(plan.regions()[2].name, "c");
+  EXPECT_EQ(plan.regions()[2].bytes, 65u);
 }
 
 TEST(ArenaPlan, RefusesATotalThatWraps) {
   ArenaPlan plan;
-  plan.book("half", uint64_t{1} << 63);
-  expect_error(Code::kOutOfRange, [&] { plan.book("rest", uint64_t{1} << 63); });
+  plan.add_region("half", uint64_t{1} << 63);
+  expect_error(Code::kOutOfRange, [&] { plan.add_region("rest", uint64_t{1} << 63); });
   EXPECT_EQ(plan.total_bytes(), uint64_t{1} << 63);
 }
 

@@ -124,11 +124,11 @@ TEST(HandleTable, ForkedChildIsToldSo) {
       }
       return Code::kOk;
     };
-    const bool told = table.forked() &&
-                      code_of([&] { table.get(token, kModel); }) == Code::kForked &&
-                      code_of([&] { table.remove(token, kModel); }) == Code::kForked &&
-                      code_of([&] { table.insert(kModel, number(2)); }) == Code::kForked;
-    _exit(told ? 0 : 1);
+    const bool reported = table.forked() &&
+                          code_of([&] { table.get(token, kModel); }) == Code::kForked &&
+                          code_of([&] { table.remove(token, kModel); }) == Code::kForked &&
+                          code_of([&] { table.insert(kModel, number(2)); }) == Code::kForked;
+    _exit(reported ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -1,6 +1,6 @@
 // Every place in librl.so that allocates fails once, and then permanently, while the work of the
-// four example programs runs on a tiny model. Each play ends with an error that says so, or as if
-// nothing had failed; nothing crashes, hangs or is lost, and the next play works.
+// four example programs runs on a tiny model. Each scenario ends with an error that says so, or as
+// if nothing had failed; nothing crashes, hangs or is lost, and the next scenario works.
 //
 // usage: gate_alloc_faults MODEL DIRECTORY [PLAY [SITE]]      SITE: only that one
 #include <signal.h>
@@ -14,8 +14,8 @@
 #include <optional>
 
 #include "gates/alloc_hooks.h"
+#include "gates/gate_scenarios.h"
 #include "gates/linked_api.h"
-#include "gates/plays.h"
 
 namespace {
 
@@ -48,18 +48,18 @@ void clear(const gates::Place& place) {
   }
 }
 
-Run run_once(const gates::Api& rl, const gates::Play& play, const gates::Place& place, Mode mode,
-             uintptr_t site) {
+Run run_once(const gates::Api& rl, const gates::Scenario& scenario, const gates::Place& place,
+             Mode mode, uintptr_t site) {
   Run out;
   clear(place);
-  std::snprintf(now_tried, sizeof now_tried, "%s, +0x%lx failing %s", play.name, site,
+  std::snprintf(now_tried, sizeof now_tried, "%s, +0x%lx failing %s", scenario.name, site,
                 mode == Mode::kFailOnce ? "once" : "from then on");
   alarm(kHangSeconds);
   const auto marks = gates::live_marks();
   const int64_t mapped = gates::live_mapped_bytes();
   gates::arm(mode, site);
   try {
-    out.digest = play.run(rl, place);
+    out.digest = scenario.run(rl, place);
   } catch (const gates::Failure& failure) {
     out.failure = failure;
   }
@@ -91,7 +91,7 @@ void judge(const Run& run, uint64_t expected, Counts& counts) {
     if (!memory) complain(run.failure->function + " says " + run.failure->text);
     ++counts.told;
   } else {
-    if (run.digest != expected) complain("the play went on and computed something else");
+    if (run.digest != expected) complain("the scenario went on and computed something else");
     ++counts.survived;
   }
   if (!run.leaks.empty()) complain("left behind:" + run.leaks);
@@ -102,12 +102,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Sites that the play hits after a warm-up, which excludes one-time allocations.
-std::vector<uintptr_t> sites_of(const gates::Api& rl, const gates::Play& play,
+// Sites that the scenario hits after a warm-up, which excludes one-time allocations.
+std::vector<uintptr_t> sites_of(const gates::Api& rl, const gates::Scenario& scenario,
                                 const gates::Place& place) {
   const auto before = gates::allocation_sites();
   clear(place);
-  play.run(rl, place);
+  scenario.run(rl, place);
   std::vector<uintptr_t> out;
   for (const gates::Site& site : gates::allocation_sites()) {
     const auto same = [&](const gates::Site& old) { return old.offset == site.offset; };
@@ -118,15 +118,15 @@ std::vector<uintptr_t> sites_of(const gates::Api& rl, const gates::Play& play,
   return out;
 }
 
-Counts try_play(const gates::Api& rl, const gates::Play& play, const gates::Place& place,
-                uintptr_t only) {
+Counts try_scenario(const gates::Api& rl, const gates::Scenario& scenario,
+                    const gates::Place& place, uintptr_t only) {
   Counts counts;
   clear(place);
-  play.run(rl, place);
-  const auto start = Clock::now();  // of a play after one-time allocations
-  const uint64_t expected = run_once(rl, play, place, Mode::kCount, 0).digest;
+  scenario.run(rl, place);
+  const auto start = Clock::now();  // of a scenario after one-time allocations
+  const uint64_t expected = run_once(rl, scenario, place, Mode::kCount, 0).digest;
   const double one = seconds_since(start);
-  std::vector<uintptr_t> sites = sites_of(rl, play, place);
+  std::vector<uintptr_t> sites = sites_of(rl, scenario, place);
   counts.sites = sites.size();
   size_t stride = 1;
   if (std::getenv("RL_LONG") == nullptr) {
@@ -135,13 +135,13 @@ Counts try_play(const gates::Api& rl, const gates::Play& play, const gates::Plac
   for (size_t i = 0; i < sites.size(); ++i) {
     if (only != 0 ? sites[i] != only : i % stride != 0) continue;
     for (const Mode mode : {Mode::kFailOnce, Mode::kFailFromThen}) {
-      judge(run_once(rl, play, place, mode, sites[i]), expected, counts);
+      judge(run_once(rl, scenario, place, mode, sites[i]), expected, counts);
     }
     ++counts.tried;
   }
-  const Run last = run_once(rl, play, place, Mode::kCount, 0);
+  const Run last = run_once(rl, scenario, place, Mode::kCount, 0);
   if (last.failure.has_value() || last.digest != expected) {
-    std::printf("%s does not work any more\n", play.name);
+    std::printf("%s does not work any more\n", scenario.name);
     ++counts.problems;
   }
   return counts;
@@ -155,14 +155,14 @@ int run(const gates::Place& place, const std::string& name, uintptr_t only) {
     return 0;
   }
   size_t problems = 0, told = 0;
-  for (const gates::Play& play : gates::plays()) {
-    if (!name.empty() && name != play.name) continue;
+  for (const gates::Scenario& scenario : gates::scenarios()) {
+    if (!name.empty() && name != scenario.name) continue;
     const auto start = Clock::now();
-    const Counts c = try_play(rl, play, place, only);
+    const Counts c = try_scenario(rl, scenario, place, only);
     std::printf(
         "%s: %zu of %zu sites, each once and for ever: %zu errors told, %zu did without, "
         "%zu not reached again, %zu problems, %.1f s\n",
-        play.name, c.tried, c.sites, c.told, c.survived, c.not_hit, c.problems,
+        scenario.name, c.tried, c.sites, c.told, c.survived, c.not_hit, c.problems,
         seconds_since(start));
     std::fflush(stdout);
     problems += c.problems;

@@ -7,7 +7,7 @@
 
 #include "gates/linked_api.h"
 #include "gates/meter.h"
-#include "gates/play_host.h"
+#include "gates/scenario_host.h"
 
 namespace {
 

@@ -11,12 +11,12 @@
 
 #include "gates/alloc_hooks.h"
 #include "gates/linked_api.h"
-#include "gates/play_host.h"
+#include "gates/scenario_host.h"
 
 namespace {
 
-using gates::answer;
 using gates::Api;
+using gates::error_text;
 using gates::Failure;
 using gates::Handle;
 using gates::Host;
@@ -93,7 +93,7 @@ struct Parts {
     made.num_samples = 2;
     return made;
   }
-  void draw() {
+  void generate() {
     const rl_request wanted = request();
     uint64_t first_id = 0;
     CALL(rl_engine_submit, engine, &wanted, &first_id);
@@ -102,8 +102,8 @@ struct Parts {
     for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, batch, i, double(i));
   }
   std::string step() {
-    return answer(host, rl.rl_trainer_step, trainer, batch, static_cast<const double*>(nullptr),
-                  size_t{0}, event.out());
+    return error_text(host, rl.rl_trainer_step, trainer, batch, static_cast<const double*>(nullptr),
+                      size_t{0}, event.out());
   }
   uint64_t digest() const {
     uint64_t value = 0;
@@ -152,17 +152,17 @@ void expect_half_trained(Parts& p, const std::string& where) {
   const char* const name = "model.norm.weight";
   CALL(rl_model_weight, p.model, name, RL_NUL_TERMINATED, RL_TENSOR_COPY, weight.out());
   const rl_tensor* const weights[] = {weight};
-  refused("rl_engine_submit", answer(host, rl.rl_engine_submit, p.engine, &wanted, &number));
-  refused("rl_engine_step", answer(host, rl.rl_engine_step, p.engine));
+  refused("rl_engine_submit", error_text(host, rl.rl_engine_submit, p.engine, &wanted, &number));
+  refused("rl_engine_step", error_text(host, rl.rl_engine_step, p.engine));
   refused("rl_trainer_step", p.step());
-  refused("rl_trainer_logprobs", answer(host, rl.rl_trainer_logprobs, p.trainer, wanted.prompt,
-                                        size_t{2}, size_t{1}, 1.0f, &logprob, size_t{1}));
-  refused("rl_trainer_hidden",
-          answer(host, rl.rl_trainer_hidden, p.trainer, wanted.prompt, size_t{2}, hidden.out()));
-  refused("rl_pipeline_start", answer(host, rl.rl_pipeline_start, p.pipeline));
+  refused("rl_trainer_logprobs", error_text(host, rl.rl_trainer_logprobs, p.trainer, wanted.prompt,
+                                            size_t{2}, size_t{1}, 1.0f, &logprob, size_t{1}));
+  refused("rl_trainer_hidden", error_text(host, rl.rl_trainer_hidden, p.trainer, wanted.prompt,
+                                          size_t{2}, hidden.out()));
+  refused("rl_pipeline_start", error_text(host, rl.rl_pipeline_start, p.pipeline));
   refused("rl_model_set_weights",
-          answer(host, rl.rl_model_set_weights, p.model, &name, static_cast<const size_t*>(nullptr),
-                 weights, size_t{1}, &number));
+          error_text(host, rl.rl_model_set_weights, p.model, &name,
+                     static_cast<const size_t*>(nullptr), weights, size_t{1}, &number));
   const std::string saved = p.place.dir + "/saved";
   CALL(rl_model_save, p.model, saved.c_str(), saved.size(), RL_DTYPE_F32, RL_SAVE_REPLACE);
 }
@@ -170,10 +170,10 @@ void expect_half_trained(Parts& p, const std::string& where) {
 // Engine and trainer agree on the current weights.
 void expect_agreement(Parts& p, const std::string& where) {
   p.state = {};
-  p.draw();
-  const std::string said = p.step();
-  expect(said.empty(), where + ": after the publication rl_trainer_step says " + said);
-  if (!said.empty()) return;
+  p.generate();
+  const std::string error = p.step();
+  expect(error.empty(), where + ": after the publication rl_trainer_step says " + error);
+  if (!error.empty()) return;
   const double difference = p.metric("training/logprob_max_abs_diff");
   expect(difference == 0, where + ": log-probs differ by " + std::to_string(difference));
   expect(p.metric("training/logprob_compared_tokens") > 0, where + ": no log-prob was compared");
@@ -196,9 +196,9 @@ void check_failed(Parts& p, uint64_t digest_before, const std::string& where) {
 // Sites that a step hits after its first optimizer step.
 std::vector<uintptr_t> sites(const Api& rl, const Place& place) {
   Parts p(rl, place);
-  p.draw();
-  const std::string said = p.step();
-  if (!said.empty()) throw Failure{RL_INTERNAL, "rl_trainer_step", said};
+  p.generate();
+  const std::string error = p.step();
+  if (!error.empty()) throw Failure{RL_INTERNAL, "rl_trainer_step", error};
   std::vector<uintptr_t> out;
   for (const gates::Site& now : gates::allocation_sites()) {
     const auto same = [&](const gates::Site& old) {
@@ -211,17 +211,17 @@ std::vector<uintptr_t> sites(const Api& rl, const Place& place) {
 
 bool try_site(const Api& rl, const Place& place, uintptr_t site, Mode mode) {
   Parts p(rl, place);
-  p.draw();
+  p.generate();
   const uint64_t before = p.digest();
   p.state.site = site;
   p.state.mode = mode;
-  const std::string said = p.step();
+  const std::string error = p.step();
   gates::disarm();
   char where[64];
   std::snprintf(where, sizeof where, "+0x%lx failing %s", site,
                 mode == Mode::kFailOnce ? "once" : "from then on");
-  if (said.empty()) return false;  // site not reached again, or its failure tolerated
-  expect(said.starts_with("RL_OUT_OF_MEMORY"), std::string(where) + ": the step says " + said);
+  if (error.empty()) return false;  // site not reached again, or its failure tolerated
+  expect(error.starts_with("RL_OUT_OF_MEMORY"), std::string(where) + ": the step says " + error);
   if (p.version() != 0) return false;  // the step was done, but there was no memory for its metrics
   check_failed(p, before, where);
   return true;
@@ -231,24 +231,24 @@ bool try_site(const Api& rl, const Place& place, uintptr_t site, Mode mode) {
 void try_pipeline(const Api& rl, const Place& place, uintptr_t site) {
   Parts p(rl, place);
   const Host& host = p.host;
-  p.draw();
+  p.generate();
   const uint64_t before = p.digest();
   p.state.site = site;
   p.state.mode = Mode::kFailFromThen;
   CALL(rl_pipeline_start, p.pipeline);
   static const int32_t ids[] = {1, 2, 3};
   CALL(rl_pipeline_feed_ids, p.pipeline, ids, size_t{3}, "", size_t{0});
-  std::string said;
-  while (said.empty()) {
-    said = answer(host, rl.rl_pipeline_next, p.pipeline, int64_t{-1}, p.event.out());
-    if (!said.empty() || rl.rl_event_kind(p.event) != RL_EVENT_SCORE) continue;
+  std::string error;
+  while (error.empty()) {
+    error = error_text(host, rl.rl_pipeline_next, p.pipeline, int64_t{-1}, p.event.out());
+    if (!error.empty() || rl.rl_event_kind(p.event) != RL_EVENT_SCORE) continue;
     rl_sample_view sample;
     rl.rl_sample_view_init(&sample, sizeof sample);
     CALL(rl_event_sample, p.event, &sample);
     CALL(rl_pipeline_score, p.pipeline, sample.sample_id, double(sample.slot));
   }
   gates::disarm();
-  expect(said.starts_with("RL_OUT_OF_MEMORY"), "the pipeline says " + said);
+  expect(error.starts_with("RL_OUT_OF_MEMORY"), "the pipeline says " + error);
   CALL(rl_pipeline_create, p.model, host.options, p.pipeline.out());
   CALL(rl_pipeline_set_loss, p.pipeline, loss, &p.state, nullptr);
   check_failed(p, before, "a failed pipeline");

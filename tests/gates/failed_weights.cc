@@ -10,12 +10,12 @@
 
 #include "gates/alloc_hooks.h"
 #include "gates/linked_api.h"
-#include "gates/play_host.h"
+#include "gates/scenario_host.h"
 
 namespace {
 
-using gates::answer;
 using gates::Api;
+using gates::error_text;
 using gates::Failure;
 using gates::Handle;
 using gates::Host;
@@ -99,8 +99,8 @@ std::string set_weights(Parts& p) {
   const char* const name = "model.norm.weight";
   const rl_tensor* const weights[] = {p.norm};
   uint64_t version = 0;
-  return answer(p.host, p.rl.rl_model_set_weights, p.model, &name,
-                static_cast<const size_t*>(nullptr), weights, size_t{1}, &version);
+  return error_text(p.host, p.rl.rl_model_set_weights, p.model, &name,
+                    static_cast<const size_t*>(nullptr), weights, size_t{1}, &version);
 }
 
 void sleep(Parts& p) {
@@ -116,7 +116,7 @@ void wake(Parts& p) {
 }
 
 std::string load(Parts& p) {
-  return answer(p.run, p.rl.rl_pipeline_create, p.model, p.run.options, p.pipeline.out());
+  return error_text(p.run, p.rl.rl_pipeline_create, p.model, p.run.options, p.pipeline.out());
 }
 
 constexpr Change kChanges[] = {{"rl_model_set_weights", false, nothing, set_weights, nothing},
@@ -139,13 +139,13 @@ void expect_agreement(Parts& p, const std::string& where) {
   const Api& rl = p.rl;
   const Host& host = p.host;
   Handle<rl_event> step(rl.rl_event_release);
-  gates::draw(rl, host, p.engine, p.batch, kIds);
+  gates::generate(rl, host, p.engine, p.batch, kIds);
   for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, p.batch, i, double(i));
-  const std::string said = answer(host, rl.rl_trainer_step, p.trainer, p.batch,
-                                  static_cast<const double*>(nullptr), size_t{0}, step.out());
-  expect(said.empty(), where + ": rl_trainer_step says " + said);
+  const std::string error = error_text(host, rl.rl_trainer_step, p.trainer, p.batch,
+                                       static_cast<const double*>(nullptr), size_t{0}, step.out());
+  expect(error.empty(), where + ": rl_trainer_step says " + error);
   double compared = 0;
-  if (!said.empty()) return;
+  if (!error.empty()) return;
   CALL(rl_event_metric_named, step, "training/logprob_compared_tokens", RL_NUL_TERMINATED,
        &compared);
   expect(compared > 0, where + ": no log-prob was compared");
@@ -165,16 +165,16 @@ Outcome check_failed(Parts& p, const State& before, const State& after, const st
   const Api& rl = p.rl;
   const Host& host = p.host;
   Logprobs out;
-  const std::string said = answer(host, rl.rl_trainer_logprobs, p.trainer, kIds, std::size(kIds),
-                                  size_t{1}, 1.0f, out.data(), out.size());
-  if (said.empty()) {
+  const std::string error = error_text(host, rl.rl_trainer_logprobs, p.trainer, kIds,
+                                       std::size(kIds), size_t{1}, 1.0f, out.data(), out.size());
+  if (error.empty()) {
     const State now = state_of(p);
     expect(now == before || now == after, where + ": the model is whole, but another");
     return now == before ? Outcome::kAsBefore : Outcome::kAsAfter;
   }
-  expect(said.starts_with(
+  expect(error.starts_with(
              "RL_FAILED_PRECONDITION: the model is half-trained: setting its weights failed"),
-         where + ": rl_trainer_logprobs says " + said);
+         where + ": rl_trainer_logprobs says " + error);
   uint64_t version = 0;
   CALL(rl_trainer_publish, p.trainer, &version);
   return Outcome::kHalfTrained;
@@ -191,21 +191,21 @@ void try_site(const Api& rl, const Place& place, const Change& change, uintptr_t
                 mode == Mode::kFailOnce ? "once" : "from then on");
   const std::string where = std::string(change.name) + ", " + at;
   Parts p(rl, place, place.model);
-  gates::draw(rl, p.host, p.engine, p.batch, kIds);
+  gates::generate(rl, p.host, p.engine, p.batch, kIds);
   const State before = state_of(p);
   change.prepare(p);
   gates::arm(mode, site);
-  const std::string said = change.apply(p);
+  const std::string error = change.apply(p);
   const bool hit = gates::disarm();
   change.conclude(p);
-  if (said.empty()) {
+  if (error.empty()) {
     if (hit) expect(state_of(p) == after, where + ": it worked, but otherwise");
     return;
   }
   ++counts.failed;
   const bool memory =
-      said.starts_with("RL_OUT_OF_MEMORY") || said.starts_with("RL_RESOURCE_EXHAUSTED");
-  expect(memory, where + ": it says " + said);
+      error.starts_with("RL_OUT_OF_MEMORY") || error.starts_with("RL_RESOURCE_EXHAUSTED");
+  expect(memory, where + ": it says " + error);
   const Outcome outcome = check_failed(p, before, after, where);
   expect(outcome != Outcome::kAsAfter || change.may_stay,
          where + ": it failed, but changed the weights");
@@ -226,8 +226,8 @@ std::vector<uintptr_t> sites(const Api& rl, const Place& place, const Change& ch
   const State before = state_of(p);
   change.prepare(p);
   const auto first = gates::allocation_sites();
-  const std::string said = change.apply(p);
-  if (!said.empty()) throw Failure{RL_INTERNAL, change.name, said};
+  const std::string error = change.apply(p);
+  if (!error.empty()) throw Failure{RL_INTERNAL, change.name, error};
   std::vector<uintptr_t> out;
   for (const gates::Site& now : gates::allocation_sites()) {
     const auto same = [&](const gates::Site& old) {
@@ -249,7 +249,7 @@ int run(const Place& place) {
     std::printf("skipped: the library has no symbols\n");
     return 0;
   }
-  gates::play_grpo(rl, place);  // leaves checkpoints
+  gates::run_grpo(rl, place);  // leaves checkpoints
   size_t half_trained = 0;
   for (const Change& change : kChanges) {
     State after{};

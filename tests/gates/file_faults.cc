@@ -1,8 +1,8 @@
 // Every call on a file fails in turn while a model is loaded, trained and saved, samples are
 // written and read, and a run with checkpoints is made; then again in a directory with results, so
-// that files are replaced and the run is resumed. Each play ends with an error or a report that
+// that files are replaced and the run is resumed. Each scenario ends with an error or a report that
 // names the file, or as if nothing had failed. Everything it left under a final name is complete,
-// and the next play there works and ends with the weights of a run without failures.
+// and the next scenario there works and ends with the weights of a run without failures.
 //
 // usage: gate_file_faults MODEL DIRECTORY [PLAY]
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #include "gates/file_hooks.h"
 #include "gates/linked_api.h"
-#include "gates/play_host.h"
+#include "gates/scenario_host.h"
 
 namespace {
 
@@ -61,10 +61,11 @@ struct Counts {
   size_t calls = 0, tried = 0, told = 0, survived = 0, problems = 0;
 };
 
-Result play_once(const gates::Api& rl, const gates::Play& play, const gates::Place& place) {
+Result run_scenario(const gates::Api& rl, const gates::Scenario& scenario,
+                    const gates::Place& place) {
   Result out;
   try {
-    out.digest = play.run(rl, place);
+    out.digest = scenario.run(rl, place);
   } catch (const gates::Failure& failure) {
     out.failure = failure;
   }
@@ -103,9 +104,9 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Among the files that appear by one rename (except checkpoints, which the next play reads): the
-// first that differs from one of a play without failures, or that existed at the start and is
-// gone. Throws the library's error for a file that it cannot read.
+// Among the files that appear by one rename (except checkpoints, which the next scenario reads):
+// the first that differs from one of a scenario without failures, or that existed at the start and
+// is gone. Throws the library's error for a file that it cannot read.
 std::string spoilt_file(const gates::Api& rl, const std::string& dir, const std::string& start,
                         uint64_t expected_digest) {
   const auto is_whole = [&](const std::string& name) {
@@ -121,8 +122,8 @@ std::string spoilt_file(const gates::Api& rl, const std::string& dir, const std:
   return "";
 }
 
-// A later play finds what the first one left, except for the newest checkpoint: a run resumes from
-// the one before it.
+// A later scenario finds what the first one left, except for the newest checkpoint: a run resumes
+// from the one before it.
 void take_newest_checkpoint_away(const std::string& dir) {
   if (!std::filesystem::exists(dir + "/checkpoints")) return;
   std::string newest;
@@ -132,9 +133,9 @@ void take_newest_checkpoint_away(const std::string& dir) {
   std::filesystem::remove_all(newest);
 }
 
-std::string describe(const gates::Play& play, const Fault& fault, uint64_t call) {
+std::string describe(const gates::Scenario& scenario, const Fault& fault, uint64_t call) {
   const char* const what = fault.error > 0 ? strerrorname_np(fault.error) : "short";
-  return std::string(play.name) + ", " + gates::name_of(fault.op) + " " + std::to_string(call) +
+  return std::string(scenario.name) + ", " + gates::name_of(fault.op) + " " + std::to_string(call) +
          " " + what;
 }
 
@@ -143,7 +144,7 @@ bool must_be_survived(const Fault& fault) {
 }
 
 // Without RL_LONG: only the last call on each file, when most of it has been written, and for
-// faults that end a play the first one too, as the same file may be read for several reasons.
+// faults that end a scenario the first one too, as the same file may be read for several reasons.
 std::vector<Attempt> fewer(const std::vector<Attempt>& all) {
   std::vector<Attempt> out;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -159,7 +160,7 @@ std::vector<Attempt> fewer(const std::vector<Attempt>& all) {
   return out;
 }
 
-// Each fault at each call of its kind that a play made.
+// Each fault at each call of its kind that a scenario made.
 std::vector<Attempt> attempts(std::span<const Fault> faults) {
   std::vector<Attempt> all;
   for (const Fault& fault : faults) {
@@ -171,8 +172,8 @@ std::vector<Attempt> attempts(std::span<const Fault> faults) {
 
 class Trial {
  public:
-  Trial(const gates::Api& rl, const gates::Play& play, const gates::Place& place)
-      : rl_(rl), play_(play), place_(place), start_(start_of(place)) {}
+  Trial(const gates::Api& rl, const gates::Scenario& scenario, const gates::Place& place)
+      : rl_(rl), scenario_(scenario), place_(place), start_(start_of(place)) {}
 
   // First in a directory with only a model and data rows, then in one with results as well.
   void run(const std::string& model) {
@@ -182,13 +183,13 @@ class Trial {
     std::filesystem::copy_file(model, start_ + "/model.gguf");
     gates::watch_files(place_.dir);
     begin();
-    expected_ = play_.run(rl_, place_);
+    expected_ = scenario_.run(rl_, place_);
     if (std::filesystem::exists(place_.dir + "/saved")) {
       saved_ = saved_digest(rl_, place_.dir + "/saved");
     }
     try_all("");
     begin();
-    play_.run(rl_, place_);
+    scenario_.run(rl_, place_);
     take_newest_checkpoint_away(place_.dir);
     std::filesystem::remove_all(start_);
     std::filesystem::rename(place_.dir, start_);
@@ -212,17 +213,17 @@ class Trial {
     counts_ = {};
     begin();
     gates::arm_file(FileOp::kOpen, 0, 0);
-    if (play_.run(rl_, place_) != expected_) complain("it ends with other weights");
+    if (scenario_.run(rl_, place_) != expected_) complain("it ends with other weights");
     std::vector<Attempt> all = attempts(kFaults);
     for (Attempt& more : attempts(kMoreFaults)) all.push_back(std::move(more));
     counts_.calls = all.size();
     if (std::getenv("RL_LONG") == nullptr) all = fewer(attempts(kFaults));
     for (const Attempt& attempt : all) {
-      now_ = describe(play_, attempt.fault, attempt.call) + when;
+      now_ = describe(scenario_, attempt.fault, attempt.call) + when;
       try_one(attempt);
     }
     std::printf("%s%s: %zu of %zu faults: %zu errors told, %zu did without, %zu problems\n",
-                play_.name, when, counts_.tried, counts_.calls, counts_.told, counts_.survived,
+                scenario_.name, when, counts_.tried, counts_.calls, counts_.told, counts_.survived,
                 counts_.problems);
     std::fflush(stdout);
     problems_ += counts_.problems + (counts_.told == 0 ? 1 : 0);
@@ -238,17 +239,17 @@ class Trial {
     alarm(kHangSeconds);
     begin();
     gates::arm_file(attempt.fault.op, attempt.fault.error, attempt.call);
-    const Result result = play_once(rl_, play_, place_);
+    const Result result = run_scenario(rl_, scenario_, place_);
     ++counts_.tried;
     if (!gates::disarm_file()) return alarm(0), void();
     now_ += " of " + gates::failed_file();
     judge(attempt.fault, result);
     look_at_files();
-    const Result next = play_once(rl_, play_, place_);
+    const Result next = run_scenario(rl_, scenario_, place_);
     if (next.failure.has_value()) {
-      complain("the next play: " + next.failure->function + ": " + next.failure->text);
+      complain("the next scenario: " + next.failure->function + ": " + next.failure->text);
     } else if (next.digest != expected_) {
-      complain("the next play ends with other weights");
+      complain("the next scenario ends with other weights");
     }
     alarm(0);
   }
@@ -273,7 +274,7 @@ class Trial {
     if (!result.failure.has_value()) {
       ++counts_.survived;
       if (!must_be_survived(fault) && !told_on_page()) complain("nobody was told");
-      if (result.digest != expected_) complain("the play went on and computed something else");
+      if (result.digest != expected_) complain("the scenario went on and computed something else");
       return;
     }
     ++counts_.told;
@@ -284,7 +285,7 @@ class Trial {
   }
 
   const gates::Api& rl_;
-  const gates::Play& play_;
+  const gates::Scenario& scenario_;
   const gates::Place& place_;
   const std::string start_;
   uint64_t expected_ = 0, saved_ = 0;
@@ -297,10 +298,10 @@ int run(const std::string& model, const std::string& dir, const std::string& nam
   const gates::Place place{dir + "/model.gguf", dir};
   const gates::Api rl = gates::linked_api();
   bool good = true;
-  for (const gates::Play& play : gates::plays()) {
-    if (play.run == gates::play_hello || play.run == gates::play_generate) continue;
-    if (!name.empty() && name != play.name) continue;
-    Trial trial(rl, play, place);
+  for (const gates::Scenario& scenario : gates::scenarios()) {
+    if (scenario.run == gates::run_hello || scenario.run == gates::run_generate) continue;
+    if (!name.empty() && name != scenario.name) continue;
+    Trial trial(rl, scenario, place);
     trial.run(model);
     good = good && trial.good();
   }

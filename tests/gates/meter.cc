@@ -32,7 +32,7 @@ uint64_t lines_of(const char* path) {
 
 constexpr uint64_t kHeapSlack = 16 << 10;  // up to 6 KiB were seen without a leak
 constexpr uint64_t kResidentSlack = 8 << 20;
-constexpr uint64_t kThreadSlack = 2;    // compute threads of the plays
+constexpr uint64_t kThreadSlack = 2;    // compute threads of the scenarios
 constexpr uint64_t kMappingSlack = 32;  // malloc arenas, stacks of the threads above
 
 }  // namespace

@@ -4,8 +4,8 @@
 // usage: gate_no_gpu MODEL DIRECTORY
 #include <fstream>
 
+#include "gates/gate_scenarios.h"
 #include "gates/linked_api.h"
-#include "gates/plays.h"
 
 namespace {
 
@@ -46,7 +46,7 @@ void ask_for_cuda(const std::string& reason) {
 int run(const gates::Place& place) {
   gates::prepare(place);
   const gates::Api rl = gates::linked_api();
-  for (const gates::Play& play : gates::plays()) play.run(rl, place);
+  for (const gates::Scenario& scenario : gates::scenarios()) scenario.run(rl, place);
   expect(driver_libraries().empty(), "mapped beside the library:\n" + driver_libraries());
   uint32_t cpu = 0, cuda = 1;
   const char* reason = nullptr;

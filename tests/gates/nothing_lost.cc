@@ -13,7 +13,7 @@
 
 #include "gates/alloc_hooks.h"
 #include "gates/linked_api.h"
-#include "gates/play_host.h"
+#include "gates/scenario_host.h"
 
 namespace {
 
@@ -59,7 +59,7 @@ struct World {
     CALL(rl_engine_create, model, host.options, engine.out());
     CALL(rl_buffer_create, host.options, uint64_t{4}, buffer.out());
   }
-  void draw() {
+  void generate() {
     static const int32_t prompt[] = {1, 2, 3};
     rl_request request;
     uint64_t first_id = 0;
@@ -71,7 +71,7 @@ struct World {
     CALL(rl_engine_run, engine);
   }
   void fill_buffer() {
-    draw();
+    generate();
     CALL(rl_engine_take, engine, batch.out());
     for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, batch, i, double(i));
     CALL(rl_buffer_put_batch, buffer, batch);
@@ -146,7 +146,7 @@ size_t next_event(World& w) {
 size_t nothing(World&) { return 0; }
 
 constexpr Case kCases[] = {
-    {"rl_engine_take", 2, [](World& w) { w.draw(); }, take_engine, nothing},
+    {"rl_engine_take", 2, [](World& w) { w.generate(); }, take_engine, nothing},
     {"rl_buffer_take", 2, [](World& w) { w.fill_buffer(); }, take_buffer, nothing},
     {"rl_pipeline_next", 2, [](World& w) { w.start_pipeline(); }, next_event,
      [](World& w) { return w.events(); }},

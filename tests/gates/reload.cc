@@ -4,19 +4,19 @@
 // usage: gate_reload LIBRARY MODEL DIRECTORY
 #include <cstdio>
 
+#include "gates/gate_scenarios.h"
 #include "gates/meter.h"
-#include "gates/plays.h"
 
 namespace {
 
 constexpr int kRounds = 100, kWarmUp = 10;
 
 // Returns a digest of what a round computed.
-uint64_t play(const char* library, const gates::Place& place) {
+uint64_t run_scenarios(const char* library, const gates::Place& place) {
   void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(dlerror());
   const gates::Api api = gates::loaded_api(handle);
-  const uint64_t digest = gates::play_hello(api, place) ^ gates::play_generate(api, place);
+  const uint64_t digest = gates::run_hello(api, place) ^ gates::run_generate(api, place);
   dlclose(handle);
   return digest;
 }
@@ -26,7 +26,7 @@ int run(const char* library, const gates::Place& place, int rounds) {
   uint64_t first = 0;
   gates::Meter warm;
   for (int round = 0; round < rounds; ++round) {
-    const uint64_t digest = play(library, place);
+    const uint64_t digest = run_scenarios(library, place);
     if (round == 0) first = digest;
     if (digest != first) return std::printf("round %d computed something else\n", round), 1;
     if (round == kWarmUp) warm = gates::measure();

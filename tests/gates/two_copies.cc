@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "gates/plays.h"
+#include "gates/gate_scenarios.h"
 
 namespace {
 
@@ -53,7 +53,7 @@ uint64_t reserved(const gates::Api& rl, const rl_runtime* runtime) {
 }
 
 // The arenas of a model are only in the ledger of its own copy.
-void expect_own_books(const Copy& busy, const Copy& idle) {
+void expect_own_ledger(const Copy& busy, const Copy& idle) {
   const gates::Api &a = busy.api, &b = idle.api;
   rl_options* options = nullptr;
   rl_runtime *first = nullptr, *second = nullptr;
@@ -75,13 +75,14 @@ void expect_own_books(const Copy& busy, const Copy& idle) {
 }
 
 void play_at_once(const std::vector<Copy>& copies) {
-  for (const gates::Play& play : gates::plays()) {
+  for (const gates::Scenario& scenario : gates::scenarios()) {
     std::vector<uint64_t> digests(copies.size() + 1);
     const auto run = [&](size_t i) {
       const Copy& copy = copies[std::min(i, copies.size() - 1)];
       std::filesystem::remove_all(copy.place.dir + "/checkpoints");
-      if (gates::reported([&] { return digests[i] = play.run(copy.api, copy.place), 0; }) != 0) {
-        expect(false, copy.file + " failed in " + play.name);
+      if (gates::reported([&] { return digests[i] = scenario.run(copy.api, copy.place), 0; }) !=
+          0) {
+        expect(false, copy.file + " failed in " + scenario.name);
       }
     };
     std::vector<std::thread> threads;
@@ -89,7 +90,7 @@ void play_at_once(const std::vector<Copy>& copies) {
     for (std::thread& thread : threads) thread.join();
     run(copies.size());  // alone
     const bool equal = std::equal(digests.begin() + 1, digests.end(), digests.begin());
-    expect(equal, std::string(play.name) + ": copies computed different results");
+    expect(equal, std::string(scenario.name) + ": copies computed different results");
   }
 }
 
@@ -100,8 +101,8 @@ int run(const std::string& library, const std::string& model, const std::string&
   const std::vector<Copy> copies = {load(library, {model, dir + "/first"}),
                                     load(second, {model, dir + "/second"})};
   for (const Copy& copy : copies) expect_own_functions(copy);
-  expect_own_books(copies[0], copies[1]);
-  expect_own_books(copies[1], copies[0]);
+  expect_own_ledger(copies[0], copies[1]);
+  expect_own_ledger(copies[1], copies[0]);
   play_at_once(copies);
   std::printf("%zu copies, %d problems\n", copies.size(), problems);
   return problems == 0 ? 0 : 1;

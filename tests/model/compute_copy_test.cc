@@ -95,7 +95,7 @@ TEST_P(Copies, WhatIsPublishedIsNotMadeAgainFromMovedMasters) {
   const std::string before = logits(two_, two_.model->published());
   train(one_);
   train(two_);
-  two_.model->move_masters();
+  two_.model->mark_masters_changed();
   two_.model->drop_packed();
   two_.model->restore_packed();
   EXPECT_EQ(logits(two_, two_.model->published()), before);
@@ -113,7 +113,7 @@ TEST_P(Copies, APinnedVersionIsNotPackedOver) {
     EXPECT_EQ(two_.model->version(), 1u);
     EXPECT_EQ(pin.weights().version(), 0u);
     train(two_);
-    two_.model->move_masters();  // which no copy shares
+    two_.model->mark_masters_changed();  // which no copy shares
     const WeightPin again = two_.model->pin();
     EXPECT_EQ(again.weights().version(), 1u);
     const Error e = expect_error(Code::kBusy, [&] { two_.model->repack(); });
@@ -136,11 +136,11 @@ TEST_P(Copies, OneCopyThatIsPinnedIsNotTrained) {
   {
     const WeightPin pin = one_.model->pin(), other = one_.model->pin();
     EXPECT_EQ(&pin.weights(), &one_.model->published());
-    for (const auto& change : {&Model::move_masters, &Model::repack, &Model::publish}) {
+    for (const auto& change : {&Model::mark_masters_changed, &Model::repack, &Model::publish}) {
       const Error e = expect_error(Code::kBusy, [&] { (*one_.model.*change)(); });
       EXPECT_TRUE(contains(e.message, "pinned it (2)")) << e.message;
     }
-    EXPECT_FALSE(one_.model->masters_moved());
+    EXPECT_FALSE(one_.model->masters_changed());
   }
   train(one_);
   one_.model->publish();

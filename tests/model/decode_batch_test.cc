@@ -45,7 +45,7 @@ class OneTokenPrompt : public ::testing::Test {
   TrainingBatch room_;
 };
 
-TEST_F(OneTokenPrompt, SharedByAnswersOfOneRowIsNoDecodeBatch) {
+TEST_F(OneTokenPrompt, SharedByResponsesOfOneRowIsNoDecodeBatch) {
   const auto want = last_rows();
   spoil();
   pass({1, 17, 44, 9}, {{0, 1, 0, block(3)},
@@ -65,7 +65,7 @@ TEST_F(OneTokenPrompt, ADecodeBatchHasTheBitsOfAnyOther) {
   }
 }
 
-TEST_F(OneTokenPrompt, ADecodeBatchHasNoTrunkNoSecondRowAndKeepsNothing) {
+TEST_F(OneTokenPrompt, ADecodeBatchHasNoSharedPrefixNoSecondRowAndKeepsNothing) {
   const auto refused = [&](const std::vector<int32_t>& ids,
                            const std::vector<SequenceRows>& sequences, SavedActivations* saved) {
     try {

@@ -77,7 +77,7 @@ ModelConfig config_of(const Published& p) {
 
 class PublicShapes : public ::testing::TestWithParam<Published> {};
 
-TEST_P(PublicShapes, SlicesAndPiecesHoldWhatTheyPromise) {
+TEST_P(PublicShapes, SlicesAndColumnTilesHoldWhatTheyPromise) {
   const ModelConfig config = config_of(GetParam());
   for (const int64_t width : {0, 32, 128}) {
     for (const ProductRules& r : {forward_rules(config, width), backward_rules(config, width)}) {

@@ -171,7 +171,7 @@ TEST(AttentionBackwardScores, AreThoseOfTheForward) {
     for (int64_t p = 0; p < c.length_; ++p) {
       for (int64_t i = 0; i < 2 * 64; ++i) {
         const float d_out = c.d_out_[p * 2 * 64 + i], high = round_to(Dtype::kBf16, d_out);
-        const float want = types.products == AttentionProducts::kPairs
+        const float want = types.products == AttentionProducts::kBf16Dot
                                ? high + round_to(Dtype::kBf16, d_out - high)
                                : d_out;
         ASSERT_EQ(have[p * c.width_ + 4 * 64 + i], want) << p << ", " << i;
@@ -200,7 +200,7 @@ TEST(AttentionBackwardPairs, AreRefusedWhereSomethingIsFp32) {
                               {Dtype::kBf16, Dtype::kF32}}) {
     const BackwardCase c({4, 2, 32, 16, 20, 0}, {q, kv});
     expect_error(Code::kInternal,
-                 [&] { c.gradients(0, kAttentionBackwardChunk, AttentionProducts::kPairs); });
+                 [&] { c.gradients(0, kAttentionBackwardChunk, AttentionProducts::kBf16Dot); });
   }
 }
 
@@ -208,10 +208,10 @@ TEST(AttentionBackwardPairs, AreAtMostOneAndAHalfTimesAsFarFromTheOracleAsFp32) 
   for (const BackwardShape& shape :
        {BackwardShape{6, 2, 64, 32, 150, 0}, BackwardShape{2, 1, 128, 32, 150, 0},
         BackwardShape{4, 4, 32, 16, 40, 0}, BackwardShape{4, 1, 16, 16, 150, 50}}) {
-    const BackwardCase c(shape, {Dtype::kBf16, Dtype::kBf16, AttentionProducts::kPairs});
+    const BackwardCase c(shape, {Dtype::kBf16, Dtype::kBf16, AttentionProducts::kBf16Dot});
     const auto want = c.oracle();
     const auto wide = c.gradients(0, kAttentionBackwardChunk, AttentionProducts::kFp32);
-    const auto pairs = c.gradients(0, kAttentionBackwardChunk, AttentionProducts::kPairs);
+    const auto pairs = c.gradients(0, kAttentionBackwardChunk, AttentionProducts::kBf16Dot);
     const int64_t q = shape.heads * shape.head_dim, k = shape.kv_heads * shape.head_dim;
     for (const auto& [name, first, end] :
          {std::tuple{"dq", int64_t{0}, q}, std::tuple{"dk", q, q + k},

@@ -185,7 +185,7 @@ TEST_P(Attention, HeadsTogetherHaveTheBitsOfEachAlone) {
     const auto out = std::exchange(out_, std::vector<std::byte>(out_.size()));
     const auto lse = std::exchange(lse_, std::vector<float>(lse_.size()));
     std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
-    ASSERT_LE(shape_.kv_heads, most_kv_heads_together(chunk));
+    ASSERT_LE(shape_.kv_heads, max_kv_heads_per_call(chunk));
     for (int64_t p = 0; p < length_; p += chunk)
       attention(args(), {p, std::min(chunk, length_ - p), p, blocks_.data()}, {0, shape_.kv_heads},
                 scratch.data());
@@ -240,7 +240,7 @@ TEST(AttentionPairs, AreRefusedWhereQueriesKeysOrValuesAreFp32) {
   for (const auto& [q, kv] : {std::pair{Dtype::kF32, Dtype::kF32},
                               {Dtype::kF32, Dtype::kBf16},
                               {Dtype::kBf16, Dtype::kF32}}) {
-    AttentionCase c({4, 2, 32, 16, q, kv}, 20, 0, AttentionProducts::kPairs);
+    AttentionCase c({4, 2, 32, 16, q, kv}, 20, 0, AttentionProducts::kBf16Dot);
     expect_error(Code::kInternal, [&] { c.attend(1); });
     std::vector<float> scratch(attention_scratch_floats(c.shape_));
     const SharedRow row{19, c.blocks_.data()};

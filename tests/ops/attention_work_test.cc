@@ -10,17 +10,17 @@ namespace {
 
 constexpr int64_t kBlock = 16;
 
-TEST(AttentionWork, SingleRowsThatShareTheirFirstBlocksGoTogether) {
+TEST(AttentionWork, SingleRowsThatShareTheirFirstBlocksFormAGroup) {
   const int32_t a[] = {7, 8, 1}, b[] = {7, 8, 2}, c[] = {7, 3, 4}, d[] = {9, 9, 9};
   const SequenceRows sequences[] = {{0, 1, 40, a}, {1, 1, 35, b}, {2, 1, 47, c}, {3, 1, 40, d}};
   AttentionWork work(16);
   work.cut(sequences, kBlock);
-  ASSERT_EQ(work.together().size(), 1u);
-  EXPECT_EQ(work.together()[0].rows.size(), 2u);
-  EXPECT_EQ(work.together()[0].shared_blocks, 2);
-  EXPECT_EQ(work.together()[0].rows[1].position, 35);
-  ASSERT_EQ(work.alone().size(), 2u);
-  EXPECT_EQ(work.alone()[0].first_row, 2);
+  ASSERT_EQ(work.shared_prefix_groups().size(), 1u);
+  EXPECT_EQ(work.shared_prefix_groups()[0].rows.size(), 2u);
+  EXPECT_EQ(work.shared_prefix_groups()[0].shared_blocks, 2);
+  EXPECT_EQ(work.shared_prefix_groups()[0].rows[1].position, 35);
+  ASSERT_EQ(work.ungrouped().size(), 2u);
+  EXPECT_EQ(work.ungrouped()[0].first_row, 2);
   EXPECT_EQ(work.by_sequence().size(), 4u);
 }
 
@@ -29,8 +29,8 @@ TEST(AttentionWork, ABlockThatIsStillWrittenToIsNotShared) {
   const SequenceRows sequences[] = {{0, 1, 15, a}, {1, 1, 31, b}};
   AttentionWork work(16);
   work.cut(sequences, kBlock);
-  EXPECT_TRUE(work.together().empty());
-  EXPECT_EQ(work.alone().size(), 2u);
+  EXPECT_TRUE(work.shared_prefix_groups().empty());
+  EXPECT_EQ(work.ungrouped().size(), 2u);
 }
 
 TEST(AttentionWork, RandomBatchesHaveEveryRowOnceInEitherCut) {
@@ -57,8 +57,8 @@ TEST(AttentionWork, RandomBatchesHaveEveryRowOnceInEitherCut) {
       for (int64_t r = first; r < first + n; ++r) ++seen[static_cast<size_t>(r)];
     };
     for (const AttentionRows& r : work.by_sequence()) count(by_sequence, r.first_row, r.rows);
-    for (const AttentionRows& r : work.alone()) count(mixed, r.first_row, r.rows);
-    for (const SharedAttentionRows& r : work.together()) {
+    for (const AttentionRows& r : work.ungrouped()) count(mixed, r.first_row, r.rows);
+    for (const SharedAttentionRows& r : work.shared_prefix_groups()) {
       ASSERT_LE(r.rows.size(), static_cast<size_t>(kAttentionMaxRows));
       count(mixed, r.first_row, static_cast<int64_t>(r.rows.size()));
       for (const SharedRow& row : r.rows) {

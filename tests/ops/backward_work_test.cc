@@ -18,8 +18,8 @@ constexpr int64_t kChunk = kAttentionBackwardChunk, kWidth = 3;
 struct Batch {
   std::vector<SequenceRows> sequences;
   int32_t rows = 0;
-  void add(int32_t count, int32_t first_position, int32_t trunk) {
-    sequences.push_back({rows, count, first_position, nullptr, trunk});
+  void add(int32_t count, int32_t first_position, int32_t prefix_sequence) {
+    sequences.push_back({rows, count, first_position, nullptr, prefix_sequence});
     rows += count;
   }
 };
@@ -104,11 +104,11 @@ TEST(BackwardWork, RandomBatchesMeetEveryKeyOnceAndShareNothingInAStep) {
   for (int round = 0; round < 40; ++round) {
     Batch batch;
     for (int32_t group = 0, groups = up_to(3); group < groups; ++group) {
-      const auto trunk = static_cast<int32_t>(batch.sequences.size());
+      const auto prefix_sequence = static_cast<int32_t>(batch.sequences.size());
       const int32_t prompt = up_to(round % 2 == 0 ? 30 : 400);
       batch.add(prompt, 0, -1);
       for (unsigned i = 0, count = rng() % 8; i < count; ++i)
-        batch.add(up_to(i % 2 == 0 ? 20 : 300), prompt, trunk);
+        batch.add(up_to(i % 2 == 0 ? 20 : 300), prompt, prefix_sequence);
     }
     const Work w(batch);
     for (const auto& pieces : w.steps) expect_nothing_shared(pieces);

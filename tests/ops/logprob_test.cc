@@ -56,7 +56,7 @@ TEST_P(Logprob, DrawsFollowTheInverseCdfInIdOrder) {
   int checked = 0;
   for (double u = 0.0; u < 1.0; u += 0.0137) {
     const int64_t id =
-        draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(), row_.stats, u});
+        sample_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(), row_.stats, u});
     const int64_t want = std::upper_bound(cdf.begin(), cdf.end(), u * sum) - cdf.begin();
     const double below = want ? cdf[want - 1] : 0.0;
     if (std::min(std::abs(u * sum - below), std::abs(cdf[want] - u * sum)) < 1e-6)
@@ -65,8 +65,8 @@ TEST_P(Logprob, DrawsFollowTheInverseCdfInIdOrder) {
     ++checked;
   }
   EXPECT_GT(checked, 40);
-  const int64_t last = draw_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(),
-                                   row_.stats, std::nextafter(1.0, 0.0)});
+  const int64_t last = sample_token({row_.z.data(), vocab(), row_.width, row_.tiles.data(),
+                                     row_.stats, std::nextafter(1.0, 0.0)});
   EXPECT_LT(last, vocab());
   EXPECT_GT(row_.p(last), 0.0);
 }
@@ -154,8 +154,8 @@ TEST(Draw, OnAStepOfTheCdfTheNextIdIsTaken) {
   const std::vector<float> z = {0.5f, 0.5f};
   const TileStats tile{0.5f, 2.0f, 0.0f};
   const RowStats stats = combine_tiles(&tile, 1);
-  EXPECT_EQ(draw_token({z.data(), 2, 2, &tile, stats, 0.5}), 1);
-  EXPECT_EQ(draw_token({z.data(), 2, 2, &tile, stats, std::nextafter(0.5, 0.0)}), 0);
+  EXPECT_EQ(sample_token({z.data(), 2, 2, &tile, stats, 0.5}), 1);
+  EXPECT_EQ(sample_token({z.data(), 2, 2, &tile, stats, std::nextafter(0.5, 0.0)}), 0);
 }
 
 TEST(TopIds, OfEqualLogitsTheLowerIdsComeFirst) {

@@ -43,7 +43,7 @@ TEST(ColumnSlices, HoldWholeHeadsOfAnySize) {
 
 // A unit of 128 columns rounded 320 up to 384 columns of 8192 floats, which no worker's scratch
 // holds.
-TEST(ColumnSlices, JoinedHalvesFitTheScratchAtEveryDepth) {
+TEST(ColumnSlices, JoinedHalvesFitTheScratchForEveryK) {
   for (int64_t k = 64; k <= kMaxJoinedFloats / 32; k += 64) {
     const ColumnSlices s = cut_slices({k, 2 * 28672, {2}});
     ASSERT_LE(s.width * k, kMaxJoinedFloats) << k;
@@ -73,19 +73,19 @@ TEST(ColumnSlices, OfAGivenWidthAreAtMostThatWide) {
   EXPECT_EQ(widths_of(cut_slices({64, 96, {2}, 32})), (Widths{32, 32, 32}));
 }
 
-TEST(Pieces, OddNumbersOfBlocksAreSharedEvenly) {
+TEST(ColumnTiles, OddNumbersOfBlocksAreSharedEvenly) {
   for (int64_t blocks = 2; blocks <= 70; ++blocks) {
     for (const int64_t rest : {0, 16, 32}) {  // a last block that is not whole
       const int64_t n = blocks * 64 - (rest ? 64 - rest : 0);
       for (int64_t threads = 1; threads <= 40; ++threads) {
-        const Pieces pieces(slices_of_width(n, 256), {1}, threads);
+        const ColumnTiles tiles(slices_of_width(n, 256), {1}, threads);
         const int64_t q = blocks / threads, beyond = blocks % threads;
         const int64_t halves = beyond == 0 ? 2 * q : 2 * beyond <= threads ? 2 * q + 1 : 2 * q + 2;
         int64_t most = 0;
         for (int64_t w = 0; w < threads; ++w) {
-          const TaskShare share = task_share(pieces.count(), w, threads);
+          const TaskShare share = task_share(tiles.count(), w, threads);
           int64_t columns = 0;
-          for (int64_t i = share.begin; i < share.end; ++i) columns += pieces.at(i).cols;
+          for (int64_t i = share.begin; i < share.end; ++i) columns += tiles.at(i).cols;
           most = std::max(most, columns);
         }
         ASSERT_LE(most, halves * 32) << n << " columns on " << threads << " threads";
@@ -111,15 +111,16 @@ TEST(GradientCut, RowsOfCopiedOperandsAreAnOddNumberOfLinesApart) {
   }
 }
 
-TEST(GradientCut, DepthsAreAFewFixedOnes) {
+TEST(GradientCut, RowChunksHaveAFewFixedSizes) {
   for (int64_t m = 1; m <= 2100; ++m) {
-    int64_t left = (m + kDepthUnit - 1) / kDepthUnit * kDepthUnit, last = kDepthPiece;
+    int64_t left = (m + kGradientRowUnit - 1) / kGradientRowUnit * kGradientRowUnit,
+            last = kGradientChunkRows;
     while (left > 0) {
-      const int64_t piece = depth_piece(left);
-      ASSERT_TRUE(piece == 512 || piece == 256 || piece == 128 || piece == 64 || piece == 32) << m;
-      ASSERT_LE(piece, last) << m;
-      last = piece;
-      left -= piece;
+      const int64_t rows = gradient_chunk_rows(left);
+      ASSERT_TRUE(rows == 512 || rows == 256 || rows == 128 || rows == 64 || rows == 32) << m;
+      ASSERT_LE(rows, last) << m;
+      last = rows;
+      left -= rows;
     }
     ASSERT_EQ(left, 0) << m;
   }

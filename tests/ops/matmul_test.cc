@@ -220,10 +220,10 @@ TEST_P(Products, ARowHasTheSameBitsInEveryBatch) {
 
 TEST_P(Products, WeightGradientsAddToWhatIsThere) {
   for (const Shape s : {Shape{1, 16, 16, 0}, Shape{37, 64, 80, 0}, Shape{300, 96, 530, 0}}) {
-    const int64_t depth = padded_depth(s.m), stride = s.n + 16;
+    const int64_t padded = padded_gradient_rows(s.m), stride = s.n + 16;
     auto dyf = random_values(s.m * stride, 7), xf = random_values(s.m * s.k, 8);
-    const auto dy = as_dtype(dyf, GetParam(), (depth - s.m) * stride);
-    const auto x = as_dtype(xf, GetParam(), (depth - s.m) * s.k);
+    const auto dy = as_dtype(dyf, GetParam(), (padded - s.m) * stride);
+    const auto x = as_dtype(xf, GetParam(), (padded - s.m) * s.k);
     std::vector<float> grad(s.n * s.k, 0.5f);
     matmul_->accumulate_weight_grad({dy.data(), stride, x.data(), s.m, s.n, s.k, grad.data()});
     for (int64_t i = 0; i < s.n; i += 3) {
@@ -246,8 +246,8 @@ struct GradientOperands {
         k(k),
         dyf(random_values(m * n, 11)),
         xf(random_values(m * k, 12)),
-        dy(as_dtype(dyf, dtype, (padded_depth(m) - m) * n)),
-        x(as_dtype(xf, dtype, (padded_depth(m) - m) * k)) {}
+        dy(as_dtype(dyf, dtype, (padded_gradient_rows(m) - m) * n)),
+        x(as_dtype(xf, dtype, (padded_gradient_rows(m) - m) * k)) {}
   std::vector<float> gradient(Matmul& matmul) const {
     std::vector<float> grad(n * k, 0.25f);
     matmul.accumulate_weight_grad({dy.data(), n, x.data(), m, n, k, grad.data()});
@@ -258,7 +258,7 @@ struct GradientOperands {
   std::vector<std::byte> dy, x;
 };
 
-TEST_P(Products, WeightGradientsOfManyTilesAndDepthsMatchTheOracle) {
+TEST_P(Products, WeightGradientsOfManyTilesAndRowsMatchTheOracle) {
   const GradientOperands o(GetParam(), 1100, 700, 530);
   ASSERT_EQ(cut_gradient(o.n, o.k).count(), 6);
   const std::vector<float> grad = o.gradient(*matmul_);
@@ -295,7 +295,7 @@ TEST_P(Products, TheTilesOfAWeightGradientDoNotMeet) {
     const auto values = random_values(o.m * width, seed);
     for (int64_t r = 0; r < o.m; ++r)
       std::copy_n(&values[r * width + column], width - column, &rows[r * width + column]);
-    return as_dtype(rows, GetParam(), (padded_depth(o.m) - o.m) * width);
+    return as_dtype(rows, GetParam(), (padded_gradient_rows(o.m) - o.m) * width);
   };
   other.dy = replace_from(tile.n, o.n, other.dyf, 13);
   other.x = replace_from(tile.k, o.k, other.xf, 14);

@@ -26,7 +26,7 @@ uint64_t trained_weights(const Texts& assignments) {
   }
   for (const std::string& text : assignments) o.set_assignment(text);
   Rig rig(o);
-  const testing::RunLog log = rig.start_and_play();
+  const testing::RunLog log = rig.start_and_serve();
   // A pass whose tokens are all rejected has no optimizer step; the first one rejects none.
   for (const double steps : log.series("training/optimizer_steps")) EXPECT_GE(steps, 1);
   return rig.model().weight_digest();
@@ -141,7 +141,7 @@ TEST(AlgoOptions, SamplesOfTheSameWeightsNeedNoProximalForward) {
   OptionSet o = tiny_options(dir);
   o.set_text("algo.correction.decoupled", "true");
   Rig rig(o);
-  const testing::RunLog log = rig.start_and_play();
+  const testing::RunLog log = rig.start_and_serve();
   for (const MetricList& m : log.steps) {
     EXPECT_EQ(m.get("training/old_log_prob_samples"), 0.0);
     EXPECT_EQ(m.get("timing_s/old_log_prob"), 0.0);

@@ -57,7 +57,7 @@ TEST(Architecture, ListsTheFunctionsOfOneStepInTheirOrder) {
   options.set_string("profiler.timeline.dir", dir.file("trace"));
   {
     Rig rig(options);
-    rig.start_and_play();
+    rig.start_and_serve();
   }
   const std::vector<DocumentedSpan> documented = documented_spans();
   std::vector<std::string> names;

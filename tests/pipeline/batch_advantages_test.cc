@@ -12,12 +12,13 @@
 namespace rl {
 namespace {
 
-// Two groups of three with answers of 2, 3 and 4 tokens; the second token of each carries no loss.
+// Two groups of three with responses of 2, 3 and 4 tokens; the second token of each carries no
+// loss.
 struct Batch {
   std::vector<SamplePtr> samples;
   std::vector<double> scores = {1, 0, 0.5, 0.25, 0.75, 0};
   std::vector<std::vector<float>> ref;
-  std::vector<GreedyAnswer> greedy;
+  std::vector<GreedyResponse> greedy;
   double coef = 0.5;
 
   Batch() {
@@ -58,7 +59,7 @@ TEST(BatchAdvantages, ShapingComesInOrder) {
   o.shaping.clips = true;
   o.shaping.clip = {-0.25, 0.5};
   const std::vector<double> r = batch_advantages(o, b.view()).rewards;
-  // Lengths 2, 3, 4: nothing, a half, all of the penalty. The fifth answer was cut.
+  // Lengths 2, 3, 4: nothing, a half, all of the penalty. The fifth response was cut.
   EXPECT_EQ(r, (std::vector<double>{0.5, -0.25, -0.25, 0.25, 0.375 - 0.5, -0.25}));
   o.shaping.clips_advantage = true;
   const BatchAdvantages late = batch_advantages(o, b.view());
@@ -126,7 +127,7 @@ TEST(BatchAdvantages, ThePenaltyOfASampleIsTheSumOverItsLossTokens) {
   EXPECT_DOUBLE_EQ(a.per_sample[1], a.rewards[1] - mean);
 }
 
-TEST(BatchAdvantages, AHostsFunctionIsToldWhichAnswersWereCut) {
+TEST(BatchAdvantages, AHostsFunctionSeesWhichResponsesWereTruncated) {
   Batch b;
   std::vector<uint8_t> truncated;
   const CustomAdvantage custom = [&](const AlgoArrays& in, std::span<double>) {
@@ -180,7 +181,7 @@ TEST(BatchAdvantages, ThePenaltyOfATokenLowersItAndThoseBefore) {
   EXPECT_DOUBLE_EQ(batch_advantages(o, b.view()).advantages[4], 0 - 0.25);
 }
 
-TEST(BatchAdvantages, RemaxTakesTheRewardOfTheGreedyAnswerOff) {
+TEST(BatchAdvantages, RemaxSubtractsTheRewardOfTheGreedyResponse) {
   Batch b;
   Sample greedy = *b.samples[2];
   for (int i = 0; i < 6; ++i) b.greedy.push_back({&greedy, i < 3 ? 0.25 : 0.5});
@@ -219,7 +220,7 @@ TEST(BatchAdvantages, AFilteredSampleKeepsItsPlaceInTheBaseline) {
   EXPECT_EQ(a.carries_loss, (std::vector<uint8_t>{1, 1, 1, 1, 0, 1}));
   EXPECT_EQ(a.masked_overlong, 1);
   EXPECT_EQ(a.per_sample, plain.per_sample);
-  o.repetition_limit = 0.4;  // answers of one id: 0, 1/2 and 2/3 of their bigrams came before
+  o.repetition_limit = 0.4;  // responses of one id: 0, 1/2 and 2/3 of their bigrams came before
   o.repetition_ngram = 2;
   a = batch_advantages(o, b.view());
   EXPECT_EQ(a.carries_loss, (std::vector<uint8_t>{1, 0, 0, 1, 0, 0}));

@@ -1,4 +1,4 @@
-// The end of a chat turn ends an answer to a chat row, in training and in evaluations, unless
+// The end of a chat turn ends a response to a chat row, in training and in evaluations, unless
 // sampling.ignore_eos says to go on.
 #include <map>
 
@@ -15,7 +15,7 @@ using testing::write_lines;
 
 constexpr const char* kRow = R"({"messages": [{"role": "user", "content": "ab"}]})";
 
-// Of a model whose turns end with the id; only that one is drawn in training.
+// Of a model whose turns end with the id; only that one is generated in training.
 OptionSet chat_options(const TempDir& dir, int32_t turn_end) {
   OptionSet o = tiny_options(dir);
   o.set_string("model.path", testing::with_small_tokenizer(dir));
@@ -35,13 +35,13 @@ OptionSet chat_options(const TempDir& dir, int32_t turn_end) {
   return o;
 }
 
-// Tokens of the training answers, then of the greedy answer of the evaluation.
-std::vector<std::vector<int32_t>> answers(const OptionSet& o) {
+// Tokens of the training responses, then of the greedy response of the evaluation.
+std::vector<std::vector<int32_t>> responses(const OptionSet& o) {
   Rig rig(o);
   std::vector<std::vector<int32_t>> train, eval;
-  for (const SamplePtr& s : rig.start_and_play().samples) {
-    const std::vector<int32_t> answer(s->ids.begin() + s->prompt_tokens, s->ids.end());
-    (s->purpose == Purpose::kEval ? eval : train).push_back(answer);
+  for (const SamplePtr& s : rig.start_and_serve().samples) {
+    const std::vector<int32_t> response(s->ids.begin() + s->prompt_tokens, s->ids.end());
+    (s->purpose == Purpose::kEval ? eval : train).push_back(response);
   }
   EXPECT_EQ(train.size(), 16u);
   EXPECT_EQ(eval.size(), 1u);
@@ -49,23 +49,23 @@ std::vector<std::vector<int32_t>> answers(const OptionSet& o) {
   return train;
 }
 
-TEST(ChatRows, TheEndOfATurnEndsAnAnswerUnlessEndsAreIgnored) {
+TEST(ChatRows, TheEndOfATurnEndsAResponseUnlessEndsAreIgnored) {
   constexpr int32_t kAny = 200;
   int32_t greedy;
   {
     const TempDir dir;
-    greedy = answers(chat_options(dir, kAny)).back().front();
+    greedy = responses(chat_options(dir, kAny)).back().front();
     ASSERT_GT(greedy, 42) << "the id has a text of its own in the small tokenizer";
   }
   const TempDir dir;
   OptionSet o = chat_options(dir, greedy);
   o.set_text("sampling.ignore_eos", "false");
   ASSERT_EQ(Rig(o).model().chat_stop_ids(), std::vector<int32_t>{greedy});
-  for (const auto& answer : answers(o)) EXPECT_EQ(answer, std::vector<int32_t>{greedy});
+  for (const auto& response : responses(o)) EXPECT_EQ(response, std::vector<int32_t>{greedy});
   o.set_text("sampling.ignore_eos", "true");
-  for (const auto& answer : answers(o)) {
-    EXPECT_EQ(answer.size(), 8u);
-    EXPECT_EQ(answer.front(), greedy);
+  for (const auto& response : responses(o)) {
+    EXPECT_EQ(response.size(), 8u);
+    EXPECT_EQ(response.front(), greedy);
   }
   // The same prompt as ids knows nothing of turns, also behind a chat row.
   write_lines(dir.file("mixed.jsonl"), {kRow, R"({"ids": [22]})"});
@@ -74,15 +74,15 @@ TEST(ChatRows, TheEndOfATurnEndsAnAnswerUnlessEndsAreIgnored) {
     mixed.set_text("sampling.ignore_eos", "false");
     mixed.set_string("eval.path", dir.file("mixed.jsonl"));
     Rig rig(mixed);
-    std::map<int64_t, int64_t> tokens;  // of evaluation answers, by row
-    for (const SamplePtr& s : rig.start_and_play().samples) {
+    std::map<int64_t, int64_t> tokens;  // of evaluation responses, by row
+    for (const SamplePtr& s : rig.start_and_serve().samples) {
       if (s->purpose == Purpose::kEval) tokens[s->data_row] = s->generated();
     }
     EXPECT_EQ(tokens, (std::map<int64_t, int64_t>{{0, 1}, {1, 8}}));
   }
   write_lines(dir.file("chat.jsonl"), {R"({"ids": [22]})"});
   o.set_text("sampling.ignore_eos", "false");
-  EXPECT_EQ(answers(o).front(), std::vector<int32_t>(8, greedy));
+  EXPECT_EQ(responses(o).front(), std::vector<int32_t>(8, greedy));
 }
 
 }  // namespace

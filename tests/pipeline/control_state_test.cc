@@ -60,9 +60,9 @@ TEST(ControlState, ACheckpointRequestedWhileOneIsWrittenIsStillDue) {
     expect_error(Code::kTimeout, [&] { run.control.await_checkpoint(lock, 0); });
   };
   request();
-  const uint64_t asked = run.control.begin_checkpoint();
+  const uint64_t requested = run.control.begin_checkpoint();
   request();
-  run.control.end_checkpoint(asked);
+  run.control.end_checkpoint(requested);
   EXPECT_EQ(run.control.due(), Control::Due::kCheckpoint);
   run.control.end_checkpoint(run.control.begin_checkpoint());
   EXPECT_EQ(run.control.due(), Control::Due::kNothing);

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <thread>
 
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
@@ -85,12 +85,12 @@ TEST(Control, WaitingForScoresIsTimeOfTheReward) {
   rig.pipeline().start();
   ASSERT_EQ(wait_for_state(rig.pipeline(), PipelineState::kScoring), PipelineState::kScoring);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  const RunLog log = rig.play();
+  const RunLog log = rig.serve();
   ASSERT_EQ(log.steps.size(), 1u);
   EXPECT_GE(log.steps[0].get("timing_s/reward").value(), 0.2);
 }
 
-TEST(Control, StopAtAnyMomentLeavesTheBooksBalanced) {
+TEST(Control, StopAtAnyMomentLeavesTheLedgerBalanced) {
   const TempDir dir;
   for (int moment = 0; moment < 24; ++moment) {
     SCOPED_TRACE(moment);
@@ -106,7 +106,7 @@ TEST(Control, StopAtAnyMomentLeavesTheBooksBalanced) {
         EXPECT_EQ(e.code, Code::kLate) << e.message;
       }
     };
-    rig.start_and_play();
+    rig.start_and_serve();
     expect_balanced(rig.pipeline().status().ledger);
   }
 }
@@ -124,10 +124,10 @@ TEST(Control, StopWhileGeneratingAbortsTheEngine) {
   expect_balanced(rig.pipeline().status().ledger);
 }
 
-TEST(Control, APausedLoopRestsAndGoesOn) {
+TEST(Control, APausedLoopIsIdleAndContinues) {
   const TempDir dir;
   Rig whole(tiny_options(dir));
-  const std::string expected = whole.start_and_play().fingerprint();
+  const std::string expected = whole.start_and_serve().fingerprint();
   Rig rig(tiny_options(dir));
   rig.pipeline().pause();
   rig.pipeline().start();
@@ -142,7 +142,7 @@ TEST(Control, APausedLoopRestsAndGoesOn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     p.resume();
   };
-  EXPECT_EQ(rig.play().fingerprint(), expected);
+  EXPECT_EQ(rig.serve().fingerprint(), expected);
 }
 
 // Whatever wakes the loop, it goes on waiting.
@@ -159,7 +159,7 @@ TEST(Control, APausedLoopDoesNothingWhenItIsWoken) {
   EXPECT_EQ(rig.pipeline().next(20'000'000).status, Code::kTimeout);
   EXPECT_EQ(rig.pipeline().status().ledger.attempts_started, 0);
   rig.pipeline().resume();
-  rig.play();
+  rig.serve();
 }
 
 TEST(Control, ASecondStartIsRefusedWithTheState) {
@@ -174,7 +174,7 @@ TEST(Control, ASecondStartIsRefusedWithTheState) {
   wait_for_state(rig.pipeline(), PipelineState::kPaused);
   refused("paused");
   rig.pipeline().resume();
-  rig.play();
+  rig.serve();
   refused("done");
 }
 
@@ -202,7 +202,7 @@ TEST(Control, InterruptEndsOneWait) {
 TEST(Control, DoneIsSticky) {
   const TempDir dir;
   Rig rig(tiny_options(dir));
-  rig.start_and_play();
+  rig.start_and_serve();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(rig.pipeline().next(0).status, Code::kDone);
   EXPECT_EQ(rig.pipeline().status().state, PipelineState::kDone);
   EXPECT_TRUE(rig.pipeline().stop(0));
@@ -213,7 +213,7 @@ TEST(Control, ARunStoppedInMidStepResumesAsIfItHadNotBeen) {
   OptionSet o = tiny_options(dir);
   o.set_i64("pipeline.total_steps", 4);
   Rig whole(o);
-  const RunLog expected = whole.start_and_play();
+  const RunLog expected = whole.start_and_serve();
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   uint64_t unscored_id = 0;
   {
@@ -226,12 +226,12 @@ TEST(Control, ARunStoppedInMidStepResumesAsIfItHadNotBeen) {
         p.score(s->id, low_id_reward(*s));
       }
     };
-    EXPECT_EQ(first.start_and_play().steps.size(), 2u);
+    EXPECT_EQ(first.start_and_serve().steps.size(), 2u);
     EXPECT_TRUE(contains(first.pipeline().checkpoint(0), "step_000002"));
   }
   o.set_string("checkpoint.resume", "auto");
   Rig second(o);
-  const RunLog rest = second.start_and_play();
+  const RunLog rest = second.start_and_serve();
   ASSERT_EQ(rest.steps.size(), 2u);
   EXPECT_EQ(rest.steps[1].without_times().to_json(), expected.steps[3].without_times().to_json());
   EXPECT_EQ(second.model().weight_digest(), whole.model().weight_digest());
@@ -254,7 +254,7 @@ TEST(Control, ACheckpointOnDemandComesAtTheStepBoundary) {
     }
     p.score(s->id, low_id_reward(*s));
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   asker.join();
   EXPECT_GE(rig.pipeline().checkpoint(0).size(), 1u);
 }
@@ -324,7 +324,7 @@ TEST(Control, OthersActBetweenTheStepsOfARunningEngine) {
   OptionSet o = tiny_options(dir);
   const auto runtime = std::make_shared<Runtime>(o);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-  EnginePart engine(model, testing::for_part(o));
+  EngineSession engine(model, testing::for_session(o));
   Request r = request_from(o);
   r.prompt = {1, 2, 3};
   r.num_samples = 16;
@@ -377,7 +377,7 @@ TEST(Control, AnyFailingFileOperationEndsTheRunWithItsCause) {
     fs.arm({.at = at, .system_code = ENOSPC, .for_ever = false, .partial_bytes = 3});
     try {
       rig = std::make_unique<Rig>(o, false, &fs);
-      rig->start_and_play();
+      rig->start_and_serve();
       if (fs.operations() < at) break;  // the fault was never reached
     } catch (const Error& e) {
       EXPECT_EQ(e.system_code, ENOSPC) << e.message;
@@ -392,12 +392,12 @@ TEST(Control, PartsAreBusyWhileAPipelineRunsAndFreeAfterwards) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   Rig rig(o);
-  EnginePart engine(rig.shared_model(), testing::for_part(o));
+  EngineSession engine(rig.shared_model(), testing::for_session(o));
   Request r = request_from(o);
   r.prompt = {1, 2, 3};
   rig.pipeline().start();
   expect_error(Code::kBusy, [&] { engine.submit(r); });
-  rig.play();
+  rig.serve();
   engine.submit(r);
   engine.run();
   EXPECT_EQ(engine.take_finished().size(), 1u);
@@ -411,7 +411,7 @@ TEST(Control, APipelineDoesNotStartWhileAnotherObjectComputes) {
     const Error e = expect_error(Code::kBusy, [&] { rig.pipeline().start(); });
     EXPECT_TRUE(contains(e.message, "another object")) << e.message;
   }
-  rig.start_and_play();
+  rig.start_and_serve();
 }
 
 TEST(Control, ATrainerStepWhileRequestsRunIsBusy) {
@@ -419,8 +419,8 @@ TEST(Control, ATrainerStepWhileRequestsRunIsBusy) {
   OptionSet o = tiny_options(dir);
   const auto runtime = std::make_shared<Runtime>(o);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-  EnginePart engine(model, testing::for_part(o));
-  TrainerPart trainer(model, testing::for_part(o));
+  EngineSession engine(model, testing::for_session(o));
+  TrainerSession trainer(model, testing::for_session(o));
   Request r = request_from(o);
   r.prompt = {1, 2, 3};
   r.num_samples = 4;

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/config/run_options.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -18,7 +18,7 @@ class Conversations : public ::testing::Test {
   Conversations() : options_(tiny_options(dir_)) {
     options_.set_i64("engine.max_model_len", 128);
     model_ = LoadedModel::open(std::make_shared<Runtime>(options_), options_, PlanUse::kTrain);
-    engine_ = std::make_shared<EnginePart>(model_, testing::for_part(options_));
+    engine_ = std::make_shared<EngineSession>(model_, testing::for_session(options_));
   }
 
   std::shared_ptr<Conversation> start(std::vector<int32_t> prompt = {1, 2, 3}) {
@@ -37,10 +37,10 @@ class Conversations : public ::testing::Test {
   const TempDir dir_;
   OptionSet options_;
   std::shared_ptr<LoadedModel> model_;
-  std::shared_ptr<EnginePart> engine_;
+  std::shared_ptr<EngineSession> engine_;
 };
 
-TEST_F(Conversations, TokensStandAsTheyWereDrawnAndGiven) {
+TEST_F(Conversations, TokensAreKeptAsSampledAndAsGiven) {
   const auto c = start();
   talk(*c, 6);
   const SamplePtr first = c->sample();
@@ -92,7 +92,7 @@ TEST_F(Conversations, ATurnIsOneSampleHoweverManyAreAskedFor) {
   EXPECT_TRUE(engine_->take_finished().empty());
 }
 
-TEST_F(Conversations, WhatTheModelDrewHasTheTrainersLogProbs) {
+TEST_F(Conversations, SampledTokensHaveTheTrainersLogProbs) {
   std::vector<SamplePtr> batch;
   const auto first = start(), second = first->fork();
   for (const auto& c : {first, second}) {
@@ -107,7 +107,7 @@ TEST_F(Conversations, WhatTheModelDrewHasTheTrainersLogProbs) {
   EXPECT_EQ(batch[0]->ordinal, batch[1]->ordinal);
   EXPECT_EQ(batch[1]->slot, 1u);
   EXPECT_NE(batch[0]->ids, batch[1]->ids);
-  TrainerPart trainer(model_, testing::for_part(options_));
+  TrainerSession trainer(model_, testing::for_session(options_));
   const MetricList metrics = trainer.step(batch);
   EXPECT_EQ(metrics.get("training/logprob_max_abs_diff"), 0.0);
   EXPECT_EQ(metrics.get("training/logprob_compared_tokens"), 30.0);
@@ -135,7 +135,7 @@ TEST_F(Conversations, AForkHasTheTurnsOfItsBeginning) {
   EXPECT_EQ(c->info().turns, 2);
 }
 
-TEST_F(Conversations, NothingChangesWhileATurnIsDrawn) {
+TEST_F(Conversations, NothingChangesWhileATurnIsGenerated) {
   const auto c = start();
   c->generate(turn());
   engine_->step();
@@ -168,7 +168,7 @@ TEST_F(Conversations, AnAbortedTurnKeepsItsTokensAndGoesOnExactly) {
   const SamplePtr s = cut->sample();
   EXPECT_EQ(s->num_aborts, 1u);
   EXPECT_EQ(s->generated(), 8);
-  TrainerPart trainer(model_, testing::for_part(options_));
+  TrainerSession trainer(model_, testing::for_session(options_));
   EXPECT_EQ(trainer.logprobs(s->ids, 3, s->temperature), s->logprobs);
 }
 

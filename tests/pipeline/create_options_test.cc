@@ -12,15 +12,15 @@
 namespace rl {
 namespace {
 
-using testing::draw;
+using testing::generate;
 using testing::id_rows;
 using testing::interrupt_twice;
 using testing::plan_of_dtype;
 using testing::plan_text;
-using testing::play_again;
-using testing::play_run;
 using testing::publish_midway;
 using testing::Rig;
+using testing::run_again;
+using testing::run_once;
 using testing::save_buffer_file;
 using testing::tiny_options;
 using testing::train;
@@ -35,7 +35,7 @@ using Look = std::string (*)(const OptionSet&);
 struct Change {
   Texts changed;
   Texts base = {};
-  Look look = play_run;
+  Look look = run_once;
 };
 
 Texts operator+(Texts a, const Texts& b) {
@@ -49,12 +49,12 @@ std::string other_weights(const TempDir& dir) {
   o.set_text("pipeline.total_steps", "1");
   o.set_text("optimizer.lr", "0.1");
   Rig rig(o);
-  rig.start_and_play();
+  rig.start_and_serve();
   rig.model().save(dir.file("trained"), Dtype::kF32, false);
   return dir.file("trained");
 }
 
-Texts answer_rows(const char* form) {
+Texts response_rows(const char* form) {
   Texts rows;
   for (const int id : {3, 4, 5, 6}) {
     rows.push_back(
@@ -72,7 +72,7 @@ std::string place(const TempDir& dir, const std::string& name) {
     return dir.file(name + ".jsonl");
   };
   if (name == "three" || name == "five") return rows(id_rows(name == "three" ? 3 : 5));
-  if (name == "pairs" || name == "answers") return rows(answer_rows(name.c_str()));
+  if (name == "pairs" || name == "answers") return rows(response_rows(name.c_str()));
   if (name == "chat") return rows(Texts(4, R"({"messages": [{"role": "user", "content": "ab"}]})"));
   if (name == "plain" || name == "twice") {
     std::ofstream(dir.file(name)) << "{% for m in messages %}{{ m.content }}"
@@ -150,32 +150,32 @@ const std::map<std::string, Change>& changes() {
       {"buffer.compression_level", {{"9"}, {"buffer.compression_level=1"}, save_buffer_file}},
       {"buffer.record_dir", {{"@batches"}}},
       {"checkpoint.dir", {{"@checkpoints", "checkpoint.every_steps=1"}}},
-      {"checkpoint.resume", {{"auto"}, checkpoints, play_again}},
+      {"checkpoint.resume", {{"auto"}, checkpoints, run_again}},
       {"critic.forward_max_tokens_per_device", {{"5000"}, gae, plan_text}},
       {"critic.max_tokens_per_device", {{"32"}, gae}},
       {"critic.micro_batch_size", {{"3"}, gae + counted}},
       {"data.path", {{"@five"}, {"data.path=@three", "data.shuffle=false"}}},
       {"data.shuffle", {{"false"}}},
       {"data.shuffle_seed", {{"5"}}},
-      {"engine.block_size", {{"32"}, {}, draw}},
-      {"engine.chunked_prefill", {{"false"}, {"engine.max_num_batched_tokens=32"}, draw}},
+      {"engine.block_size", {{"32"}, {}, generate}},
+      {"engine.chunked_prefill", {{"false"}, {"engine.max_num_batched_tokens=32"}, generate}},
       {"engine.graph_batch_sizes", {{"1,8"}}},
       {"engine.keep_kv_on_publish",
        {{"true"}, swap + Texts{"model.compute_copies=2"}, publish_midway}},
       {"engine.kv_dtype", {{"bf16"}}},
-      {"engine.kv_watermark", {{"0.6"}, few, draw}},
+      {"engine.kv_watermark", {{"0.6"}, few, generate}},
       {"engine.max_model_len", {{"16"}, {}, plan_text}},
-      {"engine.max_num_batched_tokens", {{"16"}, {}, draw}},
-      {"engine.max_num_seqs", {{"2"}, {}, draw}},
-      {"engine.memory_fraction", {{"0.9"}, few, draw}},
-      {"engine.num_engines", {{"2"}, {"engine.max_num_seqs=2"}, draw}},
-      {"engine.preemption", {{"swap", "engine.swap_space_bytes=1MiB"}, few, draw}},
-      {"engine.prefill_chunk", {{"4"}, {}, draw}},
-      {"engine.prefix_caching", {{"false"}, {}, draw}},
-      {"engine.scheduling_policy", {{"priority"}, {"engine.max_num_seqs=2"}, draw}},
+      {"engine.max_num_batched_tokens", {{"16"}, {}, generate}},
+      {"engine.max_num_seqs", {{"2"}, {}, generate}},
+      {"engine.memory_fraction", {{"0.9"}, few, generate}},
+      {"engine.num_engines", {{"2"}, {"engine.max_num_seqs=2"}, generate}},
+      {"engine.preemption", {{"swap", "engine.swap_space_bytes=1MiB"}, few, generate}},
+      {"engine.prefill_chunk", {{"4"}, {}, generate}},
+      {"engine.prefix_caching", {{"false"}, {}, generate}},
+      {"engine.scheduling_policy", {{"priority"}, {"engine.max_num_seqs=2"}, generate}},
       {"engine.stats_interval_ns", {{"1ns"}}},
       {"engine.swap_space_bytes",
-       {{"8KiB"}, few + Texts{"engine.preemption=swap", "engine.swap_space_bytes=1MiB"}, draw}},
+       {{"8KiB"}, few + Texts{"engine.preemption=swap", "engine.swap_space_bytes=1MiB"}, generate}},
       {"engine.tensor_parallel_size", {{"2"}}},
       {"eval.path", {{"@three", "eval.every_steps=1"}}},
       {"eval.samples_per_prompt", {{"3"}, eval + Texts{"eval.temperature=1"}}},
@@ -213,7 +213,7 @@ const std::map<std::string, Change>& changes() {
       {"runtime.output_dir", {{"@b"}, {"runtime.output_dir=@a", "metrics.jsonl=steps.jsonl"}}},
       {"runtime.seed", {{"8"}}},
       {"runtime.threads", {{"2"}, {}, plan_text}},
-      {"sampling.seed", {{"5"}, {}, draw}},
+      {"sampling.seed", {{"5"}, {}, generate}},
       {"schedule.min_lr", {{"1e-3"}, linear}},
       {"schedule.name", {{"linear", "schedule.total_steps=4"}, passes}},
       {"schedule.total_steps", {{"9"}, linear}},

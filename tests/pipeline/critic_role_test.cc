@@ -11,7 +11,7 @@
 
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/run_options.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "plan_arenas.h"
 #include "replay_rig.h"
 #include "run_rig.h"
@@ -42,9 +42,9 @@ OptionSet gae_options(const TempDir& dir, const Texts& texts = {}) {
   return o;
 }
 
-// Four groups of four, with rewards and the log-probs of the trainer; the answers have a hole in
+// Four groups of four, with rewards and the log-probs of the trainer; the responses have a hole in
 // the middle.
-std::vector<SamplePtr> made_batch(TrainerPart& trainer, uint64_t step) {
+std::vector<SamplePtr> made_batch(TrainerSession& trainer, uint64_t step) {
   std::vector<SamplePtr> batch;
   for (uint64_t i = 0; i < 16; ++i) {
     auto s = std::make_shared<Sample>();
@@ -69,7 +69,7 @@ std::vector<SamplePtr> made_batch(TrainerPart& trainer, uint64_t step) {
 TEST(CriticRole, LearnsTheReturnsBesideThePolicy) {
   const TempDir dir;
   Rig rig(gae_options(dir, {"pipeline.total_steps=8"}));
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   const std::vector<double> loss = log.series("critic/vf_loss");
   const std::vector<double> explained = log.series("critic/vf_explained_var");
   ASSERT_EQ(loss.size(), 8u);
@@ -99,7 +99,7 @@ TEST(CriticRole, OneSampleOfAPromptIsEnough) {
   const TempDir dir;
   Rig rig(gae_options(dir, {"pipeline.samples_per_prompt=1", "pipeline.total_steps=2"}));
   const uint64_t start = rig.model().weight_digest();
-  rig.start_and_play();
+  rig.start_and_serve();
   EXPECT_NE(rig.model().weight_digest(), start);
 }
 
@@ -107,7 +107,7 @@ TEST(CriticRole, AStepWithoutGroupsStillTellsOfTheCritic) {
   const TempDir dir;
   Rig rig(gae_options(dir, {"pipeline.filter=spread", "pipeline.filter_spread=10",
                             "pipeline.filter_max_rounds=1", "pipeline.total_steps=1"}));
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.series("critic/optimizer_steps"), std::vector<double>{0});
   EXPECT_EQ(log.series("critic/vf_explained_var"), std::vector<double>{0});
 }
@@ -118,7 +118,7 @@ TEST(CriticRole, ThePolicyWaitsForTheFirstSteps) {
   std::vector<uint64_t> digests, versions;
   rig.on_step = [&](Pipeline&, const StepEvent& e) { versions.push_back(e.version); };
   const uint64_t start = rig.model().weight_digest();
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(versions, (std::vector<uint64_t>{0, 0, 1}));
   EXPECT_EQ(log.series("training/optimizer_steps"), (std::vector<double>{0, 0, 1}));
   EXPECT_EQ(log.series("critic/optimizer_steps"), (std::vector<double>{1, 1, 1}));
@@ -134,7 +134,7 @@ TEST(CriticRole, AResumedRunGivesTheSameBits) {
                        "pipeline.total_steps=4",    "trainer.epochs=2"};
   const TempDir whole_dir, dir;
   Rig whole(gae_options(whole_dir, texts));
-  const RunLog want = whole.start_and_play();
+  const RunLog want = whole.start_and_serve();
   OptionSet o = gae_options(dir, texts);
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   {
@@ -142,14 +142,14 @@ TEST(CriticRole, AResumedRunGivesTheSameBits) {
     half.set_i64("pipeline.total_steps", 2);
     half.set_i64("checkpoint.every_steps", 2);
     Rig first(half);
-    first.start_and_play();
+    first.start_and_serve();
   }
   EXPECT_TRUE(std::filesystem::exists(
       dir.file("checkpoints/step_000002/critic_first_moments.safetensors")));
   o.set_string("checkpoint.resume", "auto");
   Rig second(o);
   EXPECT_FALSE(second.pipeline().resumed_from().empty());
-  const RunLog got = second.start_and_play();
+  const RunLog got = second.start_and_serve();
   ASSERT_EQ(got.steps.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(got.steps[i].without_times().to_json(), want.steps[i + 2].without_times().to_json());
@@ -164,7 +164,7 @@ TEST(CriticRole, ASavedCriticIsAModelOfScores) {
       gae_options(dir, {"pipeline.total_steps=1", "checkpoint.dir=" + dir.file("checkpoints")});
   {
     Rig rig(o);
-    rig.start_and_play();
+    rig.start_and_serve();
     rig.pipeline().checkpoint(60 * testing::kSecond);
     rig.pipeline().save_critic(dir.file("critic"), Dtype::kF32, false);
     EXPECT_EQ(
@@ -187,19 +187,20 @@ TEST(CriticRole, ASavedCriticIsAModelOfScores) {
     // Its first values are no longer those of a head of zeros.
     Rig next(
         gae_options(dir, {"pipeline.total_steps=1", "model.critic_path=" + dir.file("critic")}));
-    EXPECT_NE(next.start_and_play().series("critic/values/max").front(), 0.0);
+    EXPECT_NE(next.start_and_serve().series("critic/values/max").front(), 0.0);
   }
   OptionSet scored = tiny_options(dir);
   scored.set_string("model.reward_path", dir.file("critic"));
   Rig rewarded(scored);
-  EXPECT_NE(rewarded.start_and_play().series("critic/score/max").front(), 0.0);
+  EXPECT_NE(rewarded.start_and_serve().series("critic/score/max").front(), 0.0);
 }
 
 TEST(CriticRole, AHostsTrainerSavesItsCriticToo) {
   const TempDir dir;
   const OptionSet o = gae_options(dir), plain = tiny_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, testing::for_part(o)), without(model, testing::for_part(plain));
+  TrainerSession trainer(model, testing::for_session(o)),
+      without(model, testing::for_session(plain));
   trainer.save_critic(dir.file("critic"), Dtype::kBf16, false);
   EXPECT_TRUE(
       open_weight_source(real_fs(), dir.file("critic"), ModelHead::kScalar)->has_scalar_head());
@@ -216,7 +217,7 @@ TEST(CriticRole, DoesNotLearnFromABatchThatThePolicyRefuses) {
   const TempDir dir;
   const OptionSet o = gae_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, testing::for_part(o));
+  TrainerSession trainer(model, testing::for_session(o));
   std::vector<SamplePtr> batch = made_batch(trainer, 0);
   batch[3]->logprobs[5] += 1;
   const uint64_t before = model->weight_digest();
@@ -240,7 +241,7 @@ TEST(CriticRole, RecordedBatchesReplayToTheWeightsOfTheRun) {
   OptionSet o = gae_options(dir, {"trainer.num_minibatches=2", "algo.critic_warmup_steps=1"});
   o.set_string("buffer.record_dir", dir.file("record"));
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   Replay replay(o);
   for (int step = 1; step <= 3; ++step) {
     replay.step(dir.file(str("record/step_00000", step, ".rlbuf")));
@@ -263,13 +264,13 @@ TEST(CriticRole, ThePlanEqualsTheLedger) {
       const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
       Rig rig(o);
       EXPECT_EQ(live(rig.runtime()), planned(plan));
-      rig.start_and_play();
+      rig.start_and_serve();
       EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     }
   }
   const OptionSet o = gae_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  const TrainerPart trainer(model, testing::for_part(o));
+  const TrainerSession trainer(model, testing::for_session(o));
   EXPECT_EQ(live(model->runtime()), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
 }
 
@@ -315,7 +316,7 @@ Steps two_steps(const Texts& texts) {
   OptionSet o = gae_options(dir, {"model.critic_path=" + scored_model(dir)});
   for (const std::string& text : texts) o.set_assignment(text);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, testing::for_part(o));
+  TrainerSession trainer(model, testing::for_session(o));
   Steps out;
   for (uint64_t step = 0; step < 2; ++step) out.second = trainer.step(made_batch(trainer, step));
   out.policy = model->weight_digest();
@@ -392,7 +393,7 @@ TEST(CriticRole, WhatDoesNotFitIsNamed) {
     const OptionSet o = gae_options(dir, texts);
     return expect_error(code, [&] {
       const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-      TrainerPart(model, testing::for_part(o));
+      TrainerSession(model, testing::for_session(o));
     });
   };
   const Error shape =
@@ -411,7 +412,7 @@ TEST(CriticRole, WhatDoesNotFitIsNamed) {
   }
   const OptionSet o = gae_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, testing::for_part(o));
+  TrainerSession trainer(model, testing::for_session(o));
   const Error given =
       expect_error(Code::kFailedPrecondition, [&] { trainer.step_with_advantages({}, {}); });
   EXPECT_EQ(given.key, "algo.advantage");

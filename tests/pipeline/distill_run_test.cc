@@ -1,10 +1,10 @@
 // On-policy distillation: every token's advantage follows the teacher's log-probs of what the
-// policy drew, or the loss its whole rows; the run nears its teacher, and memory, resume and errors
-// are as for any run.
+// policy generated, or the loss its whole rows; the run nears its teacher, and memory, resume and
+// errors are as for any run.
 #include "core/arena.h"
 #include "host_batch.h"
 #include "pipeline/update/teacher_role.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "replay_rig.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -29,17 +29,17 @@ OptionSet distill_options(const TempDir& dir, const std::string& teacher) {
   return o;
 }
 
-// All answers are as good.
+// All responses are as good.
 RunLog play_without_rewards(Rig& rig) {
   rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, 0.5); };
-  return rig.start_and_play();
+  return rig.start_and_serve();
 }
 
 // The weights at the end of a run, which takes the memory of its plan.
 uint64_t planned_digest(const OptionSet& o, const MemoryPlan& plan) {
   Rig rig(o);
   EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-  rig.start_and_play();
+  rig.start_and_serve();
   EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
   return rig.model().weight_digest();
 }
@@ -49,12 +49,12 @@ uint64_t resumed_digest(OptionSet o, const TempDir& dir) {
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   o.set_i64("pipeline.total_steps", 2);
   o.set_i64("checkpoint.every_steps", 2);
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   o.set_i64("pipeline.total_steps", 4);
   o.set_string("checkpoint.resume", "auto");
   o.set_i64("runtime.threads", 2);
   Rig rest(o);
-  rest.start_and_play();
+  rest.start_and_serve();
   return rest.model().weight_digest();
 }
 
@@ -83,8 +83,8 @@ TEST(Distill, TakesTheLogRatioToTheTeacherOffTheAdvantages) {
   const auto open = [](const OptionSet& options) {
     return LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
   };
-  TrainerPart trainer(open(o), testing::for_part(o)),
-      teacher(open(alone), testing::for_part(alone));
+  TrainerSession trainer(open(o), testing::for_session(o)),
+      teacher(open(alone), testing::for_session(alone));
   const std::vector<SamplePtr> batch = host_batch(trainer, {.temperature = 0.8f});
   for (const SamplePtr& s : batch) s->reward = 1;
   double sum = 0, tokens = 0;
@@ -125,11 +125,11 @@ TEST(Distill, ATeacherThatIsThePolicyChangesNothing) {
   OptionSet o = distill_options(dir, "llama");
   o.set_text("pipeline.total_steps", "1");
   Rig taught(o);
-  EXPECT_EQ(taught.start_and_play().series("actor/distill_kl"), std::vector<double>{0});
+  EXPECT_EQ(taught.start_and_serve().series("actor/distill_kl"), std::vector<double>{0});
   OptionSet plain = tiny_options(dir);
   plain.set_text("pipeline.total_steps", "1");
   Rig rig(plain);
-  rig.start_and_play();
+  rig.start_and_serve();
   EXPECT_EQ(taught.model().weight_digest(), rig.model().weight_digest());
 }
 
@@ -181,10 +181,10 @@ TEST_P(RowDistill, LowersItsDivergenceFromATeacherOfAnotherShape) {
   OptionSet o = row_options(dir, teacher, GetParam());
   o.set_text("pipeline.total_steps", "10");
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   const std::vector<double> kl = log.series("actor/distill_kl");
   EXPECT_GT(kl.front(), 0);
-  // The drawn prefixes differ from step to step, and with them the divergence by some percents.
+  // The generated prefixes differ from step to step, and with them the divergence by some percents.
   EXPECT_LT(kl.back(), 0.8 * kl.front());
   EXPECT_EQ(log.series("actor/pg_loss"), std::vector<double>(10, 0));
   EXPECT_EQ(log.series("actor/loss"), log.series("actor/distill_loss"));
@@ -223,7 +223,7 @@ TEST(DistillRows, RewardsTeachBesideTheTeacherUnlessTheyAreLeftOut) {
     o.set_text("algo.distill.rewards", rewards);
     Rig rig(o);
     if (!vary) rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, 0.5); };
-    rig.start_and_play();
+    rig.start_and_serve();
     return rig.model().weight_digest();
   };
   const uint64_t alone = digest("false", true);
@@ -239,7 +239,7 @@ TEST(DistillRows, RewardsAreLeftOutOfTheSampledFormToo) {
     o.set_text("algo.distill.rewards", rewards);
     o.set_text("pipeline.total_steps", "1");
     Rig rig(o);
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     return std::pair(log.series("critic/advantages/max")[0],
                      -log.series("actor/distill_kl")[0] - log.series("critic/advantages/mean")[0]);
   };
@@ -253,7 +253,7 @@ TEST(DistillRows, ATeacherThatIsThePolicyHasNoLoss) {
   OptionSet o = row_options(dir, fixture_model("llama"), "mixed");
   o.set_text("pipeline.total_steps", "1");
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.series("actor/loss"), std::vector<double>{0});
   EXPECT_EQ(log.series("actor/grad_norm"), std::vector<double>{0});
 }
@@ -263,7 +263,7 @@ TEST(DistillRows, TakesTheBatchesOfAHost) {
   OptionSet o = row_options(dir, fixture_model("mistral"), "forward");
   o.set_text("optimizer.lr", "1e-2");
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, testing::for_part(o));
+  TrainerSession trainer(model, testing::for_session(o));
   EXPECT_EQ(model->runtime().ledger().bytes(),
             plan_memory(o, real_fs(), PlanUse::kTrain).arena_bytes);
   const std::vector<SamplePtr> batch = host_batch(trainer, {.temperature = 0.8f});

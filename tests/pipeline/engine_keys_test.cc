@@ -6,7 +6,7 @@
 #include "core/violations.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/plan/planner.h"
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 #include "rollout/sample_tokens.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -36,9 +36,9 @@ class Bench {
     for (const char* text : assignments) options_.set_assignment(text);
     runtime_ = std::make_shared<Runtime>(options_);
     model_ = LoadedModel::open(runtime_, options_, PlanUse::kGenerate);
-    engine_ = std::make_unique<EnginePart>(model_, testing::for_part(options_));
+    engine_ = std::make_unique<EngineSession>(model_, testing::for_session(options_));
   }
-  EnginePart& engine() { return *engine_; }
+  EngineSession& engine() { return *engine_; }
   const OptionSet& options() const { return options_; }
   uint64_t submit(std::vector<int32_t> prompt, int64_t tokens, int64_t samples = 1) {
     Request r = request_of(options_, std::move(prompt), tokens);
@@ -48,9 +48,9 @@ class Bench {
   // Prompts of many lengths, some twice, in groups; all bits of all samples, by id.
   std::string play_mixed() {
     for (const int32_t length : {20, 3, 17, 20, 9, 16}) submit(ids_from(length, length), 12, 3);
-    return play();
+    return serve();
   }
-  std::string play() {
+  std::string serve() {
     while (engine_->step() == EngineStep::kComputed) {
       most_running_ = std::max(most_running_, engine_->stats().running);
     }
@@ -75,7 +75,7 @@ class Bench {
   OptionSet options_;
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<LoadedModel> model_;
-  std::unique_ptr<EnginePart> engine_;
+  std::unique_ptr<EngineSession> engine_;
   int64_t most_running_ = 0;
   std::vector<uint64_t> order_;
 };
@@ -114,9 +114,9 @@ TEST(EngineKeys, PrefixCachingFindsWhatWasComputed) {
   for (const bool caching : {true, false}) {
     Bench bench({caching ? "engine.prefix_caching=true" : "engine.prefix_caching=false"});
     bench.submit(ids_from(1, 20), 4);
-    bench.play();
+    bench.serve();
     bench.submit(ids_from(1, 20), 4);
-    bench.play();
+    bench.serve();
     EXPECT_EQ(bench.engine().stats().cached_tokens, caching ? 16 : 0);
   }
 }
@@ -141,7 +141,7 @@ TEST(EngineKeys, PreemptedBlocksAreSwappedOrComputedAnew) {
     Bench bench(joined(small, std::move(setting)));
     EXPECT_EQ(bench.engine().stats().blocks_total, 4);
     for (int32_t i = 0; i < 4; ++i) bench.submit(ids_from(i, 10), 20);
-    bench.play();
+    bench.serve();
     return bench.engine().stats();
   };
   const EngineStats computed = stats({});
@@ -158,7 +158,7 @@ TEST(EngineKeys, TheWatermarkKeepsBlocksFree) {
     const std::vector<std::string> blocks = with_blocks(8);
     Bench bench(joined(blocks, {setting}));
     for (int32_t i = 0; i < 8; ++i) bench.submit(ids_from(i, 10), 6);
-    bench.play();
+    bench.serve();
     return bench.most_running();
   };
   EXPECT_EQ(most_running("engine.kv_watermark=0"), 8);
@@ -178,7 +178,7 @@ std::vector<uint64_t> order_under(const char* policy, int64_t priority) {
   Request more = request_of(bench.options(), {}, 2);
   more.resume = begun;
   bench.engine().submit(more);
-  bench.play();
+  bench.serve();
   return bench.order();
 }
 
@@ -205,7 +205,7 @@ TEST(EngineKeys, LaterTurnsGoFirst) {
     r.resume = s;
     bench.engine().submit(r);
   }
-  bench.play();
+  bench.serve();
   EXPECT_EQ(bench.order(), (std::vector<uint64_t>{later->id, begun[0]->id}));
 }
 
@@ -224,7 +224,7 @@ TEST(EngineKeys, ATurnOfManyTokensIsOneTurn) {
     r.resume = s;
     bench.engine().submit(r);
   }
-  bench.play();
+  bench.serve();
   EXPECT_EQ(bench.order(), (std::vector<uint64_t>{two->id, one->id}));
 }
 
@@ -233,7 +233,7 @@ TEST(EngineKeys, SizesLimitWhatRunsAndWhatIsAdmitted) {
   for (int32_t i = 0; i < 5; ++i) bench.submit(ids_from(i, 5), 4);
   bench.engine().step();
   EXPECT_EQ(bench.engine().stats().prefill_tokens, 7);
-  bench.play();
+  bench.serve();
   EXPECT_EQ(bench.most_running(), 2);
   const Error e = expect_error(Code::kOutOfRange, [&] { bench.submit(ids_from(1, 20), 13); });
   EXPECT_TRUE(contains(e.message, "20 tokens"));
@@ -249,7 +249,7 @@ TEST(EngineKeys, WithoutALengthTheLongestSequenceIsTheModels) {
   const Error e = expect_error(Code::kOutOfRange, [&] { bench.submit(ids_from(0, 100), 29); });
   EXPECT_TRUE(contains(e.message, "engine.max_model_len 128"));
   bench.submit(ids_from(0, 100), 28);
-  bench.play();
+  bench.serve();
   EXPECT_EQ(bench.engine().stats().drawn_tokens, 28);
   EXPECT_EQ(engine_options_from(bench.options(), 128).max_model_len, 128);
 }
@@ -275,11 +275,11 @@ void expect_refusal(const Error& e, Code code, const char* key, const char* part
 }
 
 TEST(EngineKeys, TheTypeOfKeysAndValuesActsInThePlanAndInEverySample) {
-  const auto draw = [](const char* setting) {
+  const auto generate = [](const char* setting) {
     return Bench({"model.dtype=fp32", setting}).play_mixed();
   };
-  EXPECT_EQ(draw("engine.kv_dtype=auto"), draw("engine.kv_dtype=fp32"));
-  EXPECT_NE(draw("engine.kv_dtype=bf16"), draw("engine.kv_dtype=fp32"));
+  EXPECT_EQ(generate("engine.kv_dtype=auto"), generate("engine.kv_dtype=fp32"));
+  EXPECT_NE(generate("engine.kv_dtype=bf16"), generate("engine.kv_dtype=fp32"));
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_assignment("model.dtype=fp32");
@@ -288,7 +288,7 @@ TEST(EngineKeys, TheTypeOfKeysAndValuesActsInThePlanAndInEverySample) {
   const MemoryPlan narrow = plan_memory(o, real_fs(), PlanUse::kPipeline);
   EXPECT_EQ(wide.kv_bytes / static_cast<uint64_t>(wide.engine.num_blocks),
             2 * narrow.kv_bytes / static_cast<uint64_t>(narrow.engine.num_blocks));
-  for (const double d : testing::Rig(o).start_and_play().series("training/logprob_max_abs_diff")) {
+  for (const double d : testing::Rig(o).start_and_serve().series("training/logprob_max_abs_diff")) {
     EXPECT_EQ(d, 0.0);
   }
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { o.set_assignment("engine.kv_dtype=fp8"); }).key,

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 #include "profile/metrics_writer.h"
 #include "report/report_series.h"
 #include "run_rig.h"
@@ -112,7 +112,7 @@ TEST(EngineMetrics, EveryIntervalIsAnEventAndALine) {
   OptionSet o = tiny_options(dir);
   o.set_assignment("engine.stats_interval_ns=1ns");
   o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
-  const RunLog log = Rig(o).start_and_play();
+  const RunLog log = Rig(o).start_and_serve();
   // Three steps of eight forwards each.
   EXPECT_EQ(log.intervals.size(), 24u);
   EXPECT_EQ(sum_of(log, "perf/engine/finished"), 48);
@@ -149,19 +149,19 @@ TEST(EngineMetrics, AnIntervalNamesTheVersionOfItsWeights) {
        {"engine.stats_interval_ns=1ns", "algo.advantage=gae", "algo.critic_warmup_steps=1"}) {
     o.set_assignment(text);
   }
-  const RunLog log = Rig(o).start_and_play();
+  const RunLog log = Rig(o).start_and_serve();
   ASSERT_EQ(log.intervals.size(), 24u);
   for (const auto& e : log.intervals) EXPECT_EQ(e->version, e->step == 0 ? 0 : e->step - 1);
 }
 
-TEST(EngineMetrics, WithoutAnIntervalNothingIsTold) {
+TEST(EngineMetrics, WithoutAnIntervalNothingIsReported) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
-  EXPECT_TRUE(Rig(o).start_and_play().intervals.empty());
+  EXPECT_TRUE(Rig(o).start_and_serve().intervals.empty());
   EXPECT_EQ(lines_of(dir.file("metrics.jsonl")).size(), 3u);
   o.set_assignment("engine.stats_interval_ns=1h");  // longer than the run
-  EXPECT_TRUE(Rig(o).start_and_play().intervals.empty());
+  EXPECT_TRUE(Rig(o).start_and_serve().intervals.empty());
   const Error e =
       expect_error(Code::kOutOfRange, [&] { o.set_i64("engine.stats_interval_ns", -1); });
   EXPECT_EQ(e.key, "engine.stats_interval_ns");
@@ -174,9 +174,9 @@ TEST(EngineMetrics, AResumedRunHasEachLineOnce) {
   o.set_assignment("checkpoint.every_steps=2");
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   o.set_string("checkpoint.resume", "auto");
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   std::map<uint64_t, int> lines;
   for (const auto& line : lines_of(dir.file("metrics.jsonl"))) {
     ++lines[line.at(kStepMetric).get<uint64_t>()];
@@ -187,11 +187,11 @@ TEST(EngineMetrics, AResumedRunHasEachLineOnce) {
 TEST(EngineMetrics, AStepTellsOfWaitsPreemptionsAndHits) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
-  const auto play = [&](const char* text) {
+  const auto serve = [&](const char* text) {
     o.set_assignment(text);
-    return Rig(o).start_and_play();
+    return Rig(o).start_and_serve();
   };
-  const RunLog wide = play("engine.max_num_seqs=16"), narrow = play("engine.max_num_seqs=4");
+  const RunLog wide = serve("engine.max_num_seqs=16"), narrow = serve("engine.max_num_seqs=4");
   for (size_t i = 0; i < 3; ++i) {
     const MetricList &w = wide.steps[i], &n = narrow.steps[i];
     EXPECT_GT(n.get("timing_s/request/queue/max"), w.get("timing_s/request/queue/max"));
@@ -213,7 +213,7 @@ TEST(EngineMetrics, TheTraceHasALaneForEachPlaceThatWasUsed) {
   OptionSet o = tiny_options(dir);
   o.set_assignment("profiler.timeline.enable=true");
   o.set_string("profiler.timeline.dir", dir.file("trace"));
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   std::ifstream in(dir.file("trace/trace.json"));
   const auto trace = nlohmann::json::parse(in);
   std::set<std::string> lanes;
@@ -235,12 +235,12 @@ TEST(EngineMetrics, AnEngineWithoutAPipelineOffersItsIntervals) {
   const auto runtime = std::make_shared<Runtime>(o);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kGenerate);
   {
-    const EnginePart plain(model, testing::for_part(o));
+    const EngineSession plain(model, testing::for_session(o));
     const Error e = expect_error(Code::kFailedPrecondition, [&] { plain.last_interval(0); });
     EXPECT_EQ(e.key, "engine.stats_interval_ns");
   }
   o.set_assignment("engine.stats_interval_ns=1ns");
-  EnginePart engine(model, testing::for_part(o));
+  EngineSession engine(model, testing::for_session(o));
   EXPECT_FALSE(engine.last_interval(0));
   Request r;
   r.prompt = {1, 2, 3};

@@ -3,8 +3,8 @@
 #include <functional>
 #include <map>
 
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/resident_memory.h"
@@ -22,8 +22,8 @@ struct Parts {
     runtime = std::make_shared<Runtime>(options);
     model = LoadedModel::open(runtime, options, PlanUse::kModel);
   }
-  std::unique_ptr<EnginePart> engine() {
-    return std::make_unique<EnginePart>(model, testing::for_part(options));
+  std::unique_ptr<EngineSession> engine() {
+    return std::make_unique<EngineSession>(model, testing::for_session(options));
   }
   Request request(int32_t first) const {
     Request r = request_from(options);
@@ -41,7 +41,7 @@ struct Parts {
   std::shared_ptr<LoadedModel> model;
 };
 
-std::map<uint64_t, std::string> bits_of(EnginePart& engine) {
+std::map<uint64_t, std::string> bits_of(EngineSession& engine) {
   std::map<uint64_t, std::string> bits;
   for (const SamplePtr& s : engine.take_finished()) {
     std::string& text = bits[s->id];
@@ -134,7 +134,7 @@ TEST(EngineSleep, AThousandCyclesLeaveNothingBehind) {
 TEST(EngineSleep, WhoeverComputesWakesTheWeightsItself) {
   Parts parts;
   const auto engine = parts.engine(), other = parts.engine();
-  TrainerPart trainer(parts.model, testing::for_part(parts.options));
+  TrainerSession trainer(parts.model, testing::for_session(parts.options));
   const std::vector<int32_t> ids = {1, 2, 3, 4, 5};
   const std::vector<float> expected = trainer.logprobs(ids, 2, 1.0f);
   engine->sleep(2);
@@ -182,11 +182,11 @@ TEST(EngineSleep, APipelineMayRunMeanwhile) {
   const TempDir dir;
   Parts parts;
   testing::Rig plain(parts.options);
-  const std::string expected = plain.start_and_play().fingerprint();
+  const std::string expected = plain.start_and_serve().fingerprint();
   testing::Rig rig(parts.options);
-  EnginePart engine(rig.shared_model(), testing::for_part(parts.options));
+  EngineSession engine(rig.shared_model(), testing::for_session(parts.options));
   engine.sleep(2);
-  EXPECT_EQ(rig.start_and_play().fingerprint(), expected);
+  EXPECT_EQ(rig.start_and_serve().fingerprint(), expected);
   engine.wake();
 }
 

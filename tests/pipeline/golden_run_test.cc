@@ -74,11 +74,11 @@ OptionSet golden_options(const Scenario& run, const TempDir& dir) {
   return o;
 }
 
-std::vector<std::string> log_of_part(const Scenario& run) {
+std::vector<std::string> log_of_sessions(const Scenario& run) {
   const TempDir dir;
   const OptionSet o = golden_options(run, dir);
-  TrainerPart trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain),
-                      for_part(o));
+  TrainerSession trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain),
+                         for_session(o));
   const bool is_sft = std::string_view(run.objective) == "sft";
   const std::vector<SamplePtr> batch = host_batch(trainer, {.with_logprobs = !is_sft});
   const std::vector<double> advantages(batch.size(), 0.5);
@@ -124,7 +124,7 @@ std::vector<std::string> log_of_pipeline(const Scenario& run) {
   if (o.get_string("algo.policy_loss") == "custom") set_algorithms(rig.pipeline());
   GoldenLog log;
   rig.on_event = [&](const Event& e) { log.event(e); };
-  rig.start_and_play();
+  rig.start_and_serve();
   log.ledger(rig.pipeline().status().ledger);
   log.change(before, masters);
   if (keeps) log.text_file("kept", dir.file("samples.jsonl"));
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenRun, ::testing::ValuesIn(golden_scenarios())
 
 TEST_P(GoldenRun, DoesWhatItDid) {
   const Scenario& run = GetParam();
-  const std::vector<std::string> lines = run.part ? log_of_part(run) : log_of_pipeline(run);
+  const std::vector<std::string> lines = run.part ? log_of_sessions(run) : log_of_pipeline(run);
   if (const char* dir = std::getenv("RL_WRITE_GOLDEN_RUNS")) {
     write_lines(file_of(dir, run), lines);
     return;

@@ -1,10 +1,10 @@
 // Groups that a step does not keep: counted and told by reason, replaced by new prompts while there
-// are some, and the same again after a resume. Also the greedy answers of remax and the coefficient
-// of an adaptive KL, which live as long.
+// are some, and the same again after a resume. Also the greedy responses of remax and the
+// coefficient of an adaptive KL, which live as long.
 #include <map>
 #include <set>
 
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -31,7 +31,7 @@ TEST(GroupFilter, FilteredGroupsAreReplacedAndNamed) {
     const TempDir dir;
     Rig rig(options_with(dir, {filter}));
     rig.on_score = score_by_ordinal;
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     EXPECT_EQ(log.series("training/samples"), (std::vector<double>{16, 16, 16}));
     // 4 draws leave 2 groups, 2 more one, the next none or one, until there are four.
     for (const auto& d : log.dropped) {
@@ -44,13 +44,13 @@ TEST(GroupFilter, FilteredGroupsAreReplacedAndNamed) {
     const auto filtered = static_cast<size_t>(DropReason::kFiltered);
     EXPECT_EQ(c.prompts_dropped[filtered], static_cast<int64_t>(log.dropped.size()));
     EXPECT_GE(log.dropped.size(), 11u);
-    double told = 0, rounds = 0;
+    double reported = 0, rounds = 0;
     for (const MetricList& m : log.steps) {
-      told += m.get("pipeline/groups_filtered/score").value();
+      reported += m.get("pipeline/groups_filtered/score").value();
       rounds += m.get("pipeline/filter_rounds").value();
       EXPECT_EQ(m.get("pipeline/groups_filtered/not_replaced"), 0.0);
     }
-    EXPECT_EQ(told, static_cast<double>(log.dropped.size()));
+    EXPECT_EQ(reported, static_cast<double>(log.dropped.size()));
     EXPECT_GE(rounds, 6);
     std::set<uint64_t> ordinals;
     for (const SamplePtr& s : log.samples) ordinals.insert(s->ordinal);
@@ -62,7 +62,7 @@ TEST(GroupFilter, AfterTheLastRoundAStepTrainsOnWhatItHas) {
   const TempDir dir;
   Rig rig(options_with(dir, {"pipeline.filter=mean", "pipeline.filter_max_rounds=1"}));
   rig.on_score = score_by_ordinal;
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.steps[0].get("training/samples"), 12.0);
   EXPECT_EQ(log.steps[0].get("pipeline/groups_filtered/not_replaced"), 1.0);
   EXPECT_EQ(log.steps[0].get("pipeline/filter_rounds"), 1.0);
@@ -76,7 +76,7 @@ TEST(GroupFilter, ADryFeedEndsTheRefill) {
   rig.on_score = score_by_ordinal;
   for (int i = 0; i < 5; ++i) rig.pipeline().feed_ids({1, 2, 3 + i}, "");
   rig.pipeline().end_feed();
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.steps.size(), 1u);
   EXPECT_EQ(log.steps[0].get("training/samples"), 8.0);
   EXPECT_EQ(log.steps[0].get("pipeline/groups_filtered/not_replaced"), 2.0);
@@ -87,7 +87,7 @@ TEST(GroupFilter, GroupsWithoutAdvantageAreDiscardedAndNotReplaced) {
   const TempDir dir;
   Rig rig(options_with(dir, {"pipeline.discard_zero_advantage=true"}));
   rig.on_score = score_by_ordinal;
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.series("training/samples"), (std::vector<double>{8, 8, 8}));
   EXPECT_EQ(log.series("pipeline/groups_filtered/zero_advantage"), (std::vector<double>{2, 2, 2}));
   EXPECT_EQ(log.steps[2].get("pipeline/prompts_dropped/filtered"), 6.0);
@@ -105,7 +105,7 @@ TEST(GroupFilter, PartsOfRewardsSayWhetherAGroupHasAnAdvantage) {
     const double parts[] = {s->ordinal % 2 == 0 ? 1.0 : 0.25 * s->slot, 0.5};
     p.score(s->id, parts[0] + parts[1], parts);
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.steps.size(), 1u);
   EXPECT_EQ(log.steps[0].get("pipeline/groups_filtered/zero_advantage"), 2.0);
   EXPECT_EQ(log.steps[0].get("training/samples"), 8.0);
@@ -116,7 +116,7 @@ TEST(GroupFilter, AStepOfWhichNothingIsLeftChangesNoWeight) {
   Rig rig(options_with(dir, {"pipeline.discard_zero_advantage=true", "pipeline.total_steps=1"}));
   const uint64_t before = rig.model().weight_digest();
   rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, 1); };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.steps[0].get("training/samples"), 0.0);
   EXPECT_EQ(log.dropped.size(), 4u);
   EXPECT_EQ(rig.model().weight_digest(), before);
@@ -134,7 +134,7 @@ TEST(GroupFilter, AResumedRunDrawsOnWhereItStopped) {
   {
     Rig rig(o);
     rig.on_score = score_by_ordinal;
-    coef = rig.start_and_play().steps.back().get("actor/reward_kl_penalty_coeff").value();
+    coef = rig.start_and_serve().steps.back().get("actor/reward_kl_penalty_coeff").value();
     whole = rig.model().weight_digest();
   }
   OptionSet half = o;
@@ -143,20 +143,20 @@ TEST(GroupFilter, AResumedRunDrawsOnWhereItStopped) {
   {
     Rig rig(half);
     rig.on_score = score_by_ordinal;
-    rig.start_and_play();
+    rig.start_and_serve();
   }
   half.set_text("pipeline.total_steps", "4");
   half.set_text("checkpoint.resume", "auto");
   Rig rig(half);
   rig.on_score = score_by_ordinal;
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.steps.size(), 2u);
   EXPECT_EQ(log.steps.back().get("actor/reward_kl_penalty_coeff"), coef);
   EXPECT_NE(coef, 0.1);
   EXPECT_EQ(rig.model().weight_digest(), whole);
 }
 
-TEST(Remax, AGreedyAnswerIsDrawnAndScoredBesideEachGroup) {
+TEST(Remax, AGreedyResponseIsGeneratedAndScoredForEachGroup) {
   const TempDir dir;
   Rig rig(options_with(dir, {"algo.advantage=remax", "pipeline.total_steps=1"}));
   std::map<uint64_t, std::set<uint32_t>> slots;
@@ -164,7 +164,7 @@ TEST(Remax, AGreedyAnswerIsDrawnAndScoredBesideEachGroup) {
     slots[s->ordinal].insert(s->slot);
     p.score(s->id, s->slot == 4 ? 0.25 : 0.25 * s->slot);
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(slots.size(), 4u);
   for (const auto& [ordinal, seen] : slots) EXPECT_EQ(seen, (std::set<uint32_t>{0, 1, 2, 3, 4}));
   EXPECT_EQ(log.steps[0].get("training/samples"), 16.0);
@@ -174,26 +174,26 @@ TEST(Remax, AGreedyAnswerIsDrawnAndScoredBesideEachGroup) {
   EXPECT_EQ(rig.pipeline().status().ledger.attempts_trained, 20);
   for (const SamplePtr& s : log.samples) {
     if (s->slot != 4) continue;
-    EXPECT_EQ(s->temperature, 1.0f);  // of the stored log-probs of a greedy answer
+    EXPECT_EQ(s->temperature, 1.0f);  // of the stored log-probs of a greedy response
   }
 }
 
-TEST(Remax, TheGreedyAnswerIsNoMemberOfAFilteredGroup) {
+TEST(Remax, TheGreedyResponseIsNoMemberOfAFilteredGroup) {
   const TempDir dir;
   Rig rig(options_with(dir, {"algo.advantage=remax", "pipeline.total_steps=1",
                              "pipeline.filter=spread", "pipeline.filter_max_rounds=1"}));
-  // Samples of the even ordinals are alike, whatever their greedy answer is.
+  // Samples of the even ordinals are alike, whatever their greedy response is.
   rig.on_score = [](Pipeline& p, const SamplePtr& s) {
     p.score(s->id, s->slot == 4 || s->ordinal % 2 == 0 ? 0.5 * (s->slot == 4) : 0.25 * s->slot);
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   std::set<uint64_t> dropped;
   for (const auto& d : log.dropped) dropped.insert(d->ordinal);
   EXPECT_EQ(dropped, (std::set<uint64_t>{0, 2, 4}));
   EXPECT_EQ(log.steps[0].get("training/samples"), 12.0);
 }
 
-TEST(Remax, ATrainerWantsTheGreedyAnswer) {
+TEST(Remax, ATrainerRequiresTheGreedyResponse) {
   const TempDir dir;
   OptionSet o = options_with(dir, {"algo.advantage=remax", "pipeline.total_steps=1"});
   std::vector<SamplePtr> samples;
@@ -205,10 +205,10 @@ TEST(Remax, ATrainerWantsTheGreedyAnswer) {
       samples.back()->reward = 0.25 * s->slot;
       p.score(s->id, 0.25 * s->slot);
     };
-    rig.start_and_play();
+    rig.start_and_serve();
   }
   const auto runtime = std::make_shared<Runtime>(o);
-  TrainerPart trainer(LoadedModel::open(runtime, o, PlanUse::kTrain), testing::for_part(o));
+  TrainerSession trainer(LoadedModel::open(runtime, o, PlanUse::kTrain), testing::for_session(o));
   EXPECT_EQ(trainer.step(samples).get("training/samples"), 16.0);
   std::erase_if(samples, [](const SamplePtr& s) { return s->slot == 4 && s->ordinal == 2; });
   const Error e = expect_error(Code::kFailedPrecondition, [&] { trainer.step(samples); });
@@ -222,7 +222,7 @@ TEST(AdaptiveKl, TheCoefficientFollowsTheKlOfBothPlacements) {
     const TempDir dir;
     Rig rig(options_with(dir, {where, "algo.kl.coef=0.1", "algo.kl.controller=adaptive",
                                "algo.kl.target=1e-7", "algo.kl.horizon=160"}));
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     const std::vector<double> coef =
         log.series(contains(where, "reward") ? "actor/reward_kl_penalty_coeff" : "actor/kl_coef");
     const std::vector<double> kl =
@@ -247,7 +247,7 @@ TEST(AdaptiveKl, ACoefficientThatIsSetAnewIsWhereItGoesOn) {
     }
     p.score(s->id, testing::low_id_reward(*s));
   };
-  const std::vector<double> coef = rig.start_and_play().series("actor/reward_kl_penalty_coeff");
+  const std::vector<double> coef = rig.start_and_serve().series("actor/reward_kl_penalty_coeff");
   EXPECT_EQ(coef[0], 0.1);
   EXPECT_EQ(coef[1], 0.5);
   EXPECT_DOUBLE_EQ(coef[2], 0.5 * (1 + 0.2 * 16 / 160));
@@ -259,7 +259,7 @@ TEST(AdaptiveKl, TheCoefficientWaitsWhileTheCriticWarmsUp) {
       options_with(dir, {"algo.advantage=gae", "algo.critic_warmup_steps=1", "algo.kl.where=reward",
                          "algo.kl.coef=0.1", "algo.kl.controller=adaptive", "algo.kl.target=1e-7",
                          "algo.kl.horizon=160"}));
-  const std::vector<double> coef = rig.start_and_play().series("actor/reward_kl_penalty_coeff");
+  const std::vector<double> coef = rig.start_and_serve().series("actor/reward_kl_penalty_coeff");
   EXPECT_EQ(coef[0], 0.1);
   EXPECT_EQ(coef[1], 0.1) << "the policy has not moved";
   EXPECT_DOUBLE_EQ(coef[2], 0.1 * (1 - 0.2 * 16 / 160));

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 
 namespace rl::testing {
 
@@ -12,9 +12,9 @@ struct HostBatch {
   bool with_logprobs = true;  // false: as of another library
 };
 
-// Two groups of four samples with prompts of two tokens and answers of three, some tokens of which
-// carry no loss.
-inline std::vector<SamplePtr> host_batch(TrainerPart& trainer, const HostBatch& kind = {}) {
+// Two groups of four samples with prompts of two tokens and responses of three, some tokens of
+// which carry no loss.
+inline std::vector<SamplePtr> host_batch(TrainerSession& trainer, const HostBatch& kind = {}) {
   std::vector<SamplePtr> batch;
   for (int32_t i = 0; i < 8; ++i) {
     auto s = std::make_shared<Sample>();

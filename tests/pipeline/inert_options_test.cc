@@ -6,8 +6,8 @@
 
 #include "core/violations.h"
 #include "host_batch.h"
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/option_samples.h"
@@ -15,7 +15,7 @@
 namespace rl {
 namespace {
 
-using testing::for_part;
+using testing::for_session;
 using testing::tiny_options;
 
 std::vector<Error> refusals(const std::function<void()>& call) {
@@ -40,7 +40,7 @@ std::shared_ptr<LoadedModel> open(const OptionSet& o, PlanUse use = PlanUse::kTr
 
 TEST(InertOptions, PartsRefuseWhatActsInAPipelineOnly) {
   const TempDir dir;
-  const OptionSet base = for_part(tiny_options(dir));
+  const OptionSet base = for_session(tiny_options(dir));
   const auto model = open(base);
   int count = 0;
   OptionSet all = base;
@@ -55,34 +55,34 @@ TEST(InertOptions, PartsRefuseWhatActsInAPipelineOnly) {
     if (changed.is_default(info.key)) continue;  // has one value only
     all.set_value(info.key, changed.get_value(info.key));
     ++count;
-    EXPECT_TRUE(names(refusals([&] { EnginePart(model, changed); }), info.key,
+    EXPECT_TRUE(names(refusals([&] { EngineSession(model, changed); }), info.key,
                       "only has an effect in a pipeline, and this is an engine"));
-    EXPECT_TRUE(names(refusals([&] { TrainerPart(model, changed); }), info.key,
+    EXPECT_TRUE(names(refusals([&] { TrainerSession(model, changed); }), info.key,
                       "only has an effect in a pipeline, and this is a trainer"));
   }
   EXPECT_GT(count, 30);
-  const std::vector<Error> errors = refusals([&] { TrainerPart(model, all); });
-  const auto told = std::ranges::count_if(errors, [](const Error& e) {
+  const std::vector<Error> errors = refusals([&] { TrainerSession(model, all); });
+  const auto reported = std::ranges::count_if(errors, [](const Error& e) {
     return contains(e.message, "only has an effect in a pipeline");
   });
-  EXPECT_EQ(told, count) << "all at once";
+  EXPECT_EQ(reported, count) << "all at once";
 }
 
 // One set of options serves both parts of a loop, each of which reads its own.
 TEST(InertOptions, PartsTakeTheOptionsOfEachOther) {
   const TempDir dir;
-  OptionSet o = for_part(tiny_options(dir));
+  OptionSet o = for_session(tiny_options(dir));
   for (const char* text :
        {"optimizer.lr=1e-4", "engine.max_num_seqs=3", "sampling.temperature=0.5",
         "trainer.epochs=2", "pipeline.prompts_per_step=2", "algo.clip_low=0.1"}) {
     o.set_assignment(text);
   }
   const auto model = open(o);
-  const EnginePart engine(model, o);
-  const TrainerPart trainer(model, o);
+  const EngineSession engine(model, o);
+  const TrainerSession trainer(model, o);
 }
 
-TEST(InertOptions, ARunThatDrawsNothingRefusesTheOptionsOfItsEngine) {
+TEST(InertOptions, ARunThatGeneratesNothingRefusesTheOptionsOfItsEngine) {
   const TempDir dir;
   testing::write_lines(dir.file("rows.jsonl"), {R"({"ids": [1, 2], "response": [3, 4]})"});
   OptionSet base;
@@ -140,9 +140,9 @@ TEST(InertOptions, GivenAdvantagesRefuseWhatMakesThemOutOfRewards) {
   for (const std::vector<std::string>& assignments : cases) {
     SCOPED_TRACE(assignments.front());
     const TempDir dir;
-    OptionSet o = for_part(tiny_options(dir));
+    OptionSet o = for_session(tiny_options(dir));
     for (const std::string& text : assignments) o.set_assignment(text);
-    TrainerPart trainer(open(o), o);
+    TrainerSession trainer(open(o), o);
     const auto batch = testing::host_batch(trainer);
     const std::vector<Error> errors = refusals([&] { trainer.step_with_advantages(batch, one); });
     const std::string key = assignments.front().substr(0, assignments.front().find('='));
@@ -155,8 +155,8 @@ TEST(InertOptions, GivenAdvantagesGoWithTheirSamples) {
   std::vector<MetricList> metrics;
   for (const bool reversed : {false, true}) {
     const TempDir dir;
-    const OptionSet o = for_part(tiny_options(dir));
-    TrainerPart trainer(open(o), o);
+    const OptionSet o = for_session(tiny_options(dir));
+    TrainerSession trainer(open(o), o);
     auto batch = testing::host_batch(trainer);
     std::vector<double> advantages = {1, -2, 3, -4, 5, -6, 7, -8};
     if (reversed) {
@@ -170,17 +170,17 @@ TEST(InertOptions, GivenAdvantagesGoWithTheirSamples) {
 }
 
 // Samples that a filter leaves without loss are left without it beside given advantages too.
-TEST(InertOptions, FiltersOfAnswersActBesideGivenAdvantages) {
+TEST(InertOptions, FiltersOfResponsesActWithGivenAdvantages) {
   const std::vector<double> one(8, 1.0);
   for (const bool filters : {false, true}) {
     const TempDir dir;
-    OptionSet o = for_part(tiny_options(dir));
+    OptionSet o = for_session(tiny_options(dir));
     if (filters) {
       o.set_text("pipeline.overlong_filter", "true");
       o.set_text("pipeline.repetition_filter", "0.1");
       o.set_text("pipeline.repetition_ngram", "1");
     }
-    TrainerPart trainer(open(o), o);
+    TrainerSession trainer(open(o), o);
     auto batch = testing::host_batch(trainer);
     batch[1]->finish = FinishReason::kLength;
     batch[3]->ids[3] = batch[3]->ids[4];

@@ -120,7 +120,7 @@ class Simulation {
       const uint64_t fate = draws_.below(6);
       if (fate != 0) buffer_.put_all(board_.hand_over(ordinal));
       if (fate == 1) buffer_.erase(ordinal);
-      if (fate <= 1) board_.doom(ordinal, DropReason::kFiltered, "no");
+      if (fate <= 1) board_.drop(ordinal, DropReason::kFiltered, "no");
     }
   }
   // A step on some of the groups committed so far; it may be undone.
@@ -153,7 +153,7 @@ class Simulation {
   int64_t now_ = 0, tokens_ = 0, trained_ = 0;
 };
 
-TEST(Ledger, LawsHoldAfterEveryEventOfRandomRuns) {
+TEST(Ledger, InvariantsHoldAfterEveryEventOfRandomRuns) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(seed);
     Simulation simulation(seed);

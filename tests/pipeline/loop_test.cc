@@ -26,7 +26,7 @@ TEST(Loop, MeanRewardRises) {
     OptionSet o = tiny_options(dir, model);
     o.set_i64("pipeline.total_steps", 20);
     Rig rig(o);
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     const std::vector<double> rewards = log.series("critic/rewards/mean");
     ASSERT_EQ(rewards.size(), 20u);
     // An untrained model draws ids evenly: a quarter of them is rewarded.
@@ -40,7 +40,7 @@ TEST(Loop, MeanRewardRises) {
 TEST(Loop, SampledLogprobsEqualTheTrainersInEveryStep) {
   const TempDir dir;
   Rig rig(tiny_options(dir));
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   for (const double d : log.series("training/logprob_max_abs_diff")) EXPECT_EQ(d, 0.0);
   for (const double n : log.series("training/logprob_compared_tokens")) EXPECT_EQ(n, 4 * 4 * 8);
 }
@@ -60,7 +60,7 @@ TEST(Loop, ASkippedStepLeavesNoPrefixBehind) {
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
     p.score(s->id, steps == 0 ? (s->slot % 2 == 0 ? 1e300 : -1e300) : testing::low_id_reward(*s));
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.series("training/skipped_steps"), (std::vector<double>{1, 0, 0}));
   for (const double d : log.series("training/logprob_max_abs_diff")) EXPECT_EQ(d, 0.0);
 }
@@ -73,7 +73,7 @@ TEST(Loop, TbbGivesTheBitsOfPlainThreads) {
   OptionSet o = tiny_options(dir);
   o.set_i64("runtime.threads", 2);
   Rig plain(o), tbb(o, true);
-  EXPECT_EQ(plain.start_and_play().fingerprint(), tbb.start_and_play().fingerprint());
+  EXPECT_EQ(plain.start_and_serve().fingerprint(), tbb.start_and_serve().fingerprint());
   EXPECT_EQ(plain.model().weight_digest(), tbb.model().weight_digest());
 }
 
@@ -86,7 +86,7 @@ TEST(Loop, EqualSeedsGiveEqualMetricsAndWeightsAtAnyThreadCount) {
     o.set_i64("runtime.threads", threads);
     o.set_i64("trainer.num_minibatches", 2);
     Rig rig(o);
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     if (metrics.empty()) {
       metrics = log.fingerprint();
       digest = rig.model().weight_digest();
@@ -99,13 +99,13 @@ TEST(Loop, EqualSeedsGiveEqualMetricsAndWeightsAtAnyThreadCount) {
   other.set_u64("runtime.seed", 8);
   other.set_i64("trainer.num_minibatches", 2);
   Rig rig(other);
-  EXPECT_NE(rig.start_and_play().fingerprint(), metrics);
+  EXPECT_NE(rig.start_and_serve().fingerprint(), metrics);
 }
 
 TEST(Loop, ArrivalOrderOfScoresChangesNothing) {
   const TempDir dir;
   Rig straight(tiny_options(dir));
-  const std::string metrics = straight.start_and_play().fingerprint();
+  const std::string metrics = straight.start_and_serve().fingerprint();
   Rig reversed(tiny_options(dir));
   std::vector<SamplePtr> waiting;
   reversed.on_score = [&](Pipeline& p, const SamplePtr& s) {
@@ -115,7 +115,7 @@ TEST(Loop, ArrivalOrderOfScoresChangesNothing) {
     for (const SamplePtr& w : waiting) p.score(w->id, testing::low_id_reward(*w));
     waiting.clear();
   };
-  EXPECT_EQ(reversed.start_and_play().fingerprint(), metrics);
+  EXPECT_EQ(reversed.start_and_serve().fingerprint(), metrics);
   EXPECT_EQ(straight.model().weight_digest(), reversed.model().weight_digest());
 }
 
@@ -128,7 +128,7 @@ TEST(Loop, AResumedRunEqualsTheUninterruptedOne) {
     if (std::string(kl) == "loss") o.set_f64("algo.kl.coef", 0.01);
     o.set_i64("pipeline.total_steps", 6);
     Rig whole(o);
-    const RunLog expected = whole.start_and_play();
+    const RunLog expected = whole.start_and_serve();
 
     o.set_string("checkpoint.dir", dir.file(str("checkpoints_", kl)));
     o.set_i64("checkpoint.every_steps", 3);
@@ -136,14 +136,14 @@ TEST(Loop, AResumedRunEqualsTheUninterruptedOne) {
     o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
     {
       Rig first(o);
-      EXPECT_EQ(first.start_and_play().checkpoints.size(), 1u);
+      EXPECT_EQ(first.start_and_serve().checkpoints.size(), 1u);
     }
     o.set_string("checkpoint.resume", "auto");
     o.set_i64("pipeline.total_steps", 6);
     Rig second(o);
     EXPECT_EQ(second.pipeline().status().step, 3u);
     EXPECT_FALSE(second.pipeline().resumed_from().empty());
-    const RunLog rest = second.start_and_play();
+    const RunLog rest = second.start_and_serve();
     ASSERT_EQ(rest.steps.size(), 3u);
     for (size_t i = 0; i < 3; ++i) {
       EXPECT_EQ(rest.steps[i].without_times().to_json(),
@@ -163,7 +163,7 @@ TEST(Loop, ACheckpointOfAnotherConfigurationIsRefused) {
   o.set_i64("checkpoint.every_steps", 1);
   {
     Rig rig(o);
-    rig.start_and_play();
+    rig.start_and_serve();
   }
   expect_error(Code::kAlreadyExists, [&] { Rig again(o); });
   o.set_string("checkpoint.resume", "auto");
@@ -183,10 +183,10 @@ TEST(Loop, EvaluationsAreGreedyMarkedAndNeverTrainedOn) {
   o.set_i64("eval.every_steps", 3);
   o.set_i64("eval.max_prompts", 4);
   Rig plain(tiny_options(dir));
-  plain.start_and_play();
+  plain.start_and_serve();
   Rig rig(o);
   rig.pipeline().request_eval();
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 2u);
   EXPECT_EQ(log.evals[0]->step, 0u);
   EXPECT_EQ(log.evals[1]->step, 3u);
@@ -211,7 +211,7 @@ TEST(Loop, ATimelineShowsEveryLaneOfAStep) {
   o.set_bool("profiler.timeline.enable", true);
   o.set_string("profiler.timeline.dir", dir.file("trace"));
   Rig rig(o);
-  rig.start_and_play();
+  rig.start_and_serve();
   const auto trace =
       nlohmann::json::parse(read_text_file(real_fs(), dir.file("trace/trace.json"), 1 << 24));
   std::map<std::string, int> count;
@@ -236,7 +236,7 @@ TEST(Loop, AHostFedRunEqualsOneFromAFile) {
   o.set_bool("data.shuffle", false);
   o.set_i64("pipeline.total_steps", 2);
   Rig from_file(o);
-  const RunLog expected = from_file.start_and_play();
+  const RunLog expected = from_file.start_and_serve();
   o.unset("data.path");
   o.unset("data.shuffle");
   Rig fed(o);
@@ -244,7 +244,7 @@ TEST(Loop, AHostFedRunEqualsOneFromAFile) {
   for (const std::string& row : rows) EXPECT_TRUE(fed.pipeline().feed_line(row));
   fed.pipeline().start();
   fed.pipeline().end_feed();
-  const RunLog log = fed.play();
+  const RunLog log = fed.serve();
   ASSERT_EQ(log.steps.size(), 2u);
   EXPECT_EQ(fed.model().weight_digest(), from_file.model().weight_digest());
   expect_error(Code::kFailedPrecondition, [&] { fed.pipeline().feed_line(rows[0]); });
@@ -271,7 +271,7 @@ TEST(Loop, OptionsChangeBetweenStepsOnly) {
   rig.on_step = [&](Pipeline& p, const StepEvent& e) {
     if (e.step == 1) p.set_options(slower);
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   const std::vector<double> lr = log.series("actor/lr");
   EXPECT_EQ(lr.front(), 3e-3);
   EXPECT_EQ(lr.back(), 1e-3);

@@ -51,11 +51,11 @@ Names names_of(const MetricList& metrics) {
   return out;
 }
 
-void play(const Scenario& run, std::vector<Emitted>& out) {
+void serve(const Scenario& run, std::vector<Emitted>& out) {
   const TempDir dir;
   Rig rig(options_of(run, dir));
   if (run.on_score) rig.on_score = run.on_score;
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   Names conditions = conditions_of(run);
   for (const auto& d : log.dropped) conditions.insert(str("dropped_", drop_reason_name(d->reason)));
   const auto add = [&](const char* event, const MetricList& metrics) {
@@ -68,11 +68,11 @@ void play(const Scenario& run, std::vector<Emitted>& out) {
   EXPECT_EQ(!log.evals.empty(), run.evaluates) << run.name;
 }
 
-void play_part(const Scenario& run, std::vector<Emitted>& out) {
+void run_sessions(const Scenario& run, std::vector<Emitted>& out) {
   const TempDir dir;
   const OptionSet o = options_of(run, dir);
-  TrainerPart trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain),
-                      testing::for_part(o));
+  TrainerSession trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain),
+                         testing::for_session(o));
   const bool is_sft = std::string_view(run.objective) == "sft";
   const std::vector<SamplePtr> batch = host_batch(trainer, {.with_logprobs = !is_sft});
   const std::vector<double> advantages(batch.size(), 0.5);
@@ -86,7 +86,7 @@ void play_part(const Scenario& run, std::vector<Emitted>& out) {
 const std::vector<Emitted>& emitted() {
   static const std::vector<Emitted> all = [] {
     std::vector<Emitted> out;
-    for (const Scenario& run : scenarios()) run.part ? play_part(run, out) : play(run, out);
+    for (const Scenario& run : scenarios()) run.part ? run_sessions(run, out) : serve(run, out);
     return out;
   }();
   return all;

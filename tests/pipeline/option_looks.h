@@ -9,9 +9,9 @@
 
 #include "host_batch.h"
 #include "pipeline/config/run_options.h"
-#include "pipeline/session/buffer_part.h"
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/buffer_session.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 
 namespace rl::testing {
@@ -50,10 +50,10 @@ inline void score(Pipeline& p, const SamplePtr& s, const OptionSet& o) {
 }
 
 // All that a host sees of a run but times.
-inline std::string play_run(const OptionSet& o) {
+inline std::string run_once(const OptionSet& o) {
   Rig rig(o);
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) { score(p, s, o); };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   std::string out = log.fingerprint();
   std::set<std::string> samples;  // the order of their ends is no promise
   for (const SamplePtr& s : log.samples) samples.insert(text_of(*s));
@@ -64,13 +64,13 @@ inline std::string play_run(const OptionSet& o) {
 }
 
 // The second of two runs of one directory.
-inline std::string play_again(const OptionSet& o) {
+inline std::string run_again(const OptionSet& o) {
   OptionSet first = o;
   first.unset("checkpoint.resume");
-  { Rig(first).start_and_play(); }
+  { Rig(first).start_and_serve(); }
   OptionSet longer = o;
   longer.set_i64("pipeline.total_steps", o.get_i64("pipeline.total_steps") + 1);
-  return play_run(longer);
+  return run_once(longer);
 }
 
 inline std::string plan_text(const OptionSet& o) {
@@ -101,8 +101,8 @@ inline Request request_of(const OptionSet& o, std::vector<int32_t> prompt, int64
 
 // Groups of prompts of many lengths, and last of all a sample that goes on: what each step does,
 // and the samples in the order of their ends.
-inline std::string draw(const OptionSet& o) {
-  EnginePart engine(open(o, PlanUse::kGenerate), for_part(o));
+inline std::string generate(const OptionSet& o) {
+  EngineSession engine(open(o, PlanUse::kGenerate), for_session(o));
   engine.submit(request_of(o, {1, 2}, 1, 2));
   engine.run();
   Request more = request_of(o, {}, 1, 2);
@@ -127,7 +127,7 @@ inline std::string draw(const OptionSet& o) {
 
 // How many requests an interrupt spares once their samples were aborted before.
 inline std::string interrupt_twice(const OptionSet& o) {
-  EnginePart engine(open(o, PlanUse::kGenerate), for_part(o));
+  EngineSession engine(open(o, PlanUse::kGenerate), for_session(o));
   engine.submit(request_of(o, {1, 2}, 1, 8));
   engine.step();
   const int64_t fresh = engine.interrupt();
@@ -138,11 +138,11 @@ inline std::string interrupt_twice(const OptionSet& o) {
   return str(fresh, " ", engine.interrupt());
 }
 
-// A training step and a publication while samples are drawn.
+// A training step and a publication while samples are generated.
 inline std::string publish_midway(const OptionSet& o) {
   const auto model = open(o, PlanUse::kTrain);
-  EnginePart engine(model, for_part(o));
-  TrainerPart trainer(model, for_part(o));
+  EngineSession engine(model, for_session(o));
+  TrainerSession trainer(model, for_session(o));
   const std::vector<SamplePtr> batch = host_batch(trainer);
   engine.submit(request_of(o, {1, 2, 3}, 2, 12));
   for (int i = 0; i < 6; ++i) engine.step();
@@ -157,7 +157,7 @@ inline std::string publish_midway(const OptionSet& o) {
 // Two steps on two groups of four and a sample without companions.
 inline std::string train(const OptionSet& o) {
   const auto model = open(o, PlanUse::kTrain);
-  TrainerPart trainer(model, for_part(o));
+  TrainerSession trainer(model, for_session(o));
   std::vector<SamplePtr> batch = host_batch(trainer);
   batch.push_back(std::make_shared<Sample>(*batch.back()));
   batch.back()->ordinal = 2;
@@ -171,16 +171,16 @@ inline std::string train(const OptionSet& o) {
 // A step on samples of which one has another bit in a log-prob.
 inline std::string train_spoiled(const OptionSet& o) {
   const auto model = open(o, PlanUse::kTrain);
-  TrainerPart trainer(model, for_part(o));
+  TrainerSession trainer(model, for_session(o));
   const std::vector<SamplePtr> batch = host_batch(trainer);
   batch[0]->logprobs[0] = std::nextafter(batch[0]->logprobs[0], -100.0f);
   return trainer.step(batch).without_times().to_json() + str(model->weight_digest());
 }
 
-// Four groups of four, answers of 1 to 16 tokens.
+// Four groups of four, responses of 1 to 16 tokens.
 inline std::string train_lengths(const OptionSet& o) {
   const auto model = open(o, PlanUse::kTrain);
-  TrainerPart trainer(model, for_part(o));
+  TrainerSession trainer(model, for_session(o));
   std::vector<SamplePtr> batch;
   for (int32_t i = 0; i < 16; ++i) {
     auto s = std::make_shared<Sample>();
@@ -202,7 +202,7 @@ inline std::string train_lengths(const OptionSet& o) {
 
 // Kilobytes of a file of one long sample, which repeats stretches of its own.
 inline std::string save_buffer_file(const OptionSet& o) {
-  BufferPart buffer(o, 16);
+  BufferSession buffer(o, 16);
   auto s = std::make_shared<Sample>();
   std::mt19937 rng(7);
   s->ids = {1, 2};
@@ -210,12 +210,13 @@ inline std::string save_buffer_file(const OptionSet& o) {
     const uint32_t stretch = rng() % 97;
     for (uint32_t t = 0; t < 20; ++t) s->ids.push_back(static_cast<int32_t>(stretch * t * t % 251));
   }
-  const size_t drawn = s->ids.size() - 2;
+  const size_t generated = s->ids.size() - 2;
   s->prompt_tokens = 2;
-  for (size_t t = 0; t < drawn; ++t) s->logprobs.push_back(-static_cast<float>(rng() % 4096) / 512);
+  for (size_t t = 0; t < generated; ++t)
+    s->logprobs.push_back(-static_cast<float>(rng() % 4096) / 512);
   s->logprobs_sampled = s->logprobs;
-  s->versions.assign(drawn, 0);
-  s->loss_mask.assign(drawn, 1);
+  s->versions.assign(generated, 0);
+  s->loss_mask.assign(generated, 1);
   s->scored = true;
   buffer.put(s);
   const TempDir dir;

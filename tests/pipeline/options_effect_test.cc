@@ -8,8 +8,8 @@
 
 #include "core/violations.h"
 #include "pipeline/config/run_options.h"
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/option_samples.h"
@@ -263,7 +263,7 @@ Seen run(const std::string& key, const Change& change, bool changed) {
       EXPECT_EQ(error.code, Code::kLate) << error.message;
     }
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   Seen out = seen(log, dir);
   out.rest += str("weights ", rig.model().weight_digest(), "\n");
   if (files::exists(dir.file("metrics.jsonl"))) {
@@ -390,10 +390,10 @@ TEST(OptionEffects, CreatingReportsEverythingAtOnce) {
     EXPECT_TRUE(contains(part.message, part.key));
     EXPECT_TRUE(contains(part.message, part.other_key));
   }
-  const Error of_engine = refusal([&] { EnginePart(rig.shared_model(), bad); });
+  const Error of_engine = refusal([&] { EngineSession(rig.shared_model(), bad); });
   EXPECT_EQ(keys_with(of_engine, Code::kConflict),
             with({"data.path", "engine.block_size", "pipeline.total_steps"}));
-  const Error of_trainer = refusal([&] { TrainerPart(rig.shared_model(), bad); });
+  const Error of_trainer = refusal([&] { TrainerSession(rig.shared_model(), bad); });
   EXPECT_EQ(keys_with(of_trainer, Code::kConflict),
             with({"data.path", "engine.block_size", "pipeline.total_steps",
                   "trainer.max_tokens_per_device"}));
@@ -415,7 +415,7 @@ TEST(OptionEffects, RelativeOutputsGoToTheDirectoryOfTheExperiment) {
   o.set_string("profiler.timeline.dir", dir.file("trace"));  // absolute: as it is
   {
     Rig rig(o);
-    rig.start_and_play();
+    rig.start_and_serve();
   }
   const std::string root = dir.file("out/runs/first");
   EXPECT_EQ(count_lines(root + "/metrics.jsonl"), 3);
@@ -442,7 +442,7 @@ TEST(OptionEffects, OutputPathsFollowDirectoryAndExperiment) {
   EXPECT_EQ(path(), "/m");
 }
 
-TEST(OptionEffects, SeveralEvaluationAnswersToAPromptDifferAndAreAllScored) {
+TEST(OptionEffects, SeveralEvaluationResponsesToAPromptDifferAndAreAllScored) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   testing::write_lines(dir.file("eval.jsonl"), id_rows(3));
@@ -451,15 +451,15 @@ TEST(OptionEffects, SeveralEvaluationAnswersToAPromptDifferAndAreAllScored) {
   o.set_text("eval.samples_per_prompt", "5");
   o.set_text("eval.temperature", "1");
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 1u);
   EXPECT_EQ(log.evals[0]->num_scored, 15);
-  std::map<uint64_t, std::set<std::vector<int32_t>>> answers;
+  std::map<uint64_t, std::set<std::vector<int32_t>>> responses;
   for (const SamplePtr& s : log.samples) {
-    if (s->purpose == Purpose::kEval) answers[s->ordinal].insert(s->ids);
+    if (s->purpose == Purpose::kEval) responses[s->ordinal].insert(s->ids);
   }
-  ASSERT_EQ(answers.size(), 3u);
-  for (const auto& [ordinal, ids] : answers) EXPECT_EQ(ids.size(), 5u) << ordinal;
+  ASSERT_EQ(responses.size(), 3u);
+  for (const auto& [ordinal, ids] : responses) EXPECT_EQ(ids.size(), 5u) << ordinal;
 }
 
 TEST(OptionEffects, TheMarginIsLeftFreeByThePlan) {

@@ -7,8 +7,8 @@
 #include "core/arena.h"
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/runtime_options.h"
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "plan_arenas.h"
 #include "run_rig.h"
 #include "scored_model.h"
@@ -36,7 +36,7 @@ TEST(Plan, EqualsTheLedgerOfAPipeline) {
         testing::Rig rig(o);
         EXPECT_EQ(live(rig.runtime()), planned(plan));
         EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-        rig.start_and_play();
+        rig.start_and_serve();
         EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
       }
     }
@@ -52,11 +52,11 @@ TEST(Plan, EqualsTheLedgerOfTheParts) {
     {
       const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
       EXPECT_EQ(live(*runtime), planned(plan_memory(o, model->config(), PlanUse::kModel)));
-      const EnginePart engine(model, testing::for_part(o));
+      const EngineSession engine(model, testing::for_session(o));
       EXPECT_EQ(live(*runtime), planned(plan_memory(o, model->config(), PlanUse::kGenerate)));
     }
     const auto model = LoadedModel::open(runtime, o, PlanUse::kModel);
-    const TrainerPart trainer(model, testing::for_part(o));
+    const TrainerSession trainer(model, testing::for_session(o));
     EXPECT_EQ(live(*runtime), planned(plan_memory(o, model->config(), PlanUse::kTrain)));
   }
 }
@@ -174,7 +174,7 @@ TEST(Plan, TheMicroBatchHoldsTheLargestMinibatch) {
   EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kPipeline).max_tokens, 6 * 64);
 }
 
-TEST(Plan, EveryKnobSavesWhatItSays) {
+TEST(Plan, EverySuggestionSavesWhatItSays) {
   OptionSet o = smollm2_options();
   o.set_i64("engine.max_model_len", 4096);
   o.set_u64("runtime.memory_budget_bytes", uint64_t{1} << 30);
@@ -183,7 +183,7 @@ TEST(Plan, EveryKnobSavesWhatItSays) {
   EXPECT_TRUE(contains(e.message, "engine.max_model_len = 2048 saves "));
   o.set_u64("runtime.memory_budget_bytes", 0);
   const MemoryPlan plan = plan_memory(o, smollm2(), PlanUse::kPipeline);
-  ASSERT_FALSE(plan.knobs.empty());
+  ASSERT_FALSE(plan.suggestions.empty());
   const auto least = [](OptionSet options) {
     options.set_u64("runtime.memory_budget_bytes", 1);
     const Error refused = expect_error(
@@ -191,11 +191,11 @@ TEST(Plan, EveryKnobSavesWhatItSays) {
     return std::stoull(refused.expected.substr(std::string("at least ").size()));
   };
   const uint64_t now = least(o);
-  for (const PlanKnob& knob : plan.knobs) {
-    SCOPED_TRACE(knob.key);
-    OptionSet turned = o;
-    turned.set_text(knob.key, knob.value);
-    EXPECT_EQ(least(turned), now - knob.saved_bytes);
+  for (const PlanSuggestion& suggestion : plan.suggestions) {
+    SCOPED_TRACE(suggestion.key);
+    OptionSet changed = o;
+    changed.set_text(suggestion.key, suggestion.value);
+    EXPECT_EQ(least(changed), now - suggestion.saved_bytes);
   }
 }
 

@@ -54,10 +54,10 @@ std::vector<std::string> event_files(const TempDir& dir) {
   return files;
 }
 
-TEST(RunRecords, AnEvaluationIsALineAndItsFirstAnswersAreKept) {
+TEST(RunRecords, AnEvaluationIsALineAndItsFirstResponsesAreKept) {
   const TempDir dir;
   Rig rig(recorded(dir));
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   const auto evals = lines_of(dir.file("evals.jsonl"));
   ASSERT_EQ(evals.size(), log.evals.size());
   for (size_t i = 0; i < evals.size(); ++i) {
@@ -66,15 +66,15 @@ TEST(RunRecords, AnEvaluationIsALineAndItsFirstAnswersAreKept) {
   }
   size_t evaluated = 0, best = 0, worst = 0;
   for (const auto& line : lines_of(dir.file("samples.jsonl"))) {
-    const auto kept = parse_kept_answer(line.dump());
+    const auto kept = parse_kept_response(line.dump());
     ASSERT_TRUE(kept.has_value()) << line;
-    evaluated += kept->kind == AnswerKind::kEval;
-    best += kept->kind == AnswerKind::kBest;
-    worst += kept->kind == AnswerKind::kWorst;
-    EXPECT_TRUE(kept->kind != AnswerKind::kEval || kept->data_row < 4);
+    evaluated += kept->kind == ResponseKind::kEval;
+    best += kept->kind == ResponseKind::kBest;
+    worst += kept->kind == ResponseKind::kWorst;
+    EXPECT_TRUE(kept->kind != ResponseKind::kEval || kept->data_row < 4);
     // Without a tokenizer ids stand for text.
     EXPECT_EQ(nlohmann::json::parse(kept->prompt).size(), kPromptIds);
-    EXPECT_EQ(nlohmann::json::parse(kept->answer).size(), static_cast<size_t>(kept->num_tokens));
+    EXPECT_EQ(nlohmann::json::parse(kept->response).size(), static_cast<size_t>(kept->num_tokens));
     EXPECT_EQ(kept->num_tokens, kMaxNewTokens);
     EXPECT_EQ(kept->finish, "length");
   }
@@ -90,7 +90,7 @@ TEST(RunRecords, AnEvaluationIsALineAndItsFirstAnswersAreKept) {
 TEST(RunRecords, TheBestAndTheWorstAreThoseOfTheStep) {
   const TempDir dir;
   Rig rig(recorded(dir));
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   for (const auto& line : lines_of(dir.file("samples.jsonl"))) {
     if (line["kind"] == "eval") continue;
     const MetricList& step = log.steps.at(line[kStepMetric].get<size_t>() - 1);
@@ -99,11 +99,11 @@ TEST(RunRecords, TheBestAndTheWorstAreThoseOfTheStep) {
   }
 }
 
-TEST(RunRecords, NothingIsWrittenThatIsNotAskedFor) {
+TEST(RunRecords, NothingIsWrittenThatNoOptionNames) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   EXPECT_EQ(real_fs().list(dir.path()), (std::vector<std::string>{"data.jsonl", "metrics.jsonl"}));
 }
 
@@ -114,7 +114,7 @@ TEST(RunRecords, RecordingChangesNoSample) {
   p.set_i64("sampling.max_new_tokens", kMaxNewTokens);
   p.set_i64("eval.every_steps", 1);
   p.set_string("data.path", full.file("data.jsonl"));
-  EXPECT_EQ(Rig(o).start_and_play().fingerprint(), Rig(p).start_and_play().fingerprint());
+  EXPECT_EQ(Rig(o).start_and_serve().fingerprint(), Rig(p).start_and_serve().fingerprint());
 }
 
 TEST(RunRecords, AResumedRunHasTheLinesOfAnUninterruptedOne) {
@@ -123,13 +123,13 @@ TEST(RunRecords, AResumedRunHasTheLinesOfAnUninterruptedOne) {
   o.set_string("checkpoint.dir", cut.file("checkpoints"));
   o.set_i64("checkpoint.every_steps", 2);
   o.set_i64("pipeline.total_steps", 3);
-  Rig(o).start_and_play();  // one step beyond its checkpoint
+  Rig(o).start_and_serve();  // one step beyond its checkpoint
   o.set_string("checkpoint.resume", "auto");
   o.set_i64("pipeline.total_steps", 4);
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   OptionSet w = recorded(whole);
   w.set_i64("pipeline.total_steps", 4);
-  Rig(w).start_and_play();
+  Rig(w).start_and_serve();
   EXPECT_EQ(text_of(cut.file("samples.jsonl")), text_of(whole.file("samples.jsonl")));
   const auto steps = [](const TempDir& dir) {
     std::vector<int> out;
@@ -187,7 +187,7 @@ TEST_F(RunReport, HoldsEverythingOfAWholeRun) {
   o.set_bool("profiler.timeline.enable", true);
   o.set_string("profiler.timeline.dir", dir_.path());
   Rig rig(o);
-  rig.start_and_play();
+  rig.start_and_serve();
   write(rig);
   EXPECT_EQ(plots_, 14u);
   for (const char* part :
@@ -240,7 +240,7 @@ TEST_F(RunReport, NamesWhatTheRunDidNotRecord) {
   Rig rig(tiny_options(dir_));
   write(rig);
   EXPECT_TRUE(contains(shown_, "No step has been recorded."));
-  rig.start_and_play();
+  rig.start_and_serve();
   write(rig);
   for (const char* part : {"set metrics.jsonl", "set eval.path and metrics.eval_jsonl",
                            "set metrics.samples", "set profiler.timeline.enable"}) {
@@ -267,7 +267,7 @@ TEST_F(RunReport, MayBeWrittenWhileTheRunGoesOn) {
                 contains(shown_, str("up to step ", e.step + 1)) ||
                 contains(shown_, str("up to step ", e.step + 2)));
   };
-  rig.start_and_play();
+  rig.start_and_serve();
 }
 
 TEST_F(RunReport, ADirectoryThatIsMissingIsAnError) {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "device/cpu/executors.h"
-#include "part_options.h"
 #include "pipeline/config/runtime_options.h"
-#include "pipeline/session/buffer_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/buffer_session.h"
+#include "pipeline/update/trainer_session.h"
+#include "session_options.h"
 
 namespace rl::testing {
 
@@ -22,8 +22,8 @@ class Replay {
     seams.executor = make_thread_executor(thread_count_of(options_));
     model_ = LoadedModel::open(std::make_shared<Runtime>(options_, std::move(seams)), options_,
                                PlanUse::kTrain);
-    trainer_ = std::make_unique<TrainerPart>(model_, for_part(options_));
-    buffer_ = std::make_unique<BufferPart>(options_, 1000);
+    trainer_ = std::make_unique<TrainerSession>(model_, for_session(options_));
+    buffer_ = std::make_unique<BufferSession>(options_, 1000);
   }
   // Returns the number of samples trained on.
   size_t step(const std::string& path) {
@@ -41,8 +41,8 @@ class Replay {
  private:
   OptionSet options_;
   std::shared_ptr<LoadedModel> model_;
-  std::unique_ptr<TrainerPart> trainer_;
-  std::unique_ptr<BufferPart> buffer_;
+  std::unique_ptr<TrainerSession> trainer_;
+  std::unique_ptr<BufferSession> buffer_;
 };
 
 }  // namespace rl::testing

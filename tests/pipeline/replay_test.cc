@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "buffer/buffer_file.h"
-#include "pipeline/session/buffer_part.h"
+#include "pipeline/session/buffer_session.h"
 #include "replay_rig.h"
 #include "run_rig.h"
 #include "support/buffer_mutation.h"
@@ -44,7 +44,7 @@ TEST(Replay, GivesTheWeightsAndMetricsOfTheRun) {
   const OptionSet o = recording_options(dir);
   Rig rig(o);
   const uint64_t start = rig.model().weight_digest();
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_NE(rig.model().weight_digest(), start);
   Replay replay(o);
   for (int step = 1; step <= 3; ++step) {
@@ -66,7 +66,7 @@ TEST(Replay, HoldsWithAReferenceModelAndMicroBatches) {
   o.set_i64("trainer.max_tokens_per_device", 64);
   o.set_i64("trainer.epochs", 2);
   Rig rig(o);
-  rig.start_and_play();
+  rig.start_and_serve();
   expect_replay(o, dir, 3, rig);
 }
 
@@ -74,7 +74,7 @@ TEST(Replay, TheFileNamesStepOptionsAndWeightsOfTheRun) {
   const TempDir dir;
   const OptionSet o = recording_options(dir);
   Rig rig(o);
-  rig.start_and_play();
+  rig.start_and_serve();
   const BufferInfo info = BufferFileReader(real_fs(), step_file(dir, 2)).info();
   EXPECT_EQ(info.max_tokens, rig.pipeline().plan().max_tokens);
   EXPECT_EQ(info.step, 2u);
@@ -96,7 +96,7 @@ TEST(Replay, TakesTheMicroBatchThatABudgetChoseFromTheFile) {
   budgeted.set_u64("runtime.memory_budget_bytes",
                    plan_memory(least, real_fs(), PlanUse::kPipeline).total_bytes);
   Rig rig(budgeted);
-  rig.start_and_play();
+  rig.start_and_serve();
   const int64_t max_tokens = BufferFileReader(real_fs(), step_file(dir, 1)).info().max_tokens;
   EXPECT_EQ(max_tokens, rig.pipeline().plan().max_tokens);
   EXPECT_LT(max_tokens, 160) << "the 16 samples of a step have 10 rows each";
@@ -121,7 +121,7 @@ TEST(Replay, DroppedAndZeroAdvantageGroupsCountAsInTheRun) {
       EXPECT_EQ(e.code, Code::kLate);
     }
   };
-  rig.start_and_play();
+  rig.start_and_serve();
   EXPECT_EQ(rig.pipeline().status().ledger.prompts_trained, 7);
   Replay replay(o);
   EXPECT_EQ(replay.step(step_file(dir, 1)), 12u);
@@ -135,11 +135,11 @@ TEST(Replay, StartsOnlyFromTheWeightsOfTheStep) {
   const OptionSet o = recording_options(dir);
   Rig rig(o);
   const std::string start = hex64(rig.model().weight_digest());
-  rig.start_and_play();
+  rig.start_and_serve();
   Replay replay(o);
   const Error e = expect_error(Code::kIncompatible, [&] { replay.step(step_file(dir, 2)); });
   EXPECT_TRUE(contains(e.message, start));
-  BufferPart buffer(o, 100);
+  BufferSession buffer(o, 100);
   EXPECT_EQ(buffer.load(step_file(dir, 2), nullptr), 16) << "when told not to look";
   expect_error(Code::kIncompatible, [&] { buffer.load(step_file(dir, 1), &rig.model()); });
 }
@@ -148,10 +148,10 @@ TEST(Recording, ChangesNothingInTheRun) {
   const TempDir dir;
   OptionSet o = recording_options(dir);
   Rig recorded(o);
-  const RunLog log = recorded.start_and_play();
+  const RunLog log = recorded.start_and_serve();
   o.unset("buffer.record_dir");
   Rig plain(o);
-  EXPECT_EQ(plain.start_and_play().fingerprint(), log.fingerprint());
+  EXPECT_EQ(plain.start_and_serve().fingerprint(), log.fingerprint());
   EXPECT_EQ(plain.model().weight_digest(), recorded.model().weight_digest());
 }
 
@@ -159,7 +159,7 @@ TEST(Recording, MutatedFilesOfARunLoadOrAreNamedErrors) {
   const TempDir dir;
   OptionSet o = recording_options(dir);
   o.set_i64("pipeline.total_steps", 1);
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   const std::string recorded = read_text_file(real_fs(), step_file(dir, 1), 1 << 20);
   const int rounds = test::fuzz_rounds(500);
   BufferMutation files, documents;
@@ -179,7 +179,7 @@ TEST(Recording, TheCompressionLevelActs) {
     OptionSet o = recording_options(dir, record.c_str());
     o.set_i64("buffer.compression_level", level);
     Rig rig(o);
-    rig.start_and_play();
+    rig.start_and_serve();
     sizes.push_back(files::file_size(step_file(dir, 1, record.c_str())));
     Replay replay(o);
     for (int step = 1; step <= 3; ++step) replay.step(step_file(dir, step, record.c_str()));
@@ -192,7 +192,7 @@ TEST(Recording, TheCompressionLevelActs) {
 TEST(Recording, ADirectoryOfAnotherRunIsRefused) {
   const TempDir dir;
   const OptionSet o = recording_options(dir);
-  { Rig(o).start_and_play(); }
+  { Rig(o).start_and_serve(); }
   testing::write_lines(dir.file("record/0_notes.txt"),
                        {"a file of the host, listed before the steps"});
   const Error e = expect_error(Code::kAlreadyExists, [&] { Rig again(o); });
@@ -207,14 +207,14 @@ TEST(Recording, AResumedRunRecordsOnAndSetsTheLostFutureAside) {
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   o.set_i64("checkpoint.every_steps", 2);
   o.set_i64("pipeline.total_steps", 3);
-  { Rig(o).start_and_play(); }
+  { Rig(o).start_and_serve(); }
   files::remove_all(dir.file("checkpoints/step_000003"));
   o.set_string("checkpoint.resume", "auto");
   o.set_i64("pipeline.total_steps", 5);
   Rig resumed(o);
   EXPECT_EQ(resumed.pipeline().status().step, 2u);
   resumed.pipeline().start();
-  resumed.play();
+  resumed.serve();
   EXPECT_TRUE(real_fs().exists(step_file(dir, 3) + ".abandoned"));
   expect_replay(o, dir, 5, resumed);
 }
@@ -227,7 +227,7 @@ TEST(Recording, AFailedRecordEndsTheRunBeforeItsUpdate) {
   uint64_t after_one;
   {
     Rig one(o);
-    one.start_and_play();
+    one.start_and_serve();
     after_one = one.model().weight_digest();
   }
   files::remove_all(dir.file("record"));
@@ -240,7 +240,7 @@ TEST(Recording, AFailedRecordEndsTheRunBeforeItsUpdate) {
     p.score(s->id, low_id_reward(*s));
   };
   rig.pipeline().start();
-  const Error e = expect_error(Code::kIo, [&] { rig.play(); });
+  const Error e = expect_error(Code::kIo, [&] { rig.serve(); });
   EXPECT_TRUE(contains(e.message, "step_000002.rlbuf"));
   EXPECT_EQ(e.system_code, ENOSPC);
   EXPECT_EQ(rig.model().weight_digest(), after_one);

@@ -7,7 +7,7 @@
 #include "core/arena.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/session/conversation.h"
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -19,8 +19,8 @@ using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
 
-// What a run drew, with every bit of the log-probs.
-std::string drawn(const std::vector<SamplePtr>& samples) {
+// What a run generated, with every bit of the log-probs.
+std::string generated(const std::vector<SamplePtr>& samples) {
   std::set<std::string> lines;
   for (const SamplePtr& s : samples) {
     std::string line = str(static_cast<int>(s->purpose), " ", s->id, " ", s->ordinal, ".", s->slot);
@@ -61,14 +61,14 @@ TEST(Replicas, ARunIsTheSameAtEveryNumberOfEngines) {
     SCOPED_TRACE(engines);
     o.set_i64("engine.num_engines", engines);
     Rig rig(o);
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     EXPECT_EQ(log.samples.size(), 3u * 16 + 5);
     if (engines == 1) {
-      samples = drawn(log.samples);
+      samples = generated(log.samples);
       metrics = results(log);
       digest = rig.model().weight_digest();
     }
-    EXPECT_EQ(drawn(log.samples), samples);
+    EXPECT_EQ(generated(log.samples), samples);
     EXPECT_EQ(results(log), metrics);
     EXPECT_EQ(rig.model().weight_digest(), digest);
   }
@@ -88,18 +88,18 @@ TEST(Replicas, AGroupMayBeLargerThanAnEngine) {
   for (const int64_t running : {16, 3, 1}) {
     SCOPED_TRACE(running);
     o.set_i64("engine.max_num_seqs", running);
-    const RunLog log = Rig(o).start_and_play();
+    const RunLog log = Rig(o).start_and_serve();
     EXPECT_EQ(log.samples.size(), 3u * 16 + 3 * 5);
     if (running == 16) {
-      samples = drawn(log.samples);
+      samples = generated(log.samples);
       metrics = results(log);
     }
-    EXPECT_EQ(drawn(log.samples), samples);
+    EXPECT_EQ(generated(log.samples), samples);
     EXPECT_EQ(results(log), metrics);
   }
 }
 
-TEST(Replicas, AnEngineOfTheHostDrawsTheSameAtEveryNumber) {
+TEST(Replicas, AnEngineOfTheHostGeneratesTheSameAtEveryNumber) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   const auto runtime = std::make_shared<Runtime>(o);
@@ -108,7 +108,7 @@ TEST(Replicas, AnEngineOfTheHostDrawsTheSameAtEveryNumber) {
   for (const int64_t engines : {1, 2, 3}) {
     SCOPED_TRACE(engines);
     o.set_i64("engine.num_engines", engines);
-    EnginePart part(model, testing::for_part(o));
+    EngineSession part(model, testing::for_session(o));
     for (int i = 0; i < 7; ++i) {
       Request r;
       r.prompt = {1, 2, 3 + i % 2};
@@ -117,7 +117,7 @@ TEST(Replicas, AnEngineOfTheHostDrawsTheSameAtEveryNumber) {
       part.submit(r);
     }
     part.run();
-    const std::string got = drawn(part.take_finished());
+    const std::string got = generated(part.take_finished());
     if (engines == 1) one = got;
     EXPECT_EQ(got, one);
     ASSERT_EQ(part.num_engines(), engines);
@@ -131,7 +131,7 @@ TEST(Replicas, AnEngineOfTheHostDrawsTheSameAtEveryNumber) {
 }
 
 // Five groups that pass drains and sleeps, and a conversation of two turns.
-std::string eventful(const std::shared_ptr<EnginePart>& part) {
+std::string eventful(const std::shared_ptr<EngineSession>& part) {
   const auto ask = [&](int64_t i) {
     Request r;
     r.prompt = {1, 2, static_cast<int32_t>(3 + i % 3)};
@@ -147,7 +147,7 @@ std::string eventful(const std::shared_ptr<EnginePart>& part) {
   for (int i = 0; i < 6; ++i) part->step();
   EXPECT_EQ(part->drain(0), EngineStep::kTimedOut);
   ask(3);
-  EXPECT_EQ(part->drain(-1), EngineStep::kRested);
+  EXPECT_EQ(part->drain(-1), EngineStep::kIdle);
   EXPECT_FALSE(part->idle());  // what came during the drain waits
   part->resume();
   part->sleep(1);
@@ -163,10 +163,10 @@ std::string eventful(const std::shared_ptr<EnginePart>& part) {
   std::vector<SamplePtr> all = part->take_finished();
   all.push_back(talk.sample());
   EXPECT_EQ(all.size(), 11u);
-  return drawn(all);
+  return generated(all);
 }
 
-TEST(Replicas, DrainsSleepsAndTurnsDrawTheSameAtEveryNumber) {
+TEST(Replicas, DrainsSleepsAndTurnsGenerateTheSameAtEveryNumber) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_assignment("engine.max_model_len=64");
@@ -175,7 +175,8 @@ TEST(Replicas, DrainsSleepsAndTurnsDrawTheSameAtEveryNumber) {
   for (const int64_t engines : {1, 2, 3}) {
     SCOPED_TRACE(engines);
     o.set_i64("engine.num_engines", engines);
-    const std::string got = eventful(std::make_shared<EnginePart>(model, testing::for_part(o)));
+    const std::string got =
+        eventful(std::make_shared<EngineSession>(model, testing::for_session(o)));
     if (engines == 1) one = got;
     EXPECT_EQ(got, one);
   }
@@ -194,7 +195,7 @@ TEST(Replicas, ThePlanHoldsAllOfThem) {
   {
     const auto runtime = std::make_shared<Runtime>(o);
     const auto model = LoadedModel::open(runtime, o, PlanUse::kGenerate);
-    const EnginePart part(model, testing::for_part(o));
+    const EngineSession part(model, testing::for_session(o));
     EXPECT_EQ(runtime->ledger().bytes(), three.arena_bytes);
     EXPECT_EQ(part.stats().blocks_total, 3 * one.engine.num_blocks);
   }
@@ -242,7 +243,7 @@ TEST(Replicas, EventsAndLanesNameTheirEngine) {
   o.set_assignment("engine.stats_interval_ns=1ns");
   o.set_assignment("profiler.timeline.enable=true");
   o.set_string("profiler.timeline.dir", dir.file("trace"));
-  const RunLog log = Rig(o).start_and_play();
+  const RunLog log = Rig(o).start_and_serve();
   std::map<int64_t, double> finished;
   for (const auto& e : log.intervals) {
     EXPECT_EQ(e->metrics.get("perf/engine/number"), e->engine);

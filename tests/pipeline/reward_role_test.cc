@@ -69,7 +69,7 @@ TEST(RewardRole, GivesTheWeightsOfAHostThatAsksTheSameModel) {
     testing::write_lines(dir.file("eval.jsonl"), id_rows(3));
     with_eval.set_string("eval.path", dir.file("eval.jsonl"));
     Rig rig(with_eval);
-    log = rig.start_and_play();
+    log = rig.start_and_serve();
     by_model = rig.model().weight_digest();
     EXPECT_EQ(rig.pipeline().status().unscored, 0);
   }
@@ -80,7 +80,7 @@ TEST(RewardRole, GivesTheWeightsOfAHostThatAsksTheSameModel) {
   Rig rig(host);
   HostReward reward(o.get_string("model.reward_path"));
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) { p.score(s->id, reward(*s)); };
-  const RunLog asked = rig.start_and_play();
+  const RunLog asked = rig.start_and_serve();
   EXPECT_EQ(log.series("critic/score/mean"), asked.series("critic/score/mean"));
   EXPECT_NE(log.series("critic/score/max").front(), log.series("critic/score/min").front());
   EXPECT_EQ(rig.model().weight_digest(), by_model);
@@ -91,7 +91,7 @@ TEST(RewardRole, TheBudgetLeavesTheBits) {
   const auto digest = [&](const Texts& texts) {
     const TempDir own;
     Rig rig(rewarded(own, texts));
-    rig.start_and_play();
+    rig.start_and_serve();
     return rig.model().weight_digest();
   };
   EXPECT_EQ(digest({"reward.forward_max_tokens_per_device=40"}), digest({}));
@@ -117,7 +117,7 @@ TEST(RewardRole, TheBudgetOfTheReferenceIsNotItsOwn) {
   EXPECT_EQ(planned({"reference.forward_max_tokens_per_device=200000"}), planned({}));
 }
 
-TEST(RewardRole, FiltersAndGreedyAnswersAskItToo) {
+TEST(RewardRole, ItScoresForFiltersAndGreedyResponsesToo) {
   for (const Texts& texts :
        std::vector<Texts>{{"algo.advantage=remax"},
                           {"algo.advantage=gae"},
@@ -126,7 +126,7 @@ TEST(RewardRole, FiltersAndGreedyAnswersAskItToo) {
     const TempDir dir;
     Rig rig(rewarded(dir, texts));
     const uint64_t start = rig.model().weight_digest();
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     EXPECT_EQ(log.steps.size(), 3u) << texts.front();
     EXPECT_TRUE(log.samples.empty());
     EXPECT_NE(rig.model().weight_digest(), start);
@@ -136,18 +136,18 @@ TEST(RewardRole, FiltersAndGreedyAnswersAskItToo) {
 TEST(RewardRole, AResumedRunGivesTheSameBits) {
   const TempDir whole_dir, dir;
   Rig whole(rewarded(whole_dir));
-  whole.start_and_play();
+  whole.start_and_serve();
   OptionSet o = rewarded(dir, {"checkpoint.dir=" + dir.file("checkpoints")});
   {
     OptionSet half = o;
     half.set_i64("pipeline.total_steps", 2);
     half.set_i64("checkpoint.every_steps", 2);
-    Rig(half).start_and_play();
+    Rig(half).start_and_serve();
   }
   o.set_string("checkpoint.resume", "auto");
   Rig second(o);
   EXPECT_FALSE(second.pipeline().resumed_from().empty());
-  second.start_and_play();
+  second.start_and_serve();
   EXPECT_EQ(second.model().weight_digest(), whole.model().weight_digest());
 }
 
@@ -168,7 +168,7 @@ TEST(RewardRole, AScoreThatIsNotFiniteLosesItsGroup) {
   }
   std::ofstream(file, std::ios::binary) << bytes;
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.dropped.size(), 4u);
   for (const auto& d : log.dropped) {
     EXPECT_EQ(d->reason, DropReason::kRewardError);
@@ -185,7 +185,7 @@ TEST(RewardRole, ThePlanEqualsTheLedger) {
     const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
     Rig rig(o);
     EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-    rig.start_and_play();
+    rig.start_and_serve();
     EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     EXPECT_TRUE(std::ranges::any_of(
         plan.parts, [](const PlanEntry& e) { return e.phase == "reward" && e.bytes > 0; }));
@@ -208,7 +208,7 @@ TEST(RewardRole, MayHaveAnotherShapeThanThePolicy) {
     {
       Rig rig(o);
       EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-      log = rig.start_and_play();
+      log = rig.start_and_serve();
       by_model = rig.model().weight_digest();
       EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
     }
@@ -217,7 +217,7 @@ TEST(RewardRole, MayHaveAnotherShapeThanThePolicy) {
     Rig host(tiny_options(dir));
     HostReward reward(o.get_string("model.reward_path"));
     host.on_score = [&](Pipeline& p, const SamplePtr& s) { p.score(s->id, reward(*s)); };
-    host.start_and_play();
+    host.start_and_serve();
     EXPECT_EQ(host.model().weight_digest(), by_model);
   }
 }

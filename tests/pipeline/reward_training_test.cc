@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "core/arena.h"
-#include "pipeline/session/buffer_part.h"
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/buffer_session.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -22,7 +22,8 @@ using testing::tiny_options;
 using testing::write_lines;
 using Texts = std::vector<std::string>;
 
-// Rows of prompts that end in 20 + i; the chosen answer has ids below 64, the rejected one others.
+// Rows of prompts that end in 20 + i; the chosen response has ids below 64, the rejected one
+// others.
 Texts pair_rows(int count, int first = 0) {
   Texts rows;
   for (int i = first; i < first + count; ++i) {
@@ -56,14 +57,14 @@ TEST(RewardTraining, WhatARunSavesScoresAnotherRunToTheSameBits) {
   const TempDir dir;
   const OptionSet o = reward_options(dir);
   Rig rig(o);
-  rig.start_and_play();
+  rig.start_and_serve();
   rig.model().save(dir.file("reward"), Dtype::kF32, false);
 
   OptionSet rl = tiny_options(dir);
   rl.set_string("model.reward_path", dir.file("reward"));
   rl.set_string("buffer.record_dir", dir.file("record"));
   Rig policy(rl);
-  const RunLog log = policy.start_and_play();
+  const RunLog log = policy.start_and_serve();
   EXPECT_TRUE(log.samples.empty());
   EXPECT_NE(log.series("critic/score/max").front(), log.series("critic/score/min").front());
 
@@ -72,8 +73,8 @@ TEST(RewardTraining, WhatARunSavesScoresAnotherRunToTheSameBits) {
   again.set_string("model.path", dir.file("reward"));
   const auto model = open(again, PlanUse::kTrain);
   EXPECT_EQ(model->weight_digest(), rig.model().weight_digest());
-  TrainerPart trainer(model, testing::for_part(again));
-  BufferPart buffer(rl, 100);
+  TrainerSession trainer(model, testing::for_session(again));
+  BufferSession buffer(rl, 100);
   size_t compared = 0;
   for (int step = 1; step <= 3; ++step) {
     buffer.load(dir.file(str("record/step_00000", step, ".rlbuf")), nullptr);
@@ -90,11 +91,11 @@ TEST(RewardTraining, WhatARunSavesScoresAnotherRunToTheSameBits) {
 TEST(RewardTraining, HeldOutPairsAreCountedAndChangeNothing) {
   const TempDir dir;
   Rig plain(reward_options(dir));
-  plain.start_and_play();
+  plain.start_and_serve();
   Rig rig(reward_options(dir, {"eval.path=" + dir.file("eval.jsonl"), "eval.every_steps=3",
                                "metrics.eval_jsonl=" + dir.file("evals.jsonl")}));
   rig.pipeline().request_eval();
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(rig.model().weight_digest(), plain.model().weight_digest());
   ASSERT_EQ(log.evals.size(), 3u);
   for (const auto& e : log.evals) {
@@ -115,15 +116,15 @@ TEST(RewardTraining, HeldOutPairsAreCountedAndChangeNothing) {
   EXPECT_EQ(std::ranges::count(file, '\n'), 3);
 }
 
-// The same answers with their roles exchanged have the same rewards.
-TEST(RewardTraining, AnEvaluationScoresBothAnswersOfAPair) {
+// The same responses with their roles exchanged have the same rewards.
+TEST(RewardTraining, AnEvaluationScoresBothResponsesOfAPair) {
   const TempDir dir;
   const auto last = [&](const char* chosen, const char* rejected) {
     const OptionSet o =
         reward_options(dir, {"eval.path=" + dir.file("pair.jsonl"), "eval.every_steps=3"});
     write_lines(dir.file("pair.jsonl"), {str("{\"ids\": [1, 10, 30], \"chosen\": ", chosen,
                                              ", \"rejected\": ", rejected, "}")});
-    return Rig(o).start_and_play().evals.back()->metrics;
+    return Rig(o).start_and_serve().evals.back()->metrics;
   };
   const MetricList right = last("[3, 40]", "[136, 176, 90]");
   const MetricList wrong = last("[136, 176, 90]", "[3, 40]");
@@ -139,10 +140,10 @@ TEST(RewardTraining, PairsWithoutFiniteScoresFailInAnEvaluation) {
   Rig rig(o);
   Model& model = rig.model().model();
   const int64_t hidden = model.config().hidden;
-  // The first id of the rejected answer of row 3 of the held-out file, which no other row has.
+  // The first id of the rejected response of row 3 of the held-out file, which no other row has.
   std::fill_n(model.master() + model.layout().embedding() + (100 + 3 * 15) * hidden, hidden, NAN);
   model.publish();
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.evals.at(0)->num_scored, 6);
   EXPECT_EQ(log.evals.at(0)->num_failed, 1);
   EXPECT_TRUE(std::isfinite(log.evals.at(0)->metrics.get("eval/loss").value()));
@@ -159,7 +160,7 @@ TEST(RewardTraining, ThePlanEqualsTheLedger) {
     const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
     Rig rig(o);
     EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
-    const std::vector<double> loss = rig.start_and_play().series("actor/loss");
+    const std::vector<double> loss = rig.start_and_serve().series("actor/loss");
     EXPECT_LT(loss.back(), loss.front());
     EXPECT_EQ(rig.runtime().ledger().bytes(), plan.arena_bytes);
   }
@@ -174,7 +175,7 @@ TEST(RewardTraining, TheLongestSampleFitsItsBudgets) {
                            "trainer.logprob_max_tokens_per_device=32"}) {
     OptionSet o = reward_options(dir, {text, "pipeline.total_steps=1"});
     write_lines(dir.file("data.jsonl"), {row, row, row, row});
-    EXPECT_EQ(Rig(o).start_and_play().steps.size(), 1u);
+    EXPECT_EQ(Rig(o).start_and_serve().steps.size(), 1u);
     std::string less = text;
     less.replace(less.size() - 2, 2, "31");
     o.set_assignment(less);
@@ -183,25 +184,27 @@ TEST(RewardTraining, TheLongestSampleFitsItsBudgets) {
   }
 }
 
-TEST(RewardTraining, AModelOfScoresDrawsNothingAndHasNoLogprobs) {
+TEST(RewardTraining, ARewardModelGeneratesNothingAndHasNoLogprobs) {
   const TempDir dir;
   const OptionSet scored = reward_options(dir), language = tiny_options(dir);
   const auto model = open(scored, PlanUse::kTrain);
   EXPECT_TRUE(model->config().scalar_head);
-  const Error engine =
-      expect_error(Code::kConflict, [&] { EnginePart part(model, testing::for_part(scored)); });
+  const Error engine = expect_error(
+      Code::kConflict, [&] { EngineSession part(model, testing::for_session(scored)); });
   EXPECT_EQ(engine.key, "algo.objective");
   EXPECT_TRUE(contains(engine.message, "cannot generate"));
-  const Error other =
-      expect_error(Code::kConflict, [&] { TrainerPart part(model, testing::for_part(language)); });
+  const Error other = expect_error(
+      Code::kConflict, [&] { TrainerSession part(model, testing::for_session(language)); });
   EXPECT_EQ(other.key, "algo.objective");
   EXPECT_TRUE(contains(other.message, "opened with reward_model, with a scalar head"));
   const auto plain = open(language, PlanUse::kTrain);
-  EXPECT_TRUE(contains(
-      expect_error(Code::kConflict, [&] { TrainerPart part(plain, testing::for_part(scored)); })
-          .message,
-      "algo.objective is reward_model but the model was opened with rl, without"));
-  TrainerPart trainer(model, testing::for_part(scored)), policy(plain, testing::for_part(language));
+  EXPECT_TRUE(
+      contains(expect_error(Code::kConflict,
+                            [&] { TrainerSession part(plain, testing::for_session(scored)); })
+                   .message,
+               "algo.objective is reward_model but the model was opened with rl, without"));
+  TrainerSession trainer(model, testing::for_session(scored)),
+      policy(plain, testing::for_session(language));
   EXPECT_EQ(expect_error(Code::kFailedPrecondition,
                          [&] {
                            trainer.logprobs(std::vector<int32_t>{1, 2, 3}, 1, 1);
@@ -218,7 +221,7 @@ TEST(RewardTraining, WeightsOfHalfAStepHaveNoScores) {
   const TempDir dir;
   const OptionSet o = reward_options(dir);
   const auto model = open(o, PlanUse::kTrain);
-  TrainerPart trainer(model, testing::for_part(o));
+  TrainerSession trainer(model, testing::for_session(o));
   const auto s = std::make_shared<Sample>();
   s->ids = {1, 2, 3};
   s->prompt_tokens = 1;
@@ -235,11 +238,11 @@ TEST(RewardTraining, WeightsOfHalfAStepHaveNoScores) {
 TEST(RewardTraining, GoesOnFromARewardModel) {
   const TempDir dir;
   Rig first(reward_options(dir));
-  const RunLog before = first.start_and_play();
+  const RunLog before = first.start_and_serve();
   first.model().save(dir.file("reward"), Dtype::kF32, false);
   OptionSet o = reward_options(dir, {"model.path=" + dir.file("reward"), "pipeline.total_steps=1"});
   Rig second(o);
-  const RunLog after = second.start_and_play();
+  const RunLog after = second.start_and_serve();
   EXPECT_LT(after.series("actor/loss").front(), 0.5 * before.series("actor/loss").front());
 }
 

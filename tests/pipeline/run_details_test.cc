@@ -5,7 +5,7 @@
 
 #include "pipeline/loop/run_state.h"
 #include "pipeline/prompts/prompt_row.h"
-#include "pipeline/session/buffer_part.h"
+#include "pipeline/session/buffer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "train/checkpoint/checkpoint_manifest.h"
@@ -43,7 +43,7 @@ TEST(RunDetails, EveryEvaluationCountsItsOwnFailures) {
       p.score(s->id, testing::low_id_reward(*s));
     }
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 2u);
   for (const auto& e : log.evals) EXPECT_EQ(e->num_failed, 1);
 }
@@ -51,7 +51,7 @@ TEST(RunDetails, EveryEvaluationCountsItsOwnFailures) {
 TEST(RunDetails, AStepThatEndsAnEpochIsOfThatEpoch) {
   const TempDir dir;  // ten rows
   Rig rig(options_with(dir, {"pipeline.prompts_per_step=5"}));
-  EXPECT_EQ(rig.start_and_play().series("training/epoch"), (std::vector<double>{0, 0, 1}));
+  EXPECT_EQ(rig.start_and_serve().series("training/epoch"), (std::vector<double>{0, 0, 1}));
 }
 
 TEST(RunDetails, ReplacedGroupsAreOfFurtherRows) {
@@ -62,25 +62,25 @@ TEST(RunDetails, ReplacedGroupsAreOfFurtherRows) {
   };
   std::map<uint64_t, int64_t> row;
   std::set<int64_t> rows;
-  for (const SamplePtr& s : rig.start_and_play().samples) row[s->ordinal] = s->data_row;
+  for (const SamplePtr& s : rig.start_and_serve().samples) row[s->ordinal] = s->data_row;
   for (const auto& [ordinal, data_row] : row) rows.insert(data_row);
   EXPECT_EQ(row.size(), 8u);
   EXPECT_EQ(rows.size(), 8u) << "eight draws of an epoch of ten rows";
 }
 
-TEST(RunDetails, AGreedyAnswerIsShapedLikeItsGroup) {
+TEST(RunDetails, AGreedyResponseIsShapedLikeItsGroup) {
   const TempDir dir;
   Rig rig(options_with(
       dir, {"algo.advantage=remax", "algo.reward.clip_high=0.25", "pipeline.total_steps=1"}));
   rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, s->slot == 4 ? 1 : 0.5); };
-  EXPECT_EQ(rig.start_and_play().series("critic/advantages/mean"), std::vector<double>{0});
+  EXPECT_EQ(rig.start_and_serve().series("critic/advantages/mean"), std::vector<double>{0});
 }
 
 // Nothing of the step was learnt, so none of its groups counts as trained on.
 TEST(RunDetails, AStepWithoutAnUpdateTrainsNoGroup) {
   const TempDir dir;
   Rig rig(options_with(dir, {"pipeline.overlong_filter=true", "pipeline.total_steps=1"}));
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.steps[0].get("training/optimizer_steps"), 0.0);
   EXPECT_EQ(rig.pipeline().status().ledger.prompts_trained, 0);
   ASSERT_EQ(log.dropped.size(), 4u);
@@ -88,7 +88,7 @@ TEST(RunDetails, AStepWithoutAnUpdateTrainsNoGroup) {
 }
 
 TEST(RunDetails, EvaluationsOfAResumedRunDrawOnWhereTheyStopped) {
-  std::vector<std::vector<int32_t>> answers[2];
+  std::vector<std::vector<int32_t>> responses[2];
   for (const bool cut : {false, true}) {
     const TempDir dir;
     OptionSet o = with_eval(
@@ -97,18 +97,18 @@ TEST(RunDetails, EvaluationsOfAResumedRunDrawOnWhereTheyStopped) {
     if (cut) {
       OptionSet first = o;
       first.set_text("pipeline.total_steps", "1");
-      { Rig(first).start_and_play(); }
+      { Rig(first).start_and_serve(); }
       o.set_text("checkpoint.resume", "auto");
     }
     Rig rig(o);
-    for (const SamplePtr& s : rig.start_and_play().samples) {
-      if (s->purpose == Purpose::kEval && s->ordinal >= 3) answers[cut].push_back(s->ids);
+    for (const SamplePtr& s : rig.start_and_serve().samples) {
+      if (s->purpose == Purpose::kEval && s->ordinal >= 3) responses[cut].push_back(s->ids);
     }
-    EXPECT_EQ(answers[cut].size(), 3u);
+    EXPECT_EQ(responses[cut].size(), 3u);
   }
-  std::ranges::sort(answers[0]);
-  std::ranges::sort(answers[1]);
-  EXPECT_EQ(answers[0], answers[1]);
+  std::ranges::sort(responses[0]);
+  std::ranges::sort(responses[1]);
+  EXPECT_EQ(responses[0], responses[1]);
 }
 
 class LogLines final : public LogSink {
@@ -125,14 +125,14 @@ OptionSet fed_options(const TempDir& dir) {
   return o;
 }
 
-TEST(RunDetails, RowsOfAFeedThatFillNoStepAreToldOf) {
+TEST(RunDetails, RowsOfAFeedThatFillNoStepAreReported) {
   const TempDir dir;
   Rig rig(fed_options(dir));
   const auto log = std::make_shared<LogLines>();
   rig.runtime().logger().set_sink(log);
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(rig.pipeline().feed_ids({1, 2, 3 + i}, ""));
   rig.pipeline().end_feed();
-  EXPECT_EQ(rig.start_and_play().steps.size(), 1u);
+  EXPECT_EQ(rig.start_and_serve().steps.size(), 1u);
   ASSERT_EQ(log->lines.size(), 1u);
   EXPECT_TRUE(contains(log->lines[0], "2 rows of the feed")) << log->lines[0];
 }
@@ -146,7 +146,7 @@ TEST(RunDetails, RowsOfAFeedAreNumberedOnAfterAResume) {
     Rig rig(o);
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.pipeline().feed_ids({1, 2, 3 + i}, ""));
     rig.pipeline().end_feed();
-    EXPECT_EQ(rig.start_and_play().checkpoints.size(), 1u);
+    EXPECT_EQ(rig.start_and_serve().checkpoints.size(), 1u);
   }
   o.set_text("checkpoint.resume", "auto");
   Rig rig(o);
@@ -158,7 +158,7 @@ TEST(RunDetails, AStateOfAnotherStepThanItsCheckpointIsRefused) {
   const TempDir dir;
   OptionSet o = options_with(dir, {"pipeline.total_steps=1", "checkpoint.every_steps=1"});
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
-  { Rig(o).start_and_play(); }
+  { Rig(o).start_and_serve(); }
   const std::string path = dir.file("checkpoints/step_000001");
   CheckpointManifest manifest = read_manifest(real_fs(), path);
   RunState state = parse_run_state(manifest.state.meta.pipeline, path);
@@ -170,14 +170,15 @@ TEST(RunDetails, AStateOfAnotherStepThanItsCheckpointIsRefused) {
   EXPECT_EQ(e.location, path);
 }
 
-TEST(RunDetails, AnAnswerThatIsOneTokenTooLongIsRefused) {
+TEST(RunDetails, AResponseThatIsOneTokenTooLongIsRefused) {
   const TempDir dir;
   const OptionSet o = tiny_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel);
   const auto make = [&](const char* row) {
     return make_prompt(parse_prompt_row(row, "f:1"), *model, {1, 8, Objective::kSft}, "f:1");
   };
-  EXPECT_EQ(make(R"({"ids": [1, 2, 3, 4], "response": [5, 6, 7, 8]})").answers.front().size(), 4u);
+  EXPECT_EQ(make(R"({"ids": [1, 2, 3, 4], "response": [5, 6, 7, 8]})").responses.front().size(),
+            4u);
   const Error e = expect_error(
       Code::kOutOfRange, [&] { make(R"({"ids": [1, 2, 3, 4], "response": [5, 6, 7, 8, 9]})"); });
   EXPECT_TRUE(contains(e.message, "5 tokens of /response"));
@@ -187,8 +188,8 @@ TEST(RunDetails, ARecordedStepNamesTheSizeOfItsGroups) {
   const TempDir dir;
   OptionSet o = options_with(dir, {"pipeline.total_steps=1"});
   o.set_string("buffer.record_dir", dir.file("record"));
-  { Rig(o).start_and_play(); }
-  const BufferInfo info = BufferPart::file_info(dir.file("record/step_000001.rlbuf"));
+  { Rig(o).start_and_serve(); }
+  const BufferInfo info = BufferSession::file_info(dir.file("record/step_000001.rlbuf"));
   EXPECT_EQ(info.group_size, 4);
   EXPECT_EQ(info.step, 1u);
 }

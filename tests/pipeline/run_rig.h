@@ -11,9 +11,9 @@
 
 #include "device/cpu/executors.h"
 #include "ops/compute.h"
-#include "part_options.h"
 #include "pipeline/config/runtime_options.h"
 #include "pipeline/loop/pipeline.h"
+#include "session_options.h"
 #include "support/temp_dir.h"
 
 namespace rl::testing {
@@ -44,7 +44,7 @@ inline std::vector<const char*> computable_dtypes() {
   return {"fp32"};
 }
 
-// A run of four groups of four short answers a step.
+// A run of four groups of four short responses a step.
 inline OptionSet tiny_options(const TempDir& dir, const std::string& model = "llama") {
   write_lines(dir.file("data.jsonl"), id_rows(10));
   OptionSet o;
@@ -116,7 +116,7 @@ class Rig {
   std::function<void(const Event&)> on_event = [](const Event&) {};
 
   // Takes events until the run ends, or the deadline, which fails the test.
-  RunLog play() {
+  RunLog serve() {
     RunLog log;
     for (;;) {
       const EventQueue::Popped got = pipeline_->next(60 * kSecond);
@@ -128,9 +128,9 @@ class Rig {
     EXPECT_EQ(log.end, Code::kDone) << "state " << pipeline_state_name(pipeline_->status().state);
     return log;
   }
-  RunLog start_and_play() {
+  RunLog start_and_serve() {
     pipeline_->start();
-    return play();
+    return serve();
   }
 
  private:

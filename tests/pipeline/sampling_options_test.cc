@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/run_rig.h"
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 #include "pipeline/session/run_rules.h"
 #include "support/expect_error.h"
 
@@ -26,8 +26,8 @@ class SamplingOptions : public ::testing::Test {
     return o;
   }
   // The sample of a new engine's first request.
-  Sample draw(const Assignments& assignments) const {
-    EnginePart engine(model_, testing::for_part(options_));
+  Sample generate(const Assignments& assignments) const {
+    EngineSession engine(model_, testing::for_session(options_));
     Request r = request_from(with(assignments));
     r.prompt = {1, 2, 3};
     engine.submit(r);
@@ -48,7 +48,7 @@ class SamplingOptions : public ::testing::Test {
 };
 
 TEST_F(SamplingOptions, EveryKeyChangesTheSample) {
-  const std::vector<int32_t> bare = draw({}).ids;
+  const std::vector<int32_t> bare = generate({}).ids;
   const std::string sixth = std::to_string(bare[5]);
   for (const Assignments& changes : {
            Assignments{"sampling.temperature=0"},
@@ -64,23 +64,23 @@ TEST_F(SamplingOptions, EveryKeyChangesTheSample) {
            {"sampling.max_new_tokens=5"},
            {"sampling.stop_token_ids=" + sixth},
        }) {
-    const std::vector<int32_t> ids = draw(changes).ids;
+    const std::vector<int32_t> ids = generate(changes).ids;
     EXPECT_NE(ids, bare) << changes.front();
     if (changes.size() == 1) continue;
-    EXPECT_NE(ids, draw({changes.front()}).ids) << changes.back();
+    EXPECT_NE(ids, generate({changes.front()}).ids) << changes.back();
   }
 }
 
 TEST_F(SamplingOptions, MinNewTokensHoldsStopsBack) {
-  const std::vector<int32_t> bare = draw({}).ids;
+  const std::vector<int32_t> bare = generate({}).ids;
   const std::string stop = "sampling.stop_token_ids=" + std::to_string(bare[3]);
-  EXPECT_EQ(draw({stop}).ids.size(), 4u);
-  EXPECT_GT(draw({stop, "sampling.min_new_tokens=6"}).ids.size(), 3u + 6);
+  EXPECT_EQ(generate({stop}).ids.size(), 4u);
+  EXPECT_GT(generate({stop, "sampling.min_new_tokens=6"}).ids.size(), 3u + 6);
 }
 
 TEST_F(SamplingOptions, LogprobsKeepsTheMostProbableIds) {
-  const Sample bare = draw({});
-  const Sample s = draw({"sampling.logprobs=5"});
+  const Sample bare = generate({});
+  const Sample s = generate({"sampling.logprobs=5"});
   EXPECT_EQ(s.ids, bare.ids);
   EXPECT_EQ(bare.num_top, 0u);
   EXPECT_EQ(s.num_top, 5u);
@@ -159,7 +159,7 @@ TEST_F(SamplingOptions, EvaluationsAreWithoutRules) {
                       "pipeline.total_steps=1"});
   o.set_string("eval.path", dir_.file("eval.jsonl"));
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.end, Code::kDone);
   int trained = 0, evaluated = 0;
   for (const SamplePtr& s : log.samples) {

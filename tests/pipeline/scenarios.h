@@ -27,7 +27,7 @@ struct Scenario {
                        // given advantages
 };
 
-inline Texts answer_rows(bool pairs) {
+inline Texts response_rows(bool pairs) {
   const char* const response =
       pairs ? R"("chosen": [50, 61], "rejected": [90, 80, 70])" : R"("response": [50, 61, 72])";
   Texts rows;
@@ -45,14 +45,14 @@ inline OptionSet options_of(const Scenario& run, const TempDir& dir) {
           "sampling.ignore_eos", "sampling.max_new_tokens"}) {
       o.unset(key);
     }
-    write_lines(dir.file("data.jsonl"), answer_rows(objective != "sft"));
+    write_lines(dir.file("data.jsonl"), response_rows(objective != "sft"));
   }
   o.set_text("algo.objective", run.objective);
   o.set_i64("pipeline.total_steps", 1);
   if (objective == "distill") o.set_string("model.teacher_path", fixture_model("mistral"));
   if (run.evaluates) {
     const bool scored = objective == "reward_model";
-    write_lines(dir.file("eval.jsonl"), scored ? answer_rows(true) : id_rows(3));
+    write_lines(dir.file("eval.jsonl"), scored ? response_rows(true) : id_rows(3));
     o.set_string("eval.path", dir.file("eval.jsonl"));
     o.set_i64("eval.every_steps", 1);
     if (given && !scored) o.set_i64("sampling.max_new_tokens", 8);

@@ -40,7 +40,7 @@ TEST(ScoreBoard, OnlySamplesOfGroupsThatAreNotDroppedAreUnscored) {
   expect_unscored(0);
   EXPECT_TRUE(finish(1, 0));
   expect_unscored(1);
-  board.doom(1, DropReason::kAborted, "");
+  board.drop(1, DropReason::kAborted, "");
   expect_unscored(0);
   EXPECT_FALSE(finish(1, 1));
   expect_unscored(0);
@@ -111,12 +111,12 @@ TEST_F(ScoreBoardSteps, AStepEndsTheGroupsThatItReserved) {
   board_.commit();
   EXPECT_EQ(board_.ledger().counts().prompts_trained, 1);
   EXPECT_EQ(board_.ledger().open_ordinals(), (Ordinals{1, 2}));
-  board_.doom(2, DropReason::kFiltered, "no");
+  board_.drop(2, DropReason::kFiltered, "no");
   EXPECT_EQ(dropped(), Ordinals{2});
   EXPECT_EQ(board_.ledger().open_ordinals(), Ordinals{1});
 }
 
-TEST_F(ScoreBoardDeadlines, TheEarliestIsAskedForInAnyOrder) {
+TEST_F(ScoreBoardDeadlines, TheEarliestIsFoundInAnyOrder) {
   EXPECT_EQ(board_.next_expiry(), std::nullopt);
   wait(0, 200);
   EXPECT_EQ(board_.next_expiry(), 200);
@@ -164,7 +164,7 @@ TEST_F(ScoreBoardDeadlines, AScoreInTimeIsNoLongerWaitedFor) {
   EXPECT_EQ(dropped(), Ordinals{1});
 }
 
-// What a sample had drawn when its run ended is counted, though it never finished.
+// What a sample had generated when its run ended is counted, though it never finished.
 TEST_F(ScoreBoardDeadlines, TokensOfAbortedSamplesAreDiscarded) {
   board_.open(0, -1);
   const auto running = std::make_shared<Sample>();

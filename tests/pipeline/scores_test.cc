@@ -24,7 +24,7 @@ TEST(Scores, AFailedRewardDropsItsGroupByNameAndTheStepGoesOn) {
     else if (s->ordinal != 5)
       p.score(s->id, low_id_reward(*s));
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.dropped.size(), 1u);
   EXPECT_EQ(log.dropped[0]->ordinal, 5u);
   EXPECT_EQ(log.dropped[0]->reason, DropReason::kRewardError);
@@ -46,7 +46,7 @@ TEST(Scores, AStepWithoutAnyRewardIsAStepWithoutUpdate) {
   rig.on_score = [](Pipeline& p, const SamplePtr& s) {
     if (s->slot == 0) p.fail(s->id, "none");
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.steps.size(), 1u);
   EXPECT_EQ(log.dropped.size(), 4u);
   EXPECT_EQ(log.steps[0].get("training/samples"), 0.0);
@@ -54,7 +54,7 @@ TEST(Scores, AStepWithoutAnyRewardIsAStepWithoutUpdate) {
   EXPECT_EQ(rig.model().version(), 0u);
 }
 
-TEST(Scores, ALateRewardDropsItsGroupAndIsTold) {
+TEST(Scores, ALateRewardDropsItsGroupAndIsReported) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_i64("pipeline.total_steps", 1);
@@ -67,7 +67,7 @@ TEST(Scores, ALateRewardDropsItsGroupAndIsTold) {
     else
       p.score(s->id, low_id_reward(*s));
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.dropped.size(), 1u);
   EXPECT_EQ(log.dropped[0]->reason, DropReason::kRewardTimeout);
   EXPECT_EQ(log.steps[0].get("training/samples"), 12.0);
@@ -90,7 +90,7 @@ TEST(Scores, DoubleUnknownAndNonFiniteScoresAreRefusedAndCounted) {
     expect_error(Code::kNotFound, [&] { p.score(0, 1); });
     expect_error(Code::kNotFound, [&] { p.score(uint64_t{1} << 63, 1); });
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.steps.size(), 1u);
   const LedgerCounts c = rig.pipeline().status().ledger;
   EXPECT_EQ(c.nonfinite_scores, 32);
@@ -110,10 +110,10 @@ TEST(Scores, AStepTellsHowManyWereRefused) {
     if (s->slot == 0) expect_error(Code::kNotFound, [&] { p.score(1'000'000, 1); });
     p.score(s->id, low_id_reward(*s));
   };
-  EXPECT_EQ(rig.start_and_play().series("pipeline/refused_scores"), std::vector<double>{16 + 4});
+  EXPECT_EQ(rig.start_and_serve().series("pipeline/refused_scores"), std::vector<double>{16 + 4});
 }
 
-TEST(Scores, ManyScoresAreAllTriedAndTheFirstRefusalIsTold) {
+TEST(Scores, ManyScoresAreAllTriedAndTheFirstRefusalIsReported) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_i64("pipeline.total_steps", 1);
@@ -128,7 +128,7 @@ TEST(Scores, ManyScoresAreAllTriedAndTheFirstRefusalIsTold) {
     ASSERT_EQ(e.parts.size(), 1u);
     EXPECT_EQ(e.parts[0].key, "sample_ids[2]");
   };
-  EXPECT_EQ(rig.start_and_play().steps.size(), 1u);
+  EXPECT_EQ(rig.start_and_serve().steps.size(), 1u);
 }
 
 TEST(Scores, ComeFromManyThreads) {
@@ -138,10 +138,10 @@ TEST(Scores, ComeFromManyThreads) {
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
     judges.emplace_back([&p, s] { p.score(s->id, low_id_reward(*s)); });
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   judges.clear();
   Rig one(tiny_options(dir));
-  EXPECT_EQ(one.start_and_play().fingerprint(), log.fingerprint());
+  EXPECT_EQ(one.start_and_serve().fingerprint(), log.fingerprint());
 }
 
 TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
@@ -159,7 +159,7 @@ TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
     else
       p.score(s->id, 0.5);
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 1u);
   EXPECT_EQ(log.evals[0]->num_scored, 3);
   EXPECT_EQ(log.evals[0]->num_failed, 1);
@@ -167,7 +167,7 @@ TEST(Scores, FailuresInAnEvaluationAreCountedThere) {
 }
 
 // Group 1 fails while the host still owes a score of group 2.
-TEST(Scores, ADroppedGroupIsToldWhileOthersWaitForTheirScores) {
+TEST(Scores, ADroppedGroupIsReportedWhileOthersWaitForTheirScores) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_i64("pipeline.total_steps", 1);
@@ -193,7 +193,7 @@ TEST(Scores, ADroppedGroupIsToldWhileOthersWaitForTheirScores) {
   ASSERT_EQ(got.status, Code::kOk);
   EXPECT_EQ(static_cast<EventKind>(got.event->kind()), EventKind::kGroupDropped);
   p.score(owed, 1);
-  EXPECT_EQ(rig.play().steps.size(), 1u);
+  EXPECT_EQ(rig.serve().steps.size(), 1u);
 }
 
 TEST(Scores, ALateRewardOfAnEvaluationIsAFailureOfIt) {
@@ -208,7 +208,7 @@ TEST(Scores, ALateRewardOfAnEvaluationIsAFailureOfIt) {
   rig.on_score = [](Pipeline& p, const SamplePtr& s) {
     if (s->purpose == Purpose::kTrain || s->tag != "2") p.score(s->id, 0.5);
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 1u);
   EXPECT_EQ(log.evals[0]->num_scored, 3);
   EXPECT_EQ(log.evals[0]->num_failed, 1);
@@ -216,7 +216,7 @@ TEST(Scores, ALateRewardOfAnEvaluationIsAFailureOfIt) {
   EXPECT_EQ(log.dropped[0]->reason, DropReason::kRewardTimeout);
 }
 
-TEST(Scores, AnEvaluationAskedForInTheMiddleOfAStepFollowsIt) {
+TEST(Scores, AnEvaluationRequestedInTheMiddleOfAStepFollowsIt) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(2));
@@ -226,7 +226,7 @@ TEST(Scores, AnEvaluationAskedForInTheMiddleOfAStepFollowsIt) {
     if (s->purpose == Purpose::kTrain && s->ordinal == 5 && s->slot == 0) p.request_eval();
     p.score(s->id, low_id_reward(*s));
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 1u);
   EXPECT_EQ(log.evals[0]->step, 2u);
   EXPECT_EQ(log.evals[0]->num_scored, 2);

@@ -8,10 +8,10 @@
 #include <iostream>
 #include <new>
 
-#include "part_options.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "rollout/sample_tokens.h"
 #include "run_rig.h"
+#include "session_options.h"
 
 #ifndef RL_SANITIZED
 namespace {
@@ -57,7 +57,7 @@ class Meter {
 };
 
 // 33,600 tokens: vectors that grow by doubling have most to spare just above a power of two.
-constexpr int64_t kPrompts = 35, kEach = 8, kAnswer = 120;
+constexpr int64_t kPrompts = 35, kEach = 8, kResponse = 120;
 
 OptionSet long_options(const TempDir& dir, const std::vector<std::string>& texts) {
   OptionSet o = tiny_options(dir);
@@ -72,8 +72,8 @@ OptionSet long_options(const TempDir& dir, const std::vector<std::string>& texts
   return o;
 }
 
-// Groups as an engine gives them, with room for the longest answer.
-std::vector<SamplePtr> drawn_samples(int64_t prompts) {
+// Groups as an engine gives them, with room for the longest response.
+std::vector<SamplePtr> generated_samples(int64_t prompts) {
   std::vector<SamplePtr> all;
   for (int64_t i = 0; i < prompts * kEach; ++i) {
     auto s = std::make_shared<Sample>();
@@ -82,12 +82,12 @@ std::vector<SamplePtr> drawn_samples(int64_t prompts) {
     s->slot = static_cast<uint32_t>(i % kEach);
     s->ids = {1, 2, 3};
     s->prompt_tokens = 3;
-    reserve_tokens(*s, 3 + kAnswer);
+    reserve_tokens(*s, 3 + kResponse);
     TokenChoice choice;
-    for (int64_t t = 0; t < kAnswer; ++t) {
+    for (int64_t t = 0; t < kResponse; ++t) {
       choice.id = static_cast<int32_t>((7 * i + 3 * t) % 200 + 4);
       choice.logprob = choice.logprob_sampled = -5.5f;
-      append_drawn(*s, choice, 77, false);
+      append_sampled(*s, choice, 77, false);
     }
     s->reward = static_cast<double>(i % 3);
     s->scored = true;
@@ -114,7 +114,7 @@ TEST(StepHeap, SamplesTakeWhatThePlanSays) {
   const TempDir dir;
   const MemoryPlan plan = plan_memory(long_options(dir, {}), real_fs(), PlanUse::kTrain);
   const Meter meter;
-  const std::vector<SamplePtr> samples = drawn_samples(kPrompts);
+  const std::vector<SamplePtr> samples = generated_samples(kPrompts);
   expect_bound(meter.peak(), outside(plan, "samples"), 1.25, "samples");
 }
 
@@ -129,9 +129,9 @@ TEST(StepHeap, TrainingArraysTakeWhatThePlanSays) {
     SCOPED_TRACE(texts.empty() ? "defaults" : texts.back());
     const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kTrain);
     const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-    TrainerPart trainer(model, testing::for_part(o));
-    trainer.step(drawn_samples(1));  // makes the kernels of a micro-batch
-    const std::vector<SamplePtr> samples = drawn_samples(kPrompts);
+    TrainerSession trainer(model, testing::for_session(o));
+    trainer.step(generated_samples(1));  // makes the kernels of a micro-batch
+    const std::vector<SamplePtr> samples = generated_samples(kPrompts);
     const Meter meter;
     trainer.step(samples);
     expect_bound(meter.peak(), outside(plan, "arrays of a training step"), 2.0,

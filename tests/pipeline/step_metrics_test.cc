@@ -71,18 +71,18 @@ TEST(StepMetrics, TheExplainedVarianceIsARatioOfVariances) {
 TEST(StepMetrics, ARunTellsThem) {
   const TempDir dir;
   testing::Rig rig(testing::tiny_options(dir));
-  for (const MetricList& m : rig.start_and_play().steps) {
+  for (const MetricList& m : rig.start_and_serve().steps) {
     EXPECT_EQ(m.get("num_turns/mean"), 2.0);
     EXPECT_EQ(m.get("response/aborted_ratio"), 0.0);
     EXPECT_EQ(m.get("global_seqlen/mean"), m.get("perf/total_num_tokens"));
   }
 }
 
-// Sixteen answers of 8 tokens to prompts of 3.
+// Sixteen responses of 8 tokens to prompts of 3.
 TEST(StepMetrics, RatesAreOfTheTokensOfTheirPhase) {
   const TempDir dir;
   testing::Rig rig(testing::tiny_options(dir));
-  for (const MetricList& m : rig.start_and_play().steps) {
+  for (const MetricList& m : rig.start_and_serve().steps) {
     const auto product = [&](const char* rate, const char* seconds) {
       return m.get(rate).value() * m.get(seconds).value();
     };

@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -61,7 +61,7 @@ class Host {
 // A run without a stop.
 struct WholeRun {
   explicit WholeRun(const OptionSet& options) : rig(options), host(rig.pipeline()) {
-    log = rig.start_and_play();
+    log = rig.start_and_serve();
   }
   Rig rig;
   Host host;
@@ -75,7 +75,7 @@ void expect_resumed(OptionSet options, WholeRun& whole, uint64_t first_step) {
   Rig rig(options);
   Host host(rig.pipeline());
   EXPECT_EQ(rig.pipeline().status().step, first_step);
-  const RunLog rest = rig.start_and_play();
+  const RunLog rest = rig.start_and_serve();
   ASSERT_EQ(rest.steps.size(), 4 - first_step);
   EXPECT_EQ(rest.steps.back().without_times().to_json(),
             whole.log.steps.back().without_times().to_json());
@@ -106,7 +106,7 @@ TEST(StopDeadline, BeforeTheFirstOptimizerStepTheStepIsUndone) {
         EXPECT_FALSE(rig.pipeline().stop(1));
       }
     };
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     EXPECT_EQ(log.steps.size(), 3u);
     EXPECT_EQ(host.calls, 7);
     expect_shut_down(rig.pipeline(), log);
@@ -140,7 +140,7 @@ TEST(StopDeadline, AnUndoneStepForgetsItsSkippedOptimizerSteps) {
         EXPECT_FALSE(rig.pipeline().stop(1));
       }
     };
-    EXPECT_EQ(rig.start_and_play().steps.size(), 3u);
+    EXPECT_EQ(rig.start_and_serve().steps.size(), 3u);
     EXPECT_EQ(host.calls, 8);
     EXPECT_FALSE(rig.model().half_trained());
     manifest = read_text_file(real_fs(), rig.pipeline().checkpoint(0) + "/manifest.json", 1 << 20);
@@ -164,7 +164,7 @@ TEST(StopDeadline, BetweenTwoOptimizerStepsTheModelIsHalfTrained) {
         EXPECT_FALSE(rig.pipeline().stop(1));
       }
     };
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     EXPECT_EQ(log.steps.size(), 3u);
     expect_shut_down(rig.pipeline(), log);
     EXPECT_TRUE(rig.model().half_trained());
@@ -174,7 +174,7 @@ TEST(StopDeadline, BetweenTwoOptimizerStepsTheModelIsHalfTrained) {
     EXPECT_TRUE(contains(e.message, "half-trained"));
     EXPECT_TRUE(contains(e.message, "after 1 of 2 optimizer steps"));
     // That gives the weights a version, but they are of no whole step.
-    TrainerPart(rig.shared_model(), testing::for_part(stopped_options(dir))).publish();
+    TrainerSession(rig.shared_model(), testing::for_session(stopped_options(dir))).publish();
     EXPECT_FALSE(rig.model().half_trained());
     const Error published =
         expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().checkpoint(kSecond); });
@@ -194,7 +194,7 @@ TEST(StopDeadline, AfterTheLastOptimizerStepTheStepIsFinished) {
       EXPECT_FALSE(rig.pipeline().stop(1));
     }
   };
-  EXPECT_EQ(rig.start_and_play().steps.size(), 3u);
+  EXPECT_EQ(rig.start_and_serve().steps.size(), 3u);
   EXPECT_EQ(host.calls, 6);
   EXPECT_FALSE(rig.model().half_trained());
   EXPECT_EQ(rig.model().version(), 3u);
@@ -213,7 +213,7 @@ TEST(StopDeadline, AStopWithoutADeadlineFinishesTheStep) {
       EXPECT_FALSE(rig.pipeline().stop(0));
       if (waits) stopper = std::jthread([&] { EXPECT_TRUE(rig.pipeline().stop(-1)); });
     };
-    EXPECT_EQ(rig.start_and_play().steps.size(), 3u);
+    EXPECT_EQ(rig.start_and_serve().steps.size(), 3u);
     EXPECT_EQ(host.calls, 6);
     EXPECT_FALSE(rig.model().half_trained());
   }
@@ -230,7 +230,7 @@ TEST(StopDeadline, AStepThatEndsInTimeIsFinished) {
     stopper = std::jthread([&] { EXPECT_TRUE(rig.pipeline().stop(60 * kSecond)); });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   };
-  EXPECT_EQ(rig.start_and_play().steps.size(), 3u);
+  EXPECT_EQ(rig.start_and_serve().steps.size(), 3u);
   EXPECT_EQ(host.calls, 6);
 }
 
@@ -245,7 +245,7 @@ TEST(StopDeadline, TheEarliestDeadlineHolds) {
     stopper = std::jthread([&] { EXPECT_TRUE(rig.pipeline().stop(60 * kSecond)); });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   };
-  EXPECT_EQ(rig.start_and_play().steps.size(), 2u);
+  EXPECT_EQ(rig.start_and_serve().steps.size(), 2u);
   EXPECT_EQ(host.calls, 5);
 }
 

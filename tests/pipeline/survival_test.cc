@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/session/profiler_part.h"
+#include "pipeline/session/profiler_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "tokenized_model.h"
@@ -54,16 +54,16 @@ TEST(Survival, SpecialTokensOfAPromptStandInItsText) {
   testing::write_lines(dir.file("data.jsonl"), {R"({"ids": [40, 0]})"});
   Rig rig(o);
   rig.pipeline().start();
-  int64_t told = 0;
+  int64_t reported = 0;
   EventQueue::Popped got;
   while ((got = rig.pipeline().next(60 * kSecond)).status == Code::kOk) {
     const auto score = std::dynamic_pointer_cast<ScoreEvent>(got.event);
     if (score == nullptr) continue;
     EXPECT_EQ(score->prompt_text, "<s>a");
-    ++told;
+    ++reported;
     rig.pipeline().score(score->sample->id, low_id_reward(*score->sample));
   }
-  EXPECT_EQ(told, 16);
+  EXPECT_EQ(reported, 16);
 }
 
 // Fails the creation of one file by name, or does something else there.
@@ -94,7 +94,7 @@ class FailingPath : public FileSystem {
   const std::string part_;
 };
 
-TEST(Survival, ATraceThatCannotBeWrittenIsToldApartFromTheRun) {
+TEST(Survival, ATraceThatCannotBeWrittenIsReportedApartFromTheRun) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_bool("profiler.timeline.enable", true);
@@ -102,7 +102,7 @@ TEST(Survival, ATraceThatCannotBeWrittenIsToldApartFromTheRun) {
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   FailingPath fs("trace.json");
   Rig rig(o, false, &fs);
-  rig.start_and_play();
+  rig.start_and_serve();
   EXPECT_EQ(rig.pipeline().status().state, PipelineState::kDone);
   EXPECT_EQ(rig.pipeline().failure(), nullptr);
   ASSERT_NE(rig.pipeline().close_failure(), nullptr);
@@ -133,7 +133,7 @@ class UnclosableLines final : public FailingPath {
   };
 };
 
-TEST(Survival, TheFirstFileThatCannotBeClosedIsTold) {
+TEST(Survival, TheFirstFileThatCannotBeClosedIsReported) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   o.set_bool("profiler.timeline.enable", true);
@@ -141,7 +141,7 @@ TEST(Survival, TheFirstFileThatCannotBeClosedIsTold) {
   o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
   UnclosableLines fs;
   Rig rig(o, false, &fs);
-  rig.start_and_play();
+  rig.start_and_serve();
   EXPECT_EQ(rig.pipeline().status().state, PipelineState::kDone);
   ASSERT_NE(rig.pipeline().close_failure(), nullptr);
   EXPECT_TRUE(contains(rig.pipeline().close_failure()->message, "lost in the end"));
@@ -156,14 +156,14 @@ TEST(Survival, AFailureWithAResultCodeIsAFailure) {
     FailingPath fs("masters.safetensors");
     fs.code = code;
     Rig rig(o, false, &fs);
-    const Error e = expect_error(Code::kInternal, [&] { rig.start_and_play(); });
+    const Error e = expect_error(Code::kInternal, [&] { rig.start_and_serve(); });
     ASSERT_NE(e.cause, nullptr);
     EXPECT_EQ(e.cause->code, code);
     EXPECT_EQ(rig.pipeline().status().state, PipelineState::kFailed);
   }
 }
 
-TEST(Survival, GroupsOfAFailedRunAreToldBeforeItsEnd) {
+TEST(Survival, GroupsOfAFailedRunAreReportedBeforeItsEnd) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   std::vector<std::string> rows = testing::id_rows(3);
@@ -190,7 +190,7 @@ TEST(Survival, GroupsOfAFailedRunAreToldBeforeItsEnd) {
   }
 }
 
-TEST(Survival, AnEvaluationAskedForDuringOneIsOneMore) {
+TEST(Survival, AnEvaluationRequestedDuringOneIsOneMore) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(4));
@@ -206,7 +206,7 @@ TEST(Survival, AnEvaluationAskedForDuringOneIsOneMore) {
     else
       p.score(s->id, 0.5);
   };
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 2u);
   ASSERT_EQ(log.dropped.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
@@ -280,14 +280,14 @@ OptionSet saving_options(const TempDir& dir) {
 TEST(Survival, AResumeByNameSetsLaterCheckpointsAside) {
   const TempDir dir;
   OptionSet o = saving_options(dir);
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   const std::string checkpoints = dir.file("checkpoints");
   o.set_string("checkpoint.resume", checkpoints + "/step_000001");
   for (int round = 0; round < 2; ++round) {
     o.set_i64("pipeline.total_steps", 2);
     Rig again(o);
     EXPECT_TRUE(real_fs().exists(checkpoints + (round == 0 ? "/step_000003" : "/step_000002")));
-    EXPECT_EQ(again.start_and_play().checkpoints.size(), 1u);
+    EXPECT_EQ(again.start_and_serve().checkpoints.size(), 1u);
     EXPECT_EQ(real_fs().list(checkpoints),
               (std::vector<std::string>{"step_000001", "step_000002", "step_000002.abandoned",
                                         "step_000003.abandoned"}));
@@ -300,7 +300,7 @@ TEST(Survival, AResumeWithOtherFrozenParametersIsRefusedByName) {
   const TempDir dir;
   OptionSet o = saving_options(dir);
   o.set_text("model.freeze", "model.norm.weight");
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   o.set_string("checkpoint.resume", "auto");
   EXPECT_EQ(Rig(o).pipeline().resumed_from(), dir.file("checkpoints/step_000003"));
   o.set_text("model.freeze", "");
@@ -325,7 +325,7 @@ TEST(Survival, ARunTellsTheCheckpointItWasResumedFrom) {
   o.set_i64("pipeline.total_steps", 1);
   Rig fresh(o);
   EXPECT_EQ(fresh.pipeline().resumed_from(), "");
-  fresh.start_and_play();
+  fresh.start_and_serve();
   EXPECT_EQ(fresh.pipeline().resumed_from(), "");
   const std::string first = dir.file("checkpoints/step_000001");
   ASSERT_TRUE(real_fs().exists(first));
@@ -339,7 +339,7 @@ TEST(Survival, ARunTellsTheCheckpointItWasResumedFrom) {
     Rig again(o);
     EXPECT_EQ(again.pipeline().resumed_from(), first);
     EXPECT_EQ(again.pipeline().status().step, 1u);
-    again.start_and_play();
+    again.start_and_serve();
     EXPECT_EQ(again.pipeline().resumed_from(), first);
     real_fs().remove_all(dir.file(directory) + "/step_000002");
   }
@@ -348,17 +348,17 @@ TEST(Survival, ARunTellsTheCheckpointItWasResumedFrom) {
 TEST(Survival, TheCheckpointOfAResumeIsNotWrittenAgain) {
   const TempDir dir;
   OptionSet o = saving_options(dir);
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   o.set_string("checkpoint.resume", "auto");
   Rig again(o);
   EXPECT_EQ(again.pipeline().checkpoint(kSecond), dir.file("checkpoints/step_000003"));
-  EXPECT_TRUE(again.start_and_play().checkpoints.empty());
+  EXPECT_TRUE(again.start_and_serve().checkpoints.empty());
 }
 
 TEST(Survival, AResumeThatIsRefusedLeavesTheModelAlone) {
   const TempDir dir;
   OptionSet o = saving_options(dir);
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   o.set_string("checkpoint.resume", "auto");
   o.set_string("metrics.jsonl", dir.file("metrics.jsonl"));
   testing::write_lines(dir.file("metrics.jsonl"), {"no json"});
@@ -378,8 +378,8 @@ TEST(Survival, TheHostsProfilerGoesOnAfterARunWithATimeline) {
   Rig rig(o);
   const std::shared_ptr<Runtime> runtime = rig.model().shared_runtime();
   {
-    const ProfilerPart host(runtime);
-    rig.start_and_play();
+    const ProfilerSession host(runtime);
+    rig.start_and_serve();
     EXPECT_EQ(runtime->tracer().sink(), &host.recorder());
     const size_t records = host.recorder().num_records();
     runtime->tracer().counter("after", 0, 1);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -12,8 +12,8 @@ namespace {
 
 using testing::tiny_options;
 
-// Four groups of four, prompts of 5 to 8 tokens, answers of 3 to 18.
-std::vector<SamplePtr> batch_of_groups(TrainerPart& trainer) {
+// Four groups of four, prompts of 5 to 8 tokens, responses of 3 to 18.
+std::vector<SamplePtr> batch_of_groups(TrainerSession& trainer) {
   std::vector<SamplePtr> out;
   for (int32_t i = 0; i < 16; ++i) {
     const int32_t group = i / 4, prompt = 5 + group;
@@ -41,9 +41,9 @@ class Bench {
     for (const char* text : assignments) options_.set_assignment(text);
     runtime_ = std::make_shared<Runtime>(options_);
     model_ = LoadedModel::open(runtime_, options_, PlanUse::kTrain);
-    trainer_ = std::make_unique<TrainerPart>(model_, testing::for_part(options_));
+    trainer_ = std::make_unique<TrainerSession>(model_, testing::for_session(options_));
   }
-  TrainerPart& trainer() { return *trainer_; }
+  TrainerSession& trainer() { return *trainer_; }
   MetricList step() {
     const MetricList metrics = trainer_->step(batch_of_groups(*trainer_));
     EXPECT_EQ(metrics.get("training/logprob_max_abs_diff"), 0.0);
@@ -55,7 +55,7 @@ class Bench {
   OptionSet options_;
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<LoadedModel> model_;
-  std::unique_ptr<TrainerPart> trainer_;
+  std::unique_ptr<TrainerSession> trainer_;
 };
 
 MetricList step_with(const std::vector<const char*>& assignments) {

@@ -27,7 +27,7 @@ TEST(ReferenceRun, APipelineSamplesAndTrains) {
     Rig rig(options, with_reference());
     EXPECT_STREQ(rig.runtime().compute().device().name(), "reference");
     EXPECT_STREQ(dtype_name(rig.runtime().compute().dtype()), dtype);
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     ASSERT_EQ(log.steps.size(), 3u);
     for (const double difference : log.series("training/logprob_max_abs_diff"))
       EXPECT_EQ(difference, 0.0);

@@ -180,15 +180,15 @@ void write_heads(const RopeKvArgs& a) {
   }
 }
 
-void copy_kv_tails(Compute&, const CopyKvTailsArgs& a) {
+void copy_partial_blocks(Compute&, const CopyPartialBlocksArgs& a) {
   const KvElements kv{a.shape, a.pool};
   const Dtype t = a.shape.kv_dtype;
   for (const SequenceRows& s : a.sequences) {
-    const int64_t tokens = s.trunk < 0 ? 0 : s.first_position % a.shape.block_size;
+    const int64_t tokens = s.prefix_sequence < 0 ? 0 : s.first_position % a.shape.block_size;
     if (tokens == 0) continue;
     const int64_t at = s.first_position / a.shape.block_size;
     for (int64_t g = 0; g < a.shape.kv_heads; ++g) {
-      const std::byte* from = kv.head(a.sequences[s.trunk].blocks[at], g);
+      const std::byte* from = kv.head(a.sequences[s.prefix_sequence].blocks[at], g);
       std::byte* to = kv.head(s.blocks[at], g);
       for (int64_t token = 0; token < tokens; ++token) {
         for (int64_t d = 0; d < a.shape.padded_dim(); ++d) {

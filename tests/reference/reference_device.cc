@@ -66,8 +66,8 @@ void pack_rows(Compute& compute, const PackRowsArgs& a) {
   const int64_t k = a.shape.k;
   a.out.bind(a.shape, a.bytes);
   for (int64_t row = 0; row < a.shape.slices.n; ++row) {
-    const float* from = a.rows ? a.rows + row * k : a.room;
-    if (!a.rows) (*a.read)(a.from + row * k, {a.room, static_cast<size_t>(k)});
+    const float* from = a.rows ? a.rows + row * k : a.staging;
+    if (!a.rows) (*a.read)(a.from + row * k, {a.staging, static_cast<size_t>(k)});
     for (int64_t i = 0; i < k; ++i) put(compute.dtype(), a.bytes, row * k + i, from[i]);
   }
 }

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <fstream>
 
-#include "profile/kept_answer.h"
+#include "profile/kept_response.h"
 #include "report/html_text.h"
-#include "report/report_answers.h"
 #include "report/report_numbers.h"
+#include "report/report_responses.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 
@@ -168,23 +168,23 @@ TEST(EscapeHtml, ShowsControlsAndReplacesBrokenBytes) {
   EXPECT_EQ(escape_html("\xE2\x82\xAC \xF0\x9F\x90\xA2"), "\xE2\x82\xAC \xF0\x9F\x90\xA2");
 }
 
-KeptAnswer answer(AnswerKind kind, uint64_t step, int64_t row, double reward) {
-  KeptAnswer a;
+KeptResponse response(ResponseKind kind, uint64_t step, int64_t row, double reward) {
+  KeptResponse a;
   a.kind = kind;
   a.step = step;
   a.data_row = row;
   a.reward = reward;
   a.finish = "stop_token";
   a.prompt = str("p", row);
-  a.answer = str("a", row, " at ", step);
+  a.response = str("a", row, " at ", step);
   return a;
 }
 
-TEST(KeptAnswer, OneLineBringsItBack) {
-  KeptAnswer a = answer(AnswerKind::kWorst, 7, 3, -0.5);
+TEST(KeptResponse, OneLineBringsItBack) {
+  KeptResponse a = response(ResponseKind::kWorst, 7, 3, -0.5);
   a.tag = "tag \"\n";
   a.num_tokens = 12;
-  const auto b = parse_kept_answer(render_kept_answer(a));
+  const auto b = parse_kept_response(render_kept_response(a));
   ASSERT_TRUE(b.has_value());
   EXPECT_EQ(b->kind, a.kind);
   EXPECT_EQ(b->step, 7u);
@@ -193,61 +193,61 @@ TEST(KeptAnswer, OneLineBringsItBack) {
   EXPECT_EQ(b->num_tokens, 12);
   EXPECT_EQ(b->tag, a.tag);
   EXPECT_EQ(b->prompt, a.prompt);
-  EXPECT_EQ(b->answer, a.answer);
+  EXPECT_EQ(b->response, a.response);
   EXPECT_FALSE(b->cut);
 }
 
-TEST(KeptAnswer, ALineIsBoundedAndSaysThatItWasCut) {
-  KeptAnswer a = answer(AnswerKind::kEval, 1, 1, 0);
-  for (int i = 0; i < 100000; ++i) a.answer += "\xE2\x82\xAC";
-  const std::string line = render_kept_answer(a);
+TEST(KeptResponse, ALineIsBoundedAndSaysThatItWasCut) {
+  KeptResponse a = response(ResponseKind::kEval, 1, 1, 0);
+  for (int i = 0; i < 100000; ++i) a.response += "\xE2\x82\xAC";
+  const std::string line = render_kept_response(a);
   EXPECT_LT(line.size(), 3 * kMaxKeptText);
-  const auto b = parse_kept_answer(line);
+  const auto b = parse_kept_response(line);
   ASSERT_TRUE(b.has_value());
   EXPECT_TRUE(b->cut);
-  EXPECT_FALSE(contains(b->answer, "\xEF\xBF\xBD")) << "a character was cut in two";
+  EXPECT_FALSE(contains(b->response, "\xEF\xBF\xBD")) << "a character was cut in two";
 }
 
-TEST(KeptAnswer, BytesThatAreNoTextAreReplaced) {
-  KeptAnswer a = answer(AnswerKind::kEval, 1, 1, 0);
-  a.answer = "x\xFFy";
-  const auto b = parse_kept_answer(render_kept_answer(a));
+TEST(KeptResponse, BytesThatAreNoTextAreReplaced) {
+  KeptResponse a = response(ResponseKind::kEval, 1, 1, 0);
+  a.response = "x\xFFy";
+  const auto b = parse_kept_response(render_kept_response(a));
   ASSERT_TRUE(b.has_value());
-  EXPECT_EQ(b->answer, "x\xEF\xBF\xBDy");
+  EXPECT_EQ(b->response, "x\xEF\xBF\xBDy");
 }
 
-TEST(KeptAnswer, AnythingElseIsNone) {
+TEST(KeptResponse, AnythingElseIsNone) {
   for (const char* text :
        {"", "{}", "[]", "null", "{\"kind\":1}", "{\"training/global_step\":-1}"}) {
-    EXPECT_FALSE(parse_kept_answer(text).has_value()) << text;
+    EXPECT_FALSE(parse_kept_response(text).has_value()) << text;
   }
-  std::string line = render_kept_answer(answer(AnswerKind::kBest, 1, 1, 1));
-  EXPECT_FALSE(parse_kept_answer(line.substr(0, line.size() - 1)).has_value());
+  std::string line = render_kept_response(response(ResponseKind::kBest, 1, 1, 1));
+  EXPECT_FALSE(parse_kept_response(line.substr(0, line.size() - 1)).has_value());
   line.replace(line.find("best"), 4, "most");
-  EXPECT_FALSE(parse_kept_answer(line).has_value());
+  EXPECT_FALSE(parse_kept_response(line).has_value());
 }
 
-class Answers : public ::testing::Test {
+class Responses : public ::testing::Test {
  protected:
-  void add(const KeptAnswer& a) { text_ += render_kept_answer(a) + "\n"; }
-  AnswerDigest read() {
+  void add(const KeptResponse& a) { text_ += render_kept_response(a) + "\n"; }
+  ResponseDigest read() {
     std::ofstream(dir_.file("s.jsonl"), std::ios::binary) << text_;
-    return read_answers(real_fs(), dir_.file("s.jsonl"), notes_);
+    return read_responses(real_fs(), dir_.file("s.jsonl"), notes_);
   }
   TempDir dir_;
   ReadNotes notes_;
   std::string text_;
 };
 
-TEST_F(Answers, TheLastEvaluationIsComparedWithTheFirst) {
-  for (int64_t row = 0; row < 4; ++row) add(answer(AnswerKind::kEval, 0, row, row == 3));
-  for (int64_t row = 0; row < 4; ++row) add(answer(AnswerKind::kEval, 5, row, 9));
+TEST_F(Responses, TheLastEvaluationIsComparedWithTheFirst) {
+  for (int64_t row = 0; row < 4; ++row) add(response(ResponseKind::kEval, 0, row, row == 3));
+  for (int64_t row = 0; row < 4; ++row) add(response(ResponseKind::kEval, 5, row, 9));
   for (int64_t row = 0; row < 4; ++row) {
-    KeptAnswer a = answer(AnswerKind::kEval, 10, row, row == 0);
-    if (row == 2) a.answer = "a2 at 0";
+    KeptResponse a = response(ResponseKind::kEval, 10, row, row == 0);
+    if (row == 2) a.response = "a2 at 0";
     add(a);
   }
-  const AnswerDigest d = read();
+  const ResponseDigest d = read();
   EXPECT_EQ(d.num_evals, 3u);
   EXPECT_EQ(d.first_step, 0u);
   EXPECT_EQ(d.last_step, 10u);
@@ -256,21 +256,21 @@ TEST_F(Answers, TheLastEvaluationIsComparedWithTheFirst) {
   EXPECT_EQ(d.num_worse, 1u);
   EXPECT_EQ(d.num_reworded, 1u) << "row 1; row 2 answers alike";
   ASSERT_EQ(d.better.size(), 1u);
-  EXPECT_EQ(d.better[0].first.answer, "a0 at 0");
-  EXPECT_EQ(d.better[0].last.answer, "a0 at 10");
+  EXPECT_EQ(d.better[0].first.response, "a0 at 0");
+  EXPECT_EQ(d.better[0].last.response, "a0 at 10");
 }
 
-TEST_F(Answers, TwoEvaluationsAtOneStepAreTwo) {
-  for (int i = 0; i < 2; ++i) add(answer(AnswerKind::kEval, 4, 0, i));
+TEST_F(Responses, TwoEvaluationsAtOneStepAreTwo) {
+  for (int i = 0; i < 2; ++i) add(response(ResponseKind::kEval, 4, 0, i));
   EXPECT_EQ(read().num_better, 1u);
 }
 
-TEST_F(Answers, TheBestOfTrainingAreOfDifferentPromptsAndTheLatest) {
+TEST_F(Responses, TheBestOfTrainingAreOfDifferentPromptsAndTheLatest) {
   for (uint64_t step = 1; step <= 50; ++step) {
-    add(answer(AnswerKind::kBest, step, static_cast<int64_t>(step % 5), 1));
-    add(answer(AnswerKind::kWorst, step, static_cast<int64_t>(step % 5), step == 20 ? -1 : 0));
+    add(response(ResponseKind::kBest, step, static_cast<int64_t>(step % 5), 1));
+    add(response(ResponseKind::kWorst, step, static_cast<int64_t>(step % 5), step == 20 ? -1 : 0));
   }
-  const AnswerDigest d = read();
+  const ResponseDigest d = read();
   ASSERT_EQ(d.best.size(), 3u);
   EXPECT_EQ(d.best[0].step, 50u);
   EXPECT_EQ(d.best[1].step, 49u);
@@ -278,7 +278,7 @@ TEST_F(Answers, TheBestOfTrainingAreOfDifferentPromptsAndTheLatest) {
   EXPECT_EQ(d.worst[0].step, 20u);
 }
 
-TEST_F(Answers, ALineThatIsNoAnswerIsNamed) {
+TEST_F(Responses, ALineThatIsNoAnswerIsNamed) {
   text_ = "{\"kind\":\"eval\"}\n";
   EXPECT_EQ(read().num_evals, 0u);
   ASSERT_EQ(notes_.sentences().size(), 1u);

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "profile/kept_answer.h"
+#include "profile/kept_response.h"
 #include "profile/metrics_writer.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
@@ -200,18 +200,19 @@ const char* const kHostile[] = {
 
 TEST_F(Report, NoTextFromOutsideBecomesMarkup) {
   for (const std::string text : kHostile) {
-    KeptAnswer a;
-    a.prompt = a.answer = a.tag = a.finish = text;
+    KeptResponse a;
+    a.prompt = a.response = a.tag = a.finish = text;
     std::string lines;
     for (const uint64_t step : {0, 5}) {
       a.step = step;
       a.reward = static_cast<double>(step);
-      for (const AnswerKind kind : {AnswerKind::kEval, AnswerKind::kBest, AnswerKind::kWorst}) {
+      for (const ResponseKind kind :
+           {ResponseKind::kEval, ResponseKind::kBest, ResponseKind::kWorst}) {
         a.kind = kind;
-        lines += render_kept_answer(a) + "\n";
+        lines += render_kept_response(a) + "\n";
       }
     }
-    in_.answers_path = write("samples.jsonl", lines);
+    in_.responses_path = write("samples.jsonl", lines);
     in_.title = text;
     in_.facts = {{text, text}};
     in_.options = {{text, text}};
@@ -228,11 +229,11 @@ TEST_F(Report, NoTextFromOutsideBecomesMarkup) {
 }
 
 TEST_F(Report, ATextIsShownToTheLetter) {
-  KeptAnswer a;
-  a.kind = AnswerKind::kBest;
-  a.answer = "if (a < b && c > \"d\") '5' \xE2\x82\xAC";
-  in_.answers_path = write("samples.jsonl", render_kept_answer(a) + "\n");
-  EXPECT_TRUE(contains(page().shown(), a.answer));
+  KeptResponse a;
+  a.kind = ResponseKind::kBest;
+  a.response = "if (a < b && c > \"d\") '5' \xE2\x82\xAC";
+  in_.responses_path = write("samples.jsonl", render_kept_response(a) + "\n");
+  EXPECT_TRUE(contains(page().shown(), a.response));
 }
 
 TEST(StepTimeline, IsTheStepOfMedianLengthWithItsWorkJoined) {

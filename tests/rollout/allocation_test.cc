@@ -212,7 +212,7 @@ void expect_draws_without_allocation(const SamplingParams& params,
   EXPECT_EQ(finite, 50);
 }
 
-TEST_F(Allocation, ASamplerDrawsWithout) {
+TEST_F(Allocation, ASamplerSamplesWithout) {
   SamplingParams plain, greedy, filtered, ruled;
   plain.top_logprobs = 20;
   greedy.temperature = 0;

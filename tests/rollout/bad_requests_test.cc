@@ -280,7 +280,7 @@ bool same_load(const EngineStats& a, const EngineStats& b) {
          a.preemptions == b.preemptions && a.forwards == b.forwards;
 }
 
-TEST_F(BadRequests, EachIsToldByNameAndHurtsNobody) {
+TEST_F(BadRequests, EachIsNamedAndHurtsNobody) {
   const Tokenizer tokenizer = Tokenizer::from_json(
       real_fs(), std::string(RL_FIXTURES) + "/tokenizers/tiny_gpt2.tokenizer.json");
   TestEngine test(tiny_, {.max_num_seqs = 5, .max_num_batched_tokens = 24, .max_model_len = 96}, 4,

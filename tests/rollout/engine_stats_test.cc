@@ -46,7 +46,7 @@ Request prompt_of(int32_t id, size_t length, int64_t tokens, uint64_t ordinal) {
   return make_request(std::vector<int32_t>(length, id), tokens, 1.0f, ordinal);
 }
 
-TEST_F(EngineFigures, ASampleKnowsWhenItWaitedRanAndDrew) {
+TEST_F(EngineFigures, ASampleKnowsWhenItWaitedRanAndGotATokenFirst) {
   TestEngine test = make({.max_num_seqs = 1, .max_num_batched_tokens = 4});
   clock_.advance(100);
   test.engine.submit(prompt_of(5, 8, 3, 0));  // two steps of prompt, then two of decode

@@ -279,11 +279,11 @@ TEST_F(EngineTest, ATokenWithoutTextInterruptsAStopString) {
     begun->prompt_tokens = 1;
     begun->ids = {10, kA};
     if (between) begun->ids.push_back(kNone);
-    const size_t drawn = begun->ids.size() - 1;
-    begun->logprobs.assign(drawn, -1.0f);
+    const size_t generated = begun->ids.size() - 1;
+    begun->logprobs.assign(generated, -1.0f);
     begun->logprobs_sampled = begun->logprobs;
-    begun->versions.assign(drawn, 0);
-    begun->loss_mask.assign(drawn, 1);
+    begun->versions.assign(generated, 0);
+    begun->loss_mask.assign(generated, 1);
     Request r = resumed(make_request({10}, 3, 1.0f), begun, 3);
     r.sampling.allowed_token_ids = {kB};
     r.stop_strings = {"ab"};

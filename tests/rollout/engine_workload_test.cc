@@ -2,7 +2,7 @@
 // random times, with pools small enough to preempt, aborts that go on later, conversations and
 // publications of other weights in between, with one compute copy and with two, which may keep KV
 // over a publication. Then every sample is made again, alone, token run by token run under the
-// versions it names, and must have the same bits; tokens drawn from mixed KV are left out and
+// versions it names, and must have the same bits; tokens generated from mixed KV are left out and
 // counted.
 #include <gtest/gtest.h>
 
@@ -222,7 +222,8 @@ class Workload {
     tally_.mixed_kv += mixed_kv_;
   }
 
-  // Every run of tokens with one version is drawn again by an engine that has nothing else to do.
+  // Every run of tokens with one version is generated again by an engine that has nothing else to
+  // do.
   void check_alone() {
     int64_t expected = 0;
     for (const Request& r : requests_) expected += r.num_samples;
@@ -249,9 +250,9 @@ class Workload {
     };
     while (i < s.versions.size()) {
       size_t end = i + 1;
-      const bool drawn = of_version(i);
-      while (drawn && end < s.versions.size() && of_version(end)) ++end;
-      if (drawn) check_run(alone, s, i, end);
+      const bool sampled = of_version(i);
+      while (sampled && end < s.versions.size() && of_version(end)) ++end;
+      if (sampled) check_run(alone, s, i, end);
       if (::testing::Test::HasFailure()) return;
       i = end;
     }

@@ -8,7 +8,7 @@
 namespace rl::testing {
 namespace {
 
-constexpr int64_t kTokens = 24, kBefore = 7;  // drawn in all, and before the publication
+constexpr int64_t kTokens = 24, kBefore = 7;  // generated in all, and before the publication
 
 std::vector<int32_t> prompt_of(int32_t start) {
   std::vector<int32_t> ids(21);
@@ -43,9 +43,9 @@ class KeepKv : public ::testing::TestWithParam<Dtype> {
     }
     return all;
   }
-  // A publication once every sample has kBefore tokens; then all is drawn.
-  SampleMap run_with_publication(TestEngine& test, const std::vector<Request>& asked) {
-    for (const Request& r : asked) test.engine.submit(r);
+  // A publication once every sample has kBefore tokens; then all is generated.
+  SampleMap run_with_publication(TestEngine& test, const std::vector<Request>& submitted) {
+    for (const Request& r : submitted) test.engine.submit(r);
     for (int64_t i = 0; i < kBefore; ++i) test.engine.step();
     publish();
     return test.run();

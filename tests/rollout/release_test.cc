@@ -23,9 +23,9 @@ TEST(Release, KeysOfOtherWeightsWithTheSameVersionAreNotReused) {
     EXPECT_EQ(used.engine.cached_prefix(request), 0);
     TestEngine fresh(tiny, {.max_num_seqs = 2});
     const SamplePtr expected = fresh.run({request}).begin()->second;
-    const SamplePtr drawn = used.run({request}).begin()->second;
-    EXPECT_EQ(drawn->ids, expected->ids);
-    EXPECT_TRUE(same_bits(drawn->logprobs, expected->logprobs));
+    const SamplePtr generated = used.run({request}).begin()->second;
+    EXPECT_EQ(generated->ids, expected->ids);
+    EXPECT_TRUE(same_bits(generated->logprobs, expected->logprobs));
   }
 }
 

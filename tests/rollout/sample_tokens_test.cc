@@ -12,8 +12,8 @@ TEST(SampleTokens, WhatIsCutBackLeavesNoFlagBehind) {
   s.prompt_tokens = 2;
   TokenChoice choice;
   choice.id = 3;
-  append_drawn(s, choice, 0, false);
-  append_drawn(s, choice, 1, true);
+  append_sampled(s, choice, 0, false);
+  append_sampled(s, choice, 1, true);
   append_given(s, 4);
   EXPECT_EQ(s.mixed_kv, (std::vector<uint8_t>{0, 1, 0}));
   cut_back(s, 4);

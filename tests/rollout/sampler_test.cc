@@ -140,7 +140,7 @@ TEST(Sampler, PlainAndFilteredPathsAgreeOnLongRows) {
   EXPECT_GE(equal, 399);
 }
 
-TEST(Sampler, RulesShapeTheDrawButNotTheStoredLogprob) {
+TEST(Sampler, RulesShapeSamplingButNotTheStoredLogprob) {
   const std::vector<float> logits = {1.0f, 2.0f, 3.0f, 2.0f};
   const auto stored = [&](int32_t id, double scale) {
     double sum = 0;
@@ -222,7 +222,7 @@ TEST(Sampler, GreedyFollowsTheRepetitionPenalty) {
   EXPECT_EQ(c.logprob_sampled, 0.0f);
 }
 
-TEST(Sampler, RowsWithALogitThatIsNotFiniteAreNotDrawnFrom) {
+TEST(Sampler, RowsWithALogitThatIsNotFiniteAreNotSampled) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = HUGE_VALF;
   SamplingParams plain, greedy, filtered, overflow;
   greedy.temperature = 0;

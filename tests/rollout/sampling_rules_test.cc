@@ -16,7 +16,7 @@ class SamplingRules : public ::testing::Test {
   Request greedy(int64_t max_new_tokens = 24) const {
     return make_request({10, 20, 30}, max_new_tokens);
   }
-  Request drawn(int64_t max_new_tokens = 24) const {
+  Request random(int64_t max_new_tokens = 24) const {
     return make_request({10, 20, 30}, max_new_tokens, 1.0f, 4);
   }
   Sample run(const Request& r, const Tokenizer* tokenizer = nullptr) const {
@@ -57,7 +57,7 @@ void expect_penalised_greedy(const Sample& s, const SamplingParams& p) {
   EXPECT_GT(changed, 0);
 }
 
-TEST_F(SamplingRules, PresenceAndFrequencyPenaltiesCountTheAnswer) {
+TEST_F(SamplingRules, PresenceAndFrequencyPenaltiesCountTheResponse) {
   const Sample bare = run(greedy());
   for (const auto& [presence, frequency] :
        {std::pair{1.5f, 0.0f}, std::pair{0.0f, 0.5f}, std::pair{0.3f, 0.2f}}) {
@@ -74,8 +74,8 @@ TEST_F(SamplingRules, PresenceAndFrequencyPenaltiesCountTheAnswer) {
   EXPECT_NE(run(r).ids, bare.ids);
 }
 
-TEST_F(SamplingRules, AnAnswerWithoutRepeatsIsNotPenalised) {
-  Request r = drawn(1);
+TEST_F(SamplingRules, AResponseWithoutRepeatsIsNotPenalised) {
+  Request r = random(1);
   const Sample bare = run(r);
   r.sampling.presence_penalty = 2;
   r.sampling.frequency_penalty = 2;
@@ -84,8 +84,8 @@ TEST_F(SamplingRules, AnAnswerWithoutRepeatsIsNotPenalised) {
   EXPECT_EQ(s.logprobs, bare.logprobs);
 }
 
-TEST_F(SamplingRules, OnlyAllowedIdsAreDrawn) {
-  Request r = drawn(40);
+TEST_F(SamplingRules, OnlyAllowedIdsAreSampled) {
+  Request r = random(40);
   r.sampling.allowed_token_ids = {50, 7, 31, 7};
   const Sample s = run(r);
   for (const int32_t id : answer(s)) EXPECT_TRUE(id == 50 || id == 7 || id == 31) << id;
@@ -96,7 +96,7 @@ TEST_F(SamplingRules, OnlyAllowedIdsAreDrawn) {
 }
 
 TEST_F(SamplingRules, ABiasForcesAnIdOrKeepsItAway) {
-  Request r = drawn();
+  Request r = random();
   const Sample bare = run(r);
   r.sampling.logit_bias = {{77, 100.0f}};
   EXPECT_EQ(answer(run(r)), std::vector<int32_t>(24, 77));
@@ -106,7 +106,7 @@ TEST_F(SamplingRules, ABiasForcesAnIdOrKeepsItAway) {
 }
 
 TEST_F(SamplingRules, StopIdsAreForbiddenUntilTheFewestTokensAreThere) {
-  Request r = drawn();
+  Request r = random();
   r.ignore_eos = false;
   r.sampling.logit_bias = {{eos_, 100.0f}};
   EXPECT_EQ(answer(run(r)), std::vector<int32_t>{eos_});
@@ -126,7 +126,7 @@ TEST_F(SamplingRules, StopIdsAreForbiddenUntilTheFewestTokensAreThere) {
 }
 
 TEST_F(SamplingRules, TheFewestTokensCountFromThePromptOrTheLastTokenOfAnEnvironment) {
-  Request r = drawn(6);
+  Request r = random(6);
   const Sample first = run(r);
   auto more = std::make_shared<Sample>(first);
   r.prompt.clear();
@@ -145,7 +145,7 @@ TEST_F(SamplingRules, AStopStringEndsNothingBeforeTheFewestTokens) {
       real_fs(), std::string(RL_FIXTURES) + "/tokenizers/tiny_gpt2.tokenizer.json");
   int32_t id = 0;
   while (tokenizer.token_bytes(id) != "x") ++id;
-  Request r = drawn();
+  Request r = random();
   r.sampling.logit_bias = {{id, 100.0f}};
   r.stop_strings = {"xx", "xxxx"};
   EXPECT_EQ(answer(run(r, &tokenizer)).size(), 2u);
@@ -155,8 +155,8 @@ TEST_F(SamplingRules, AStopStringEndsNothingBeforeTheFewestTokens) {
   EXPECT_EQ(s.finish, FinishReason::kStopString);
 }
 
-TEST_F(SamplingRules, MostProbableIdsChangeNoDrawAndComeForEveryToken) {
-  for (Request r : {greedy(), drawn()}) {
+TEST_F(SamplingRules, MostProbableIdsChangeNoSampleAndComeForEveryToken) {
+  for (Request r : {greedy(), random()}) {
     const Sample bare = run(r);
     EXPECT_TRUE(bare.top_ids.empty());
     r.sampling.top_logprobs = 3;

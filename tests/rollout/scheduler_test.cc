@@ -60,17 +60,17 @@ class Harness {
     EXPECT_TRUE(admitting_ || scheduler.num_begun() == begun) << "a sample began during a drain";
     check_schedule(schedule);
     write(schedule);
-    std::vector<Sequence*> draws;
+    std::vector<Sequence*> targets;
     for (const ScheduledRows& r : schedule.rows) {
       if (!r.needs_logits()) continue;
-      draws.push_back(r.sequence);
+      targets.push_back(r.sequence);
       if (!r.sequence->is_leader()) continue;
       for (Sequence& s : r.sequence->request->sequences) {
-        if (s.follows) draws.push_back(&s);
+        if (s.follows) targets.push_back(&s);
       }
     }
     scheduler.advance();
-    for (Sequence* s : draws) append(*s, end_percent);
+    for (Sequence* s : targets) append(*s, end_percent);
     scheduler.drop_finished();
     check_pool();
     return schedule;
@@ -119,13 +119,13 @@ class Harness {
   SwapSpace swap;
   Scheduler scheduler;
   int64_t tokens = 0, copies = 0;
-  std::map<std::pair<uint64_t, uint32_t>, int64_t> drawn;  // tokens by request and sample
+  std::map<std::pair<uint64_t, uint32_t>, int64_t> sampled;  // tokens by request and sample
 
  private:
   void append(Sequence& s, unsigned end_percent) {
     s.sample->ids.push_back(static_cast<int32_t>(rng_() % 97));
     ++tokens;
-    ++drawn[{s.request->number, s.index}];
+    ++sampled[{s.request->number, s.index}];
     if (s.length() == s.end || rng_() % 100 < end_percent) scheduler.finish(s);
   }
 
@@ -147,7 +147,7 @@ class Harness {
     ASSERT_LE(rows, limits_.max_num_batched_tokens);
     ASSERT_LE(scheduler.num_running(), limits_.max_num_seqs);
     ASSERT_TRUE(
-        std::is_sorted(scheduler.running().begin(), scheduler.running().end(), EarlierTurn()));
+        std::is_sorted(scheduler.running().begin(), scheduler.running().end(), SchedulingOrder()));
     check_turns();
   }
 
@@ -159,7 +159,7 @@ class Harness {
         for (const Sequence& s : active->sequences) {
           if (s.state != SequenceState::kWaiting || active->leader) continue;
           if (!admitting_ && !s.begun) continue;
-          ASSERT_FALSE(EarlierTurn()(&s, started))
+          ASSERT_FALSE(SchedulingOrder()(&s, started))
               << "request " << number << " was overtaken by " << started->request->number;
         }
       }
@@ -310,7 +310,7 @@ TEST(Scheduler, AGroupLargerThanTheSlotsRunsInTurns) {
   h.step();
   EXPECT_EQ(h.tokens, 3);
   h.run();
-  EXPECT_EQ(h.drawn.size(), 8u);
+  EXPECT_EQ(h.sampled.size(), 8u);
   // The leaders of the second and third turn found the whole blocks of the prompt.
   EXPECT_EQ(h.scheduler.counts().cached_tokens, 2 * 2 * kBlock);
   h.expect_empty();
@@ -467,8 +467,8 @@ TEST(Scheduler, OfOneRankTheEarlierSubmittedGoesFirst) {
   }
   ASSERT_EQ(second->rank, first->rank);
   const Sequence &earlier = first->sequences[0], &later = second->sequences[0];
-  EXPECT_TRUE(EarlierTurn()(&earlier, &later));
-  EXPECT_FALSE(EarlierTurn()(&later, &earlier));
+  EXPECT_TRUE(SchedulingOrder()(&earlier, &later));
+  EXPECT_FALSE(SchedulingOrder()(&later, &earlier));
 }
 
 TEST(Scheduler, HigherPriorityGoesFirstButNotForEver) {
@@ -481,7 +481,7 @@ TEST(Scheduler, HigherPriorityGoesFirstButNotForEver) {
   EXPECT_EQ(h.scheduler.running().front()->request->number, 1u);
   // Urgent requests keep coming; the first one is reached all the same.
   int64_t urgent_ones = 0;
-  while (h.drawn.find({0, 0}) == h.drawn.end()) {
+  while (h.sampled.find({0, 0}) == h.sampled.end()) {
     if (h.scheduler.num_waiting() < 3) {
       h.submit(urgent);
       ++urgent_ones;
@@ -521,13 +521,13 @@ TEST(Scheduler, WithoutAdmissionsOnlyWhatHasBegunIsFinished) {
   h.set_admitting(false);
   EXPECT_EQ(h.scheduler.num_begun(), 4);
   h.submit(4, 3, 2);
-  while (!h.scheduler.rests()) h.step();
+  while (!h.scheduler.nothing_runnable()) h.step();
   EXPECT_EQ(h.scheduler.num_waiting(), 2);
   EXPECT_EQ(h.scheduler.num_running(), 0);
   EXPECT_FALSE(h.scheduler.idle());
   EXPECT_TRUE(h.step().rows.empty());
   h.set_admitting(true);
-  EXPECT_FALSE(h.scheduler.rests());
+  EXPECT_FALSE(h.scheduler.nothing_runnable());
   h.run();
   EXPECT_EQ(h.tokens, 3 * 2 * kBlock + 3 * 3);
   h.expect_empty();
@@ -547,7 +547,7 @@ TEST(Scheduler, TheEndOfALeaderSendsItsFollowersBack) {
   h.expect_empty();
 }
 
-TEST(Scheduler, KeepsItsLawsUnderRandomLoad) {
+TEST(Scheduler, KeepsItsInvariantsUnderRandomLoad) {
   int64_t copies = 0, tokens = 0, preemptions = 0, swapped = 0, cached = 0;
   for (unsigned seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(seed);

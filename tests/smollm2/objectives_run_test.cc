@@ -22,7 +22,7 @@ class SmolLm2Objectives : public ::testing::Test {
     options_.set_string("data.path", dir_.file("data.jsonl"));
   }
 
-  // Each step trains on the same eight rows; the answers are made from both summands and the sum.
+  // Each step trains on the same eight rows; the responses are made from both summands and the sum.
   RunLog run(const std::function<std::string(int a, int b)>& answers,
              const std::string& save_to = "") {
     std::vector<std::string> rows;
@@ -34,11 +34,11 @@ class SmolLm2Objectives : public ::testing::Test {
     write_lines(dir_.file("data.jsonl"), rows);
     Rig rig(options_, true);
     rig.on_score = [](Pipeline& p, const SamplePtr& s) { p.score(s->id, 1); };
-    RunLog log = rig.start_and_play();
+    RunLog log = rig.start_and_serve();
     if (!save_to.empty()) rig.model().save(save_to, Dtype::kBf16, false);
     return log;
   }
-  // Sums, each with an answer and something else, of three forms each.
+  // Sums, each with a response and something else, of three forms each.
   void write_pairs(const std::string& name, int count, int first) {
     std::vector<std::string> rows;
     for (int i = first; i < first + count; ++i) {
@@ -96,7 +96,7 @@ TEST_F(SmolLm2Objectives, ARewardModelTellsHeldOutPairsApart) {
   options_.set_string("eval.path", dir_.file("eval.jsonl"));
   Rig rig(options_, true);
   rig.pipeline().request_eval();
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   for (const char* name : {"actor/loss", "rewards/accuracies", "rewards/margins"}) print(log, name);
   for (const char* name : {"eval/loss", "eval/rewards/accuracies", "eval/rewards/margins"}) {
     std::cout << name;
@@ -109,7 +109,7 @@ TEST_F(SmolLm2Objectives, ARewardModelTellsHeldOutPairsApart) {
   EXPECT_GT(log.evals.back()->mean_reward, log.evals.front()->mean_reward);
 }
 
-// The teacher is the model after the run of sft above; every answer has the same score.
+// The teacher is the model after the run of sft above; every response has the same score.
 class SmolLm2ObjectivesDistill : public SmolLm2Objectives {
  protected:
   void SetUp() override {
@@ -130,7 +130,7 @@ class SmolLm2ObjectivesDistill : public SmolLm2Objectives {
     }
     options_.set_string("model.teacher_path", dir_.file("teacher"));
   }
-  // By a third at least; the drawn answers differ from step to step.
+  // By a third at least; the generated responses differ from step to step.
   void expect_nearer() {
     const RunLog log = run([](int, int) { return std::string("\"tag\": \"\""); });
     for (const char* name : {"actor/distill_kl", "timing_s/teacher", "timing_s/train_head"}) {

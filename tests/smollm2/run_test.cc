@@ -47,12 +47,12 @@ class SmolLm2Run : public ::testing::Test {
       o.set_i64("checkpoint.every_steps", steps_ / 2);
     }
     Rig rig(o);
-    // The right answer is 20; a shorter one is better, so that groups carry signal from the first
+    // The right response is 20; a shorter one is better, so that groups carry signal from the first
     // step.
     rig.on_score = [](Pipeline& p, const SamplePtr& s) {
       p.score(s->id, 1.0 / static_cast<double>(s->generated()));
     };
-    const RunLog log = rig.start_and_play();
+    const RunLog log = rig.start_and_serve();
     for (const double d : log.series("training/logprob_max_abs_diff")) EXPECT_EQ(d, 0.0);
     return {log.fingerprint(), rig.model().weight_digest()};
   }
@@ -85,7 +85,7 @@ TEST_F(SmolLm2Run, ReplayingTheRecordedStepsGivesTheDigest) {
   options_.set_i64("pipeline.samples_per_prompt", 4);
   options_.set_string("buffer.record_dir", dir_.file("record"));
   const uint64_t digest = run(2).digest;
-  options_.set_i64("trainer.max_tokens_per_device", BufferPart::file_info(first).max_tokens);
+  options_.set_i64("trainer.max_tokens_per_device", BufferSession::file_info(first).max_tokens);
   options_.unset("runtime.memory_budget_bytes");
   Replay replay(options_);
   EXPECT_EQ(replay.step(first), 12u);

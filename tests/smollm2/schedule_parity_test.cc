@@ -24,7 +24,7 @@ Request group_request(uint64_t ordinal, std::vector<int32_t> prompt) {
 }
 
 // Four samples each of two prompts, then of one that begins like the first, and of the first again.
-std::vector<SamplePtr> drawn_under_pressure(const Model& model, int64_t swap_blocks) {
+std::vector<SamplePtr> generated_under_pressure(const Model& model, int64_t swap_blocks) {
   EngineOptions o;
   o.max_num_seqs = 16;
   o.max_num_batched_tokens = 48;
@@ -61,7 +61,7 @@ void expect_trainer_agrees(const std::string& path, Dtype dtype) {
   options.max_tokens = 512;
   TrainRig rig({.model = path, .compute = dtype, .threads = 2}, options);
   for (const int64_t swap_blocks : {0, 64}) {
-    const std::vector<SamplePtr> samples = drawn_under_pressure(rig.model(), swap_blocks);
+    const std::vector<SamplePtr> samples = generated_under_pressure(rig.model(), swap_blocks);
     std::vector<std::vector<float>> again;
     std::vector<const Sample*> in;
     std::vector<std::span<float>> out;

@@ -22,7 +22,7 @@ struct AttentionTypes {
 inline const std::vector<AttentionTypes> kAttentionTypes = {
     {Dtype::kF32, Dtype::kF32},
     {Dtype::kBf16, Dtype::kBf16, AttentionProducts::kFp32},
-    {Dtype::kBf16, Dtype::kBf16, AttentionProducts::kPairs},
+    {Dtype::kBf16, Dtype::kBf16, AttentionProducts::kBf16Dot},
     {Dtype::kF32, Dtype::kBf16},
     {Dtype::kBf16, Dtype::kF32},
 };
@@ -87,7 +87,7 @@ class AttentionCase {
     if (lse) *lse = max + std::log(sum);
     return s;
   }
-  bool rounds_weights() const { return products_ == AttentionProducts::kPairs; }
+  bool rounds_weights() const { return products_ == AttentionProducts::kBf16Dot; }
   void attend(int64_t chunk) {
     std::vector<float> scratch(attention_scratch_floats(shape_), std::nanf(""));
     for (int64_t p = 0; p < length_; p += chunk)

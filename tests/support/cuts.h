@@ -9,8 +9,8 @@
 
 namespace rl::testing {
 
-inline void check_piece(const SliceRule& rule, const ColumnSlices& slices, const Piece& p,
-                        bool any_columns) {
+inline void check_column_tile(const SliceRule& rule, const ColumnSlices& slices,
+                              const ColumnTile& p, bool any_columns) {
   const int64_t unit = any_columns ? 16 : rule.cut.unit;
   ASSERT_GT(p.width, 0);
   ASSERT_EQ(p.cols, p.width * p.parts);
@@ -20,21 +20,20 @@ inline void check_piece(const SliceRule& rule, const ColumnSlices& slices, const
   }
   // A task of the skinny kernel may start inside a column block only if it ends in the same one.
   for (int64_t part = 0; part < p.parts; ++part) {
-    const int64_t within =
-        (part * (slices.size(p.slice) / p.parts) + p.first) % kFewRowsColumnBlock;
-    ASSERT_TRUE(within == 0 || within + p.width <= kFewRowsColumnBlock)
+    const int64_t within = (part * (slices.size(p.slice) / p.parts) + p.first) % kSkinnyColumnBlock;
+    ASSERT_TRUE(within == 0 || within + p.width <= kSkinnyColumnBlock)
         << "part " << part << " of column " << p.col0;
   }
 }
 
 // Every column of every slice belongs to exactly one task.
-inline void check_pieces(const SliceRule& rule, const ColumnSlices& slices, int64_t threads,
-                         bool any_columns) {
-  const Pieces pieces(slices, rule.cut, threads, any_columns);
+inline void check_column_tiles(const SliceRule& rule, const ColumnSlices& slices, int64_t threads,
+                               bool any_columns) {
+  const ColumnTiles tiles(slices, rule.cut, threads, any_columns);
   std::vector<int> seen(static_cast<size_t>(slices.n), 0);
-  for (int64_t i = 0; i < pieces.count(); ++i) {
-    const Piece p = pieces.at(i);
-    ASSERT_NO_FATAL_FAILURE(check_piece(rule, slices, p, any_columns));
+  for (int64_t i = 0; i < tiles.count(); ++i) {
+    const ColumnTile p = tiles.at(i);
+    ASSERT_NO_FATAL_FAILURE(check_column_tile(rule, slices, p, any_columns));
     ASSERT_LT(p.slice, slices.count());
     ASSERT_EQ(p.col0, slices.first(p.slice) + p.first * p.parts);
     for (int64_t part = 0; part < p.parts; ++part) {
@@ -65,9 +64,9 @@ inline void check_product(const SliceRule& rule) {
     ASSERT_EQ(s.width % 2 + s.size(s.count() - 1) % 2, 0) << "a slice has no halves";
   }
   for (const int64_t threads : {1, 2, 3, 4, 8, 16, 32, 64, 128}) {
-    ASSERT_NO_FATAL_FAILURE(check_pieces(rule, s, threads, false));
+    ASSERT_NO_FATAL_FAILURE(check_column_tiles(rule, s, threads, false));
     if (rule.cut.parts != 1) continue;
-    ASSERT_NO_FATAL_FAILURE(check_pieces(rule, s, threads, true));
+    ASSERT_NO_FATAL_FAILURE(check_column_tiles(rule, s, threads, true));
   }
 }
 

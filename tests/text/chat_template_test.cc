@@ -99,7 +99,7 @@ TEST(ChatTemplate, ASpecialTokenAroundARoleIsOneOfTheTemplate) {
             std::vector<int32_t>{tokenizer.id_of("<|im_end|>").value()});
 }
 
-TEST(ChatTemplate, TurnEndIsTheSpecialTokenBehindTheAnswer) {
+TEST(ChatTemplate, TurnEndIsTheSpecialTokenAfterTheResponse) {
   const Tokenizer tokenizer = test::tiny_tokenizer("tiny_qwen2");
   EXPECT_EQ(find_turn_end(one_template(kChatMl), tokenizer), tokenizer.id_of("<|im_end|>"));
   EXPECT_EQ(find_turn_end(one_template("{{ messages[1].content }}"), tokenizer), std::nullopt);

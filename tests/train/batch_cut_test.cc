@@ -79,9 +79,9 @@ TEST(BatchRules, NothingBeyondTheWorkspaceIsWritten) {
     Trainer trainer(rig.model(), nullptr, options_of(rules), start);
     std::vector<Sample> samples = groups(model.config().vocab, 6);
     for (Sample& s : samples) {
-      const Sample* asked[] = {&s};
+      const Sample* inputs[] = {&s};
       const std::span<float> out[] = {s.logprobs};
-      trainer.logprobs(rig.model(), asked, out);
+      trainer.logprobs(rig.model(), inputs, out);
     }
     trainer.step(with_advantages(samples));
     const auto untouched = [](std::byte b) { return b == std::byte{0x5a}; };

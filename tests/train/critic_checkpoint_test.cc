@@ -28,7 +28,7 @@ struct Pair {
   void step(unsigned seed) {
     const std::vector<Sample> samples = random_samples(8, policy.model().config().vocab, seed);
     policy.trainer->step(with_advantages(samples));
-    critic.critic->step(Lesson(critic, samples, seed).batch);
+    critic.critic->step(CriticData(critic, samples, seed).batch);
   }
   std::string save(const std::string& dir, FileSystem& fs = real_fs()) {
     return policy.trainer->save(fs, dir, {.step = 1, .config_digest = kConfig, .pipeline = "{}"},

@@ -59,8 +59,8 @@ class CriticRig {
 };
 
 // Returns near the values, so that some tokens are clipped and some are not.
-struct Lesson {
-  Lesson(CriticRig& rig, const std::vector<Sample>& samples, unsigned seed)
+struct CriticData {
+  CriticData(CriticRig& rig, const std::vector<Sample>& samples, unsigned seed)
       : old_values(rig.values(samples)), returns(old_values) {
     std::mt19937 rng(seed);
     std::normal_distribution<float> normal(0.0f, 1.0f);

@@ -126,10 +126,10 @@ CriticStep critic_step(const RigOptions& rig_options, const CriticOptions& optio
   CriticRig rig(rig_options, options);
   rig.fill_head(3);
   const std::vector<Sample> samples = groups(rig.model().config().vocab, 5);
-  const Lesson lesson(rig, samples, 9);
+  const CriticData data(rig, samples, 9);
   CriticStep r;
   r.values = rig.values(samples);
-  r.metrics = rig.critic->step(lesson.batch);
+  r.metrics = rig.critic->step(data.batch);
   r.gradients = rig.gradients();
   return r;
 }
@@ -211,16 +211,16 @@ TEST(Critic, BeginsWithTheValueZeroAndLearnsTheReturns) {
 TEST(Critic, MaskedTokensAndSamplesWithoutLossAreNotRead) {
   CriticRig plain({.model = "llama_value"}, usual_options());
   std::vector<Sample> samples = random_samples(12, plain.model().config().vocab, 7);
-  Lesson lesson(plain, samples, 2);
-  lesson.batch[5].carries_loss = false;
-  const CriticMetrics m = plain.critic->step(lesson.batch);
+  CriticData data(plain, samples, 2);
+  data.batch[5].carries_loss = false;
+  const CriticMetrics m = plain.critic->step(data.batch);
   CriticRig poisoned({.model = "llama_value"}, usual_options());
   for (size_t i = 0; i < samples.size(); ++i) {
     for (size_t g = 0; g < samples[i].loss_mask.size(); ++g) {
-      if (samples[i].loss_mask[g] == 0 || i == 5) lesson.returns[i][g] = NAN;
+      if (samples[i].loss_mask[g] == 0 || i == 5) data.returns[i][g] = NAN;
     }
   }
-  const CriticMetrics n = poisoned.critic->step(lesson.batch);
+  const CriticMetrics n = poisoned.critic->step(data.batch);
   EXPECT_EQ(m.loss, n.loss);
   EXPECT_EQ(m.loss_tokens, n.loss_tokens);
   EXPECT_TRUE(same_bits(plain.masters(), poisoned.masters()));
@@ -233,12 +233,12 @@ TEST(Critic, AMeanOverSequencesLeavesOutThoseWithoutLoss) {
   CriticRig with({.model = "llama_value"}, o), without({.model = "llama_value"}, o);
   std::vector<Sample> samples = random_samples(8, with.model().config().vocab, 7);
   std::ranges::fill(samples[4].loss_mask, 0);
-  Lesson lesson(with, samples, 2);
-  lesson.batch[1].carries_loss = false;
-  std::vector<CriticSample> others = lesson.batch;
+  CriticData data(with, samples, 2);
+  data.batch[1].carries_loss = false;
+  std::vector<CriticSample> others = data.batch;
   others.erase(others.begin() + 4);
   others.erase(others.begin() + 1);
-  const CriticMetrics m = with.critic->step(lesson.batch), n = without.critic->step(others);
+  const CriticMetrics m = with.critic->step(data.batch), n = without.critic->step(others);
   EXPECT_GT(m.loss, 0);
   EXPECT_EQ(m.loss, n.loss);
   EXPECT_EQ(m.loss_tokens, n.loss_tokens);
@@ -249,11 +249,11 @@ TEST(Critic, AReturnThatIsNotFiniteSkipsTheStepAndNamesItsSample) {
   o.batch.num_minibatches = 2;
   CriticRig rig({.model = "llama_value"}, o);
   const std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, 7);
-  Lesson lesson(rig, samples, 2);
+  CriticData data(rig, samples, 2);
   size_t g = 0;
   while (samples[6].loss_mask[g] == 0) ++g;
-  lesson.returns[6][g] = INFINITY;
-  const CriticMetrics m = rig.critic->step(lesson.batch);
+  data.returns[6][g] = INFINITY;
+  const CriticMetrics m = rig.critic->step(data.batch);
   EXPECT_EQ(m.optimizer_steps, 1);
   EXPECT_EQ(m.skipped_steps, 1);
   EXPECT_EQ(m.non_finite_samples, std::vector<uint64_t>{samples[6].id});
@@ -265,11 +265,11 @@ TEST(Critic, AReturnThatIsNotFiniteSkipsTheStepAndNamesItsSample) {
 TEST(Critic, AnOldValueThatIsNotFiniteNamesItsSampleToo) {
   CriticRig rig({.model = "llama_value"}, usual_options());
   const std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, 7);
-  Lesson lesson(rig, samples, 2);
+  CriticData data(rig, samples, 2);
   size_t g = 0;
   while (samples[2].loss_mask[g] == 0) ++g;
-  lesson.old_values[2][g] = INFINITY;
-  const CriticMetrics m = rig.critic->step(lesson.batch);
+  data.old_values[2][g] = INFINITY;
+  const CriticMetrics m = rig.critic->step(data.batch);
   EXPECT_EQ(m.skipped_steps, 1);
   EXPECT_EQ(m.non_finite_samples, std::vector<uint64_t>{samples[2].id});
 }
@@ -306,15 +306,15 @@ TEST(Critic, ValuesAfterAStepThatFailedAreOfTheMovedWeights) {
     Critic critic(model, o, workspace.data());
     const auto values = [&] {
       std::vector<float> out(sample.loss_mask.size());
-      const Sample* const asked[] = {&sample};
+      const Sample* const inputs[] = {&sample};
       const std::span<float> outs[] = {out};
-      critic.values(asked, outs);
+      critic.values(inputs, outs);
       return out;
     };
     const std::vector<float> before = values();
     executor.loops_left = at;
     ASSERT_THROW(critic.step(batch), std::runtime_error) << "no loop of a step moves the masters";
-    moved = model.masters_moved();
+    moved = model.masters_changed();
     const std::vector<float> after = values();
     EXPECT_EQ(same_bits(after, before), !moved) << at;
     model.publish();
@@ -330,8 +330,8 @@ TEST(Critic, MeansAreOverTheTokensOfAllMinibatches) {
     o.batch.num_minibatches = minibatches;
     CriticRig rig({.model = "llama_value"}, o);
     const std::vector<Sample> samples = random_samples(12, rig.model().config().vocab, 7);
-    Lesson lesson(rig, samples, 2);
-    seen[minibatches > 1] = rig.critic->step(lesson.batch);
+    CriticData data(rig, samples, 2);
+    seen[minibatches > 1] = rig.critic->step(data.batch);
   }
   EXPECT_EQ(seen[1].minibatches, 3);
   EXPECT_GT(seen[0].clip_fraction, 0);
@@ -348,7 +348,7 @@ TEST(Critic, MinibatchesAndEpochsAreOptimizerSteps) {
   o.schedule = {ScheduleKind::kLinear, 1e-3, 0, 12, 0.0};
   CriticRig rig({.model = "llama_value"}, o);
   const std::vector<Sample> samples = random_samples(12, rig.model().config().vocab, 7);
-  const CriticMetrics m = rig.critic->step(Lesson(rig, samples, 2).batch);
+  const CriticMetrics m = rig.critic->step(CriticData(rig, samples, 2).batch);
   EXPECT_EQ(m.minibatches, 6);
   EXPECT_EQ(m.optimizer_steps, 6);
   EXPECT_DOUBLE_EQ(m.lr, 1e-3 * 7 / 12);
@@ -358,9 +358,9 @@ TEST(Critic, MinibatchesAndEpochsAreOptimizerSteps) {
 TEST(Critic, BadInputsAreNamed) {
   CriticRig rig({.model = "llama_value"}, usual_options());
   std::vector<Sample> samples = random_samples(2, rig.model().config().vocab, 7);
-  const Lesson lesson(rig, samples, 2);
+  const CriticData data(rig, samples, 2);
   const auto refused = [&](Code code, const auto& change) {
-    std::vector<CriticSample> batch = lesson.batch;
+    std::vector<CriticSample> batch = data.batch;
     change(batch[1]);
     return expect_error(code, [&] { rig.critic->step(batch); }).key;
   };
@@ -370,7 +370,7 @@ TEST(Critic, BadInputsAreNamed) {
             "old_values");
   samples[1].ids.resize(90, 5);
   samples[1].logprobs.resize(static_cast<size_t>(samples[1].generated()));
-  const Error e = expect_error(Code::kOutOfRange, [&] { rig.critic->step(lesson.batch); });
+  const Error e = expect_error(Code::kOutOfRange, [&] { rig.critic->step(data.batch); });
   EXPECT_EQ(e.key, "critic.max_tokens_per_device");
   CriticOptions o = usual_options();
   o.value_clip = NAN;

@@ -7,7 +7,7 @@
 namespace rl::testing {
 
 // Six groups of one to eight samples; prompts end inside and at the end of KV blocks of 16 tokens,
-// answers have 1 to 40 tokens.
+// responses have 1 to 40 tokens.
 inline std::vector<Sample> groups(int64_t vocab, unsigned seed) {
   std::mt19937 rng(seed);
   std::vector<Sample> out;

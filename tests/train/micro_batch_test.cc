@@ -48,7 +48,7 @@ TEST(MicroBatch, RowsEndBeforeTheLastTokenThatCarriesLoss) {
   EXPECT_EQ(make_pack_item(s, 0, WantedTokens::kGenerated).rows, 5);
 }
 
-// Some neighbours have one prompt, answers of 1 to 30 tokens; some tokens carry no loss.
+// Some neighbours have one prompt, responses of 1 to 30 tokens; some tokens carry no loss.
 std::vector<Sample> grouped_samples(int groups, unsigned seed) {
   std::mt19937 rng(seed);
   std::vector<Sample> out;
@@ -67,10 +67,11 @@ std::vector<Sample> grouped_samples(int groups, unsigned seed) {
   return out;
 }
 
-// The ids a sequence of the batch stands for, those of its trunk first.
+// The ids a sequence of the batch stands for, those of its shared prefix first.
 std::vector<int32_t> ids_of(const ForwardBatch& batch, const SequenceRows& s) {
   std::vector<int32_t> ids;
-  if (s.trunk >= 0) ids = ids_of(batch, batch.sequences[static_cast<size_t>(s.trunk)]);
+  if (s.prefix_sequence >= 0)
+    ids = ids_of(batch, batch.sequences[static_cast<size_t>(s.prefix_sequence)]);
   EXPECT_EQ(static_cast<int32_t>(ids.size()), s.first_position);
   const auto own = batch.ids.subspan(static_cast<size_t>(s.first_row), static_cast<size_t>(s.rows));
   ids.insert(ids.end(), own.begin(), own.end());
@@ -83,7 +84,7 @@ void expect_blocks_apart(const ForwardBatch& batch, const PackRules& rules) {
     const int64_t shared = s.first_position / rules.block_size;
     for (int64_t b = 0; b * rules.block_size < s.first_position + s.rows; ++b) {
       if (b < shared) {
-        EXPECT_EQ(s.blocks[b], batch.sequences[static_cast<size_t>(s.trunk)].blocks[b]);
+        EXPECT_EQ(s.blocks[b], batch.sequences[static_cast<size_t>(s.prefix_sequence)].blocks[b]);
         continue;
       }
       ASSERT_LT(s.blocks[b], rules.blocks);
@@ -152,13 +153,13 @@ TEST(MicroBatch, APromptOfNeighboursIsOneSequence) {
   MicroBatch micro;
   micro.fill(items_of(samples, WantedTokens::kLoss), rules, WantedTokens::kLoss);
   const ForwardBatch batch = micro.batch();
-  // The answer of one token has no row of its own; those of 3 and 5 tokens have 2 and 4.
+  // The response of one token has no row of its own; those of 3 and 5 tokens have 2 and 4.
   ASSERT_EQ(batch.sequences.size(), 4u);
   EXPECT_EQ(batch.rows(), 20 + 2 + 4 + 2);
   EXPECT_EQ(batch.sequences[1].first_position, 20);
-  EXPECT_EQ(batch.sequences[1].trunk, 0);
-  EXPECT_EQ(batch.sequences[2].trunk, 0);
-  EXPECT_EQ(batch.sequences[3].trunk, -1);
+  EXPECT_EQ(batch.sequences[1].prefix_sequence, 0);
+  EXPECT_EQ(batch.sequences[2].prefix_sequence, 0);
+  EXPECT_EQ(batch.sequences[3].prefix_sequence, -1);
   EXPECT_EQ(batch.sequences[1].blocks[0], batch.sequences[0].blocks[0]);
   EXPECT_NE(batch.sequences[1].blocks[1], batch.sequences[0].blocks[1]);
   int of_last_prompt_row = 0;
@@ -243,7 +244,7 @@ TEST(MicroBatch, PaddingFillsUpToALengthOrAMultiple) {
   micro.fill(items, rules, WantedTokens::kLoss);
   EXPECT_EQ(micro.rows(), 50);
   EXPECT_EQ(micro.batch().sequences.size(), 3u + 3u);
-  EXPECT_EQ(micro.wanted().size(), 30u);  // 6, 10 and 14 answer tokens
+  EXPECT_EQ(micro.wanted().size(), 30u);  // 6, 10 and 14 response tokens
 }
 
 TEST(MicroBatch, ManyShortSequencesStopAtTheBlocks) {

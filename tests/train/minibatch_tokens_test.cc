@@ -304,7 +304,7 @@ TEST(HostLoss, RatiosAreOfTheCurrentLogProbsToTheOldOnes) {
 
 // The draw of a token follows from (seed, step, ordinal, slot, position) alone: the same tokens are
 // chosen where the samples stand in another order.
-TEST(ClipCov, ATokenIsDrawnUnderTheIdentityOfItsSample) {
+TEST(ClipCov, RandomNumbersFollowTheIdentityOfTheSample) {
   TrainerOptions o;
   o.policy_loss.kind = PolicyLoss::kClipCov;
   o.clip_cov = {.ratio = 0.25, .low = -1e9, .high = 1e9};

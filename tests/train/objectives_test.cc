@@ -204,7 +204,7 @@ TEST(Objectives, MinibatchesHoldWholePairs) {
   EXPECT_EQ(each.optimizer_steps, 3);
   EXPECT_EQ(each.preference.pairs, 3);
   TrainerOptions sft = options_of(Objective::kSft);
-  sft.batch.global_batch_size = 1;  // counts answers
+  sft.batch.global_batch_size = 1;  // counts responses
   EXPECT_EQ(step(sft).metrics.optimizer_steps, 6);
 }
 

@@ -42,7 +42,7 @@ TEST(RewardModel, TheScoreIsTheValueOfTheLastToken) {
   for (uint64_t i = 0; i < 3; ++i)
     samples.push_back(make_sample(golden.ids(str("seq", i, ".input_ids")), 3, i, 0));
   samples.push_back(samples[0]);
-  samples.back().ids.resize(3);  // a prompt without an answer
+  samples.back().ids.resize(3);  // a prompt without a response
   const std::vector<float> got = scores(rig.model(), reward_options(), samples);
   for (size_t i = 0; i < 3; ++i) {
     // That of log-probs: torch's fp32 run is off by less than a quarter of it.

@@ -45,7 +45,7 @@ std::vector<Sample> golden_pairs() {
   return out;
 }
 
-// Twelve pairs with prompts of 1 to 40 tokens, some prompts of several pairs, answers of 1 to 30.
+// Twelve pairs with prompts of 1 to 40 tokens, some prompts of several pairs, responses of 1 to 30.
 std::vector<Sample> random_pairs(int64_t vocab) {
   std::mt19937 rng(17);
   const auto ids = [&](size_t count) {
@@ -79,10 +79,10 @@ TrainerOptions usual_options() {
 }
 
 std::vector<float> scores(Trainer& trainer, const std::vector<Sample>& samples) {
-  std::vector<const Sample*> asked;
-  for (const Sample& s : samples) asked.push_back(&s);
+  std::vector<const Sample*> inputs;
+  for (const Sample& s : samples) inputs.push_back(&s);
   std::vector<float> out(samples.size(), -7.0f);
-  trainer.scores(asked, out);
+  trainer.scores(inputs, out);
   return out;
 }
 
@@ -292,10 +292,10 @@ TEST(RewardObjective, ScoresAreThoseOfARewardModelAndOfTheNextStep) {
       "test reward workspace",
       RewardModel::workspace_bytes({rig.model().config(), rig.model().kv_shape(), 1}, options));
   RewardModel frozen(rig.model(), options, workspace.data());
-  std::vector<const Sample*> asked;
-  for (const Sample& s : pairs) asked.push_back(&s);
+  std::vector<const Sample*> inputs;
+  for (const Sample& s : pairs) inputs.push_back(&s);
   std::vector<float> want(pairs.size());
-  frozen.score(asked, want);
+  frozen.score(inputs, want);
   EXPECT_EQ(got, want);
   double chosen = 0, rejected = 0;
   for (size_t i = 0; i < got.size(); i += 2) {

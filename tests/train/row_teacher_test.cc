@@ -34,7 +34,7 @@ TrainerOptions still_options(const DistillOptions& d) {
   return o;
 }
 
-// Two prompts of two answers each, at another temperature than 1, with tokens that carry no loss.
+// Two prompts of two responses each, at another temperature than 1, with tokens that carry no loss.
 std::vector<Sample> few_samples() {
   std::vector<Sample> out;
   for (uint32_t i = 0; i < 4; ++i) {
@@ -52,7 +52,7 @@ std::vector<TrainSample> batch_of(const std::vector<Sample>& samples, double adv
   return out;
 }
 
-// Log-probs of every id behind a prefix, each the only answer of a sample of its own.
+// Log-probs of every id behind a prefix, each the only response of a sample of its own.
 Row row_behind(TrainRig& rig, Model& model, const Sample& s, int64_t generated) {
   const auto end = s.ids.begin() + s.prompt_tokens + generated;
   std::vector<Sample> all;

@@ -79,7 +79,7 @@ TEST(SharedPrefixRows, APromptIsComputedOncePerMicroBatch) {
   EXPECT_EQ(metrics.computed_rows, 64 + 8 * 10);
 }
 
-// A prompt of one token and answers with one row of their own: every sequence of the micro-batch
+// A prompt of one token and responses with one row of their own: every sequence of the micro-batch
 // has one row.
 TEST(SharedPrefixRows, PromptsOfOneTokenAreScoredAsTheyAreTrained) {
   TrainerOptions options;

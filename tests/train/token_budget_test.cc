@@ -54,7 +54,7 @@ int64_t blocks_of(const std::vector<PackItem>& part, const PackRules& rules) {
 }
 
 // 30 + 8 x 9 rows a prompt; a block holds 32, so that every sample takes two.
-TEST(TokenBudget, GroupsOfShortAnswersFillTheTokens) {
+TEST(TokenBudget, GroupsOfShortResponsesFillTheTokens) {
   std::vector<Sample> samples;
   for (int group = 0; group < 8; ++group) add_group(samples, 30, std::vector<int32_t>(8, 9));
   for (const auto balance : {BalanceCost::kNone, BalanceCost::kTokens, BalanceCost::kFlops}) {

@@ -113,7 +113,8 @@ inline Sample make_sample(std::vector<int32_t> ids, int32_t prompt_tokens, uint6
   return s;
 }
 
-// Groups of four with prompts of 2 to 20 tokens and answers of 1 to 30; some tokens carry no loss.
+// Groups of four with prompts of 2 to 20 tokens and responses of 1 to 30; some tokens carry no
+// loss.
 inline std::vector<Sample> random_samples(int count, int64_t vocab, unsigned seed,
                                           float temperature = 1.0f) {
   std::mt19937 rng(seed);

@@ -546,7 +546,7 @@ TEST(Trainer, PlanEqualsTheArenas) {
   Trainer trainer(*tiny.model, nullptr, usual_options(), workspace.data());
   EXPECT_EQ(tiny.ledger.bytes() - model_bytes, sizes.persistent());
   uint64_t end = 0;
-  for (const auto& p : sizes.workspace_pieces) {
+  for (const auto& p : sizes.workspace_regions) {
     EXPECT_GE(p.offset, end);
     end = p.offset + p.bytes;
   }

@@ -72,7 +72,7 @@ struct SamplingRow {
   std::span<const int32_t> forbidden_ids{};
 };
 
-struct TokenDraw {
+struct SampledToken {
   int32_t id;
   float log_prob;  // under the filtered distribution
 };
@@ -89,7 +89,7 @@ class TokenDistribution {
   // params has passed validate, row.logits.size() is 1..max_vocab; an id outside the row is
   // Error(kOutOfRange).
   void assign(const SamplingParams& params, const SamplingRow& row);
-  TokenDraw sample(double u) const;
+  SampledToken sample(double u) const;
 
   struct Entry {
     int32_t id;

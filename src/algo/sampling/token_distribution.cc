@@ -193,7 +193,7 @@ void TokenDistribution::assign(const SamplingParams& params, const SamplingRow& 
   sum_masses();
 }
 
-TokenDraw TokenDistribution::sample(double u) const {
+SampledToken TokenDistribution::sample(double u) const {
   RL_CHECK(u >= 0 && u < 1 && !kept_.empty());
   const double target = u * total_mass_;
   double cumulative = 0;

@@ -17,7 +17,7 @@ namespace rl {
 class alignas(128) TaskRange {
  public:
   static constexpr int64_t kNone = -1;
-  static constexpr int64_t kMostTasks = int64_t{1} << 31;
+  static constexpr int64_t kMaxTasks = int64_t{1} << 31;
 
   void set(const TaskShare& share) { range_.store(pack(share), std::memory_order_relaxed); }
   int64_t take_first() {
@@ -62,7 +62,7 @@ class TaskRun {
   // ranges: one per worker, used by this run alone until it ends.
   TaskRun(int64_t count, FunctionRef<void(int64_t, int)> task, std::span<TaskRange> ranges)
       : task_(task), ranges_(ranges) {
-    RL_CHECK(count >= 0 && count < TaskRange::kMostTasks);
+    RL_CHECK(count >= 0 && count < TaskRange::kMaxTasks);
     const int64_t workers = static_cast<int64_t>(ranges.size());
     for (int64_t w = 0; w < workers; ++w) ranges_[w].set(task_share(count, w, workers));
   }

@@ -133,7 +133,7 @@ void read_shape(HeaderReader& in, GgufTensor& t) {
 }
 
 // Smallest tensor record: name length, rank, one dimension, format, offset.
-constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
+constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;
 
 // offset is still relative to the data section here.
 GgufTensor read_tensor(HeaderReader& in, uint64_t file_bytes) {
@@ -233,7 +233,7 @@ GgufFile::GgufFile(FileSystem& fs, const std::string& path) : file_(fs.open(path
                  str("general.alignment is ", alignment, ", expected a power of two up to ",
                      kGgufCaps.alignment));
     }
-    if (counts.tensors > in.remaining() / kLeastTensorBytes) {
+    if (counts.tensors > in.remaining() / kMinTensorBytes) {
       in.fail(Code::kDataLoss, str(counts.tensors, " tensors in ", in.remaining(), " bytes"));
     }
     tensors_.reserve(counts.tensors);

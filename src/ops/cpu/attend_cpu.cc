@@ -12,7 +12,7 @@ namespace {
 int64_t heads_of_task(const AttendArgs& a, int64_t calls, int64_t shared_calls, int num_threads) {
   constexpr int64_t kCallsOfThread = 4;
   const bool enough = shared_calls == 0 && calls >= kCallsOfThread * num_threads;
-  return enough && a.heads ? std::min(a.attention.shape.kv_heads, most_kv_heads_together(1)) : 1;
+  return enough && a.heads ? std::min(a.attention.shape.kv_heads, max_kv_heads_per_call(1)) : 1;
 }
 
 // A task is some kv heads of one call; calls on shared blocks are the longest and go first.
@@ -21,11 +21,12 @@ class AttendTasks {
   AttendTasks(const AttendArgs& args, int num_threads)
       : a_(args),
         heads_(args.attention.shape.kv_heads),
-        alone_(windowed() ? args.work.by_sequence() : args.work.alone()),
-        together_(windowed() ? 0 : static_cast<int64_t>(args.work.together().size())),
+        ungrouped_(windowed() ? args.work.by_sequence() : args.work.ungrouped()),
+        shared_calls_(windowed() ? 0
+                                 : static_cast<int64_t>(args.work.shared_prefix_groups().size())),
         stride_(attention_scratch_floats(args.attention.shape)) {
-    const int64_t calls = together_ + static_cast<int64_t>(alone_.size());
-    each_ = heads_of_task(args, calls, together_, num_threads);
+    const int64_t calls = shared_calls_ + static_cast<int64_t>(ungrouped_.size());
+    each_ = heads_of_task(args, calls, shared_calls_, num_threads);
     groups_ = (heads_ + each_ - 1) / each_;
     count_ = calls * groups_;
   }
@@ -36,12 +37,12 @@ class AttendTasks {
     float* scratch = reinterpret_cast<float*>(a_.workspace) + worker * stride_;
     AttentionArgs own = a_.attention;
     own.next = task + 1 < count_ ? first_block(task + 1) : nullptr;
-    if (call < together_) {
-      const SharedAttentionRows& rows = a_.work.together()[call];
+    if (call < shared_calls_) {
+      const SharedAttentionRows& rows = a_.work.shared_prefix_groups()[call];
       write_heads({rows.first_row, static_cast<int64_t>(rows.rows.size())}, head);
       attention_shared(own, rows, head, scratch);
     } else {
-      const AttentionRows& rows = alone_[call - together_];
+      const AttentionRows& rows = ungrouped_[call - shared_calls_];
       const KvHeads range{head, std::min(heads_, head + each_)};
       for (int64_t h = range.first; h < range.end; ++h) write_heads({rows.first_row, rows.rows}, h);
       attention(own, rows, range, scratch);
@@ -56,9 +57,9 @@ class AttendTasks {
     const AttentionArgs& args = a_.attention;
     const int64_t call = task / groups_;
     const int32_t* blocks =
-        call < together_ ? a_.work.together()[call].rows.front().blocks : nullptr;
+        call < shared_calls_ ? a_.work.shared_prefix_groups()[call].rows.front().blocks : nullptr;
     if (!blocks) {
-      const AttentionRows& rows = alone_[call - together_];
+      const AttentionRows& rows = ungrouped_[call - shared_calls_];
       blocks = rows.blocks + args.rule.first_key(rows.first_position) / args.shape.block_size;
     }
     return args.pool + (*blocks * heads_ + task % groups_ * each_) * args.shape.kv_head_bytes();
@@ -72,8 +73,8 @@ class AttendTasks {
 
   const AttendArgs& a_;
   const int64_t heads_;
-  const std::span<const AttentionRows> alone_;
-  const int64_t together_, stride_;
+  const std::span<const AttentionRows> ungrouped_;
+  const int64_t shared_calls_, stride_;
   int64_t each_ = 1, groups_ = 0, count_ = 0;
 };
 

@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 // Cache lines to prefetch, spread over the steps of a product. Blocks are scattered, so the
 // hardware prefetcher cannot guess the next one, and prefetching it all at once would stall. A
 // prefetch never faults.
-struct Ahead {
+struct PrefetchRange {
   static constexpr uint64_t kLine = 64;
   const std::byte* at = nullptr;  // null: nothing
   uint64_t lines = 0;
@@ -39,18 +39,18 @@ struct Product {
   float* c;
   int64_t ldc;
   int64_t m, k, n;  // n is a multiple of 16
-  Ahead ahead = {};
+  PrefetchRange prefetch = {};
   bool fresh = false;  // c counts as zero, whatever it holds
 };
 
-// Spreads the prefetches of an Ahead evenly over the steps.
-class Asking {
+// Spreads the prefetches of a PrefetchRange evenly over the steps.
+class SpreadPrefetch {
  public:
-  Asking(const Ahead& ahead, int64_t steps)
-      : at_(ahead.at),
-        rate_(ahead.lines * kWhole / static_cast<uint64_t>(std::max<int64_t>(1, steps))) {}
+  SpreadPrefetch(const PrefetchRange& prefetch, int64_t steps)
+      : at_(prefetch.at),
+        rate_(prefetch.lines * kWhole / static_cast<uint64_t>(std::max<int64_t>(1, steps))) {}
   HWY_INLINE void step() {
-    for (due_ += rate_; due_ >= kWhole; due_ -= kWhole, at_ += Ahead::kLine)
+    for (due_ += rate_; due_ >= kWhole; due_ -= kWhole, at_ += PrefetchRange::kLine)
       hwy::Prefetch(reinterpret_cast<const uint8_t*>(at_));
   }
 
@@ -59,13 +59,13 @@ class Asking {
   const std::byte* at_;
   uint64_t rate_, due_ = kWhole - 1;
 };
-struct NotAsking {
+struct NoPrefetch {
   HWY_INLINE void step() {}
 };
 
 // A register tile of MR rows and NV vectors; element chains run over t from the value c held.
-template <int MR, int NV, typename B, typename Ask>
-HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask) {
+template <int MR, int NV, typename B, typename Prefetch>
+HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Prefetch prefetch) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> acc[MR][NV];
@@ -77,7 +77,7 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask)
   const B* b = p.b + j;
   const int64_t row_step = p.row_step, step = p.step, ldb = p.ldb;  // kept in registers
   for (int64_t left = p.k; left > 0; --left, a += step, b += ldb) {
-    ask.step();
+    prefetch.step();
     hn::Vec<decltype(d)> bv[NV];
     for (int v = 0; v < NV; ++v) bv[v] = load(d, b + v * lanes);
     for (int r = 0; r < MR; ++r) {
@@ -92,10 +92,10 @@ HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j, Ask ask)
 // The first tile of a product does the prefetching.
 template <int MR, int NV, typename B>
 HWY_INLINE void product_tile(const Product<B>& p, int64_t i, int64_t j) {
-  if (p.ahead.at != nullptr && i == 0 && j == 0)
-    product_tile<MR, NV>(p, i, j, Asking(p.ahead, p.k));
+  if (p.prefetch.at != nullptr && i == 0 && j == 0)
+    product_tile<MR, NV>(p, i, j, SpreadPrefetch(p.prefetch, p.k));
   else
-    product_tile<MR, NV>(p, i, j, NotAsking());
+    product_tile<MR, NV>(p, i, j, NoPrefetch());
 }
 
 // Rows of a tile: as many as let its sums, b and one value of a fit the registers (AVX2 has 16,

@@ -12,7 +12,7 @@
 
 #include "ops/attention_scratch.h"
 #include "ops/cpu/attention-inl.h"
-#include "ops/cpu/pair_product.h"
+#include "ops/cpu/gemm_bf16dot.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -71,9 +71,9 @@ HWY_INLINE void gather_gradients(const AttentionShape& s, const float* d_out, in
 
 // fp32 arithmetic for any type of queries (T) and of keys and values (K).
 template <typename T, typename K>
-class WideBackward {
+class Fp32Backward {
  public:
-  WideBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
+  Fp32Backward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
                FloatScratch scratch)
       : shape_(a.shape) {
     const int64_t W = shape_.padded_dim(), run = rows.rows * shape_.group() * W,
@@ -147,12 +147,12 @@ HWY_INLINE void interleave_rounded(const float* from, int64_t rows, int64_t stri
   }
 }
 
-// bf16 pair products (pair_product.h). Scores have the forward's bits. Weights and score gradients
+// bf16 pair products (gemm_bf16dot.h). Scores have the forward's bits. Weights and score gradients
 // are rounded to bf16; d_out, which is fp32, is split into a sum of two bf16.
-class PairBackward {
+class Bf16DotBackward {
  public:
-  PairBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
-               FloatScratch scratch)
+  Bf16DotBackward(const AttentionBackwardArgs& a, const AttentionRows& rows, int64_t kv_head,
+                  FloatScratch scratch)
       : shape_(a.shape), scale_(a.rule.scale) {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size, group = shape_.group(),
                   run = rows.rows * group * W;
@@ -183,20 +183,20 @@ class PairBackward {
 
   void scores(const BackwardTile& t, float* s, float* dp) const {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size, at = t.first * W;
-    pair_product({q_ + at, W, k_t_, s, t.count, W, P, scale_});
-    pair_product({d_out_ + at, W, v_t_, dp, t.count, W, P, 1.0f});
-    pair_product({d_out_rest_ + at, W, v_t_, dp, t.count, W, P, 1.0f, ones_});
+    gemm_bf16dot({q_ + at, W, k_t_, s, t.count, W, P, scale_});
+    gemm_bf16dot({d_out_ + at, W, v_t_, dp, t.count, W, P, 1.0f});
+    gemm_bf16dot({d_out_rest_ + at, W, v_t_, dp, t.count, W, P, 1.0f, ones_});
   }
 
   void add(const BackwardTile& t, const float* p, const float* ds) {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size, at = t.first * W;
     interleave_rounded(p, t.count, P, t.columns(), p_pairs_);
     interleave_rounded(ds, t.count, P, t.columns(), ds_pairs_);
-    for (int64_t i = 0; i < t.count; ++i) round_for_pairs(ds + i * P, t.columns(), ds_ + i * P);
+    for (int64_t i = 0; i < t.count; ++i) round_for_bf16dot(ds + i * P, t.columns(), ds_ + i * P);
     add_keys(t, p_pairs_, d_out_ + at, dv);
     add_keys(t, p_pairs_, d_out_rest_ + at, dv);
     add_keys(t, ds_pairs_, q_ + at, dk);
-    pair_product({ds_, P, k_, dq + at, t.count, t.keys, W, 1.0f, ones_});
+    gemm_bf16dot({ds_, P, k_, dq + at, t.count, t.keys, W, 1.0f, ones_});
   }
 
   float *dq, *dk, *dv;
@@ -215,7 +215,7 @@ class PairBackward {
   }
   // to (keys, W) += the transposed weights of a tile times rows (pairs, W).
   void add_keys(const BackwardTile& t, const bf16* weights, const bf16* rows, float* to) const {
-    pair_product({weights, 2, rows, to, t.keys, t.count, shape_.padded_dim(), 1.0f, ones_, nullptr,
+    gemm_bf16dot({weights, 2, rows, to, t.keys, t.count, shape_.padded_dim(), 1.0f, ones_, nullptr,
                   0, 2 * shape_.block_size});
   }
 

@@ -35,10 +35,10 @@ void put_rows(const AttentionShape& s, const float* from, int64_t rows, PutRows 
 
 // The backward of one piece and kv head. T is the type of q and out.
 template <typename T, typename Products>
-class AttendingBackward {
+class AttentionBackwardPass {
  public:
-  AttendingBackward(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece,
-                    int64_t kv_head, FloatScratch scratch)
+  AttentionBackwardPass(const AttentionBackwardArgs& args, const AttentionBackwardPiece& piece,
+                        int64_t kv_head, FloatScratch scratch)
       : args_(args),
         shape_(args.shape),
         piece_(piece),
@@ -145,8 +145,8 @@ class AttendingBackward {
 
 void attention_backward_target(const AttentionBackwardArgs& a, const AttentionBackwardPiece& piece,
                                int64_t kv_head, float* scratch) {
-  with_products<WideBackward, PairBackward>(a.shape, a.products, [&]<typename T, typename P>() {
-    AttendingBackward<T, P>(a, piece, kv_head, FloatScratch(scratch)).run();
+  with_products<Fp32Backward, Bf16DotBackward>(a.shape, a.products, [&]<typename T, typename P>() {
+    AttentionBackwardPass<T, P>(a, piece, kv_head, FloatScratch(scratch)).run();
   });
 }
 

@@ -11,35 +11,35 @@
 
 #include "core/error.h"
 #include "ops/cpu/attention-inl.h"
-#include "ops/cpu/pair_product.h"
+#include "ops/cpu/gemm_bf16dot.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-// Whether queries, keys and values are multiplied as bf16 pairs.
-HWY_INLINE bool takes_pairs(const AttentionShape& s, AttentionProducts products) {
+// Whether queries, keys and values are multiplied with bf16 dot products.
+HWY_INLINE bool uses_bf16_dot(const AttentionShape& s, AttentionProducts products) {
   const bool rounded = s.dtype == Dtype::kBf16 && s.kv_dtype == Dtype::kBf16;
-  RL_CHECK(rounded || products != AttentionProducts::kPairs);
-  return products == AttentionProducts::kBest ? rounded && has_pair_products()
-                                              : products == AttentionProducts::kPairs;
+  RL_CHECK(rounded || products != AttentionProducts::kBf16Dot);
+  return products == AttentionProducts::kBest ? rounded && has_bf16_dot()
+                                              : products == AttentionProducts::kBf16Dot;
 }
 
-// Calls use<type of q and out, products> for the types of a call. The fp32 products are Wide<type
-// of q, type of k and v>, the bf16 ones Pairs.
-template <template <typename, typename> class Wide, typename Pairs, typename Use>
+// Calls use<type of q and out, products> for the types of a call. The fp32 products are Fp32<type
+// of q, type of k and v>, the bf16 ones Bf16Dot.
+template <template <typename, typename> class Fp32, typename Bf16Dot, typename Use>
 void with_products(const AttentionShape& s, AttentionProducts products, const Use& use) {
   const bool wide_kv = s.kv_dtype == Dtype::kF32;
-  if (takes_pairs(s, products))
-    use.template operator()<bf16, Pairs>();
+  if (uses_bf16_dot(s, products))
+    use.template operator()<bf16, Bf16Dot>();
   else if (s.dtype == Dtype::kF32 && wide_kv)
-    use.template operator()<float, Wide<float, float>>();
+    use.template operator()<float, Fp32<float, float>>();
   else if (s.dtype == Dtype::kF32)
-    use.template operator()<float, Wide<float, bf16>>();
+    use.template operator()<float, Fp32<float, bf16>>();
   else if (wide_kv)
-    use.template operator()<bf16, Wide<bf16, float>>();
+    use.template operator()<bf16, Fp32<bf16, float>>();
   else
-    use.template operator()<bf16, Wide<bf16, bf16>>();
+    use.template operator()<bf16, Fp32<bf16, bf16>>();
 }
 
 // One block against a range of pairs of a call. Scores and weights are (pairs, P), values (pairs,
@@ -48,7 +48,7 @@ struct BlockProduct {
   const std::byte* block;  // keys, then values
   int64_t written;         // keys that have been written
   PairRange pairs;
-  Ahead ahead_keys, ahead_values;
+  PrefetchRange prefetch_keys, prefetch_values;
   int64_t count() const { return pairs.end - pairs.first; }
 };
 
@@ -56,9 +56,9 @@ struct BlockProduct {
 // multiply-add chain over d. Values are one chain over keys in order, starting from the rescaled
 // previous sum.
 template <typename T, typename K>
-class WideProducts {
+class Fp32Products {
  public:
-  WideProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head,
+  Fp32Products(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head,
                float* scratch)
       : shape_(a.shape),
         q_(scratch),
@@ -98,25 +98,26 @@ class WideProducts {
   void add_scores(const BlockProduct& p, const B* k_t, float* scores) const {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size;
     multiply_accumulate<B>(
-        {q_ + p.pairs.first * W, W, 1, k_t, P, scores, P, p.count(), W, P, p.ahead_keys, true});
+        {q_ + p.pairs.first * W, W, 1, k_t, P, scores, P, p.count(), W, P, p.prefetch_keys, true});
   }
   template <typename B>
   void add_values(const BlockProduct& p, const B* v, const float* weights, float* out) const {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size;
-    multiply_accumulate<B>({weights, P, 1, v, W, out, W, p.count(), p.written, W, p.ahead_values});
+    multiply_accumulate<B>(
+        {weights, P, 1, v, W, out, W, p.count(), p.written, W, p.prefetch_values});
   }
 
   const AttentionShape& shape_;
   float *q_, *k_t_, *v_;
 };
 
-// bf16 pair products (pair_product.h), for bf16 queries, keys and values: twice the throughput.
+// bf16 pair products (gemm_bf16dot.h), for bf16 queries, keys and values: twice the throughput.
 // Scores are scaled after their sum; weights are rounded to bf16, the running sum of weights is
 // not.
-class PairProducts {
+class Bf16DotProducts {
  public:
-  PairProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head,
-               float* scratch)
+  Bf16DotProducts(const AttentionArgs& a, int64_t first_row, int64_t rows, int64_t kv_head,
+                  float* scratch)
       : shape_(a.shape),
         scale_(a.rule.scale),
         q_(reinterpret_cast<bf16*>(scratch)),
@@ -128,17 +129,17 @@ class PairProducts {
 
   void scores(const BlockProduct& p, float* scores) const {
     const int64_t W = shape_.padded_dim();
-    pair_product({q_ + p.pairs.first * W, W, reinterpret_cast<const bf16*>(p.block), scores,
-                  p.count(), W, shape_.block_size, scale_, nullptr, p.ahead_keys.at,
-                  static_cast<int64_t>(p.ahead_keys.lines)});
+    gemm_bf16dot({q_ + p.pairs.first * W, W, reinterpret_cast<const bf16*>(p.block), scores,
+                  p.count(), W, shape_.block_size, scale_, nullptr, p.prefetch_keys.at,
+                  static_cast<int64_t>(p.prefetch_keys.lines)});
   }
 
   void values(const BlockProduct& p, const float* weights, const float* keep, float* out) const {
     const int64_t W = shape_.padded_dim(), P = shape_.block_size;
-    round_for_pairs(weights, p.count() * P, weights_);
-    pair_product({weights_, P, reinterpret_cast<const bf16*>(p.block) + W * P, out, p.count(),
-                  p.written, W, 1.0f, keep, p.ahead_values.at,
-                  static_cast<int64_t>(p.ahead_values.lines)});
+    round_for_bf16dot(weights, p.count() * P, weights_);
+    gemm_bf16dot({weights_, P, reinterpret_cast<const bf16*>(p.block) + W * P, out, p.count(),
+                  p.written, W, 1.0f, keep, p.prefetch_values.at,
+                  static_cast<int64_t>(p.prefetch_values.lines)});
   }
 
  private:

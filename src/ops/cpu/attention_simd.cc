@@ -64,10 +64,10 @@ HWY_INLINE float softmax_block(float* s, int64_t block, float new_max, float& ma
 
 // The online softmax of the pairs of one call, block by block. T is the output type.
 template <typename T, typename Products>
-class Attending {
+class AttentionPass {
  public:
-  Attending(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head,
-            float* scratch)
+  AttentionPass(const AttentionArgs& args, int64_t first_row, int64_t rows, int64_t kv_head,
+                float* scratch)
       : args_(args),
         shape_(args.shape),
         first_row_(first_row),
@@ -89,7 +89,7 @@ class Attending {
     return args_.pool + (id * shape_.kv_heads + kv_head_) * shape_.kv_head_bytes();
   }
   // Sets the block that the next visit() prefetches, or null.
-  void ask_for(const std::byte* next) { next_ = next; }
+  void set_prefetch(const std::byte* next) { next_ = next; }
 
   // Processes block `id`, whose keys begin at position `start` and of which `written` are valid,
   // against some pairs. position_of(row) is the position of a row of the call.
@@ -101,8 +101,8 @@ class Attending {
     const BlockProduct product{block(id),
                                written,
                                pairs,
-                               {next_, half / Ahead::kLine},
-                               {next_ ? next_ + half : nullptr, half / Ahead::kLine}};
+                               {next_, half / PrefetchRange::kLine},
+                               {next_ ? next_ + half : nullptr, half / PrefetchRange::kLine}};
     products_.scores(product, scores_ + first * P);
     // Two passes, so that the reductions of one pair overlap with those of the next.
     for (int64_t i = first; i < pairs.end; ++i) {
@@ -143,9 +143,9 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& he
             float* scratch) {
   const int64_t P = a.shape.block_size, last = rows.first_position + rows.rows - 1,
                 count = heads.end - heads.first;
-  RL_CHECK(count >= 1 && count <= most_kv_heads_together(rows.rows));
+  RL_CHECK(count >= 1 && count <= max_kv_heads_per_call(rows.rows));
   const int64_t stride = attention_scratch_floats(a.shape, rows.rows);
-  std::optional<Attending<T, Products>> passes[kAttentionMaxRows];
+  std::optional<AttentionPass<T, Products>> passes[kAttentionMaxRows];
   for (int64_t i = 0; i < count; ++i)
     passes[i].emplace(a, rows.first_row, rows.rows, heads.first + i, scratch + i * stride);
   const auto position_of = [&](int64_t row) { return rows.first_position + row; };
@@ -153,7 +153,7 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& he
     const std::byte* next =
         start + P <= last ? passes[0]->block(rows.blocks[start / P + 1]) : a.next;
     for (int64_t i = 0; i < count; ++i) {
-      passes[i]->ask_for(i + 1 < count ? passes[i + 1]->block(rows.blocks[start / P]) : next);
+      passes[i]->set_prefetch(i + 1 < count ? passes[i + 1]->block(rows.blocks[start / P]) : next);
       passes[i]->visit(rows.blocks[start / P], start, std::min(P, last + 1 - start),
                        pairs_of_block(a.rule, a.shape, rows, start), position_of);
     }
@@ -167,20 +167,20 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
                    float* scratch) {
   const int64_t P = a.shape.block_size, group = a.shape.group(),
                 count = static_cast<int64_t>(rows.rows.size());
-  Attending<T, Products> pass(a, rows.first_row, count, kv_head, scratch);
+  AttentionPass<T, Products> pass(a, rows.first_row, count, kv_head, scratch);
   const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
   for (int64_t b = 0; b < rows.shared_blocks; ++b) {
-    pass.ask_for(pass.block(shared[b + 1]));  // after the last: the first row's own block
+    pass.set_prefetch(pass.block(shared[b + 1]));  // after the last: the first row's own block
     pass.visit(shared[b], b * P, P, {0, count * group}, position_of);
   }
   for (int64_t r = 0; r < count; ++r) {
     const SharedRow& row = rows.rows[r];
     for (int64_t start = rows.shared_blocks * P; start <= row.position; start += P) {
       const bool more = start + P <= row.position;
-      pass.ask_for(more            ? pass.block(row.blocks[start / P + 1])
-                   : r + 1 < count ? pass.block(rows.rows[r + 1].blocks[rows.shared_blocks])
-                                   : a.next);
+      pass.set_prefetch(more            ? pass.block(row.blocks[start / P + 1])
+                        : r + 1 < count ? pass.block(rows.rows[r + 1].blocks[rows.shared_blocks])
+                                        : a.next);
       pass.visit(row.blocks[start / P], start, std::min(P, row.position + 1 - start),
                  {r * group, (r + 1) * group}, position_of);
     }
@@ -190,14 +190,14 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
 
 void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& rows,
                              int64_t kv_head, float* scratch) {
-  with_products<WideProducts, PairProducts>(a.shape, a.products, [&]<typename T, typename P>() {
+  with_products<Fp32Products, Bf16DotProducts>(a.shape, a.products, [&]<typename T, typename P>() {
     attend_shared<T, P>(a, rows, kv_head, scratch);
   });
 }
 
 void attention_target(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads,
                       float* scratch) {
-  with_products<WideProducts, PairProducts>(a.shape, a.products, [&]<typename T, typename P>() {
+  with_products<Fp32Products, Bf16DotProducts>(a.shape, a.products, [&]<typename T, typename P>() {
     attend<T, P>(a, rows, heads, scratch);
   });
 }
@@ -213,14 +213,14 @@ HWY_EXPORT(attention_shared_target);
 
 int64_t attention_scratch_floats(const AttentionShape& s, int64_t rows) {
   const int64_t W = s.padded_dim(), pairs = rows * s.group();
-  const int64_t wide = pairs * W + 2 * W * s.block_size;   // WideProducts
-  const int64_t rounded = pairs * (W + s.block_size) / 2;  // PairProducts
+  const int64_t wide = pairs * W + 2 * W * s.block_size;   // Fp32Products
+  const int64_t rounded = pairs * (W + s.block_size) / 2;  // Bf16DotProducts
   return (pairs * (W + s.block_size + 4) + std::max(wide, rounded) + 15) / 16 * 16;
 }
 int64_t attention_scratch_floats(const AttentionShape& s) {
   int64_t most = 0;
   for (int64_t rows = 1; rows <= kAttentionMaxRows; ++rows)
-    most = std::max(most, std::min(s.kv_heads, most_kv_heads_together(rows)) *
+    most = std::max(most, std::min(s.kv_heads, max_kv_heads_per_call(rows)) *
                               attention_scratch_floats(s, rows));
   return most;
 }

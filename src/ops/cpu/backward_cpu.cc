@@ -24,7 +24,7 @@ std::span<float> vector_of(float* data, int64_t size) { return {data, static_cas
 
 // Rows are row_bytes long and stride_bytes apart.
 void zero_rows_after(std::byte* data, int64_t rows, int64_t row_bytes, int64_t stride_bytes) {
-  for (int64_t r = rows; r < padded_depth(rows); ++r)
+  for (int64_t r = rows; r < padded_gradient_rows(rows); ++r)
     std::memset(data + r * stride_bytes, 0, row_bytes);
 }
 

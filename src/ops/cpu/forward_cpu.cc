@@ -80,14 +80,14 @@ void project_qkv(Compute& compute, const ProjectQkvArgs& a) {
     cpu.matmul().run(a.w, a.x, n, write, a.next);
 }
 
-void copy_kv_tails(Compute& compute, const CopyKvTailsArgs& a) {
+void copy_partial_blocks(Compute& compute, const CopyPartialBlocksArgs& a) {
   const int64_t block = a.shape.block_size;
   cpu_of(compute).executor().parallel_for(
       static_cast<int64_t>(a.sequences.size()), [&](int64_t i, int) {
         const SequenceRows& s = a.sequences[i];
-        if (s.trunk < 0 || s.first_position % block == 0) return;
+        if (s.prefix_sequence < 0 || s.first_position % block == 0) return;
         const int64_t at = s.first_position / block;
-        copy_kv({a.shape, a.pool, a.sequences[s.trunk].blocks[at], s.blocks[at],
+        copy_kv({a.shape, a.pool, a.sequences[s.prefix_sequence].blocks[at], s.blocks[at],
                  s.first_position % block});
       });
 }

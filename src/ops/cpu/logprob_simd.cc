@@ -61,7 +61,7 @@ TileStats scale_and_measure_target(float* z, int64_t n, float inv) {
   return {max, sum, weighted};
 }
 
-int64_t draw_in_tile_target(const float* z, int64_t n, float max, float sum, double target) {
+int64_t sample_in_tile_target(const float* z, int64_t n, float max, float sum, double target) {
   // Recomputes exp of the tile with the same routine, 64 at a time; the running sum is double, in
   // id order.
   HWY_ALIGN float e[64];
@@ -123,7 +123,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rl {
 HWY_EXPORT(scale_and_measure_target);
-HWY_EXPORT(draw_in_tile_target);
+HWY_EXPORT(sample_in_tile_target);
 HWY_EXPORT(logits_backward_target);
 
 TileStats scale_and_measure(float* z, int64_t n, float inv_temperature) {
@@ -150,7 +150,7 @@ RowStats combine_tiles(const TileStats* tiles, int64_t count) {
 
 int64_t argmax(const float* z, int64_t n) { return std::max_element(z, z + n) - z; }
 
-int64_t draw_token(const DrawArgs& a) {
+int64_t sample_token(const SampleTokenArgs& a) {
   const int64_t count = (a.vocab + a.width - 1) / a.width;
   double total = 0.0;
   for (int64_t i = 0; i < count; ++i)
@@ -176,8 +176,8 @@ int64_t draw_token(const DrawArgs& a) {
     rest = (target - before) / (scale * a.tiles[tile].sum);
   const int64_t first = tile * a.width;
   const int64_t n = std::min(a.width, a.vocab - first);
-  return first + HWY_DYNAMIC_DISPATCH(draw_in_tile_target)(a.z + first, n, a.tiles[tile].max,
-                                                           a.tiles[tile].sum, rest);
+  return first + HWY_DYNAMIC_DISPATCH(sample_in_tile_target)(a.z + first, n, a.tiles[tile].max,
+                                                             a.tiles[tile].sum, rest);
 }
 
 // Ids come in ascending order, so an id that ties with the last one kept goes behind it. Most tiles

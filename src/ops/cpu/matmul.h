@@ -1,6 +1,6 @@
 // GEMMs of the model: y = x W^T with weights packed once per version, and gradient accumulation dW
 // += dy^T x. Nothing else calls oneDNN (onednn_handles.h, matmul_impl.h). Few rows go through
-// librl's own kernels (ops/few_rows.h) where these were measured to give oneDNN's bits.
+// librl's own kernels (ops/gemm_skinny.h) where these were measured to give oneDNN's bits.
 //
 // Contract
 // - Inputs are of the compute dtype, accumulation and output are fp32. x is readable up to
@@ -10,11 +10,11 @@
 //   self-check at construction measures it.
 // - Work is split into tasks (row tile x column slice) by shape alone. Each task computes a dense
 //   fp32 tile in its worker's scratch and passes it to the epilogue, which stores it. Few rows use
-//   smaller tasks, pieces of a slice, if the epilogue allows it.
+//   smaller tasks, column tiles of a slice, if the epilogue allows it.
 // - Reduction order along K is oneDNN's for the one chosen implementation.
-// - Weight gradients are summed over the rows of the call in pieces: as many of 512 rows as fit,
-//   then at most one each of 256, 128, 64 and 32 (the last padded with zeros). Each piece is summed
-//   in oneDNN's order and added to the gradient, piece after piece. Gradient tiles and piece sizes
+// - Weight gradients are summed over the rows of the call in chunks: as many of 512 rows as fit,
+//   then at most one each of 256, 128, 64 and 32 (the last padded with zeros). Each chunk is summed
+//   in oneDNN's order and added to the gradient, chunk after chunk. Gradient tiles and chunk sizes
 //   follow from shapes alone.
 // - Gradient kernels are a fixed set per weight shape, whatever the number of rows:
 //   prepare_weight_grad() makes them all, and no later call makes one.
@@ -68,8 +68,8 @@ class Matmul {
   ArenaLedger* ledger() const;
   // Bytes of scratch the object holds for all workers; part of the memory plan.
   static uint64_t workspace_bytes(int num_threads);
-  // K chunk of the skinny kernel for this matrix (ops/few_rows.h); 0: oneDNN computes it.
-  static int64_t few_rows_chunk(const PackedMatrix& w);
+  // K chunk of the skinny kernel for this matrix (ops/gemm_skinny.h); 0: oneDNN computes it.
+  static int64_t skinny_chunk(const PackedMatrix& w);
 
   // One source of a packed column range: `count` rows of k floats each, starting at w.
   struct RowRange {
@@ -98,7 +98,7 @@ class Matmul {
                 MatmulEpilogue epilogue, const PackedMatrix* next = nullptr);
 
   // grad[n, k] += dy^T x over rows [0, m). dy is [m, dy_stride] (first n columns used), x is [m, k]
-  // dense, both of the compute dtype; rows m..padded_depth(m) of both must be zero.
+  // dense, both of the compute dtype; rows m..padded_gradient_rows(m) of both must be zero.
   struct WeightGrad {
     const void* dy;
     int64_t dy_stride;

@@ -1,4 +1,5 @@
-// Weight gradients: one task per tile of grad, summed over K pieces in order (ops/matmul_slices.h).
+// Weight gradients: one task per tile of grad, summed over row chunks in order
+// (ops/matmul_slices.h).
 #include <cstring>
 
 #include "ops/cpu/matmul_impl.h"
@@ -14,23 +15,26 @@ void stage(const float* from, int64_t from_stride, int64_t rows, int64_t columns
 
 }  // namespace
 
-int64_t padded_depth(int64_t m) { return (m + kDepthUnit - 1) / kDepthUnit * kDepthUnit; }
+int64_t padded_gradient_rows(int64_t m) {
+  return (m + kGradientRowUnit - 1) / kGradientRowUnit * kGradientRowUnit;
+}
 
 // fp32 products read their operands in place, row by row, so these are staged into contiguous rows
 // first. oneDNN packs bf16 operands itself.
 bool Matmul::Impl::stages_gradients() const { return compute == Dtype::kF32; }
 
-KernelKey Matmul::Impl::gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride,
+KernelKey Matmul::Impl::gradient_key(const GradientTile& t, int64_t chunk_rows, int64_t dy_stride,
                                      int64_t k) const {
   const bool staged = stages_gradients();
-  return {t.n,  depth,
+  return {t.n,  chunk_rows,
           t.k,  staged ? staged_stride(t.n) : dy_stride,
           true, staged ? staged_stride(t.k) : k,
           k};
 }
 
-Matmul::Impl::DepthPiece Matmul::Impl::depth_piece_at(const WeightGrad& a, const GradientTile& t,
-                                                      int64_t row, int64_t depth, int worker) {
+Matmul::Impl::GradientOperands Matmul::Impl::gradient_operands(const WeightGrad& a,
+                                                               const GradientTile& t, int64_t row,
+                                                               int64_t chunk_rows, int worker) {
   const auto at = [row](const void* rows, int64_t stride, int64_t column, size_t item) {
     return static_cast<const std::byte*>(rows) +
            (row * stride + column) * static_cast<int64_t>(item);
@@ -38,24 +42,24 @@ Matmul::Impl::DepthPiece Matmul::Impl::depth_piece_at(const WeightGrad& a, const
   const size_t item = dtype_bytes(compute);
   const std::byte *dy = at(a.dy, a.dy_stride, t.n0, item), *x = at(a.x, a.k, t.k0, item);
   if (!stages_gradients()) return {dy, x};
-  const int64_t dy_floats = depth * staged_stride(t.n);
-  RL_CHECK((dy_floats + depth * staged_stride(t.k)) * sizeof(float) <= kStageBytes);
+  const int64_t dy_floats = chunk_rows * staged_stride(t.n);
+  RL_CHECK((dy_floats + chunk_rows * staged_stride(t.k)) * sizeof(float) <= kStageBytes);
   float* staged = stage_floats(worker);
-  stage(reinterpret_cast<const float*>(dy), a.dy_stride, depth, t.n, staged);
-  stage(reinterpret_cast<const float*>(x), a.k, depth, t.k, staged + dy_floats);
+  stage(reinterpret_cast<const float*>(dy), a.dy_stride, chunk_rows, t.n, staged);
+  stage(reinterpret_cast<const float*>(x), a.k, chunk_rows, t.k, staged + dy_floats);
   return {staged, staged + dy_floats};
 }
 
 void Matmul::Impl::accumulate_tile(const WeightGrad& a, const GradientTile& t, int worker) {
-  const int64_t rows = padded_depth(a.m);
+  const int64_t rows = padded_gradient_rows(a.m);
   for (int64_t row = 0; row < rows;) {
-    const int64_t depth = depth_piece(rows - row);
-    const DepthPiece piece = depth_piece_at(a, t, row, depth, worker);
-    Kernel& made = kernel(gradient_key(t, depth, a.dy_stride, a.k));
+    const int64_t chunk_rows = gradient_chunk_rows(rows - row);
+    const GradientOperands operands = gradient_operands(a, t, row, chunk_rows, worker);
+    Kernel& made = kernel(gradient_key(t, chunk_rows, a.dy_stride, a.k));
     const dnnl_memory_t x = made.workers[worker].weights.value;
-    RL_DNNL(dnnl_memory_set_data_handle(x, const_cast<void*>(piece.x)));
-    execute(made, worker, piece.dy, x, a.grad + t.n0 * a.k + t.k0);
-    row += depth;
+    RL_DNNL(dnnl_memory_set_data_handle(x, const_cast<void*>(operands.x)));
+    execute(made, worker, operands.dy, x, a.grad + t.n0 * a.k + t.k0);
+    row += chunk_rows;
   }
 }
 
@@ -69,10 +73,10 @@ void Matmul::accumulate_weight_grad(const WeightGrad& a) {
 void Matmul::prepare_weight_grad(int64_t n, int64_t k, int64_t dy_stride) {
   const GradientCut cut = cut_gradient(n, k);
   const int64_t last_n = cut.n.count() - 1, last_k = cut.k.count() - 1;
-  for (int64_t depth = kDepthPiece; depth >= kDepthUnit; depth /= 2) {
+  for (int64_t chunk_rows = kGradientChunkRows; chunk_rows >= kGradientRowUnit; chunk_rows /= 2) {
     for (const int64_t height : {cut.n.size(0), cut.n.size(last_n)}) {
       for (const int64_t width : {cut.k.size(0), cut.k.size(last_k)})
-        impl_->kernel(impl_->gradient_key({0, height, 0, width}, depth, dy_stride, k));
+        impl_->kernel(impl_->gradient_key({0, height, 0, width}, chunk_rows, dy_stride, k));
     }
   }
 }

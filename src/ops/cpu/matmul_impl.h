@@ -37,7 +37,7 @@ struct Kernel {
 // oneDNN's object of each slice, made once.
 struct CpuForm final : PackedMatrix::DeviceForm {
   std::vector<OwnedMemory> slices;
-  int64_t few_rows_chunk = 0;
+  int64_t skinny_chunk = 0;
 };
 // Of a matrix that has been packed or is being packed.
 CpuForm& cpu_form(const PackedMatrix& w);
@@ -55,22 +55,24 @@ struct Matmul::Impl {
                   const dnnl_memory_desc_t& from, const float* data, PackedMatrix& out);
   bool check_exactness();
   bool check_exactness(int64_t k);
-  int64_t few_rows_chunk(const PackedShape& shape);
-  int64_t few_rows_chunk(int64_t k, int64_t n);
-  int64_t measure_few_rows_chunk(int64_t k, int64_t n);
+  int64_t skinny_chunk(const PackedShape& shape);
+  int64_t skinny_chunk(int64_t k, int64_t n);
+  int64_t measure_skinny_chunk(int64_t k, int64_t n);
   void set_element(void* x, int64_t i, float value) const;  // of the compute dtype
-  // Address of a piece's first weight in the given part.
-  FewRowsWeights piece_weights(const PackedMatrix& w, const Piece& piece, int64_t part) const;
+  // Address of a column tile's first weight in the given part.
+  SkinnyWeights column_tile_weights(const PackedMatrix& w, const ColumnTile& columns,
+                                    int64_t part) const;
   // What a worker reads first of the next matrix.
-  FewRowsWeights first_weights(const PackedMatrix& next, int worker) const;
+  SkinnyWeights first_weights(const PackedMatrix& next, int worker) const;
   bool stages_gradients() const;
-  KernelKey gradient_key(const GradientTile& t, int64_t depth, int64_t dy_stride, int64_t k) const;
+  KernelKey gradient_key(const GradientTile& t, int64_t chunk_rows, int64_t dy_stride,
+                         int64_t k) const;
   // Some rows of a gradient tile's operands, where its kernel reads them.
-  struct DepthPiece {
+  struct GradientOperands {
     const void *dy, *x;
   };
-  DepthPiece depth_piece_at(const WeightGrad& a, const GradientTile& t, int64_t row, int64_t depth,
-                            int worker);
+  GradientOperands gradient_operands(const WeightGrad& a, const GradientTile& t, int64_t row,
+                                     int64_t chunk_rows, int worker);
   void accumulate_tile(const WeightGrad& a, const GradientTile& t, int worker);
   struct Product {
     const PackedMatrix& w;
@@ -81,10 +83,10 @@ struct Matmul::Impl {
     bool any_columns = false;  // the epilogue accepts columns that are not whole units
   };
   void run(const Product& product, MatmulEpilogue epilogue);
-  void run_pieces(const Product& product, MatmulEpilogue epilogue);
-  // One piece of p.w; prefetches `ahead` meanwhile.
-  void run_piece(const Piece& piece, const FewRowsWeights& ahead, const Product& p,
-                 const MatmulOutput& out, int worker);
+  void run_column_tiles(const Product& product, MatmulEpilogue epilogue);
+  // One column tile of p.w; prefetches `prefetch` meanwhile.
+  void run_column_tile(const ColumnTile& columns, const SkinnyWeights& prefetch, const Product& p,
+                       const MatmulOutput& out, int worker);
   // Some rows of x against a column slice.
   void run_slice(const PackedMatrix& w, int64_t slice, const std::byte* x, int64_t rows,
                  const MatmulOutput& out, int worker);
@@ -102,7 +104,7 @@ struct Matmul::Impl {
   Arena scratch;                     // per worker: tile, scratchpad, staging
   std::shared_mutex mutex;
   std::map<KernelKey, std::unique_ptr<Kernel>> kernels;
-  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of few_rows_product, by k and width
+  std::map<std::pair<int64_t, int64_t>, int64_t> chunks;  // of gemm_skinny, by k and width
 
   static constexpr uint64_t kTileBytes = kTileFloats * sizeof(float);
   static constexpr uint64_t kPadBytes = kScratchpadBytes;

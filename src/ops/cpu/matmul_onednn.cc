@@ -87,7 +87,7 @@ CpuForm& bind_cpu(const PackedShape& shape, std::byte* bytes, PackedMatrix& out)
   return cpu_form(out);
 }
 
-int64_t Matmul::few_rows_chunk(const PackedMatrix& w) { return cpu_form(w).few_rows_chunk; }
+int64_t Matmul::skinny_chunk(const PackedMatrix& w) { return cpu_form(w).skinny_chunk; }
 
 PackedShape plan_packed(const SliceRule& rule, Dtype compute) {
   OwnedEngine engine;
@@ -105,7 +105,7 @@ PackedShape plan_packed(const SliceRule& rule, Dtype compute) {
       require_scratchpad(key, d);
       full_bytes = dnnl_memory_desc_get_size(&d.weights);
     }
-    shape.slice_offset.push_back(plan.book("slice", full_bytes));
+    shape.slice_offset.push_back(plan.add_region("slice", full_bytes));
   }
   shape.bytes = plan.total_bytes();
   shape.cut = rule.cut;
@@ -257,7 +257,7 @@ void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,
     impl_->pack_slice(shape, bytes, slice, plain_desc(shape.k, width, 1, shape.k, dnnl_f32), data,
                       out);
   });
-  form.few_rows_chunk = impl_->few_rows_chunk(shape);
+  form.skinny_chunk = impl_->skinny_chunk(shape);
 }
 
 void Matmul::pack_columns(const PackedShape& shape, std::byte* bytes, const float* w,
@@ -284,7 +284,8 @@ void Matmul::run_into(const MatmulOutput& out, const PackedMatrix& w, const void
 }
 
 void Matmul::Impl::run(const Product& p, MatmulEpilogue epilogue) {
-  if (p.m <= kFewRows && cpu_form(p.w).few_rows_chunk != 0) return run_pieces(p, epilogue);
+  if (p.m <= kMaxSkinnyRows && cpu_form(p.w).skinny_chunk != 0)
+    return run_column_tiles(p, epilogue);
   const PackedShape& shape = p.w.shape();
   const int64_t row_tile = max_tile(), tiles = (p.m + row_tile - 1) / row_tile;
   const int64_t slices = shape.slices.count();

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "ops/cpu/matmul_impl.h"
-#include "ops/few_rows.h"
+#include "ops/gemm_skinny.h"
 
 namespace rl {
 namespace {
@@ -66,39 +66,39 @@ bool Matmul::Impl::check_exactness(int64_t k) {
 }
 
 // The chunk for every slice of a packed matrix; 0 if oneDNN has to compute few rows too.
-int64_t Matmul::Impl::few_rows_chunk(const PackedShape& shape) {
+int64_t Matmul::Impl::skinny_chunk(const PackedShape& shape) {
   const int64_t last = shape.slices.size(shape.slices.count() - 1);
-  const int64_t chunk = few_rows_chunk(shape.k, shape.slices.width);
-  return last == shape.slices.width || few_rows_chunk(shape.k, last) == chunk ? chunk : 0;
+  const int64_t chunk = skinny_chunk(shape.k, shape.slices.width);
+  return last == shape.slices.width || skinny_chunk(shape.k, last) == chunk ? chunk : 0;
 }
 
-int64_t Matmul::Impl::few_rows_chunk(int64_t k, int64_t n) {
+int64_t Matmul::Impl::skinny_chunk(int64_t k, int64_t n) {
   if (!exact || n % 16 != 0 || (compute == Dtype::kBf16 && (fixed_rows != 0 || k % 2 != 0)))
     return 0;
   if (const auto known = chunks.find({k, n}); known != chunks.end()) return known->second;
-  return chunks[{k, n}] = measure_few_rows_chunk(k, n);
+  return chunks[{k, n}] = measure_skinny_chunk(k, n);
 }
 
 namespace {
-// Whether a bf16 slice has the layout that few_rows_form() describes.
+// Whether a bf16 slice has the layout that skinny_layout() describes.
 bool in_column_blocks(const dnnl_memory_desc_t& desc) {
   const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
   if (desc.data_type != dnnl_bf16 || b.inner_nblks != 3) return false;
   const auto inner = [&](int i, int64_t size, int64_t dim) {
     return b.inner_blks[i] == size && b.inner_idxs[i] == dim;
   };
-  const FewRowsForm form = few_rows_form(Dtype::kBf16, desc.dims[0], desc.dims[1]);
-  return inner(0, 16, 0) && inner(1, kFewRowsColumnBlock, 1) && inner(2, 2, 0) &&
-         b.strides[0] == 32 * kFewRowsColumnBlock &&
-         (desc.dims[1] <= kFewRowsColumnBlock || b.strides[1] * 2 == form.block_bytes);
+  const SkinnyLayout form = skinny_layout(Dtype::kBf16, desc.dims[0], desc.dims[1]);
+  return inner(0, 16, 0) && inner(1, kSkinnyColumnBlock, 1) && inner(2, 2, 0) &&
+         b.strides[0] == 32 * kSkinnyColumnBlock &&
+         (desc.dims[1] <= kSkinnyColumnBlock || b.strides[1] * 2 == form.block_bytes);
 }
 // Whether an fp32 slice has it.
 bool in_rows(const dnnl_memory_desc_t& desc) {
   const dnnl_blocking_desc_t& b = desc.format_desc.blocking;
   return desc.data_type == dnnl_f32 && b.inner_nblks == 0 && desc.offset0 == 0 &&
          b.strides[1] == 1 &&
-         b.strides[0] * kFewRowsColumnBytes ==
-             few_rows_form(Dtype::kF32, desc.dims[0], desc.dims[1]).step_bytes;
+         b.strides[0] * kSkinnyColumnBytes ==
+             skinny_layout(Dtype::kF32, desc.dims[0], desc.dims[1]).step_bytes;
 }
 bool in_form(const dnnl_memory_desc_t& desc, Dtype compute) {
   if (desc.format_kind != dnnl_blocked) return false;
@@ -116,7 +116,7 @@ std::span<const int64_t> known_chunks(Dtype compute) {
 
 // Computes rows with oneDNN and with every known chunk; the chunk that gives the same bits is
 // oneDNN's.
-int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
+int64_t Matmul::Impl::measure_skinny_chunk(int64_t k, int64_t n) {
   constexpr int64_t kRows = 2;
   const Kernel& reference = kernel({max_tile(), k, n, k, false});
   if (!in_form(reference.weights, compute)) return 0;
@@ -130,10 +130,10 @@ int64_t Matmul::Impl::measure_few_rows_chunk(int64_t k, int64_t n) {
   const CpuForm& form = bind_cpu(shape, packed.data(), w);
   pack_slice(shape, packed.data(), 0, plain_desc(k, n, 1, k, dnnl_f32), weights.data(), w);
   execute(kernel({bucket(kRows), k, n, k, false}), 0, x.data(), form.slices[0].value, tile(0));
-  const FewRowsWeights read = {packed.data(), few_rows_form(compute, k, n)};
+  const SkinnyWeights read = {packed.data(), skinny_layout(compute, k, n)};
   for (const int64_t chunk : known_chunks(compute)) {
-    few_rows_product(compute, {x.data(), kRows, k, chunk, read, n, direct.data(), n,
-                               reinterpret_cast<float*>(pad(0)), read});
+    gemm_skinny(compute, {x.data(), kRows, k, chunk, read, n, direct.data(), n,
+                          reinterpret_cast<float*>(pad(0)), read});
     if (std::memcmp(direct.data(), tile(0), direct.size() * sizeof(float)) == 0) return chunk;
   }
   return 0;

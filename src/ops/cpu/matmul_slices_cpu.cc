@@ -19,7 +19,7 @@ int64_t widest(const SliceRule& r) {
 // The number that slice widths are multiples of.
 int64_t slice_unit(const SliceRule& r) {
   const int64_t parts = std::max<int64_t>(1, r.cut.parts);
-  const int64_t blocks = std::lcm(r.cut.unit, kFewRowsColumnBlock);
+  const int64_t blocks = std::lcm(r.cut.unit, kSkinnyColumnBlock);
   const bool too_wide = blocks * parts > widest(r) || (r.width != 0 && r.width < blocks * parts);
   return (r.cut.parts == 0 || too_wide ? r.cut.unit : blocks) * parts;
 }
@@ -55,35 +55,36 @@ ColumnSlices cut_slices(const SliceRule& r) {
   return slices;
 }
 
-Pieces::Pieces(const ColumnSlices& slices, const SliceCut& cut, int64_t threads, bool any_columns)
+ColumnTiles::ColumnTiles(const ColumnSlices& slices, const SliceCut& cut, int64_t threads,
+                         bool any_columns)
     : slices_(slices), parts_(std::max<int64_t>(1, cut.parts)), threads_(threads) {
   RL_CHECK(threads > 0 && !(any_columns && cut.parts != 1));
   const int64_t unit = any_columns ? 16 : cut.unit;
-  step_ = cut.parts == 0 ? 0 : std::lcm(unit, kFewRowsColumnBlock);
+  step_ = cut.parts == 0 ? 0 : std::lcm(unit, kSkinnyColumnBlock);
   in_slice_ = in_slice(0);
   const int64_t last = slices_.count() - 1;
   blocks_ = last * in_slice_ + (in_slice_ == 1 ? 1 : in_slice(last));
-  const bool whole_blocks = slices_.count() == 1 || slices_.width % kFewRowsColumnBlock == 0;
-  if (cut.parts == 1 && step_ == kFewRowsColumnBlock && kHalf % unit == 0 && whole_blocks) halve();
+  const bool whole_blocks = slices_.count() == 1 || slices_.width % kSkinnyColumnBlock == 0;
+  if (cut.parts == 1 && step_ == kSkinnyColumnBlock && kHalf % unit == 0 && whole_blocks) halve();
 }
 
 // A range that begins inside a column block cannot reach beyond it, so halves of a slice that are
-// not whole blocks stay in one piece.
-int64_t Pieces::in_slice(int64_t slice) const {
+// not whole blocks stay in one tile.
+int64_t ColumnTiles::in_slice(int64_t slice) const {
   const int64_t width = slices_.size(slice) / parts_;
-  if (step_ == 0 || (parts_ > 1 && width % kFewRowsColumnBlock != 0)) return 1;
+  if (step_ == 0 || (parts_ > 1 && width % kSkinnyColumnBlock != 0)) return 1;
   return ceil_div(width, step_);
 }
 
-void Pieces::halve() {
-  const int64_t beyond = blocks_ % threads_, whole_width = slices_.n / kFewRowsColumnBlock;
+void ColumnTiles::halve() {
+  const int64_t beyond = blocks_ % threads_, whole_width = slices_.n / kSkinnyColumnBlock;
   if (beyond == 0 || 2 * beyond > threads_) return;
   each_ = blocks_ / threads_;
   halved_ = std::min(beyond, whole_width);
   first_halved_ = whole_width - halved_;
 }
 
-Piece Pieces::whole(int64_t block) const {
+ColumnTile ColumnTiles::whole(int64_t block) const {
   const int64_t slice = block / in_slice_, cols = slices_.size(slice);
   if (in_slice_ == 1 || in_slice(slice) == 1)
     return {slice, slices_.first(slice), cols, 0, cols, 1};
@@ -92,12 +93,12 @@ Piece Pieces::whole(int64_t block) const {
   return {slice, slices_.first(slice) + parts_ * first, parts_ * width, first, width, parts_};
 }
 
-Piece Pieces::half(int64_t block, int64_t which) const {
-  const Piece p = whole(block);
+ColumnTile ColumnTiles::half(int64_t block, int64_t which) const {
+  const ColumnTile p = whole(block);
   return {p.slice, p.col0 + which * kHalf, kHalf, p.first + which * kHalf, kHalf, 1};
 }
 
-Piece Pieces::at(int64_t index) const {
+ColumnTile ColumnTiles::at(int64_t index) const {
   if (halved_ == 0) return whole(index);
   if (each_ == 0)
     return index < 2 * halved_ ? half(first_halved_ + index / 2, index % 2)

@@ -10,24 +10,24 @@ namespace {
 
 using Range = Matmul::RowRange;
 
-// The rows of W that a worker packs, in memory or read into the worker's room.
+// The rows of W that a worker packs, in memory or read into the worker's staging buffer.
 class PackedRows {
  public:
   PackedRows(const PackRowsArgs& args, int worker)
-      : a_(args), room_(args.rows ? nullptr : args.room + worker * args.room_floats) {}
+      : a_(args), staging_(args.rows ? nullptr : args.staging + worker * args.staging_floats) {}
 
-  // Rows on from `first`; those that are read go to float `at` of the room.
+  // Rows on from `first`; those that are read go to float `at` of the staging buffer.
   Range get(int64_t first, int64_t count, int64_t at) const {
     const int64_t k = a_.shape.k;
     if (a_.rows) return {a_.rows + first * k, count};
-    RL_CHECK(at + count * k <= a_.room_floats);
-    (*a_.read)(a_.from + first * k, {room_ + at, static_cast<size_t>(count * k)});
-    return {room_ + at, count};
+    RL_CHECK(at + count * k <= a_.staging_floats);
+    (*a_.read)(a_.from + first * k, {staging_ + at, static_cast<size_t>(count * k)});
+    return {staging_ + at, count};
   }
 
  private:
   const PackRowsArgs& a_;
-  float* const room_;
+  float* const staging_;
 };
 
 }  // namespace

@@ -308,10 +308,10 @@ std::string output_path(const Settings& settings, const std::string& path) {
 }
 
 int64_t effective_model_len(const Settings& settings, int64_t model_limit) {
-  const int64_t asked = settings.engine.max_model_len;
-  if (asked <= model_limit) return asked == 0 ? model_limit : asked;
+  const int64_t requested = settings.engine.max_model_len;
+  if (requested <= model_limit) return requested == 0 ? model_limit : requested;
   throw Error(Code::kOutOfRange,
-              str("engine.max_model_len is ", asked, " but the model's limit is ", model_limit))
+              str("engine.max_model_len is ", requested, " but the model's limit is ", model_limit))
       .with_key("engine.max_model_len")
       .with_expected(str("0..", model_limit));
 }

@@ -18,8 +18,8 @@ Dtype compute_dtype_of(const Settings& settings, const Device& device) {
 }
 
 int thread_count_of(const Settings& settings) {
-  const int64_t asked = settings.runtime.threads;
-  return asked == 0 ? usable_cores() : static_cast<int>(asked);
+  const int64_t requested = settings.runtime.threads;
+  return requested == 0 ? usable_cores() : static_cast<int>(requested);
 }
 
 uint64_t usable_budget(const Settings& settings) {

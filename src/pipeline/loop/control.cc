@@ -95,7 +95,7 @@ void Control::request_eval() {
 }
 
 bool Control::await_checkpoint(Lock& held, int64_t timeout_ns) {
-  const uint64_t mine = ++checkpoints_asked_;
+  const uint64_t mine = ++checkpoints_requested_;
   notify();
   const auto over = [&] { return checkpoints_done_ >= mine || ended_; };
   if (!wait_until_ready(changed_, held, timeout_ns, over)) {
@@ -139,7 +139,7 @@ bool Control::apply_staged() {
 Control::Due Control::due() const {
   const Lock held = lock();
   if (eval_due_) return Due::kEvaluation;
-  if (checkpoint_due_ || checkpoints_asked_ > checkpoints_done_) return Due::kCheckpoint;
+  if (checkpoint_due_ || checkpoints_requested_ > checkpoints_done_) return Due::kCheckpoint;
   return Due::kNothing;
 }
 
@@ -155,14 +155,14 @@ void Control::begin_eval() {
 
 uint64_t Control::begin_checkpoint() const {
   const Lock held = lock();
-  return checkpoints_asked_;
+  return checkpoints_requested_;
 }
 
-void Control::end_checkpoint(uint64_t asked) {
+void Control::end_checkpoint(uint64_t requested) {
   {
     const Lock held = lock();
     checkpoint_due_ = false;
-    checkpoints_done_ = asked;
+    checkpoints_done_ = requested;
   }
   notify();
 }

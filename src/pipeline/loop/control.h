@@ -83,7 +83,7 @@ class Control {
   void begin_eval();
   // Takes the requests so far; the number is for end_checkpoint.
   uint64_t begin_checkpoint() const;
-  void end_checkpoint(uint64_t asked);
+  void end_checkpoint(uint64_t requested);
   // Runs work whose failure does not change the outcome of the run: it is logged, and the first one
   // is kept for the host. what: as in "the trace could not be closed".
   void close(Logger& logger, const char* what, FunctionRef<void()> work) noexcept;
@@ -101,7 +101,7 @@ class Control {
   bool started_ = false, ended_ = false, paused_ = false, stop_requested_ = false;
   int64_t stop_deadline_ns_ = INT64_MAX;
   bool eval_due_ = false, checkpoint_due_ = false;
-  uint64_t checkpoints_asked_ = 0, checkpoints_done_ = 0;
+  uint64_t checkpoints_requested_ = 0, checkpoints_done_ = 0;
   std::shared_ptr<const Error> failure_, close_failure_;
 };
 

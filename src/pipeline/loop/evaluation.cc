@@ -105,21 +105,21 @@ void Evaluation::score_pairs() {
   EvalEvent event;
   const int64_t start = now();
   const int64_t num_rows = uses_.prompts.num_eval_rows();
-  std::vector<SamplePtr> answers;
-  std::vector<const Sample*> asked;
+  std::vector<SamplePtr> responses;
+  std::vector<const Sample*> inputs;
   for (int64_t row = 0; row < num_rows; ++row) {
     const Prompt prompt = uses_.prompts.eval_row(row, 0, uses_.control.settings().algo.objective);
-    for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
-      answers.push_back(answer_sample(prompt, static_cast<uint64_t>(row), slot));
-      asked.push_back(answers.back().get());
+    for (uint32_t slot = 0; slot < prompt.responses.size(); ++slot) {
+      responses.push_back(response_sample(prompt, static_cast<uint64_t>(row), slot));
+      inputs.push_back(responses.back().get());
     }
   }
-  std::vector<float> scores(asked.size());
-  uses_.phases.update().trainer().scores(asked, scores);
+  std::vector<float> scores(inputs.size());
+  uses_.phases.update().trainer().scores(inputs, scores);
   const PreferenceSums sums = sums_of(scores);
   set_eval(sums, event.metrics);
   event.num_scored = sums.pairs;
-  event.num_failed = static_cast<int64_t>(asked.size() / 2) - sums.pairs;
+  event.num_failed = static_cast<int64_t>(inputs.size() / 2) - sums.pairs;
   event.mean_reward = event.metrics.get("eval/rewards/accuracies").value();
   event.metrics.set("eval/failed", static_cast<double>(event.num_failed));
   event.metrics.set("timing_s/eval", static_cast<double>(now() - start) * 1e-9);

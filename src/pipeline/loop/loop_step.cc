@@ -45,7 +45,7 @@ MetricList LoopStep::generation_metrics(const EngineStats& engine) const {
   return m;
 }
 
-void LoopStep::set_times(MetricList& m, int64_t now_ns, bool draws) const {
+void LoopStep::set_times(MetricList& m, int64_t now_ns, bool generates) const {
   const double samples = trained.get("training/samples").value_or(0);
   const double generated = trained.get("response_length/mean").value_or(0) * samples;
   const double prompts = trained.get("prompt_length/mean").value_or(0) * samples;
@@ -56,7 +56,7 @@ void LoopStep::set_times(MetricList& m, int64_t now_ns, bool draws) const {
   m.set("perf/total_num_tokens", prompts + generated);
   m.set("perf/time_per_step", seconds(total_ns));
   m.set("perf/throughput", rate(prompts + generated, total_ns));
-  if (draws) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
+  if (generates) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
   m.set("perf/train_tokens_per_s",
         rate(trained.get("training/tokens").value_or(0), times.trained - times.scored));
 }

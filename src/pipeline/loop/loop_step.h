@@ -30,9 +30,9 @@ struct LoopStep {
 
   // Metrics of generation; engine is the state after it.
   MetricList generation_metrics(const EngineStats& engine) const;
-  // Adds tokens, rates and times of the whole step, which ends now, to its other metrics. draws:
-  // the step generated its responses.
-  void set_times(MetricList& metrics, int64_t now_ns, bool draws) const;
+  // Adds tokens, rates and times of the whole step, which ends now, to its other metrics.
+  // generates: the step generated its responses.
+  void set_times(MetricList& metrics, int64_t now_ns, bool generates) const;
 };
 
 }  // namespace rl

@@ -106,9 +106,9 @@ bool Pipeline::Impl::between_steps() {
 
 void Pipeline::Impl::write_checkpoint() {
   control.enter(PipelineState::kCheckpointing);
-  const uint64_t asked = control.begin_checkpoint();
+  const uint64_t requested = control.begin_checkpoint();
   checkpoints.write(phases.update(), progress.boundary);
-  control.end_checkpoint(asked);
+  control.end_checkpoint(requested);
 }
 
 void Pipeline::Impl::open_groups(LoopStep& step, std::span<const Prompt> drawn) {

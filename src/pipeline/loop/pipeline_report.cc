@@ -83,7 +83,7 @@ void Pipeline::write_report(const std::string& path, const TraceRecorder* trace,
   in.title = without_directories(p.model->path());
   in.metrics_path = output_path(settings, settings.metrics.jsonl);
   in.eval_path = output_path(settings, settings.metrics.eval_jsonl);
-  in.answers_path = output_path(settings, settings.metrics.samples);
+  in.responses_path = output_path(settings, settings.metrics.samples);
   in.options = changed_options(settings.set);
   in.memory = memory_of(p.plan, p.runtime.ledger());
   in.planned_bytes = p.plan.total_bytes;

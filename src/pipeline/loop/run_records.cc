@@ -35,13 +35,13 @@ std::string text_of(const LoadedModel& model, std::span<const int32_t> ids, bool
 
 RunRecords::RunRecords(LoadedModel& model, const Settings& settings, uint64_t done_steps)
     : model_(model),
-      max_eval_answers_(static_cast<size_t>(settings.metrics.max_samples)),
+      max_eval_responses_(static_cast<size_t>(settings.metrics.max_samples)),
       steps_(open_lines(model.runtime().fs(), output_path(settings, settings.metrics.jsonl),
                         done_steps)),
       evals_(open_lines(model.runtime().fs(), output_path(settings, settings.metrics.eval_jsonl),
                         done_steps)),
-      answers_(open_lines(model.runtime().fs(), output_path(settings, settings.metrics.samples),
-                          done_steps)) {
+      responses_(open_lines(model.runtime().fs(), output_path(settings, settings.metrics.samples),
+                            done_steps)) {
   if (!settings.metrics.tensorboard) return;
   Runtime& runtime = model.runtime();
   board_ = std::make_unique<TensorBoardWriter>(
@@ -57,10 +57,10 @@ void RunRecords::check(FileSystem& fs, const Settings& settings, uint64_t done_s
   }
 }
 
-KeptAnswer RunRecords::kept(const Sample& s, AnswerKind kind) const {
+KeptResponse RunRecords::kept(const Sample& s, ResponseKind kind) const {
   const std::span<const int32_t> ids(s.ids);
   const auto split = static_cast<size_t>(s.prompt_tokens);
-  KeptAnswer out;
+  KeptResponse out;
   out.kind = kind;
   out.data_row = s.data_row;
   out.reward = s.reward;
@@ -68,33 +68,33 @@ KeptAnswer RunRecords::kept(const Sample& s, AnswerKind kind) const {
   out.finish = finish_reason_name(s.finish);
   out.tag = s.tag;
   out.prompt = text_of(model_, ids.first(split), false);
-  out.answer = text_of(model_, ids.subspan(split), true);
+  out.response = text_of(model_, ids.subspan(split), true);
   return out;
 }
 
 void RunRecords::keep_extremes(std::span<const SamplePtr> batch) {
   extremes_.clear();
-  if (answers_ == nullptr || batch.empty()) return;
+  if (responses_ == nullptr || batch.empty()) return;
   const auto less = [](const SamplePtr& a, const SamplePtr& b) { return a->reward < b->reward; };
   const auto [worst, best] = std::minmax_element(batch.begin(), batch.end(), less);
-  extremes_.push_back(kept(**best, AnswerKind::kBest));
-  extremes_.push_back(kept(**worst, AnswerKind::kWorst));
+  extremes_.push_back(kept(**best, ResponseKind::kBest));
+  extremes_.push_back(kept(**worst, ResponseKind::kWorst));
 }
 
-void RunRecords::write_answer(const KeptAnswer& answer) {
+void RunRecords::write_response(const KeptResponse& response) {
   if (full_) return;
-  const std::string line = render_kept_answer(answer);
-  full_ = answers_->size() + line.size() + 1 > kMaxSamplesBytes;
-  if (!full_) return answers_->write_line(line);
-  model_.runtime().logger().log(LogLevel::kWarn, "pipeline", answers_->path(), " is full at step ",
-                                answer.step, ": no more responses are kept");
+  const std::string line = render_kept_response(response);
+  full_ = responses_->size() + line.size() + 1 > kMaxSamplesBytes;
+  if (!full_) return responses_->write_line(line);
+  model_.runtime().logger().log(LogLevel::kWarn, "pipeline", responses_->path(),
+                                " is full at step ", response.step, ": no more responses are kept");
 }
 
 void RunRecords::write_step(const MetricList& metrics, int64_t interval_steps) {
   const auto step = static_cast<uint64_t>(metrics.get(kStepMetric).value());
-  for (KeptAnswer& answer : extremes_) {
-    answer.step = step;
-    write_answer(answer);
+  for (KeptResponse& response : extremes_) {
+    response.step = step;
+    write_response(response);
   }
   extremes_.clear();
   if (step % static_cast<uint64_t>(interval_steps) != 0) return;
@@ -111,17 +111,17 @@ void RunRecords::write_engine(uint64_t step, const MetricList& metrics) {
 }
 
 void RunRecords::write_eval(uint64_t step, const MetricList& metrics,
-                            std::span<const SamplePtr> answers) {
+                            std::span<const SamplePtr> responses) {
   MetricList line;
   line.set(kStepMetric, static_cast<double>(step));
   line.append(metrics);
   if (evals_ != nullptr) evals_->write(line);
   if (board_ != nullptr) board_->write(step, metrics);
-  if (answers_ == nullptr) return;
-  for (const SamplePtr& s : answers.first(std::min(answers.size(), max_eval_answers_))) {
-    KeptAnswer answer = kept(*s, AnswerKind::kEval);
-    answer.step = step;
-    write_answer(answer);
+  if (responses_ == nullptr) return;
+  for (const SamplePtr& s : responses.first(std::min(responses.size(), max_eval_responses_))) {
+    KeptResponse response = kept(*s, ResponseKind::kEval);
+    response.step = step;
+    write_response(response);
   }
 }
 
@@ -136,7 +136,7 @@ void RunRecords::close() {
   };
   end(steps_);
   end(evals_);
-  end(answers_);
+  end(responses_);
   end(board_);
   if (failure != nullptr) std::rethrow_exception(failure);
 }

@@ -9,7 +9,7 @@
 
 #include "data/sample.h"
 #include "pipeline/session/loaded_model.h"
-#include "profile/kept_answer.h"
+#include "profile/kept_response.h"
 #include "profile/metrics_writer.h"
 #include "profile/tensorboard_writer.h"
 
@@ -33,19 +33,19 @@ class RunRecords {
   // Metrics of an engine interval within a step that is not yet done.
   void write_engine(uint64_t step, const MetricList& metrics);
   // An evaluation after `step` steps, with its scored responses.
-  void write_eval(uint64_t step, const MetricList& metrics, std::span<const SamplePtr> answers);
+  void write_eval(uint64_t step, const MetricList& metrics, std::span<const SamplePtr> responses);
   // Makes everything durable and ends writing. Every file is closed; the first failure is thrown.
   void close();
 
  private:
-  KeptAnswer kept(const Sample& sample, AnswerKind kind) const;
-  void write_answer(const KeptAnswer& answer);
+  KeptResponse kept(const Sample& sample, ResponseKind kind) const;
+  void write_response(const KeptResponse& response);
 
   LoadedModel& model_;
-  size_t max_eval_answers_;
-  std::unique_ptr<MetricsWriter> steps_, evals_, answers_;
+  size_t max_eval_responses_;
+  std::unique_ptr<MetricsWriter> steps_, evals_, responses_;
   std::unique_ptr<TensorBoardWriter> board_;
-  std::vector<KeptAnswer> extremes_;
+  std::vector<KeptResponse> extremes_;
   bool full_ = false;
 };
 

@@ -1,4 +1,4 @@
-// score and fail look up their sample in one place, slot_for_answer, so that both refuse alike.
+// score and fail look up their sample in one place, slot_to_score, so that both refuse alike.
 #include "pipeline/loop/score_board.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace rl {
 namespace {
 // Dropped groups remembered so that late scores get kLate.
-constexpr size_t kLostRemembered = 65536;
+constexpr size_t kDroppedRemembered = 65536;
 }  // namespace
 
 ScoreBoard::ScoreBoard(int64_t group_size, uint64_t first_id)
@@ -39,7 +39,7 @@ void ScoreBoard::open(uint64_t ordinal, int64_t data_row) {
   g.data_row = data_row;
   g.slots.resize(static_cast<size_t>(group_size_));
   next_ordinal_ = ordinal + 1;
-  ledger_.check_laws();
+  ledger_.check_invariants();
 }
 
 bool ScoreBoard::finish(SamplePtr sample, int64_t deadline_ns) {
@@ -50,7 +50,7 @@ bool ScoreBoard::finish(SamplePtr sample, int64_t deadline_ns) {
   Slot& s = g.slots[sample->slot];
   s.sample = std::move(sample);
   ++g.generated;
-  const bool waits = !g.doomed;
+  const bool waits = !g.dropped;
   if (waits) {
     s.waiting = true;
     s.deadline_ns = deadline_ns;
@@ -58,36 +58,37 @@ bool ScoreBoard::finish(SamplePtr sample, int64_t deadline_ns) {
     ++unscored_;
   }
   leave_if_complete(ordinal);
-  ledger_.check_laws();
+  ledger_.check_invariants();
   return waits;
 }
 
-void ScoreBoard::doom(uint64_t ordinal, DropReason reason, std::string message) {
+void ScoreBoard::drop(uint64_t ordinal, DropReason reason, std::string message) {
   Group& g = find_open(ordinal);
-  if (g.doomed) return;
-  g.doomed = true;
+  if (g.dropped) return;
+  g.dropped = true;
   g.reason = reason;
   for (Slot& s : g.slots) {
     unscored_ -= s.waiting;
     s.waiting = false;
   }
   dropped_.push_back({ordinal, g.data_row, reason, std::move(message)});
-  lost_.push_back(ordinal);
-  if (lost_.size() > kLostRemembered) lost_.pop_front();
+  dropped_ordinals_.push_back(ordinal);
+  if (dropped_ordinals_.size() > kDroppedRemembered) dropped_ordinals_.pop_front();
   leave_if_complete(ordinal);
   ledger_.check();
 }
 
-// A doomed group is removed when none of its samples is being generated.
+// A dropped group is removed when none of its samples is being generated.
 void ScoreBoard::leave_if_complete(uint64_t ordinal) {
   const Group& g = find_open(ordinal);
-  if (!g.doomed || g.generated < group_size_) return;
+  if (!g.dropped || g.generated < group_size_) return;
   ledger_.drop(ordinal, g.reason, 0);
   groups_.erase(ordinal);
 }
 
 void ScoreBoard::refuse_closed(uint64_t sample_id, uint64_t ordinal) {
-  if (std::find(lost_.begin(), lost_.end(), ordinal) != lost_.end()) {
+  if (std::find(dropped_ordinals_.begin(), dropped_ordinals_.end(), ordinal) !=
+      dropped_ordinals_.end()) {
     ledger_.count_late();
     throw Error(Code::kLate, str("the score of sample ", sample_id, " is late: its group, ordinal ",
                                  ordinal, ", was dropped"));
@@ -98,7 +99,7 @@ void ScoreBoard::refuse_closed(uint64_t sample_id, uint64_t ordinal) {
   }
 }
 
-ScoreBoard::Slot& ScoreBoard::slot_for_answer(uint64_t sample_id, int64_t now_ns) {
+ScoreBoard::Slot& ScoreBoard::slot_to_score(uint64_t sample_id, int64_t now_ns) {
   const auto size = static_cast<uint64_t>(group_size_);
   const bool known = sample_id >= first_id_;
   const uint64_t ordinal = known ? (sample_id - first_id_) / size : 0;
@@ -130,7 +131,7 @@ void ScoreBoard::refuse_non_finite(uint64_t sample_id, const char* what, double 
 
 void ScoreBoard::score(uint64_t sample_id, double reward, std::vector<double> parts,
                        int64_t now_ns) {
-  Slot& s = slot_for_answer(sample_id, now_ns);
+  Slot& s = slot_to_score(sample_id, now_ns);
   refuse_non_finite(sample_id, "the score", reward);
   for (const double part : parts) refuse_non_finite(sample_id, "a part of the score", part);
   s.scored = true;
@@ -140,13 +141,13 @@ void ScoreBoard::score(uint64_t sample_id, double reward, std::vector<double> pa
   --unscored_;
   ++find_open(s.sample->ordinal).scored;
   ledger_.scored(s.sample->ordinal, s.sample->slot);
-  ledger_.check_laws();
+  ledger_.check_invariants();
 }
 
 void ScoreBoard::fail(uint64_t sample_id, std::string_view reason, int64_t now_ns) {
-  const Slot& s = slot_for_answer(sample_id, now_ns);
+  const Slot& s = slot_to_score(sample_id, now_ns);
   const std::string why = reason.empty() ? "no reason given" : std::string(reason);
-  doom(s.sample->ordinal, DropReason::kRewardError,
+  drop(s.sample->ordinal, DropReason::kRewardError,
        str("sample ", sample_id, " has no reward: ", why));
 }
 
@@ -171,7 +172,7 @@ void ScoreBoard::expire(int64_t now_ns) {
     }
   }
   for (const auto& [ordinal, sample] : late) {
-    doom(ordinal, DropReason::kRewardTimeout,
+    drop(ordinal, DropReason::kRewardTimeout,
          str("sample ", sample, " was not scored within pipeline.reward_timeout_ns"));
   }
   find_earliest_deadline();
@@ -259,13 +260,13 @@ void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborte
   std::map<uint64_t, int64_t> running;
   for (const SamplePtr& s : aborted) running[s->ordinal] += s->generated();
   for (const auto& [ordinal, g] : groups_) {
-    const DropReason why = g.doomed ? g.reason : reason;
+    const DropReason why = g.dropped ? g.reason : reason;
     ledger_.drop(ordinal, why, running[ordinal]);
-    if (g.doomed) continue;
+    if (g.dropped) continue;
     dropped_.push_back(
         {ordinal, g.data_row, reason, str("the step ended: ", drop_reason_name(reason))});
-    lost_.push_back(ordinal);
-    if (lost_.size() > kLostRemembered) lost_.pop_front();
+    dropped_ordinals_.push_back(ordinal);
+    if (dropped_ordinals_.size() > kDroppedRemembered) dropped_ordinals_.pop_front();
   }
   groups_.clear();
   unscored_ = 0;

@@ -3,7 +3,7 @@
 // group is complete and handed over. Invariant: a group is open, trained on, or dropped with a
 // reason; the ledger sees every change, and its invariants are checked after each.
 //
-// A group that is dropped while some of its samples are still being generated is marked doomed at
+// A group that is dropped while some of its samples are still being generated is marked dropped at
 // once (its scores are late from then on) and removed when the last of them is finished. Not
 // thread-safe.
 #pragma once
@@ -37,7 +37,7 @@ class ScoreBoard {
   // deadline.
   bool finish(SamplePtr sample, int64_t deadline_ns);
   // Drops the group.
-  void doom(uint64_t ordinal, DropReason reason, std::string message);
+  void drop(uint64_t ordinal, DropReason reason, std::string message);
 
   // Errors, which are counted: kNotFound, kDuplicate, kLate, kNonFinite. parts are the components
   // of the reward.
@@ -97,14 +97,14 @@ class ScoreBoard {
   struct Group {
     int64_t data_row = -1;
     std::vector<Slot> slots;
-    bool doomed = false;
+    bool dropped = false;
     DropReason reason = DropReason::kNone;
     int64_t generated = 0, scored = 0;
     bool handed_over = false, reserved = false;
   };
   Group& find_open(uint64_t ordinal);
   const Group& find_complete(uint64_t ordinal) const;
-  Slot& slot_for_answer(uint64_t sample_id, int64_t now_ns);
+  Slot& slot_to_score(uint64_t sample_id, int64_t now_ns);
   void refuse_non_finite(uint64_t sample_id, const char* what, double value);
   void refuse_closed(uint64_t sample_id, uint64_t ordinal);
   void leave_if_complete(uint64_t ordinal);
@@ -120,7 +120,7 @@ class ScoreBoard {
   int64_t unscored_ = 0;
   // No deadline is earlier. Saves a search: expire() is called after every forward.
   int64_t earliest_ns_ = kNever;
-  std::deque<uint64_t> lost_;  // ordinals of the most recently dropped groups
+  std::deque<uint64_t> dropped_ordinals_;  // ordinals of the most recently dropped groups
   std::vector<Dropped> dropped_;
 };
 

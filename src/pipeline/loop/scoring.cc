@@ -82,8 +82,8 @@ void Scoring::open(Purpose purpose, uint64_t ordinal, const Prompt& prompt) {
 void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
   const Control::Lock lock = control_.lock();
   board_.open(ordinal, prompt.data_row);
-  for (uint32_t slot = 0; slot < prompt.answers.size(); ++slot) {
-    SamplePtr s = answer_sample(prompt, ordinal, slot);
+  for (uint32_t slot = 0; slot < prompt.responses.size(); ++slot) {
+    SamplePtr s = response_sample(prompt, ordinal, slot);
     s->id = board_.sample_id(ordinal, slot);
     board_.finish(s, -1);
     board_.score(s->id, 0, now());
@@ -112,18 +112,18 @@ void Scoring::deliver(Purpose purpose) {
     {
       const Control::Lock lock = control_.lock();
       if (sample->finish == FinishReason::kAborted) {
-        to.doom(sample->ordinal, DropReason::kNonFinite,
+        to.drop(sample->ordinal, DropReason::kNonFinite,
                 str("the logits of sample ", sample->id, " were not finite"));
       }
       if (!to.finish(sample, deadline_from_now())) continue;
     }
-    if (phases_.reward() == nullptr) ask_host(sample);
+    if (phases_.reward() == nullptr) send_score_event(sample);
   }
   const Control::Lock lock = control_.lock();
   to.expire(now());
 }
 
-void Scoring::ask_host(const SamplePtr& sample) {
+void Scoring::send_score_event(const SamplePtr& sample) {
   auto event = std::make_shared<ScoreEvent>();
   event->sample = sample;
   if (model_.has_tokenizer()) {
@@ -136,7 +136,7 @@ void Scoring::ask_host(const SamplePtr& sample) {
 }
 
 // Runs only when no generation is active: the reward model's workspace overlays keys and values.
-void Scoring::ask_reward_model(ScoreBoard& of) {
+void Scoring::score_with_reward_model(ScoreBoard& of) {
   std::vector<SamplePtr> samples;
   {
     const Control::Lock lock = control_.lock();
@@ -150,10 +150,10 @@ void Scoring::ask_reward_model(ScoreBoard& of) {
   for (size_t i = 0; i < samples.size(); ++i) {
     if (std::isfinite(scores[i])) of.score(samples[i]->id, scores[i], now());
   }
-  std::optional<uint64_t> lost;  // the group dropped last: its other samples go with it
+  std::optional<uint64_t> dropped;  // the group dropped last: its other samples go with it
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (std::isfinite(scores[i]) || lost == samples[i]->ordinal) continue;
-    lost = samples[i]->ordinal;
+    if (std::isfinite(scores[i]) || dropped == samples[i]->ordinal) continue;
+    dropped = samples[i]->ordinal;
     of.fail(samples[i]->id, str("the reward model returned ", scores[i]), now());
   }
 }
@@ -168,7 +168,7 @@ bool Scoring::run(PipelineState state, Purpose purpose) {
 // Waits for scores, a deadline of one, pause or stop. True if every open group is complete.
 bool Scoring::wait(Purpose purpose) {
   ScoreBoard& of = board(purpose);
-  if (phases_.reward() != nullptr) ask_reward_model(of);
+  if (phases_.reward() != nullptr) score_with_reward_model(of);
   bool decided;
   {
     Control::Lock lock = control_.lock();
@@ -188,7 +188,7 @@ int64_t Scoring::commit_groups(FunctionRef<std::string(std::span<const double>)>
     if (why.empty()) {
       commit_group(ordinal);
     } else {
-      board_.doom(ordinal, DropReason::kFiltered, std::move(why));
+      board_.drop(ordinal, DropReason::kFiltered, std::move(why));
       ++dropped;
     }
   }
@@ -204,7 +204,7 @@ int64_t Scoring::drop_filtered(Filter filter) {
   std::vector<Rejected> rejected = filter(batch);
   for (Rejected& group : rejected) {
     buffer_.erase(group.ordinal);
-    board_.doom(group.ordinal, DropReason::kFiltered, std::move(group.why));
+    board_.drop(group.ordinal, DropReason::kFiltered, std::move(group.why));
   }
   return static_cast<int64_t>(rejected.size());
 }

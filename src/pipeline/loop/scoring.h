@@ -95,8 +95,8 @@ class Scoring {
   bool wait(Purpose purpose);
   void refuse_scores() const;
   void require_parts(uint64_t sample_id, size_t num_parts) const;
-  void ask_host(const SamplePtr& sample);
-  void ask_reward_model(ScoreBoard& of);
+  void send_score_event(const SamplePtr& sample);
+  void score_with_reward_model(ScoreBoard& of);
   void push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose);
   void commit_group(uint64_t ordinal) { buffer_.put_all(board_.hand_over(ordinal)); }
 

@@ -60,15 +60,16 @@ void check_padding(const Settings& settings, const BatchRules& batch, int64_t lo
 void check_global_size(const Settings& settings, const BatchRules& batch, Violations& v) {
   const int64_t samples = trained_units(settings);
   if (batch.global_batch_size == 0 || samples % batch.global_batch_size == 0) return;
-  const bool draws = is_rl(settings.algo.objective);
+  const bool generates = is_rl(settings.algo.objective);
   v.add(
-      conflict("trainer.global_batch_size",
-               draws ? "pipeline.samples_per_prompt" : "pipeline.prompts_per_step",
-               str("trainer.global_batch_size is ", batch.global_batch_size,
-                   draws ? ", but the number of samples of a step, pipeline.prompts_per_step times "
-                           "pipeline.samples_per_prompt = "
-                         : ", but the number of responses of a step, pipeline.prompts_per_step = ",
-                   samples, draws ? ", is not a multiple of it" : " rows, is not a multiple of it"))
+      conflict(
+          "trainer.global_batch_size",
+          generates ? "pipeline.samples_per_prompt" : "pipeline.prompts_per_step",
+          str("trainer.global_batch_size is ", batch.global_batch_size,
+              generates ? ", but the number of samples of a step, pipeline.prompts_per_step times "
+                          "pipeline.samples_per_prompt = "
+                        : ", but the number of responses of a step, pipeline.prompts_per_step = ",
+              samples, generates ? ", is not a multiple of it" : " rows, is not a multiple of it"))
           .with_expected(str("a divisor of ", samples)));
 }
 

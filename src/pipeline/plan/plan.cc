@@ -25,7 +25,7 @@ constexpr int kPlanThreads = 4;
 constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV if no budget is set
 
 // The arguments of a plan.
-struct Asked {
+struct PlanRequest {
   Settings settings;
   const PlanModels& models;
   PlanUse use;
@@ -37,10 +37,12 @@ struct Asked {
   Planner size_planner() const {
     return {settings, models, use, std::max(kPlanThreads, planner().threads()), device};
   }
-  Asked with(const OptionSet& options) const { return {options, models, use, threads, device}; }
+  PlanRequest with(const OptionSet& options) const {
+    return {options, models, use, threads, device};
+  }
 };
 
-void throw_violations(const Asked& a) {
+void throw_violations(const PlanRequest& a) {
   Violations violations;
   violations.add(a.settings.set.validate_all());
   violations.add(plan_violations(a.settings, a.models.policy, a.use, a.device));
@@ -49,8 +51,8 @@ void throw_violations(const Asked& a) {
 
 // Settings that save memory, cheapest first. A value that the option does not accept, or that
 // saves nothing, is left out.
-std::vector<std::pair<const char*, std::string>> knob_candidates(const Settings& s,
-                                                                 const Planner& p) {
+std::vector<std::pair<const char*, std::string>> suggestion_candidates(const Settings& s,
+                                                                       const Planner& p) {
   return {{"trainer.max_tokens_per_device", "0"},
           {"trainer.logprob_chunk_tokens", "64"},
           {"critic.max_tokens_per_device", std::to_string(p.min_tokens())},
@@ -66,29 +68,29 @@ std::vector<std::pair<const char*, std::string>> knob_candidates(const Settings&
           {"algo.kl.where", "none"}};
 }
 
-std::vector<PlanKnob> find_knobs(const Asked& asked) {
-  const Planner now = asked.planner();
-  std::vector<PlanKnob> knobs;
-  for (const auto& [key, value] : knob_candidates(asked.settings, now)) {
+std::vector<PlanSuggestion> find_suggestions(const PlanRequest& request) {
+  const Planner now = request.planner();
+  std::vector<PlanSuggestion> suggestions;
+  for (const auto& [key, value] : suggestion_candidates(request.settings, now)) {
     try {
-      OptionSet changed = asked.settings.set;
+      OptionSet changed = request.settings.set;
       changed.set_text(key, value);
-      Asked other = asked.with(changed);
+      PlanRequest other = request.with(changed);
       if (std::string_view(key) == "runtime.threads") other.threads = 0;
       throw_violations(other);
       const Planner then = other.planner();
       if (then.min_total() >= now.min_total()) continue;
-      knobs.push_back({key, value, now.min_total() - then.min_total()});
+      suggestions.push_back({key, value, now.min_total() - then.min_total()});
     } catch (const Error&) {
       continue;  // not a setting for this run
     }
   }
-  return knobs;
+  return suggestions;
 }
 
-[[noreturn]] void refuse(const Asked& asked, uint64_t needed) {
-  const Settings& settings = asked.settings;
-  const Planner p = asked.planner();
+[[noreturn]] void refuse(const PlanRequest& request, uint64_t needed) {
+  const Settings& settings = request.settings;
+  const Planner p = request.planner();
   const uint64_t train = p.train_bytes(p.min_tokens()), rollout = p.rollout_bytes(p.min_blocks());
   const char* phase = std::max(train, rollout) == 0 ? "start-up"
                       : train >= rollout            ? "train"
@@ -98,7 +100,7 @@ std::vector<PlanKnob> find_knobs(const Asked& asked) {
           p.phase_bytes(p.min_tokens(), p.min_blocks()), " of workspace, ", p.baseline_bytes(),
           " outside arenas) but ", budget_text(settings));
   std::string turn;
-  for (const PlanKnob& k : find_knobs(asked)) {
+  for (const PlanSuggestion& k : find_suggestions(request)) {
     turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
   }
   if (!turn.empty()) text += "; to make it fit: " + turn;
@@ -115,18 +117,18 @@ uint64_t share_of(const Settings& settings, uint64_t budget) {
 }
 
 // If fewer engines would fit, the error names their number.
-void check_engines(const Asked& asked, uint64_t budget) {
-  const Planner all = asked.planner();
+void check_engines(const PlanRequest& request, uint64_t budget) {
+  const Planner all = request.planner();
   int64_t fitting = all.has_engine() ? all.num_engines() : 0;
-  OptionSet fewer = asked.settings.set;
-  while (fitting > 0 && asked.with(fewer).planner().min_total() > budget) {
+  OptionSet fewer = request.settings.set;
+  while (fitting > 0 && request.with(fewer).planner().min_total() > budget) {
     if (--fitting > 0) fewer.set_i64("engine.num_engines", fitting);
   }
   if (fitting == 0 || fitting == all.num_engines()) return;
   throw Error(Code::kResourceExhausted,
               str("engine.num_engines is ", all.num_engines(), ", each with at least ",
                   all.rollout_bytes(all.min_blocks()) / static_cast<uint64_t>(all.num_engines()),
-                  " bytes of KV and workspace, but ", budget_text(asked.settings), ": ", fitting,
+                  " bytes of KV and workspace, but ", budget_text(request.settings), ": ", fitting,
                   fitting == 1 ? " engine fits" : " engines fit"))
       .with_key("engine.num_engines")
       .with_other_key("runtime.memory_budget_bytes")
@@ -135,13 +137,13 @@ void check_engines(const Asked& asked, uint64_t budget) {
 
 // The budget must hold the run, and engine.memory_fraction of it the weights and one longest
 // sequence.
-void check_budget(const Asked& asked, uint64_t budget) {
-  const Settings& settings = asked.settings;
-  const Planner p = asked.planner();
+void check_budget(const PlanRequest& request, uint64_t budget) {
+  const Settings& settings = request.settings;
+  const Planner p = request.planner();
   if (budget == 0) return;
   if (p.min_total() > budget) {
-    check_engines(asked, budget);
-    refuse(asked, p.min_total());
+    check_engines(request, budget);
+    refuse(request, p.min_total());
   }
   const uint64_t most = share_of(settings, budget), needed = p.min_shared();
   if (!p.has_engine() || needed <= most) return;
@@ -187,7 +189,7 @@ int64_t choose_blocks(const Settings& settings, const Planner& p, uint64_t budge
     room = budget - std::min(budget, taken);
     room = std::min(room, share_of(settings, budget) - p.weight_bytes());
   }
-  const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, kMostBlocks));
+  const auto fitting = static_cast<int64_t>(std::min<uint64_t>(room / block, kMaxBlocks));
   return std::max(p.min_blocks(), std::min(p.max_blocks(), fitting));
 }
 
@@ -210,8 +212,8 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     if (swap != 0) plan.parts.push_back({"swap space", "rollout", swap});
   }
   if (!p.has_trainer()) return;
-  for (const auto& piece : p.train_sizes(plan.max_tokens).workspace_pieces) {
-    plan.parts.push_back({piece.name, "train", piece.bytes});
+  for (const auto& region : p.train_sizes(plan.max_tokens).workspace_regions) {
+    plan.parts.push_back({region.name, "train", region.bytes});
   }
   if (p.has_reward_model()) {
     plan.parts.push_back({"reward model", "reward", p.reward_workspace(plan.max_tokens)});
@@ -223,8 +225,8 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     if (kept != 0) plan.parts.push_back({"rows of the teacher", "train", kept});
   }
   if (!p.has_critic()) return;
-  for (const auto& piece : p.critic_sizes(plan.max_tokens).workspace_pieces) {
-    if (piece.bytes != 0) plan.parts.push_back({piece.name, "critic", piece.bytes});
+  for (const auto& region : p.critic_sizes(plan.max_tokens).workspace_regions) {
+    if (region.bytes != 0) plan.parts.push_back({region.name, "critic", region.bytes});
   }
 }
 
@@ -262,13 +264,13 @@ namespace {
 // Chooses the engines' blocks and the rows of a micro-batch. If engines and training do not share
 // bytes, the blocks come first: all that engine.memory_fraction allows next to the smallest
 // training.
-void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryPlan& plan) {
-  const bool apart = asked.use == PlanUse::kParts;
-  const Planner sizes = asked.size_planner();
+void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget, MemoryPlan& plan) {
+  const bool apart = request.use == PlanUse::kParts;
+  const Planner sizes = request.size_planner();
   const auto engines = static_cast<uint64_t>(p.num_engines());
   const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {
     plan.engine = p.engine();
-    plan.engine.num_blocks = choose_blocks(asked.settings, by, budget, shared, beside);
+    plan.engine.num_blocks = choose_blocks(request.settings, by, budget, shared, beside);
     plan.num_engines = p.num_engines();
     plan.kv_bytes = engines * p.kv_bytes(plan.engine.num_blocks);
     plan.engine_workspace_bytes = engines * p.engine_workspace();
@@ -290,25 +292,25 @@ void choose_sizes(const Asked& asked, const Planner& p, uint64_t budget, MemoryP
 
 MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use, int threads,
                        const Device& device) {
-  const Asked asked{settings, models, use, threads, device};
-  throw_violations(asked);
-  const Planner p = asked.planner();
+  const PlanRequest request{settings, models, use, threads, device};
+  throw_violations(request);
+  const Planner p = request.planner();
   MemoryPlan plan;
   plan.budget_bytes = settings.runtime.memory_budget_bytes;
   const uint64_t budget = usable_budget(settings);
-  check_budget(asked, budget);
+  check_budget(request, budget);
   plan.compute = p.compute();
   plan.threads = p.threads();
   plan.max_model_len = p.max_model_len();
   plan.arenas = p.always();
   plan.outside = p.outside();
   plan.baseline_bytes = p.baseline_bytes();
-  choose_sizes(asked, p, budget, plan);
+  choose_sizes(request, p, budget, plan);
   describe_phase(p, plan, use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
   plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
-  if (budget != 0 && plan.total_bytes > budget) refuse(asked, plan.total_bytes);
-  plan.knobs = find_knobs(asked);
+  if (budget != 0 && plan.total_bytes > budget) refuse(request, plan.total_bytes);
+  plan.suggestions = find_suggestions(request);
   return plan;
 }
 

@@ -48,7 +48,7 @@ struct PlanEntry {
 };
 
 // A setting to change when memory is short, best first, and what it would save.
-struct PlanKnob {
+struct PlanSuggestion {
   std::string key;
   std::string value;  // to set
   uint64_t saved_bytes = 0;
@@ -62,7 +62,7 @@ struct MemoryPlan {
   uint64_t baseline_bytes = 0;     // estimate of what is held outside arenas
   uint64_t total_bytes = 0;        // arenas and baseline: compared with the budget
   uint64_t budget_bytes = 0;       // 0: no limit
-  std::vector<PlanKnob> knobs;
+  std::vector<PlanSuggestion> suggestions;
 
   Dtype compute = Dtype::kF32;
   int threads = 0;
@@ -88,7 +88,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
 
 // A pure function. All violations, including the registry's, are reported as one error. A budget
 // too small for the smallest plan is Error(kResourceExhausted) naming the phase that needs most,
-// bytes needed, budget, and the knobs with the bytes each saves. threads 0: taken from the
+// bytes needed, budget, and the suggestions with the bytes each saves. threads 0: taken from the
 // options. device: the one of the runtime.
 MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use,
                        int threads = 0, const Device& device = cpu_device());

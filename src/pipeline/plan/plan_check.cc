@@ -12,8 +12,8 @@ namespace rl {
 namespace {
 
 // The longest response against the model's own limit; limits in options are the registry's rules.
-void check_answer(const Settings& settings, const TokenOption& option, int64_t longest,
-                  Violations& v) {
+void check_response_length(const Settings& settings, const TokenOption& option, int64_t longest,
+                           Violations& v) {
   const auto& [key, tokens] = option;
   if (tokens < longest || settings.engine.max_model_len != 0) return;
   v.add(conflict(
@@ -40,18 +40,18 @@ void check_engine(const Settings& settings, const ModelConfig& config, const Dev
   const Dtype compute = compute_dtype_of(settings, device);
   const KvShape kv = kv_shape(config, compute, kv_format_of(settings, compute));
   const int64_t blocks = swap_blocks_of(settings, kv);
-  if (blocks >= 1 && blocks <= kMostBlocks) return;
+  if (blocks >= 1 && blocks <= kMaxBlocks) return;
   v.add(Error(Code::kOutOfRange, str("engine.swap_space_bytes is ", space, ", which holds ", blocks,
                                      " KV blocks of ", kv.block_bytes(), " bytes"))
             .with_key("engine.swap_space_bytes")
-            .with_expected(str("1..", kMostBlocks, " blocks")));
+            .with_expected(str("1..", kMaxBlocks, " blocks")));
 }
 
 }  // namespace
 
 std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config, PlanUse use,
                                    const Device& device) {
-  const bool engine = draws_samples(settings, use);
+  const bool engine = generates_samples(settings, use);
   const bool trainer = trains(use);
   const bool by_hand = use == PlanUse::kGenerate || use == PlanUse::kParts;
   Violations v;
@@ -86,11 +86,11 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
     v.collect([&] { trainable_tensors(trainable_from(settings), expected_tensors(config)); });
   v.collect([&] {
     const int64_t longest = effective_model_len(settings, config.max_position);
-    const TokenOption answer{"sampling.max_new_tokens", settings.sampling.max_new_tokens},
+    const TokenOption response{"sampling.max_new_tokens", settings.sampling.max_new_tokens},
         eval{"eval.max_new_tokens", settings.eval.max_new_tokens};
     if (engine) check_engine(settings, config, device, longest, v);
-    if (engine) check_answer(settings, answer, longest, v);
-    if (engine && use == PlanUse::kPipeline) check_answer(settings, eval, longest, v);
+    if (engine) check_response_length(settings, response, longest, v);
+    if (engine && use == PlanUse::kPipeline) check_response_length(settings, eval, longest, v);
     if (trainer) check_batches(settings, longest, use == PlanUse::kPipeline, v);
   });
   return v.errors();

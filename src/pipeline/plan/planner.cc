@@ -15,7 +15,7 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kMostTokens = 4096;  // larger micro-batches are not faster
+constexpr int64_t kMaxTokens = 4096;  // larger micro-batches are not faster
 
 // What a process holds outside arenas: code and libraries, generated kernels, thread heaps, and
 // per vocabulary entry the tokenizer. Measured on SmolLM2-135M with two threads: 38 MiB against an
@@ -37,9 +37,9 @@ int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kToke
 // Samples of one prompt that may run at the same time.
 int64_t samples_at_once(const Settings& settings, PlanUse use) {
   if (use != PlanUse::kPipeline) return 1;
-  const bool draws = is_rl(settings.algo.objective);
-  const int64_t most =
-      std::max(draws ? settings.pipeline.samples_per_prompt : 1, settings.eval.samples_per_prompt);
+  const bool generates = is_rl(settings.algo.objective);
+  const int64_t most = std::max(generates ? settings.pipeline.samples_per_prompt : 1,
+                                settings.eval.samples_per_prompt);
   return std::min(most, settings.engine.max_num_seqs);
 }
 
@@ -128,13 +128,13 @@ bool Planner::has_critic() const { return has_trainer() && rl::has_critic(settin
 
 bool Planner::has_reference() const { return has_trainer() && uses_reference(settings_); }
 
-bool draws_samples(const Settings& settings, PlanUse use) {
+bool generates_samples(const Settings& settings, PlanUse use) {
   if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate || use == PlanUse::kParts;
   if (settings.algo.objective == Objective::kRewardModel) return false;
   return is_rl(settings.algo.objective) || !settings.eval.path.empty();
 }
 
-bool Planner::has_engine() const { return draws_samples(settings_, use_); }
+bool Planner::has_engine() const { return generates_samples(settings_, use_); }
 
 uint64_t Planner::rope_bytes() const {
   const uint64_t models = uint64_t{1} + has_reference() + has_critic();
@@ -164,12 +164,13 @@ int64_t Planner::samples_held() const {
 
 std::vector<PlanEntry> Planner::outside() const {
   const auto number = [](int64_t n) { return CheckedU64(static_cast<uint64_t>(n)); };
-  const bool draws = (has_engine() || use_ == PlanUse::kTrain) && is_rl(settings_.algo.objective);
+  const bool generates =
+      (has_engine() || use_ == PlanUse::kTrain) && is_rl(settings_.algo.objective);
   const int64_t longest = max_model_len_ - 1;
-  const int64_t answer = draws ? std::min(max_new_tokens_, longest) : longest;
+  const int64_t response = generates ? std::min(max_new_tokens_, longest) : longest;
   const CheckedU64 of_sample = CheckedU64(kSampleBytes) +
                                number(max_model_len_) * CheckedU64(kIdBytes) +
-                               number(answer) * CheckedU64(kTokenBytes);
+                               number(response) * CheckedU64(kTokenBytes);
   std::vector<PlanEntry> out = {
       {"code and kernels", "always", kProcessBytes},
       {"threads", "always", static_cast<uint64_t>(threads_) * kThreadBytes},
@@ -183,8 +184,8 @@ std::vector<PlanEntry> Planner::outside() const {
                         (has_critic() ? kCriticTokenBytes : 0);
   const CheckedU64 trained =
       number(settings_.pipeline.prompts_per_step) * number(attempts_per_prompt(settings_));
-  out.push_back(
-      {"arrays of a training step", "train", (trained * number(answer) * CheckedU64(each)).get()});
+  out.push_back({"arrays of a training step", "train",
+                 (trained * number(response) * CheckedU64(each)).get()});
   return out;
 }
 
@@ -288,13 +289,13 @@ int64_t Planner::min_tokens() const {
 
 int64_t Planner::max_tokens() const {
   if (fixed_tokens_ != 0) return fixed_tokens_;
-  if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMostTokens);
+  if (use_ != PlanUse::kPipeline) return std::max(min_tokens(), kMaxTokens);
   const int64_t units = trained_units(settings_);
   const CheckedI64 per_minibatch = CheckedI64(ceil_div(units, batch_.minibatches(units))) *
                                    CheckedI64(samples_together(settings_.algo.objective));
   const int64_t longest = batch_.padded(max_model_len_);
   const int64_t whole = (per_minibatch * CheckedI64(longest)).get();
-  return std::max(min_tokens(), std::min(kMostTokens, up_to_step(whole)));
+  return std::max(min_tokens(), std::min(kMaxTokens, up_to_step(whole)));
 }
 
 // The prompt length that needs most decides; apart from whole blocks the number is periodic in it.

@@ -10,7 +10,7 @@
 namespace rl {
 
 constexpr int64_t kTokenStep = 64;  // the plan chooses micro-batch sizes in multiples of this
-constexpr int64_t kMostBlocks = INT32_MAX;  // KV blocks of one pool: their ids have 32 bits
+constexpr int64_t kMaxBlocks = INT32_MAX;  // KV blocks of one pool: their ids have 32 bits
 
 // KV blocks that engine.swap_space_bytes holds.
 int64_t swap_blocks_of(const Settings& settings, const KvShape& kv);
@@ -21,7 +21,7 @@ inline bool trains(PlanUse use) {
 }
 // Whether there is an engine. A run on given responses has one only for evaluations; a run that
 // trains a reward model has none.
-bool draws_samples(const Settings& settings, PlanUse use);
+bool generates_samples(const Settings& settings, PlanUse use);
 
 class Planner {
  public:

@@ -8,7 +8,7 @@
 #include "core/encoding/strict_json.h"
 #include "core/error.h"
 #include "pipeline/prompts/jsonl_index.h"
-#include "pipeline/session/answer_text.h"
+#include "pipeline/session/response_text.h"
 
 namespace rl {
 namespace {
@@ -57,19 +57,19 @@ std::vector<int64_t> parse_ids(const json& value, const std::string& location,
   return ids;
 }
 
-constexpr const char* kAnswerFields[] = {"response", "chosen", "rejected"};
+constexpr const char* kResponseFields[] = {"response", "chosen", "rejected"};
 
-bool take_answer(const std::string& key, const json& value, const std::string& location,
-                 PromptRow& row) {
-  if (std::ranges::find(kAnswerFields, std::string_view(key)) == std::end(kAnswerFields))
+bool take_response(const std::string& key, const json& value, const std::string& location,
+                   PromptRow& row) {
+  if (std::ranges::find(kResponseFields, std::string_view(key)) == std::end(kResponseFields))
     return false;
-  RowAnswer& answer = row.answers.emplace_back();
-  answer.field = key;
-  answer.is_text = value.is_string();
-  if (answer.is_text) {
-    answer.text = value.get<std::string>();
+  RowResponse& response = row.responses.emplace_back();
+  response.field = key;
+  response.is_text = value.is_string();
+  if (response.is_text) {
+    response.text = value.get<std::string>();
   } else if (value.is_array()) {
-    answer.ids = parse_ids(value, location, "/" + key);
+    response.ids = parse_ids(value, location, "/" + key);
   } else {
     fail(location,
          str("/", key, " is ", value.type_name(), ", expected a string or a list of ids"));
@@ -125,38 +125,38 @@ std::vector<int32_t> encode_row(const PromptRow& row, const LoadedModel& model,
   });
 }
 
-std::vector<int32_t> encode_answer(const PromptRow& row, const RowAnswer& answer,
-                                   const LoadedModel& model, const std::string& location) {
-  const std::string field = "/" + answer.field;
-  if (!answer.is_text) return check_ids(answer.ids, model.config().vocab, location, field);
+std::vector<int32_t> encode_response(const PromptRow& row, const RowResponse& response,
+                                     const LoadedModel& model, const std::string& location) {
+  const std::string field = "/" + response.field;
+  if (!response.is_text) return check_ids(response.ids, model.config().vocab, location, field);
   return located(location, [&] {
     if (row.kind == PromptRow::Kind::kMessages) {
-      return take_encoded(encode_turn(model, row.chat, answer.text, field), location, field);
+      return take_encoded(encode_turn(model, row.chat, response.text, field), location, field);
     }
-    return take_encoded(encode_ended(model, answer.text), location, field);
+    return take_encoded(encode_ended(model, response.text), location, field);
   });
 }
 
 std::span<const char* const> fields_of(Objective objective) {
-  const std::span<const char* const> all = kAnswerFields;
+  const std::span<const char* const> all = kResponseFields;
   if (objective == Objective::kSft) return all.first(1);
   return is_pairs(objective) ? all.subspan(1) : all.first(0);
 }
 
 // The responses in the order in which the objective lists them.
-std::vector<const RowAnswer*> answers_of(const PromptRow& row, Objective objective,
-                                         const std::string& location) {
+std::vector<const RowResponse*> responses_of(const PromptRow& row, Objective objective,
+                                             const std::string& location) {
   const auto fields = fields_of(objective);
-  std::vector<const RowAnswer*> out;
+  std::vector<const RowResponse*> out;
   for (const char* field : fields) {
-    const auto found = std::ranges::find(row.answers, field, &RowAnswer::field);
-    if (found == row.answers.end()) {
+    const auto found = std::ranges::find(row.responses, field, &RowResponse::field);
+    if (found == row.responses.end()) {
       fail(location, str("/", field, " is missing: algo.objective = ", objective_name(objective),
                          " trains on it"));
     }
     out.push_back(&*found);
   }
-  for (const RowAnswer& a : row.answers) {
+  for (const RowResponse& a : row.responses) {
     if (std::ranges::find(out, &a) != out.end()) continue;
     fail(location, str("/", a.field, " is not read with algo.objective = ",
                        objective_name(objective), fields.empty() ? " or by an evaluation" : ""));
@@ -195,7 +195,7 @@ PromptRow parse_prompt_row(std::string_view text, const std::string& location) {
       has_chat = true;
       continue;
     }
-    if (take_answer(key, value, location, row)) continue;
+    if (take_response(key, value, location, row)) continue;
     ++kinds;
     if (key == "prompt") {
       row.kind = PromptRow::Kind::kText;
@@ -223,27 +223,27 @@ Prompt make_prompt(const PromptRow& row, const LoadedModel& model, const PromptL
   p.tag = row.tag;
   if (p.ids.empty()) fail(location, "the prompt has no tokens");
   if (row.kind == PromptRow::Kind::kMessages) p.stop_ids = model.chat_stop_ids();
-  for (const RowAnswer* answer : answers_of(row, limits.objective, location)) {
-    p.answers.push_back(encode_answer(row, *answer, model, location));
-    check_length(p, limits, location, static_cast<int64_t>(p.answers.back().size()),
-                 str(" tokens of /", answer->field));
+  for (const RowResponse* response : responses_of(row, limits.objective, location)) {
+    p.responses.push_back(encode_response(row, *response, model, location));
+    check_length(p, limits, location, static_cast<int64_t>(p.responses.back().size()),
+                 str(" tokens of /", response->field));
   }
-  if (p.answers.empty()) check_length(p, limits, location, limits.max_new_tokens, " new tokens");
+  if (p.responses.empty()) check_length(p, limits, location, limits.max_new_tokens, " new tokens");
   return p;
 }
 
-SamplePtr answer_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot) {
-  const std::vector<int32_t>& answer = prompt.answers[slot];
+SamplePtr response_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot) {
+  const std::vector<int32_t>& response = prompt.responses[slot];
   auto s = std::make_shared<Sample>();
   s->ordinal = ordinal;
   s->slot = slot;
   s->data_row = prompt.data_row;
   s->tag = prompt.tag;
   s->ids = prompt.ids;
-  s->ids.insert(s->ids.end(), answer.begin(), answer.end());
+  s->ids.insert(s->ids.end(), response.begin(), response.end());
   s->prompt_tokens = static_cast<int32_t>(prompt.ids.size());
-  s->versions.assign(answer.size(), kUnknownVersion);
-  s->loss_mask.assign(answer.size(), 1);
+  s->versions.assign(response.size(), kUnknownVersion);
+  s->loss_mask.assign(response.size(), 1);
   return s;
 }
 

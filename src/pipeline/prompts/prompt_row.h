@@ -16,7 +16,7 @@
 
 namespace rl {
 
-struct RowAnswer {
+struct RowResponse {
   std::string field;
   bool is_text = false;
   std::string text;
@@ -30,7 +30,7 @@ struct PromptRow {
   std::string text;
   std::vector<int64_t> ids;
   std::string tag;
-  std::vector<RowAnswer> answers;  // response, chosen and rejected, as far as present
+  std::vector<RowResponse> responses;  // response, chosen and rejected, as far as present
 };
 
 // location is "file:line"; a syntax error gets the column added.
@@ -44,7 +44,7 @@ struct Prompt {
   std::string tag;
   int64_t data_row = -1;
   // For sft one, for pairs the chosen and the rejected one.
-  std::vector<std::vector<int32_t>> answers = {};
+  std::vector<std::vector<int32_t>> responses = {};
 };
 
 struct PromptLimits {
@@ -59,6 +59,6 @@ Prompt make_prompt(const PromptRow& row, const LoadedModel& model, const PromptL
                    const std::string& location);
 
 // The given response of a slot as a sample of a group. It has no sample id.
-SamplePtr answer_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot);
+SamplePtr response_sample(const Prompt& prompt, uint64_t ordinal, uint32_t slot);
 
 }  // namespace rl

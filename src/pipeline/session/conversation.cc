@@ -19,7 +19,7 @@ struct Conversation::Members {
 
 namespace {
 
-void check_added(const EnginePart& engine, int64_t before, std::span<const int32_t> ids) {
+void check_added(const EngineSession& engine, int64_t before, std::span<const int32_t> ids) {
   if (ids.empty()) {
     throw Error(Code::kInvalidArgument, "no tokens are given").with_key("ids");
   }
@@ -43,7 +43,7 @@ void adopt(Sample& s, const SamplingParams& params) {
 
 }  // namespace
 
-Conversation::Conversation(std::shared_ptr<EnginePart> engine, std::span<const int32_t> prompt)
+Conversation::Conversation(std::shared_ptr<EngineSession> engine, std::span<const int32_t> prompt)
     : engine_(std::move(engine)),
       group_(std::make_shared<Members>()),
       sample_(std::make_shared<Sample>()) {
@@ -57,7 +57,7 @@ Conversation::Conversation(std::shared_ptr<EnginePart> engine, std::span<const i
   sample_->prompt_tokens = static_cast<int32_t>(prompt.size());
 }
 
-Conversation::Conversation(std::shared_ptr<EnginePart> engine, std::shared_ptr<Members> group,
+Conversation::Conversation(std::shared_ptr<EngineSession> engine, std::shared_ptr<Members> group,
                            const Sample& start)
     : engine_(std::move(engine)),
       group_(std::move(group)),

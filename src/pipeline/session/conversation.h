@@ -13,7 +13,7 @@
 #include <mutex>
 #include <span>
 
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 
 namespace rl {
 
@@ -28,7 +28,7 @@ struct ConversationInfo {
 class Conversation {
  public:
   // Starts with a prompt, as the first conversation of a group.
-  Conversation(std::shared_ptr<EnginePart> engine, std::span<const int32_t> prompt);
+  Conversation(std::shared_ptr<EngineSession> engine, std::span<const int32_t> prompt);
   ~Conversation();  // end()
   Conversation(const Conversation&) = delete;
 
@@ -50,12 +50,12 @@ class Conversation {
 
  private:
   struct Members;
-  Conversation(std::shared_ptr<EnginePart> engine, std::shared_ptr<Members> group,
+  Conversation(std::shared_ptr<EngineSession> engine, std::shared_ptr<Members> group,
                const Sample& start);
   void settle() const;
   void require_ready() const;
 
-  const std::shared_ptr<EnginePart> engine_;
+  const std::shared_ptr<EngineSession> engine_;
   const std::shared_ptr<Members> group_;
   mutable std::mutex mutex_;
   mutable SamplePtr sample_;

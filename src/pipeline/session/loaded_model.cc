@@ -77,7 +77,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   return loaded;
 }
 
-MemoryPlan LoadedModel::plan_part(const Settings& settings, PlanUse part) const {
+MemoryPlan LoadedModel::plan_session(const Settings& settings, PlanUse part) const {
   check_for_use(*this, settings, part);
   const PlanUse use = use_ == PlanUse::kParts ? use_ : part;
   return plan_memory(settings, plan_models(settings, config(), runtime_->fs(), use), use,
@@ -346,8 +346,8 @@ void check_for_use(const LoadedModel& model, const Settings& settings, PlanUse u
   violations.add(
       plan_violations(settings, model.config(), use, model.runtime().compute().device()));
   if (use == PlanUse::kPipeline) violations.add(run_violations(settings, model));
-  if (use == PlanUse::kGenerate) violations.add(part_violations(settings.set, "an engine"));
-  if (use == PlanUse::kTrain) violations.add(part_violations(settings.set, "a trainer"));
+  if (use == PlanUse::kGenerate) violations.add(session_violations(settings.set, "an engine"));
+  if (use == PlanUse::kTrain) violations.add(session_violations(settings.set, "a trainer"));
   violations.throw_any();
 }
 

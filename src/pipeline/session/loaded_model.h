@@ -40,7 +40,7 @@ class LoadedModel {
   const MemoryPlan& plan() const { return plan_; }  // for the use it was opened for
   // The plan of an engine (kGenerate) or a trainer (kTrain) on this model; if it was opened for
   // both, the plan of both. All problems with the options are reported as one error.
-  MemoryPlan plan_part(const Settings& settings, PlanUse part) const;
+  MemoryPlan plan_session(const Settings& settings, PlanUse part) const;
 
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   // kFailedPrecondition naming the model if it came without one.

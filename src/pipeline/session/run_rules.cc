@@ -84,7 +84,7 @@ constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.m
 // Options of engine and sampling have no effect in a run that never generates, and most of
 // sampling.* has none in a run that generates only for evaluations.
 void refuse_idle_engine(const Settings& settings, Violations& violations) {
-  if (!draws_samples(settings, PlanUse::kPipeline)) {
+  if (!generates_samples(settings, PlanUse::kPipeline)) {
     const bool never = trained_head(settings) == ModelHead::kScalar;
     const auto nothing = [](std::string_view) { return false; };
     refuse_unread(settings, nothing,
@@ -154,7 +154,7 @@ std::vector<Error> run_violations(const Settings& settings, const LoadedModel& m
   return v.errors();
 }
 
-std::vector<Error> part_violations(const OptionSet& options, const char* part) {
+std::vector<Error> session_violations(const OptionSet& options, const char* part) {
   Violations v;
   for (size_t i = 0; i < option_count(); ++i) {
     const OptionInfo& info = option_at(i);

@@ -15,6 +15,6 @@ class LoadedModel;
 std::vector<Error> run_violations(const Settings& settings, const LoadedModel& model);
 // Options that only act in a pipeline, for an object of a host's own loop: part is "an engine" or
 // "a trainer".
-std::vector<Error> part_violations(const OptionSet& options, const char* part);
+std::vector<Error> session_violations(const OptionSet& options, const char* part);
 
 }  // namespace rl

@@ -17,7 +17,7 @@ int64_t StepWatch::optimizer_steps() const {
 
 StepWatch::~StepWatch() {
   const int64_t applied = optimizer_steps() - steps_before_;
-  if (done_ || (applied == 0 && !model_.model().masters_moved())) return;
+  if (done_ || (applied == 0 && !model_.model().masters_changed())) return;
   model_.note_failed_step({release_, applied, trainer_ != nullptr ? trainer_->planned_steps() : 0});
 }
 

@@ -119,7 +119,7 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
   const LoadedModel::WriteLease lease(model, 0);
   Model& m = model.model();
   model.prepare_compute(LoadedModel::Weights::kTrained);
-  if (m.masters_moved() || m.trained_version() != m.version()) {
+  if (m.masters_changed() || m.trained_version() != m.version()) {
     throw Error(
         Code::kFailedPrecondition,
         "a training step's weights have not been published yet; call rl_trainer_publish first");
@@ -128,7 +128,7 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
   runtime.executor().parallel_for(
       count, [&](int64_t i, int) { check_finite(weights[static_cast<size_t>(i)]); });
   StepWatch watch(model, nullptr);
-  m.move_masters();
+  m.mark_masters_changed();
   runtime.executor().parallel_for(count, [&](int64_t i, int) {
     const auto n = static_cast<size_t>(i);
     write(*weights[n].values, m.master() + targets[n]->offset);

@@ -171,7 +171,7 @@ std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& 
   }
   batch.parts = parts;
   std::vector<std::vector<float>> reference;
-  std::vector<GreedyAnswer> greedy;
+  std::vector<GreedyResponse> greedy;
   const bool compares = algorithm.estimator.kind == Advantage::kRemax;
   if (compares) finite("tokens.baselines", given("tokens.baselines", in.baselines, sequences));
   size_t at = 0;

@@ -55,7 +55,7 @@ std::vector<double> greedy_rewards(const RewardShaping& s, const ScoredBatch& ba
   RL_CHECK(batch.greedy.size() == batch.samples.size());
   const Moments moments = moments_of(batch.scores, {});
   std::vector<double> rewards;
-  for (const GreedyAnswer& g : batch.greedy) {
+  for (const GreedyResponse& g : batch.greedy) {
     rewards.push_back(shape_score(s, moments, *g.sample, g.score));
   }
   return rewards;
@@ -247,7 +247,7 @@ void require_finite(std::span<const double> advantages, const ScoredBatch& batch
   }
 }
 
-void ask_host(size_t num_weights, const ScoredBatch& batch, BatchAdvantages& out) {
+void call_host(size_t num_weights, const ScoredBatch& batch, BatchAdvantages& out) {
   if (batch.custom == nullptr || !*batch.custom) {
     throw Error(Code::kFailedPrecondition,
                 "algo.advantage = custom, but no advantage function has been set")
@@ -306,7 +306,7 @@ BatchAdvantages batch_advantages(const AdvantageOptions& o, const ScoredBatch& b
   if (o.kl_in_reward) subtract_sample_kl(batch.kl_coef, kl, out);
   if (!token_rewards && !custom) out.per_sample = estimate(o, batch, to_go ? plain : out.rewards);
   if (custom) {
-    ask_host(o.gdpo_weights.size(), batch, out);
+    call_host(o.gdpo_weights.size(), batch, out);
   } else if (to_go) {
     rewards_to_go(o, token_rewards ? plain : out.per_sample, batch, kl, out);
   } else {

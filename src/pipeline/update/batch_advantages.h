@@ -17,7 +17,7 @@
 namespace rl {
 
 // A greedy response to a prompt, the baseline of remax.
-struct GreedyAnswer {
+struct GreedyResponse {
   const Sample* sample = nullptr;
   double score = 0;
 };
@@ -28,7 +28,7 @@ struct ScoredBatch {
   std::span<const double> scores = {};
   std::span<const std::vector<double>> parts = {};        // components of the reward; empty: none
   std::span<const std::vector<float>> ref_logprobs = {};  // needed with kl_in_reward
-  std::span<const GreedyAnswer> greedy = {};              // needed by remax: one for each sample
+  std::span<const GreedyResponse> greedy = {};            // needed by remax: one for each sample
   double kl_coef = 0;                                     // needed with kl_in_reward
   const CustomAdvantage* custom = nullptr;                // needed by custom
   std::span<const std::vector<float>> values = {};        // needed by gae: one per generated token

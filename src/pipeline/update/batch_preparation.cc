@@ -75,27 +75,27 @@ using Forward = FunctionRef<void(std::span<const Sample* const> samples,
 
 TokenValues token_values(std::span<const SamplePtr> samples, Forward forward) {
   TokenValues values(samples.size());
-  std::vector<const Sample*> asked;
+  std::vector<const Sample*> inputs;
   std::vector<std::span<float>> out;
   for (size_t i = 0; i < samples.size(); ++i) {
     values[i].resize(static_cast<size_t>(samples[i]->generated()));
-    asked.push_back(samples[i].get());
+    inputs.push_back(samples[i].get());
     out.emplace_back(values[i]);
   }
-  forward(asked, out);
+  forward(inputs, out);
   return values;
 }
 
 TokenValues reference_logprobs(std::span<const SamplePtr> samples,
                                const BatchPreparation::Workers& workers) {
   RL_CHECK(workers.reference != nullptr);
-  return token_values(samples, [&](auto asked, auto out) {
-    workers.trainer.logprobs(*workers.reference, asked, out);
+  return token_values(samples, [&](auto inputs, auto out) {
+    workers.trainer.logprobs(*workers.reference, inputs, out);
   });
 }
 
 TokenValues values_of(std::span<const SamplePtr> samples, Critic& critic) {
-  return token_values(samples, [&](auto asked, auto out) { critic.values(asked, out); });
+  return token_values(samples, [&](auto inputs, auto out) { critic.values(inputs, out); });
 }
 
 // Removes the rewards' part: the policy learns from the teacher alone.
@@ -130,10 +130,11 @@ void give_critic(const BatchAdvantages& a, PreparedBatch& out) {
   }
 }
 
-void set_lesson(const std::optional<TeacherRole::Lesson>& lesson, MetricList& metrics) {
-  if (!lesson) return;
-  metrics.set("actor/distill_kl", lesson->kl);
-  metrics.set("timing_s/teacher", static_cast<double>(lesson->ns) * 1e-9);
+void set_teacher_metrics(const std::optional<TeacherRole::Measured>& measured,
+                         MetricList& metrics) {
+  if (!measured) return;
+  metrics.set("actor/distill_kl", measured->kl);
+  metrics.set("timing_s/teacher", static_cast<double>(measured->ns) * 1e-9);
 }
 
 }  // namespace
@@ -141,13 +142,13 @@ void set_lesson(const std::optional<TeacherRole::Lesson>& lesson, MetricList& me
 struct BatchPreparation::Split {
   std::vector<SamplePtr> samples;
   std::vector<double> scores;
-  std::vector<GreedyAnswer> greedy;  // one for each sample
+  std::vector<GreedyResponse> greedy;  // one for each sample
 };
 
 BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr> samples,
                                                        std::span<const double> scores) const {
   Split out;
-  std::map<uint64_t, GreedyAnswer> greedy;
+  std::map<uint64_t, GreedyResponse> greedy;
   for (size_t i = 0; i < samples.size(); ++i) {
     if (samples[i]->slot != greedy_slot_) continue;
     greedy[samples[i]->ordinal] = {samples[i].get(), scores[i]};
@@ -172,7 +173,7 @@ BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr
 
 PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers& workers) const {
   check_samples(all.samples, workers.trainer);
-  if (!is_rl(objective_)) return prepare_answers(all.samples);
+  if (!is_rl(objective_)) return prepare_responses(all.samples);
   PreparedBatch out;
   out.completed = complete_logprobs(all.samples, workers.trainer, workers.clock);
   Split split;
@@ -198,7 +199,7 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   const int64_t valued = workers.clock.now_ns();
   BatchAdvantages a = batch_advantages(options_, batch);
   if (!reads_rewards_) forget_rewards(a);
-  const auto lesson = teach(samples, workers, a);
+  const auto measured = apply_teacher(samples, workers, a);
   give_policy(samples, a, out);
   if (workers.critic != nullptr) give_critic(a, out);
   out.penalty_kl = a.kl;
@@ -212,20 +213,19 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
     out.metrics.set("actor/reward_kl_penalty_coeff", workers.kl.value());
     out.reference_ns = scored - start;
   }
-  set_lesson(lesson, out.metrics);
+  set_teacher_metrics(measured, out.metrics);
   if (workers.kl.in_loss()) out.metrics.set("actor/kl_coef", workers.kl.value());
   out.metrics.set("timing_s/adv", static_cast<double>(workers.clock.now_ns() - valued) * 1e-9);
   return out;
 }
 
-std::optional<TeacherRole::Lesson> BatchPreparation::teach(std::span<const SamplePtr> samples,
-                                                           const Workers& workers,
-                                                           BatchAdvantages& a) const {
+std::optional<TeacherRole::Measured> BatchPreparation::apply_teacher(
+    std::span<const SamplePtr> samples, const Workers& workers, BatchAdvantages& a) const {
   if (workers.teacher == nullptr) return std::nullopt;
-  return workers.teacher->teach(samples, distill_coef_, a);
+  return workers.teacher->apply_teacher(samples, distill_coef_, a);
 }
 
-PreparedBatch BatchPreparation::prepare_answers(std::span<const SamplePtr> samples) const {
+PreparedBatch BatchPreparation::prepare_responses(std::span<const SamplePtr> samples) const {
   PreparedBatch out;
   for (const SamplePtr& s : samples) out.train.push_back({s.get(), 0, {}, {}});
   out.metrics = length_metrics(samples);
@@ -265,10 +265,10 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
   out.completed = complete_logprobs(all, workers.trainer, workers.clock);
   const std::span<const SamplePtr> samples = out.completed.samples;
   BatchAdvantages a = given_advantages(options_, {samples, scores}, advantages);
-  const auto lesson = teach(samples, workers, a);
+  const auto measured = apply_teacher(samples, workers, a);
   give_policy(samples, a, out);
   out.metrics = batch_metrics({samples, scores, a});
-  set_lesson(lesson, out.metrics);
+  set_teacher_metrics(measured, out.metrics);
   if (workers.kl.in_loss()) out.metrics.set("actor/kl_coef", workers.kl.value());
   return out;
 }

@@ -81,9 +81,10 @@ class BatchPreparation {
 
  private:
   struct Split;
-  std::optional<TeacherRole::Lesson> teach(std::span<const SamplePtr> samples,
-                                           const Workers& workers, BatchAdvantages& a) const;
-  PreparedBatch prepare_answers(std::span<const SamplePtr> samples) const;
+  std::optional<TeacherRole::Measured> apply_teacher(std::span<const SamplePtr> samples,
+                                                     const Workers& workers,
+                                                     BatchAdvantages& a) const;
+  PreparedBatch prepare_responses(std::span<const SamplePtr> samples) const;
   Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
   void refuse_beside_given() const;
 

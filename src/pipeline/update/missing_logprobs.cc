@@ -18,7 +18,7 @@ CompletedBatch complete_logprobs(std::span<const SamplePtr> samples, Trainer& tr
   CompletedBatch out;
   out.samples.assign(samples.begin(), samples.end());
   std::vector<Sample*> completed;
-  std::vector<const Sample*> asked;
+  std::vector<const Sample*> inputs;
   std::vector<std::span<float>> logprobs;
   for (SamplePtr& s : out.samples) {
     if (!lacks_logprobs(*s)) continue;
@@ -26,14 +26,14 @@ CompletedBatch complete_logprobs(std::span<const SamplePtr> samples, Trainer& tr
     s->logprobs.resize(static_cast<size_t>(s->generated()));
     s->mixed_kv.clear();
     completed.push_back(s.get());
-    asked.push_back(s.get());
+    inputs.push_back(s.get());
     logprobs.emplace_back(s->logprobs);
     out.rows += make_pack_item(*s, 0, WantedTokens::kLoss).rows;
   }
-  out.num_completed = static_cast<int64_t>(asked.size());
-  if (asked.empty()) return out;
+  out.num_completed = static_cast<int64_t>(inputs.size());
+  if (inputs.empty()) return out;
   const int64_t start = clock.now_ns();
-  trainer.logprobs(asked, logprobs);
+  trainer.logprobs(inputs, logprobs);
   out.ns = clock.now_ns() - start;
   for (Sample* s : completed) {
     s->logprobs_sampled = s->logprobs;

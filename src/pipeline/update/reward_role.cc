@@ -20,10 +20,10 @@ RewardRole::RewardRole(const LoadedModel& policy, const Settings& settings, cons
               workspace) {}
 
 std::vector<float> RewardRole::score(std::span<const SamplePtr> samples) {
-  std::vector<const Sample*> asked;
-  for (const SamplePtr& s : samples) asked.push_back(s.get());
-  std::vector<float> scores(asked.size());
-  scorer_.score(asked, scores);
+  std::vector<const Sample*> inputs;
+  for (const SamplePtr& s : samples) inputs.push_back(s.get());
+  std::vector<float> scores(inputs.size());
+  scorer_.score(inputs, scores);
   return scores;
 }
 

@@ -35,13 +35,13 @@ std::vector<double> at_loss_tokens(std::span<const uint8_t> mask, std::span<cons
 
 MetricList length_metrics(std::span<const SamplePtr> samples) {
   MetricList out;
-  std::vector<double> prompts, answers;
+  std::vector<double> prompts, responses;
   for (const SamplePtr& s : samples) {
     prompts.push_back(s->prompt_tokens);
-    answers.push_back(static_cast<double>(s->generated()));
+    responses.push_back(static_cast<double>(s->generated()));
   }
   set_spread(out, "prompt_length", prompts);
-  set_spread(out, "response_length", answers);
+  set_spread(out, "response_length", responses);
   double tokens = 0;
   for (const SamplePtr& s : samples) tokens += static_cast<double>(s->ids.size());
   for (const char* name : {"min", "max", "mean", "balanced_min", "balanced_max"}) {

@@ -30,34 +30,34 @@ TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model
   }
 }
 
-std::optional<TeacherRole::Lesson> TeacherRole::teach(std::span<const SamplePtr> samples,
-                                                      double coef, BatchAdvantages& a) {
+std::optional<TeacherRole::Measured> TeacherRole::apply_teacher(std::span<const SamplePtr> samples,
+                                                                double coef, BatchAdvantages& a) {
   if (!sampled_) return std::nullopt;
   const int64_t start = clock_.now_ns();
   std::vector<float> student, teacher(a.advantages.size());
-  std::vector<const Sample*> asked;
+  std::vector<const Sample*> inputs;
   std::vector<std::span<float>> out;
   for (const SamplePtr& s : samples) {
     sampled_->check(*s);
     const size_t at = student.size();
     student.insert(student.end(), s->logprobs.begin(), s->logprobs.end());
-    asked.push_back(s.get());
+    inputs.push_back(s.get());
     out.push_back(std::span(teacher).subspan(at, s->logprobs.size()));
   }
   RL_CHECK(student.size() == teacher.size());
-  sampled_->logprobs(asked, out);
+  sampled_->logprobs(inputs, out);
   add_distill_advantage(coef, {student, teacher, a.mask}, a.advantages);
   a.varies = true;
-  Lesson lesson;
+  Measured measured;
   double tokens = 0;
   for (size_t t = 0; t < teacher.size(); ++t) {
     if (a.mask[t] == 0) continue;
-    lesson.kl += static_cast<double>(student[t]) - teacher[t];
+    measured.kl += static_cast<double>(student[t]) - teacher[t];
     tokens += 1;
   }
-  if (tokens > 0) lesson.kl /= tokens;
-  lesson.ns = clock_.now_ns() - start;
-  return lesson;
+  if (tokens > 0) measured.kl /= tokens;
+  measured.ns = clock_.now_ns() - start;
+  return measured;
 }
 
 }  // namespace rl

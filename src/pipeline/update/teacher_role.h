@@ -25,15 +25,15 @@ class TeacherRole {
   RowTeacher* rows() { return rows_ ? &*rows_ : nullptr; }
 
   // What the teacher measured on a batch.
-  struct Lesson {
+  struct Measured {
     double kl = 0;  // mean over loss tokens of log p - log q: the reverse KL by its estimator k1
     int64_t ns = 0;
   };
   // If algo.distill.kl is `sampled`: advantage_t -= coef (log p_t - log q_t) at every loss token,
   // with the stored log-probs as the student's. Otherwise does nothing. Throws an error naming a
   // sample that the teacher cannot process.
-  std::optional<Lesson> teach(std::span<const SamplePtr> samples, double coef,
-                              BatchAdvantages& advantages);
+  std::optional<Measured> apply_teacher(std::span<const SamplePtr> samples, double coef,
+                                        BatchAdvantages& advantages);
 
  private:
   TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model, const Settings& settings,

@@ -19,16 +19,16 @@ void MicroBatch::fill(std::span<const PackItem> items, const PackRules& rules, W
   for (const PackItem& item : items) longest = std::max<int64_t>(longest, item.rows);
   while (!items.empty()) {
     const size_t run = run_length(items, rules.shares());
-    int32_t trunk = -1;
+    int32_t prefix_sequence = -1;
     if (run > 1) {
-      trunk = static_cast<int32_t>(sequences_.size());
-      trunk_table_ = tables_.size();
+      prefix_sequence = static_cast<int32_t>(sequences_.size());
+      prefix_table_ = tables_.size();
       add_sequence(*items[0].sample, 0, items[0].sample->prompt_tokens, -1);
     }
     for (const PackItem& item : items.first(run)) {
-      const int32_t first = trunk < 0 ? 0 : item.sample->prompt_tokens;
-      if (item.rows > first) add_sequence(*item.sample, first, item.rows, trunk);
-      add_wanted(item, trunk, which);
+      const int32_t first = prefix_sequence < 0 ? 0 : item.sample->prompt_tokens;
+      if (item.rows > first) add_sequence(*item.sample, first, item.rows, prefix_sequence);
+      add_wanted(item, prefix_sequence, which);
       if (!rules.batch.packed) add_padding(rules.batch.padded(longest) - item.rows, rules.longest);
     }
     items = items.subspan(run);
@@ -42,13 +42,14 @@ void MicroBatch::fill(std::span<const PackItem> items, const PackRules& rules, W
   }
 }
 
-void MicroBatch::add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk) {
+void MicroBatch::add_sequence(const Sample& sample, int32_t first, int32_t end,
+                              int32_t prefix_sequence) {
   const auto row = static_cast<int32_t>(ids_.size());
   const int64_t shared = first / block_size_, blocks = kv_blocks_of(end, block_size_);
-  if (trunk >= 0) {
-    for (int64_t b = 0; b < shared; ++b) tables_.push_back(tables_[trunk_table_ + b]);
+  if (prefix_sequence >= 0) {
+    for (int64_t b = 0; b < shared; ++b) tables_.push_back(tables_[prefix_table_ + b]);
   }
-  sequences_.push_back({row, end - first, first, nullptr, trunk});
+  sequences_.push_back({row, end - first, first, nullptr, prefix_sequence});
   ids_.insert(ids_.end(), sample.ids.begin() + first, sample.ids.begin() + end);
   for (int64_t b = shared; b < blocks; ++b) tables_.push_back(next_block_++);
 }
@@ -63,22 +64,23 @@ void MicroBatch::add_padding(int64_t rows, int64_t longest) {
   }
 }
 
-int32_t MicroBatch::row_of(const Sample& s, int32_t position, int32_t trunk) const {
-  const SequenceRows& from =
-      trunk >= 0 && position < s.prompt_tokens ? sequences_[trunk] : sequences_.back();
+int32_t MicroBatch::row_of(const Sample& s, int32_t position, int32_t prefix_sequence) const {
+  const SequenceRows& from = prefix_sequence >= 0 && position < s.prompt_tokens
+                                 ? sequences_[prefix_sequence]
+                                 : sequences_.back();
   return from.first_row + position - from.first_position;
 }
 
-void MicroBatch::add_wanted(const PackItem& item, int32_t trunk, WantedTokens which) {
+void MicroBatch::add_wanted(const PackItem& item, int32_t prefix_sequence, WantedTokens which) {
   const Sample& s = *item.sample;
   const float inv_temperature = inverse_temperature(s.temperature);
   if (which == WantedTokens::kLast) {
-    const int32_t row = row_of(s, item.rows - 1, trunk);
+    const int32_t row = row_of(s, item.rows - 1, prefix_sequence);
     return wanted_.push_back({row, item.index, 0, s.ids.back(), inv_temperature});
   }
   for (int32_t g = 0; s.prompt_tokens + g <= item.rows; ++g) {
     if (!wants(s, g, which)) continue;
-    wanted_.push_back({row_of(s, s.prompt_tokens + g - 1, trunk), item.index, g,
+    wanted_.push_back({row_of(s, s.prompt_tokens + g - 1, prefix_sequence), item.index, g,
                        s.ids[s.prompt_tokens + g], inv_temperature});
   }
 }

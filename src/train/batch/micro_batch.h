@@ -37,17 +37,17 @@ class MicroBatch {
  private:
   // Adds positions [first, end) of a sample as a sequence. Its own blocks follow the whole blocks
   // of the shared prefix.
-  void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t trunk);
+  void add_sequence(const Sample& sample, int32_t first, int32_t end, int32_t prefix_sequence);
   void add_padding(int64_t rows, int64_t longest);
-  void add_wanted(const PackItem& item, int32_t trunk, WantedTokens which);
+  void add_wanted(const PackItem& item, int32_t prefix_sequence, WantedTokens which);
   // The row of a position of the sample whose sequence was added last.
-  int32_t row_of(const Sample& sample, int32_t position, int32_t trunk) const;
+  int32_t row_of(const Sample& sample, int32_t position, int32_t prefix_sequence) const;
 
   int64_t block_size_ = 0;
   int32_t next_block_ = 0;
   std::vector<int32_t> ids_;
   std::vector<int32_t> tables_;  // block tables of all sequences, one after another
-  size_t trunk_table_ = 0;       // where the table of the last shared prefix begins
+  size_t prefix_table_ = 0;      // where the table of the last shared prefix begins
   std::vector<SequenceRows> sequences_;
   std::vector<WantedRow> wanted_;
 };

@@ -8,12 +8,12 @@
 namespace rl {
 namespace {
 
-struct AnswerSums {
+struct ResponseSums {
   double current = 0, reference = 0, tokens = 0;
 };
 
-AnswerSums sum_answer(const PairTokens& t, size_t first, size_t end) {
-  AnswerSums s;
+ResponseSums sum_response(const PairTokens& t, size_t first, size_t end) {
+  ResponseSums s;
   for (size_t i = first; i < end; ++i) {
     if (t.mask[i] == 0) continue;
     s.current += t.current[i];
@@ -25,7 +25,7 @@ AnswerSums sum_answer(const PairTokens& t, size_t first, size_t end) {
 
 struct Pair {
   size_t first, middle, end;  // tokens of the chosen response, then of the rejected one
-  AnswerSums chosen, rejected;
+  ResponseSums chosen, rejected;
   PairLoss loss;
 };
 
@@ -39,8 +39,8 @@ void for_each_pair(const DpoParams& params, const PairTokens& t, const F& f) {
     p.first = at;
     p.middle = p.first + static_cast<size_t>(t.lengths[i]);
     p.end = at = p.middle + static_cast<size_t>(t.lengths[i + 1]);
-    p.chosen = sum_answer(t, p.first, p.middle);
-    p.rejected = sum_answer(t, p.middle, p.end);
+    p.chosen = sum_response(t, p.first, p.middle);
+    p.rejected = sum_response(t, p.middle, p.end);
     p.loss = dpo_loss(params, {p.chosen.current, p.rejected.current, p.chosen.reference,
                                p.rejected.reference, p.chosen.tokens});
     f(i / 2, p);

@@ -18,10 +18,10 @@ bool keeps_pairs(const MicroBatchPlan& plan) {
   return true;
 }
 
-void RewardPairs::begin(int32_t first_item, size_t num_answers) {
-  RL_CHECK(first_item % 2 == 0 && num_answers % 2 == 0);
+void RewardPairs::begin(int32_t first_item, size_t num_responses) {
+  RL_CHECK(first_item % 2 == 0 && num_responses % 2 == 0);
   first_item_ = first_item;
-  values_.assign(num_answers, 0.0f);
+  values_.assign(num_responses, 0.0f);
 }
 
 PairLoss RewardPairs::loss(size_t chosen) const {

@@ -18,7 +18,7 @@ bool keeps_pairs(const MicroBatchPlan& plan);
 class RewardPairs {
  public:
   // Clears everything; responses are numbered from first_item on, which is a chosen one.
-  void begin(int32_t first_item, size_t num_answers);
+  void begin(int32_t first_item, size_t num_responses);
   void set(int32_t item, float value) { values_[index(item)] = value; }
 
   // Gradient of the mean loss in the item's value. Both values of its pair must be set.

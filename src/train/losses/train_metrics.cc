@@ -72,7 +72,7 @@ void visit_rewards(const PreferenceSums& p, Visit visit) {
   visit("rewards/accuracies", p.mean(static_cast<double>(p.right)));
 }
 
-void visit_answers(const PreferenceSums& p, Visit visit) {
+void visit_preferences(const PreferenceSums& p, Visit visit) {
   visit("logps/chosen", p.mean(p.logprob_chosen));
   visit("logps/rejected", p.mean(p.logprob_rejected));
   visit("nll_loss", p.mean(p.nll));
@@ -82,7 +82,7 @@ void visit_losses(const TrainMetrics& m, Visit visit) {
   visit("actor/loss", m.loss);
   if (is_rl(m.objective)) visit_policy(m, visit);
   if (is_pairs(m.objective)) visit_rewards(m.preference, visit);
-  if (m.objective == Objective::kDpo) visit_answers(m.preference, visit);
+  if (m.objective == Objective::kDpo) visit_preferences(m.preference, visit);
   if (m.objective != Objective::kRewardModel) visit("actor/entropy", m.entropy);
   visit("actor/grad_norm", m.grad_norm);
   visit("actor/lr", m.lr);

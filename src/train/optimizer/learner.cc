@@ -39,7 +39,7 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
           .optimizer = AdamwState::moment_bytes(total),
           .packed_backward = packed_bytes(backward),
           .workspace = workspace.total_bytes(),
-          .workspace_pieces = workspace.pieces()};
+          .workspace_regions = workspace.regions()};
 }
 
 Learner::Learner(Model& model, const TrainableRule& trainable)
@@ -80,8 +80,8 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
     return {};
   }
   const double lr = learning_rate(options.schedule, optimizer_steps_);
-  model_.move_masters();  // marked first: an update that throws has changed some of them
-  moved_on_ = model_.published().release();
+  model_.mark_masters_changed();  // marked first: an update that throws has changed some of them
+  release_at_update_ = model_.published().release();
   state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}),
                 layout_.trained_runs(), masters());
   ++optimizer_steps_;
@@ -89,7 +89,7 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
 }
 
 void Learner::stage() {
-  if (model_.masters_moved()) model_.repack();
+  if (model_.masters_changed()) model_.repack();
 }
 
 uint64_t Learner::publish() { return unpublished() ? publish_masters() : model_.version(); }

@@ -59,8 +59,8 @@ class Learner {
   uint64_t publish_masters();
   // Whether the trained weights are not yet published, whichever learner changed them.
   bool unpublished() const {
-    return model_.masters_moved() || &model_.trained() != &model_.published() ||
-           (moved_on_ && *moved_on_ == model_.published().release());
+    return model_.masters_changed() || &model_.trained() != &model_.published() ||
+           (release_at_update_ && *release_at_update_ == model_.published().release());
   }
 
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
@@ -69,7 +69,7 @@ class Learner {
   // masters_read(). After loaded(), which may fail while it packs the arrays, the model is
   // published as the counters say and the gradients are zero.
   CheckpointArrays arrays();
-  void masters_read() { model_.move_masters(); }
+  void masters_read() { model_.mark_masters_changed(); }
   void loaded(const TrainerCounters& counters);
   void load_failed(bool moments_lost, const std::string& path);
   // Error(kFailedPrecondition) while the moments do not match the weights.
@@ -85,7 +85,8 @@ class Learner {
   std::string lost_;  // not empty: the checkpoint whose failed load corrupted the moments
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
   uint64_t backward_of_ = 0;  // Model::num_packings() when packed_backward_ was packed; 0: never
-  std::optional<uint64_t> moved_on_;  // ComputeCopy::release() published at the last update
+  std::optional<uint64_t>
+      release_at_update_;  // ComputeCopy::release() published at the last update
 };
 
 }  // namespace rl

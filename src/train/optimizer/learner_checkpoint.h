@@ -16,7 +16,7 @@ std::string save_learners(FileSystem& fs, const std::string& dir, const Checkpoi
 
 // Also publishes the masters as the checkpoint's versions. If reading fails, the weights are
 // unchanged; if the moments had begun to change, all learners have lost theirs. If packing fails,
-// Model::masters_moved() is true for the models that are not published.
+// Model::masters_changed() is true for the models that are not published.
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
                              const std::string& config_digest, std::span<Learner* const> learners);
 

@@ -72,7 +72,7 @@ struct TrainerSizes {
   uint64_t optimizer = 0;        // arena "optimizer states"
   uint64_t packed_backward = 0;  // arena "packed weights, backward"
   uint64_t workspace = 0;  // the caller's bytes; nothing in them outlives a call of the trainer
-  std::vector<ArenaPlan::Piece> workspace_pieces;
+  std::vector<ArenaPlan::Region> workspace_regions;
   uint64_t persistent() const { return gradients + optimizer + packed_backward; }
 };
 

@@ -10,13 +10,13 @@
 namespace rl {
 namespace {
 
-enum PieceIndex : size_t { kFirst, kSecond };
+enum RegionIndex : size_t { kFirst, kSecond };
 
 // Forward buffers, then keys and values.
 ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
-  plan.book("forward", ForwardBuffers::bytes(s.config, s.kv, o.train_rows(), s.num_threads));
-  plan.book("KV", (CheckedU64(all_kv_blocks(s, o)) * CheckedU64(s.kv.block_bytes())).get());
+  plan.add_region("forward", ForwardBuffers::bytes(s.config, s.kv, o.train_rows(), s.num_threads));
+  plan.add_region("KV", (CheckedU64(all_kv_blocks(s, o)) * CheckedU64(s.kv.block_bytes())).get());
   return plan;
 }
 
@@ -24,13 +24,13 @@ ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
 ArenaPlan plan_kept(const TrainShape& s, const StepOptions& o) {
   const CheckedU64 row = CheckedU64(s.config.hidden) * CheckedU64(dtype_bytes(s.compute()));
   ArenaPlan plan;
-  plan.book("hidden states", (CheckedU64(o.train_rows()) * row).get());
-  plan.book("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
+  plan.add_region("hidden states", (CheckedU64(o.train_rows()) * row).get());
+  plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
   return plan;
 }
 
-std::byte* piece(const ArenaPlan& plan, std::byte* data, PieceIndex index) {
-  return data + plan.pieces()[index].offset;
+std::byte* region(const ArenaPlan& plan, std::byte* data, RegionIndex index) {
+  return data + plan.regions()[index].offset;
 }
 
 }  // namespace
@@ -48,12 +48,12 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
     : model_(model),
       place_(place),
       forward_(model.config(), model.kv_shape(), o.train_rows(), shape_of(model).num_threads,
-               piece(plan_forward(shape_of(model), o), memory.forward, kFirst)),
-      kv_{model.kv_shape(), piece(plan_forward(shape_of(model), o), memory.forward, kSecond),
+               region(plan_forward(shape_of(model), o), memory.forward, kFirst)),
+      kv_{model.kv_shape(), region(plan_forward(shape_of(model), o), memory.forward, kSecond),
           all_kv_blocks(shape_of(model), o)},
-      hidden_(piece(plan_kept(shape_of(model), o), memory.kept, kFirst)),
+      hidden_(region(plan_kept(shape_of(model), o), memory.kept, kFirst)),
       head_(model.config(), model.compute_dtype(), o.chunk_rows(), false,
-            piece(plan_kept(shape_of(model), o), memory.kept, kSecond)) {
+            region(plan_kept(shape_of(model), o), memory.kept, kSecond)) {
   RL_CHECK(reinterpret_cast<uintptr_t>(memory.forward) % ArenaPlan::kAlignment == 0);
   RL_CHECK(reinterpret_cast<uintptr_t>(memory.kept) % ArenaPlan::kAlignment == 0);
 }

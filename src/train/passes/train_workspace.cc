@@ -1,5 +1,5 @@
-// Workspace pieces are planned in the order of PieceIndex, and the constructor carves them by that
-// index. Pieces of a forward-only pass overlay them.
+// Workspace regions are planned in the order of RegionIndex, and the constructor carves them by
+// that index. Regions of a forward-only pass overlay them.
 #include "train/passes/train_workspace.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace rl {
 namespace {
 
-enum PieceIndex : size_t { kSaved, kForward, kBackward, kHead, kDHidden, kKv };
+enum RegionIndex : size_t { kSaved, kForward, kBackward, kHead, kDHidden, kKv };
 
-std::byte* piece(const ArenaPlan& plan, std::byte* data, PieceIndex index) {
-  return data + plan.pieces()[index].offset;
+std::byte* region(const ArenaPlan& plan, std::byte* data, RegionIndex index) {
+  return data + plan.regions()[index].offset;
 }
 
 // Rows of the longest sequence: its last token is only a target.
@@ -22,12 +22,12 @@ uint64_t kv_bytes(const KvShape& kv, int64_t blocks) {
   return (CheckedU64(blocks) * CheckedU64(kv.block_bytes())).get();
 }
 
-int64_t most_forward_rows(const StepOptions& o) {
+int64_t max_forward_rows(const StepOptions& o) {
   return std::max(o.forward_rows(), o.reference_rows());
 }
 
-int64_t most_forward_blocks(const TrainShape& s, const StepOptions& o) {
-  return forward_kv_blocks(o, most_forward_rows(o), s.kv.block_size());
+int64_t max_forward_blocks(const TrainShape& s, const StepOptions& o) {
+  return forward_kv_blocks(o, max_forward_rows(o), s.kv.block_size());
 }
 
 // Most samples of one optimizer step; minibatches are split by samples or by pairs.
@@ -45,12 +45,13 @@ int64_t blocks_of_any(int64_t rows, int64_t sequences, int64_t block_size, bool 
   return std::min(rows, (rows + sequences * waste) / block_size);
 }
 
-// The pieces of ScoringBuffers, in the order of its members.
+// The regions of ScoringBuffers, in the order of its members.
 ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
-  plan.book("forward", ForwardBuffers::bytes(s.config, s.kv, most_forward_rows(o), s.num_threads));
-  plan.book("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
-  plan.book("KV", kv_bytes(s.kv, most_forward_blocks(s, o)));
+  plan.add_region("forward",
+                  ForwardBuffers::bytes(s.config, s.kv, max_forward_rows(o), s.num_threads));
+  plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
+  plan.add_region("KV", kv_bytes(s.kv, max_forward_blocks(s, o)));
   return plan;
 }
 
@@ -97,15 +98,16 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
 ArenaPlan plan_train_workspace(const TrainShape& s, const StepOptions& o) {
   const int64_t rows = o.train_rows();
   ArenaPlan plan;
-  plan.book("saved activations", SavedActivations::bytes(s.config, s.compute(), rows));
-  plan.book("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
-  plan.book("backward buffers", BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
-  plan.book("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), true));
-  plan.book("hidden gradients",
-            (CheckedU64(rows) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
-  plan.book("training KV", kv_bytes(s.kv, all_kv_blocks(s, o)));
+  plan.add_region("saved activations", SavedActivations::bytes(s.config, s.compute(), rows));
+  plan.add_region("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
+  plan.add_region("backward buffers", BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
+  plan.add_region("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), true));
+  plan.add_region(
+      "hidden gradients",
+      (CheckedU64(rows) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
+  plan.add_region("training KV", kv_bytes(s.kv, all_kv_blocks(s, o)));
   const uint64_t scoring = ScoringBuffers::bytes(s, o), training = plan.total_bytes();
-  if (scoring > training) plan.book("log-probs beyond training", scoring - training);
+  if (scoring > training) plan.add_region("log-probs beyond training", scoring - training);
   return plan;
 }
 
@@ -114,23 +116,23 @@ uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
 }
 
 ScoringBuffers::ScoringBuffers(const TrainShape& s, const StepOptions& o, std::byte* data)
-    : forward(s.config, s.kv, most_forward_rows(o), s.num_threads,
-              data + plan_scoring(s, o).pieces()[0].offset),
+    : forward(s.config, s.kv, max_forward_rows(o), s.num_threads,
+              data + plan_scoring(s, o).regions()[0].offset),
       head(s.config, s.compute(), o.chunk_rows(), false,
-           data + plan_scoring(s, o).pieces()[1].offset),
-      kv{s.kv, data + plan_scoring(s, o).pieces()[2].offset, most_forward_blocks(s, o)} {}
+           data + plan_scoring(s, o).regions()[1].offset),
+      kv{s.kv, data + plan_scoring(s, o).regions()[2].offset, max_forward_blocks(s, o)} {}
 
 TrainWorkspace::TrainWorkspace(const TrainShape& shape, const StepOptions& options, std::byte* data)
     : TrainWorkspace(shape, options, plan_train_workspace(shape, options), data) {}
 
 TrainWorkspace::TrainWorkspace(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
                                std::byte* data)
-    : saved(s.config, s.compute(), o.train_rows(), piece(plan, data, kSaved)),
-      forward(s.config, s.kv, o.train_rows(), s.num_threads, piece(plan, data, kForward)),
-      backward(s.config, s.kv, o.train_rows(), s.num_threads, piece(plan, data, kBackward)),
-      head(s.config, s.compute(), o.chunk_rows(), true, piece(plan, data, kHead)),
-      d_hidden(reinterpret_cast<float*>(piece(plan, data, kDHidden))),
-      kv{s.kv, piece(plan, data, kKv), all_kv_blocks(s, o)},
+    : saved(s.config, s.compute(), o.train_rows(), region(plan, data, kSaved)),
+      forward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, data, kForward)),
+      backward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, data, kBackward)),
+      head(s.config, s.compute(), o.chunk_rows(), true, region(plan, data, kHead)),
+      d_hidden(reinterpret_cast<float*>(region(plan, data, kDHidden))),
+      kv{s.kv, region(plan, data, kKv), all_kv_blocks(s, o)},
       scoring(s, o, data) {}
 
 }  // namespace rl

@@ -6,23 +6,23 @@
 #include <string>
 #include <vector>
 
-#include "profile/kept_answer.h"
+#include "profile/kept_response.h"
 #include "report/report_series.h"
 
 namespace rl {
 
-struct AnswerChange {
-  KeptAnswer first, last;  // of the same row
+struct ResponseChange {
+  KeptResponse first, last;  // of the same row
 };
 
-struct AnswerDigest {
+struct ResponseDigest {
   uint64_t first_step = 0, last_step = 0;  // of the two evaluations compared
   size_t num_evals = 0;
   size_t num_compared = 0, num_better = 0, num_worse = 0, num_reworded = 0;
-  std::vector<AnswerChange> better, worse, reworded;  // largest reward differences first
-  std::vector<KeptAnswer> best, worst;                // of training, one per prompt
+  std::vector<ResponseChange> better, worse, reworded;  // largest reward differences first
+  std::vector<KeptResponse> best, worst;                // of training, one per prompt
 };
 
-AnswerDigest read_answers(FileSystem& fs, const std::string& path, ReadNotes& notes);
+ResponseDigest read_responses(FileSystem& fs, const std::string& path, ReadNotes& notes);
 
 }  // namespace rl

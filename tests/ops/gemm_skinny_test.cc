@@ -1,6 +1,6 @@
-// Few rows against many: the kernels of few_rows_cpu.cc and few_rows_f32_simd.cc give the bits that
-// oneDNN gives.
-#include "ops/few_rows.h"
+// Few rows against many: the kernels of gemm_skinny_bf16.cc and gemm_skinny_f32_simd.cc give the
+// bits that oneDNN gives.
+#include "ops/gemm_skinny.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -75,32 +75,31 @@ void require_processor(Dtype dtype) {
   if ((hwy::SupportedTargets() & HWY_AVX2) == 0) GTEST_SKIP() << "this CPU has no AVX2";
   const auto executor = make_thread_executor(1);
   Matmul matmul(*executor, dtype);
-  const bool taken =
-      Matmul::few_rows_chunk(RandomWeights(matmul, {600, 64, 64}, {1}, 1).packed) != 0;
+  const bool taken = Matmul::skinny_chunk(RandomWeights(matmul, {600, 64, 64}, {1}, 1).packed) != 0;
   const bool avx512 = (hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;
   if (!taken && avx512)
     GTEST_SKIP() << "this CPU has no fp32 products in an order that librl knows";
 }
 
 using Case = std::tuple<Dtype, Shape>;
-class FewRows : public ::testing::TestWithParam<Case> {
+class GemmSkinny : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override { require_processor(std::get<0>(GetParam())); }
 };
 
 // More rows than the kernel takes are oneDNN's.
-TEST_P(FewRows, HaveTheBitsOfManyRows) {
+TEST_P(GemmSkinny, HaveTheBitsOfManyRows) {
   const auto& [dtype, s] = GetParam();
-  constexpr int64_t kMany = kFewRows + 16;
+  constexpr int64_t kMany = kMaxSkinnyRows + 16;
   const auto x = random_rows(dtype, kMany, s.k, 2);
   for (const int threads : {1, 2, 3}) {
     const auto executor = make_thread_executor(threads);
     Matmul matmul(*executor, dtype);
     const RandomWeights weights(matmul, s, {1, s.unit}, 1);
     const PackedMatrix& w = weights.packed;
-    ASSERT_NE(Matmul::few_rows_chunk(w), 0) << "the kernel takes no part on this machine";
+    ASSERT_NE(Matmul::skinny_chunk(w), 0) << "the kernel takes no part on this machine";
     const std::vector<float> many = product(matmul, w, x, kMany);
-    for (int64_t m = 1; m <= kFewRows; m += threads == 2 ? 1 : 7) {
+    for (int64_t m = 1; m <= kMaxSkinnyRows; m += threads == 2 ? 1 : 7) {
       for (const Cut cut : {Cut::kUnits, Cut::kAnywhere}) {
         const std::vector<float> few = product(matmul, w, x, m, cut);
         ASSERT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0)
@@ -110,15 +109,15 @@ TEST_P(FewRows, HaveTheBitsOfManyRows) {
   }
 }
 
-class FewRowsPieces : public ::testing::TestWithParam<Dtype> {
+class SkinnyTiles : public ::testing::TestWithParam<Dtype> {
  protected:
   void SetUp() override { require_processor(GetParam()); }
 };
 
 // The blocks of the columns are the tiles, but for one of an odd number, whose halves two threads
 // take where the epilogue takes halves.
-TEST_P(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
-  constexpr int64_t k = 32, m = 3, block = kFewRowsColumnBlock;
+TEST_P(SkinnyTiles, OneBlockOfAnOddNumberIsHalved) {
+  constexpr int64_t k = 32, m = 3, block = kSkinnyColumnBlock;
   using Widths = std::map<int64_t, int64_t>;  // of the tiles, by their first column
   struct Case {
     int64_t n, width;
@@ -147,7 +146,7 @@ TEST_P(FewRowsPieces, OneBlockOfAnOddNumberIsHalved) {
 }
 
 // An epilogue that joins the halves of a slice gets the same columns of both, every column once.
-TEST_P(FewRowsPieces, HalvesOfASliceStandSideBySide) {
+TEST_P(SkinnyTiles, HalvesOfASliceStandSideBySide) {
   constexpr int64_t k = 96, m = 5;
   const auto executor = make_thread_executor(3);
   Matmul matmul(*executor, GetParam());
@@ -156,8 +155,8 @@ TEST_P(FewRowsPieces, HalvesOfASliceStandSideBySide) {
     const RandomWeights weights(matmul, {k, n, width}, {2}, 3);
     const PackedShape& shape = weights.shape;
     const PackedMatrix& w = weights.packed;
-    const auto x = random_rows(GetParam(), kFewRows * 2, k, 4);
-    const std::vector<float> want = product(matmul, w, x, kFewRows * 2);
+    const auto x = random_rows(GetParam(), kMaxSkinnyRows * 2, k, 4);
+    const std::vector<float> want = product(matmul, w, x, kMaxSkinnyRows * 2);
     std::vector<float> got(m * n, std::nanf(""));
     std::atomic<int> tiles{0};
     matmul.run(w, x.data(), m, [&](const MatmulTile& t) {
@@ -176,18 +175,18 @@ TEST_P(FewRowsPieces, HalvesOfASliceStandSideBySide) {
 }
 
 // Slices of whole heads that are no whole column blocks: those of the first slice end 16 columns
-// into a block. Pieces of any columns and of heads, few rows and many.
-TEST_P(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
-  constexpr int64_t k = 64, n = 816, kMany = kFewRows + 16;
+// into a block. Tiles of any columns and of heads, few rows and many.
+TEST_P(SkinnyTiles, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
+  constexpr int64_t k = 64, n = 816, kMany = kMaxSkinnyRows + 16;
   const auto executor = make_thread_executor(2);
   Matmul matmul(*executor, GetParam());
   const RandomWeights weights(matmul, {k, n, 0}, {1, 136}, 7);
   const PackedMatrix& w = weights.packed;
   ASSERT_EQ(weights.shape.slices.width, 272);
-  ASSERT_NE(Matmul::few_rows_chunk(w), 0) << "the kernel takes no part on this machine";
+  ASSERT_NE(Matmul::skinny_chunk(w), 0) << "the kernel takes no part on this machine";
   const auto x = random_rows(GetParam(), kMany, k, 8);
   const std::vector<float> many = product(matmul, w, x, kMany);
-  for (const int64_t m : {int64_t{1}, int64_t{5}, kFewRows}) {
+  for (const int64_t m : {int64_t{1}, int64_t{5}, kMaxSkinnyRows}) {
     const std::vector<float> few = product(matmul, w, x, m);
     EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0) << m << " rows";
     std::vector<float> by_heads(m * n, std::nanf(""));
@@ -202,20 +201,20 @@ TEST_P(FewRowsPieces, OfSlicesThatEndInsideABlockHaveTheBitsOfManyRows) {
   }
 }
 
-class FewRowsOfFp32 : public ::testing::Test {
+class GemmSkinnyFp32 : public ::testing::Test {
  protected:
   void SetUp() override { require_processor(Dtype::kF32); }
 };
 
 // oneDNN sums the last columns of some other widths in an order of its own.
-TEST_F(FewRowsOfFp32, StayWithOneDnnWhereAWidthIsNoWhole16s) {
+TEST_F(GemmSkinnyFp32, StayWithOneDnnWhereAWidthIsNoWhole16s) {
   const auto executor = make_thread_executor(2);
   Matmul matmul(*executor, Dtype::kF32);
   for (const Shape& s : {Shape{96, 100, 100}, Shape{300, 164, 64}, Shape{576, 8, 64}}) {
     const RandomWeights weights(matmul, s, {1}, 7);
-    EXPECT_EQ(Matmul::few_rows_chunk(weights.packed), 0) << s.n << " columns";
-    const auto x = random_rows(Dtype::kF32, kFewRows + 1, s.k, 8);
-    const std::vector<float> many = product(matmul, weights.packed, x, kFewRows + 1);
+    EXPECT_EQ(Matmul::skinny_chunk(weights.packed), 0) << s.n << " columns";
+    const auto x = random_rows(Dtype::kF32, kMaxSkinnyRows + 1, s.k, 8);
+    const std::vector<float> many = product(matmul, weights.packed, x, kMaxSkinnyRows + 1);
     for (const int64_t m : {1, 5, 47}) {
       const std::vector<float> few = product(matmul, weights.packed, x, m);
       EXPECT_EQ(std::memcmp(few.data(), many.data(), few.size() * sizeof(float)), 0)
@@ -224,7 +223,7 @@ TEST_F(FewRowsOfFp32, StayWithOneDnnWhereAWidthIsNoWhole16s) {
   }
 }
 
-// Depths below, at and beyond the chunks of oneDNN's kernels, whole pieces of them or not; widths
+// K below, at and beyond the chunks of oneDNN's kernels, whole chunks or not; widths
 // of 1 to 4 lines in the last column block; units that are no column blocks. Only fp32 has odd
 // depths.
 std::vector<Case> cases() {
@@ -264,8 +263,8 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
   const auto& [dtype, s] = info.param;
   return str(dtype_name(dtype), "_", s.k, "x", s.n, "_by_", s.width, "_unit_", s.unit);
 }
-INSTANTIATE_TEST_SUITE_P(Shapes, FewRows, ::testing::ValuesIn(cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Dtypes, FewRowsPieces, ::testing::ValuesIn(compute_dtypes()),
+INSTANTIATE_TEST_SUITE_P(Shapes, GemmSkinny, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, SkinnyTiles, ::testing::ValuesIn(compute_dtypes()),
                          [](const auto& info) { return dtype_name(info.param); });
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "ops/cpu/pair_product.h"
+#include "ops/cpu/gemm_bf16dot.h"
 
 namespace rl {
 namespace {
@@ -24,12 +24,12 @@ float add_product(float a, float b, float c) {
   return std::fabs(exact) < rounds_up ? std::copysign(0.0f, sum) : std::copysign(kSmallest, sum);
 }
 
-float sum_of_pairs(const PairProduct& p, int64_t row, int64_t col) {
+float sum_of_pairs(const GemmBf16DotArgs& p, int64_t row, int64_t col) {
   float sum = 0.0f;
-  for (int64_t t = 0; t < p.depth; t += 2) {
+  for (int64_t t = 0; t < p.k; t += 2) {
     const bf16* a = p.a + row * p.lda + t / 2 * p.step;
     const bf16* b = p.b + t * p.cols + col;
-    const float odd = t + 1 < p.depth ? flushed(to_float(b[p.cols])) : 0.0f;
+    const float odd = t + 1 < p.k ? flushed(to_float(b[p.cols])) : 0.0f;
     sum = add_product(flushed(to_float(a[1])), odd, sum);
     sum = add_product(flushed(to_float(a[0])), flushed(to_float(b[0])), sum);
   }
@@ -38,8 +38,8 @@ float sum_of_pairs(const PairProduct& p, int64_t row, int64_t col) {
 
 }  // namespace
 
-void pair_product_portable(const PairProduct& p) {
-  check_pair_product(p);
+void gemm_bf16dot_portable(const GemmBf16DotArgs& p) {
+  check_gemm_bf16dot(p);
   for (int64_t i = 0; i < p.rows; ++i) {
     for (int64_t j = 0; j < p.cols; ++j) {
       float& c = p.c[i * p.cols + j];
@@ -49,7 +49,7 @@ void pair_product_portable(const PairProduct& p) {
   }
 }
 
-void round_for_pairs_portable(const float* from, int64_t n, bf16* to) {
+void round_for_bf16dot_portable(const float* from, int64_t n, bf16* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = to_bf16(flushed(from[i]));
 }
 

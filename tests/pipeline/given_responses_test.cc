@@ -1,6 +1,6 @@
-// Runs on given answers: what a row of sft, dpo and reward_model may say and how it becomes tokens,
-// and that such a run lowers its loss, draws nothing, keeps its books, resumes and replays to the
-// same bits.
+// Runs on given responses: what a row of sft, dpo and reward_model may say and how it becomes
+// tokens, and that such a run lowers its loss, draws nothing, keeps its books, resumes and replays
+// to the same bits.
 #include <cmath>
 #include <filesystem>
 
@@ -8,7 +8,7 @@
 #include "core/arena.h"
 #include "host_batch.h"
 #include "pipeline/prompts/prompt_row.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "replay_rig.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -30,8 +30,8 @@ std::string ids_text(int first, int count) {
   return out + "]";
 }
 
-// Twelve rows of ids: answers of 3 to 8 tokens.
-std::vector<std::string> answer_rows(const std::string& objective) {
+// Twelve rows of ids: responses of 3 to 8 tokens.
+std::vector<std::string> response_rows(const std::string& objective) {
   std::vector<std::string> rows;
   for (int i = 0; i < 12; ++i) {
     std::string row = str("{\"ids\": ", ids_text(i, 2 + i % 4), ", \"tag\": \"", i, "\"");
@@ -45,7 +45,7 @@ std::vector<std::string> answer_rows(const std::string& objective) {
   return rows;
 }
 
-OptionSet answer_options(const TempDir& dir, const std::string& objective) {
+OptionSet response_options(const TempDir& dir, const std::string& objective) {
   OptionSet o = tiny_options(dir);
   for (const char* key :
        {"engine.max_num_batched_tokens", "engine.max_num_seqs", "pipeline.samples_per_prompt",
@@ -55,20 +55,21 @@ OptionSet answer_options(const TempDir& dir, const std::string& objective) {
   o.set_text("algo.objective", objective);
   o.set_text("pipeline.total_steps", "6");
   o.set_f64("optimizer.lr", 1e-3);
-  write_lines(dir.file("data.jsonl"), answer_rows(objective));
+  write_lines(dir.file("data.jsonl"), response_rows(objective));
   return o;
 }
 
-class GivenAnswers : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Objectives, GivenAnswers, ::testing::Values("sft", "dpo", "reward_model"),
+class GivenResponses : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Objectives, GivenResponses,
+                         ::testing::Values("sft", "dpo", "reward_model"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(GivenAnswers, LowerTheirLossWithoutDrawingAnything) {
+TEST_P(GivenResponses, LowerTheirLossWithoutGeneratingAnything) {
   const TempDir dir;
-  const OptionSet o = answer_options(dir, GetParam());
+  const OptionSet o = response_options(dir, GetParam());
   const bool pairs = std::string(GetParam()) != "sft";
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_TRUE(log.samples.empty());
   ASSERT_EQ(log.steps.size(), 6u);
   const std::vector<double> loss = log.series("actor/loss");
@@ -91,33 +92,33 @@ TEST_P(GivenAnswers, LowerTheirLossWithoutDrawingAnything) {
   EXPECT_EQ(log.series("training/epoch").back(), 1);
 }
 
-TEST_P(GivenAnswers, AreBitForBitTheSameAgainAlsoAfterAResume) {
+TEST_P(GivenResponses, AreBitForBitTheSameAgainAlsoAfterAResume) {
   const TempDir dir;
-  OptionSet o = answer_options(dir, GetParam());
+  OptionSet o = response_options(dir, GetParam());
   Rig whole(o);
-  const RunLog all = whole.start_and_play();
+  const RunLog all = whole.start_and_serve();
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   o.set_i64("checkpoint.every_steps", 2);
   o.set_i64("pipeline.total_steps", 4);
-  Rig(o).start_and_play();
+  Rig(o).start_and_serve();
   o.set_text("pipeline.total_steps", "6");
   o.set_string("checkpoint.resume", dir.file("checkpoints") + "/step_000002");
   o.set_i64("runtime.threads", 2);
   Rig resumed(o);
-  const RunLog rest = resumed.start_and_play();
+  const RunLog rest = resumed.start_and_serve();
   ASSERT_EQ(rest.steps.size(), 4u);
   EXPECT_EQ(rest.steps.back().without_times().to_json(),
             all.steps.back().without_times().to_json());
   EXPECT_EQ(resumed.model().weight_digest(), whole.model().weight_digest());
 }
 
-TEST_P(GivenAnswers, AreRecordedAndReplayed) {
+TEST_P(GivenResponses, AreRecordedAndReplayed) {
   const TempDir dir;
-  OptionSet o = answer_options(dir, GetParam());
+  OptionSet o = response_options(dir, GetParam());
   o.set_string("buffer.record_dir", dir.file("record"));
   o.set_i64("trainer.global_batch_size", 2);
   Rig rig(o);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   EXPECT_EQ(log.series("training/optimizer_steps"), std::vector<double>(6, 2));
   Replay replay(o);
   for (int step = 1; step <= 6; ++step) {
@@ -131,9 +132,9 @@ TEST_P(GivenAnswers, AreRecordedAndReplayed) {
   EXPECT_EQ(replay.digest(), rig.model().weight_digest());
 }
 
-TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
+TEST_P(GivenResponses, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   const TempDir dir;
-  OptionSet o = answer_options(dir, GetParam());
+  OptionSet o = response_options(dir, GetParam());
   const auto rollout = [&] {
     uint64_t bytes = 0;
     for (const PlanEntry& e : plan_memory(o, real_fs(), PlanUse::kPipeline).parts) {
@@ -149,7 +150,7 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   }
   const bool draws = std::string(GetParam()) != "reward_model";
   write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
-  if (!draws) write_lines(dir.file("eval.jsonl"), answer_rows("reward_model"));
+  if (!draws) write_lines(dir.file("eval.jsonl"), response_rows("reward_model"));
   o.set_string("eval.path", dir.file("eval.jsonl"));
   o.set_i64("eval.every_steps", 3);
   o.set_i64("eval.max_prompts", 3);
@@ -158,16 +159,16 @@ TEST_P(GivenAnswers, TakeNoMemoryForRolloutUnlessTheyEvaluate) {
   Rig rig(o);
   EXPECT_EQ(rig.runtime().ledger().bytes(),
             plan_memory(o, real_fs(), PlanUse::kPipeline).arena_bytes);
-  const RunLog log = rig.start_and_play();
+  const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.evals.size(), 2u);
   EXPECT_EQ(log.evals[0]->num_scored, 3);
   for (const SamplePtr& s : log.samples) EXPECT_EQ(s->purpose, Purpose::kEval);
   EXPECT_EQ(log.steps.size(), 6u);
 }
 
-TEST_P(GivenAnswers, RefuseToBeToldHowToDraw) {
+TEST_P(GivenResponses, RefuseSamplingOptions) {
   const TempDir dir;
-  OptionSet o = answer_options(dir, GetParam());
+  OptionSet o = response_options(dir, GetParam());
   o.set_f64("sampling.temperature", 0.5);
   o.set_i64("sampling.max_new_tokens", 8);
   const Error e = expect_error(Code::kConflict, [&] { Rig rig(o); });
@@ -191,26 +192,26 @@ TEST_P(GivenAnswers, RefuseToBeToldHowToDraw) {
   Rig rig(o);
 }
 
-TEST_P(GivenAnswers, MayBeFedByTheHost) {
+TEST_P(GivenResponses, MayBeFedByTheHost) {
   const TempDir dir;
-  OptionSet o = answer_options(dir, GetParam());
+  OptionSet o = response_options(dir, GetParam());
   o.set_string("data.path", "");
   Rig rig(o);
-  const std::vector<std::string> rows = answer_rows(GetParam());
+  const std::vector<std::string> rows = response_rows(GetParam());
   for (size_t i = 0; i < 8; ++i) ASSERT_TRUE(rig.pipeline().feed_line(rows[i]));
   const Error e = expect_error(Code::kDataLoss, [&] {
     rig.pipeline().feed_ids({1, 2, 3}, "no answer");
   });
   EXPECT_TRUE(contains(e.message, "feed:9: /"));
   rig.pipeline().end_feed();
-  EXPECT_EQ(rig.start_and_play().steps.size(), 2u);
+  EXPECT_EQ(rig.start_and_serve().steps.size(), 2u);
 }
 
-TEST_P(GivenAnswers, OfAWrongRowEndTheRunWithItsPlace) {
+TEST_P(GivenResponses, OfAWrongRowEndTheRunWithItsPlace) {
   const TempDir dir;
-  OptionSet o = answer_options(dir, GetParam());
+  OptionSet o = response_options(dir, GetParam());
   o.set_bool("data.shuffle", false);
-  std::vector<std::string> rows = answer_rows(GetParam());
+  std::vector<std::string> rows = response_rows(GetParam());
   rows[2] = R"({"ids": [1, 2]})";
   write_lines(dir.file("data.jsonl"), rows);
   Rig rig(o);
@@ -223,11 +224,11 @@ TEST_P(GivenAnswers, OfAWrongRowEndTheRunWithItsPlace) {
 }
 
 // A trainer of the host's own on the samples that a run of the same rows would make.
-TEST_P(GivenAnswers, AreTakenByTheHostsTrainerWithoutLogprobsAndScores) {
+TEST_P(GivenResponses, AreTakenByTheHostsTrainerWithoutLogprobsAndScores) {
   const TempDir dir;
-  const OptionSet o = answer_options(dir, GetParam());
+  const OptionSet o = response_options(dir, GetParam());
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-  TrainerPart trainer(model, testing::for_part(o));
+  TrainerSession trainer(model, testing::for_session(o));
   std::vector<SamplePtr> batch;
   for (const int i : {3, 2, 1, 0}) {
     auto s = std::make_shared<Sample>();
@@ -252,7 +253,7 @@ TEST_P(GivenAnswers, AreTakenByTheHostsTrainerWithoutLogprobsAndScores) {
             "algo.objective");
 }
 
-TEST(GivenAnswerRows, SayWhatIsWrongWithThem) {
+TEST(GivenResponseRows, SayWhatIsWrongWithThem) {
   const TempDir dir;
   const OptionSet o = tiny_options(dir);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel);
@@ -287,7 +288,7 @@ TEST(GivenAnswerRows, SayWhatIsWrongWithThem) {
   const Prompt pair =
       make_prompt(parse_prompt_row(R"({"rejected": [3], "ids": [1], "chosen": [2, 4]})", "f:3"),
                   *model, {8, 12, dpo}, "f:3");
-  EXPECT_EQ(pair.answers, (std::vector<std::vector<int32_t>>{{2, 4}, {3}}));
+  EXPECT_EQ(pair.responses, (std::vector<std::vector<int32_t>>{{2, 4}, {3}}));
 }
 
 std::shared_ptr<LoadedModel> chat_model(const TempDir& dir, const std::string& chat_template) {
@@ -304,7 +305,7 @@ Prompt sft_prompt(const LoadedModel& model, const std::string& row) {
 
 constexpr const char* kChat = R"("messages": [{"role": "user", "content": "hi"}])";
 
-TEST(GivenAnswerRows, AChatHasTheAssistantsTurnWithItsEndTokenAndNothingBehindIt) {
+TEST(GivenResponseRows, AChatHasTheAssistantsTurnWithItsEndTokenAndNothingBehindIt) {
   const TempDir dir;
   const auto model = chat_model(
       dir,
@@ -313,24 +314,24 @@ TEST(GivenAnswerRows, AChatHasTheAssistantsTurnWithItsEndTokenAndNothingBehindIt
   const Prompt p = sft_prompt(*model, str("{", kChat, ", \"response\": \"h\\u00e9llo\"}"));
   const Prompt asked =
       make_prompt(parse_prompt_row(str("{", kChat, "}"), "f:3"), *model, {8, 256}, "f:3");
-  EXPECT_EQ(p.ids, asked.ids);  // what a rollout would answer
+  EXPECT_EQ(p.ids, asked.ids);  // what a rollout begins with
   std::vector<int32_t> expected = model->encode("h\xc3\xa9llo", {}).ids;
   expected.push_back(model->tokenizer().eos_id().value());
-  ASSERT_EQ(p.answers.size(), 1u);
-  EXPECT_EQ(p.answers[0], expected);
-  // A special token that an answer spells stays text.
+  ASSERT_EQ(p.responses.size(), 1u);
+  EXPECT_EQ(p.responses[0], expected);
+  // A special token that a response spells stays text.
   const std::string eos(model->tokenizer().token_bytes(expected.back()));
   const auto spelled =
-      sft_prompt(*model, str("{", kChat, ", \"response\": \"a", eos, "b\"}")).answers[0];
+      sft_prompt(*model, str("{", kChat, ", \"response\": \"a", eos, "b\"}")).responses[0];
   EXPECT_EQ(std::ranges::count(spelled, expected.back()), 1);
   EXPECT_EQ(spelled.back(), expected.back());
   // Ids are taken as they are.
-  EXPECT_EQ(sft_prompt(*model, str("{", kChat, ", \"response\": [5, 6]}")).answers[0],
+  EXPECT_EQ(sft_prompt(*model, str("{", kChat, ", \"response\": [5, 6]}")).responses[0],
             (std::vector<int32_t>{5, 6}));
 }
 
 // It refuses a chat of a user and an assistant alone, so the end of a turn is not known.
-TEST(GivenAnswerRows, AChatOfATemplateForOtherChatsEndsWithTheModelsEndToken) {
+TEST(GivenResponseRows, AChatOfATemplateForOtherChatsEndsWithTheModelsEndToken) {
   const TempDir dir;
   const auto model = chat_model(
       dir,
@@ -338,24 +339,24 @@ TEST(GivenAnswerRows, AChatOfATemplateForOtherChatsEndsWithTheModelsEndToken) {
       "{% for m in messages %}{{ bos_token }}{{ m.content }}{{ eos_token }}\n{% endfor %}"
       "{% if add_generation_prompt %}{{ bos_token }}{% endif %}");
   ASSERT_TRUE(model->chat_stop_ids().empty());
-  const auto answer = sft_prompt(*model, R"({"messages": [{"role": "system", "content": "s"},
+  const auto response = sft_prompt(*model, R"({"messages": [{"role": "system", "content": "s"},
       {"role": "user", "content": "hi"}], "response": "one"})")
-                          .answers[0];
+                            .responses[0];
   std::vector<int32_t> expected = model->encode("one", {}).ids;
   expected.push_back(model->config().eos_ids.front());
-  EXPECT_EQ(answer, expected);
+  EXPECT_EQ(response, expected);
 }
 
-TEST(GivenAnswerRows, APlainTextEndsWithTheModelsEndToken) {
+TEST(GivenResponseRows, APlainTextEndsWithTheModelsEndToken) {
   const TempDir dir;
   const auto model = chat_model(dir, "{{ messages[0].content }}");
-  const auto answer = sft_prompt(*model, R"({"prompt": "one", "response": " two"})").answers[0];
+  const auto response = sft_prompt(*model, R"({"prompt": "one", "response": " two"})").responses[0];
   std::vector<int32_t> expected = model->encode(" two", {}).ids;
   expected.push_back(model->tokenizer().eos_id().value());
-  EXPECT_EQ(answer, expected);
+  EXPECT_EQ(response, expected);
 }
 
-TEST(GivenAnswerRows, OfTheModelsEndsTheTokenizersOwnEndsAPlainText) {
+TEST(GivenResponseRows, OfTheModelsEndsTheTokenizersOwnEndsAPlainText) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);
   const std::string path = testing::with_small_tokenizer(dir);
@@ -365,11 +366,11 @@ TEST(GivenAnswerRows, OfTheModelsEndsTheTokenizersOwnEndsAPlainText) {
   write_file_atomically(real_fs(), path + "/tokenizer_config.json", R"({"eos_token": "</s>"})");
   o.set_string("model.path", path);
   const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kModel);
-  const auto answer = sft_prompt(*model, R"({"prompt": "a", "response": "b"})").answers[0];
-  EXPECT_EQ(answer.back(), 41);
+  const auto response = sft_prompt(*model, R"({"prompt": "a", "response": "b"})").responses[0];
+  EXPECT_EQ(response.back(), 41);
 }
 
-TEST(GivenAnswerRows, ATemplateThatDoesNotContinueThePromptIsNamed) {
+TEST(GivenResponseRows, ATemplateThatDoesNotContinueThePromptIsNamed) {
   const TempDir dir;
   const auto refused = [&](const std::string& chat_template) {
     const auto model = chat_model(dir, chat_template);
@@ -385,12 +386,12 @@ TEST(GivenAnswerRows, ATemplateThatDoesNotContinueThePromptIsNamed) {
 }
 
 // Samples of another library: ids without log-probs.
-// Flags of mixed keys and values are of the log-probs that another library drew with.
+// Flags of mixed keys and values are of the log-probs that another library generated with.
 TEST(ForeignSamples, AreComparedWhateverTheirFlagsAre) {
   for (const uint8_t mixed : {0, 1}) {
     const TempDir dir;
-    const OptionSet o = testing::for_part(tiny_options(dir));
-    TrainerPart trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain), o);
+    const OptionSet o = testing::for_session(tiny_options(dir));
+    TrainerSession trainer(LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain), o);
     const auto batch = host_batch(trainer, {.with_logprobs = false});
     for (const SamplePtr& s : batch) s->mixed_kv.assign(3, mixed);
     const MetricList m = trainer.step(batch);
@@ -408,7 +409,7 @@ TEST(ForeignSamples, AreForwardedOnceSoThatTheirRatioIsOne) {
     o.set_assignment(assignment);
     const auto run = [&](bool with_logprobs) {
       const auto model = LoadedModel::open(std::make_shared<Runtime>(o), o, PlanUse::kTrain);
-      TrainerPart trainer(model, testing::for_part(o));
+      TrainerSession trainer(model, testing::for_session(o));
       MetricList metrics;
       for (int step = 0; step < 2; ++step) {
         const auto batch = host_batch(trainer, {.with_logprobs = with_logprobs});

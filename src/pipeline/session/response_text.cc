@@ -1,6 +1,6 @@
 // The turn is what it adds to the rendered chat; its text is encoded separately, so that no token
 // crosses the end of the prompt.
-#include "pipeline/session/answer_text.h"
+#include "pipeline/session/response_text.h"
 
 #include <algorithm>
 
@@ -17,10 +17,10 @@ bool ends_turn(const LoadedModel& model, int32_t id) {
   return has(model.chat_stop_ids()) || has(model.config().eos_ids);
 }
 
-MarkedText render_turn(const LoadedModel& model, const ChatRequest& chat, const std::string& answer,
-                       std::string_view field) {
+MarkedText render_turn(const LoadedModel& model, const ChatRequest& chat,
+                       const std::string& response, std::string_view field) {
   ChatRequest whole = chat;
-  whole.messages.push_back({{"role", "assistant"}, {"content", answer}});
+  whole.messages.push_back({{"role", "assistant"}, {"content", response}});
   const MarkedText before = model.render_chat(chat, true), after = model.render_chat(whole, false);
   if (after.bytes().starts_with(before.bytes())) return after.substr(before.size());
   throw Error(Code::kIncompatible,
@@ -31,8 +31,8 @@ MarkedText render_turn(const LoadedModel& model, const ChatRequest& chat, const 
 }  // namespace
 
 EncodeResult encode_turn(const LoadedModel& model, const ChatRequest& chat,
-                         const std::string& answer, std::string_view field) {
-  EncodeResult turn = encode_chat(model.tokenizer(), render_turn(model, chat, answer, field));
+                         const std::string& response, std::string_view field) {
+  EncodeResult turn = encode_chat(model.tokenizer(), render_turn(model, chat, response, field));
   const auto end = std::ranges::find_if(turn.ids, [&](int32_t id) { return ends_turn(model, id); });
   if (end == turn.ids.end()) {
     throw Error(Code::kIncompatible,
@@ -42,12 +42,12 @@ EncodeResult encode_turn(const LoadedModel& model, const ChatRequest& chat,
   return turn;
 }
 
-EncodeResult encode_ended(const LoadedModel& model, std::string_view answer) {
+EncodeResult encode_ended(const LoadedModel& model, std::string_view response) {
   const std::vector<int32_t>& ends = model.config().eos_ids;
   if (ends.empty()) {
     throw Error(Code::kFailedPrecondition, "the model has no end-of-text token");
   }
-  EncodeResult out = model.encode(answer, {});
+  EncodeResult out = model.encode(response, {});
   const auto own = model.tokenizer().eos_id();
   const bool known = own && std::ranges::find(ends, *own) != ends.end();
   out.ids.push_back(known ? *own : ends.front());

@@ -1,5 +1,5 @@
 // The step comes first, under the same name in all files of a run, which is how a resume finds it.
-#include "profile/kept_answer.h"
+#include "profile/kept_response.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kKinds[] = {"eval", "best", "worst"};  // by AnswerKind
+constexpr const char* kKinds[] = {"eval", "best", "worst"};  // by ResponseKind
 
 std::string kept_text(const std::string& text, bool& cut) {
   const std::string_view kept = clip_text(text, kMaxKeptText);
@@ -19,9 +19,9 @@ std::string kept_text(const std::string& text, bool& cut) {
   return std::string(kept);
 }
 
-std::optional<AnswerKind> kind_named(const std::string& name) {
+std::optional<ResponseKind> kind_named(const std::string& name) {
   for (size_t i = 0; i < std::size(kKinds); ++i) {
-    if (name == kKinds[i]) return static_cast<AnswerKind>(i);
+    if (name == kKinds[i]) return static_cast<ResponseKind>(i);
   }
   return std::nullopt;
 }
@@ -36,7 +36,7 @@ std::string_view clip_text(std::string_view text, size_t max_bytes) {
   return text.substr(0, end);
 }
 
-std::string render_kept_answer(const KeptAnswer& a) {
+std::string render_kept_response(const KeptResponse& a) {
   bool cut = a.cut;
   Json line = Json::object();
   line[kStepMetric] = a.step;
@@ -47,12 +47,12 @@ std::string render_kept_answer(const KeptAnswer& a) {
   line["finish"] = a.finish;
   line["tag"] = kept_text(a.tag, cut);
   line["prompt"] = kept_text(a.prompt, cut);
-  line["answer"] = kept_text(a.answer, cut);
+  line["answer"] = kept_text(a.response, cut);
   if (cut) line["cut"] = true;
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::optional<KeptAnswer> parse_kept_answer(std::string_view line) {
+std::optional<KeptResponse> parse_kept_response(std::string_view line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   const auto has = [&](const char* key, auto is_type) {
@@ -67,7 +67,7 @@ std::optional<KeptAnswer> parse_kept_answer(std::string_view line) {
       !has("tokens", &J::is_number_integer) || !has("reward", &J::is_number)) {
     return std::nullopt;
   }
-  KeptAnswer a;
+  KeptResponse a;
   a.kind = *kind;
   a.step = json[kStepMetric].get<uint64_t>();
   a.data_row = json["row"].get<int64_t>();
@@ -76,7 +76,7 @@ std::optional<KeptAnswer> parse_kept_answer(std::string_view line) {
   a.finish = json["finish"].get<std::string>();
   a.tag = json["tag"].get<std::string>();
   a.prompt = json["prompt"].get<std::string>();
-  a.answer = json["answer"].get<std::string>();
+  a.response = json["answer"].get<std::string>();
   a.cut = json.value("cut", J(false)) == J(true);
   return a;
 }

@@ -4,7 +4,7 @@
 //
 // Contract
 // - W is packed in column blocks of 64. One K step of a block is 256 bytes, 4 per column: a pair of
-//   bf16, or one fp32. FewRowsForm holds the distances to the next step and to the next block.
+//   bf16, or one fp32. SkinnyLayout holds the distances to the next step and to the next block.
 // - An element is summed along K in chunks. Within a chunk it is one fp32 chain of bf16 pair
 //   products or of fused multiply-adds; each chunk's sum is added to the sum of the chunks before
 //   it. This is oneDNN's order for its packed layout: matmul finds `chunk` by measurement, and the
@@ -22,54 +22,53 @@
 
 namespace rl {
 
-constexpr int64_t kFewRows = 64;
-constexpr int64_t kFewRowsColumnBlock = 64;
-constexpr int64_t kFewRowsColumnBytes = 4;  // of one column in one K step
+constexpr int64_t kMaxSkinnyRows = 64;
+constexpr int64_t kSkinnyColumnBlock = 64;
+constexpr int64_t kSkinnyColumnBytes = 4;  // of one column in one K step
 // Floats of scratch that a call needs.
-constexpr int64_t kFewRowsScratch = kFewRows * kFewRowsColumnBlock;
+constexpr int64_t kSkinnyScratchFloats = kMaxSkinnyRows * kSkinnyColumnBlock;
 
 // Bytes between consecutive column blocks of a packed slice, and between consecutive K steps.
-struct FewRowsForm {
+struct SkinnyLayout {
   int64_t block_bytes, step_bytes;
 };
 // bf16: column blocks are contiguous, each with K padded to a multiple of 32. fp32: row-major over
 // all columns of the slice.
-constexpr FewRowsForm few_rows_form(Dtype dtype, int64_t depth, int64_t slice_cols) {
+constexpr SkinnyLayout skinny_layout(Dtype dtype, int64_t k, int64_t slice_cols) {
   if (dtype == Dtype::kF32)
-    return {kFewRowsColumnBlock * kFewRowsColumnBytes, slice_cols * kFewRowsColumnBytes};
-  return {(depth + 31) / 32 * 32 * 2 * kFewRowsColumnBlock,
-          kFewRowsColumnBlock * kFewRowsColumnBytes};
+    return {kSkinnyColumnBlock * kSkinnyColumnBytes, slice_cols * kSkinnyColumnBytes};
+  return {(k + 31) / 32 * 32 * 2 * kSkinnyColumnBlock, kSkinnyColumnBlock * kSkinnyColumnBytes};
 }
 
 // Weights from a given column on, which may lie inside a column block.
-struct FewRowsWeights {
+struct SkinnyWeights {
   const std::byte* first;
-  FewRowsForm form;
+  SkinnyLayout layout;
 };
 
-struct FewRowsProduct {
-  const void* x;  // [rows, depth]
-  int64_t rows;   // 1..kFewRows
-  int64_t depth;  // K; even for bf16
+struct GemmSkinnyArgs {
+  const void* x;  // [rows, k]
+  int64_t rows;   // 1..kMaxSkinnyRows
+  int64_t k;      // K; even for bf16
   int64_t chunk;  // even for bf16
-  FewRowsWeights weights;
+  SkinnyWeights weights;
   int64_t cols;  // a multiple of 16; within one column block if the first column lies inside it
   float* y;      // [rows, cols], rows y_stride apart
   int64_t y_stride;
   float* scratch;
-  FewRowsWeights next;  // prefetched: what this thread will probably read next
+  SkinnyWeights next;  // prefetched: what this thread will probably read next
 };
-void few_rows_product_bf16(const FewRowsProduct& product);
-void few_rows_product_f32(const FewRowsProduct& product);
-inline void few_rows_product(Dtype dtype, const FewRowsProduct& product) {
-  dtype == Dtype::kF32 ? few_rows_product_f32(product) : few_rows_product_bf16(product);
+void gemm_skinny_bf16(const GemmSkinnyArgs& product);
+void gemm_skinny_f32(const GemmSkinnyArgs& product);
+inline void gemm_skinny(Dtype dtype, const GemmSkinnyArgs& product) {
+  dtype == Dtype::kF32 ? gemm_skinny_f32(product) : gemm_skinny_bf16(product);
 }
 
 // The end of the fp32 chunk that begins at `first`.
-constexpr int64_t few_rows_chunk_end(int64_t first, int64_t depth, int64_t chunk) {
-  const int64_t left = depth - first;
+constexpr int64_t skinny_chunk_end(int64_t first, int64_t k, int64_t chunk) {
+  const int64_t left = k - first;
   if (left >= 2 * chunk) return first + chunk;
-  return left > chunk ? first + (left + 1) / 2 : depth;
+  return left > chunk ? first + (left + 1) / 2 : k;
 }
 
 }  // namespace rl

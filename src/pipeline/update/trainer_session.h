@@ -32,11 +32,11 @@ struct TrainedStep : MetricList {
   uint64_t version = 0;  // the version of the weights, now or once published
 };
 
-class TrainerPart {
+class TrainerSession {
  public:
-  TrainerPart(std::shared_ptr<LoadedModel> model, const Settings& settings);
-  ~TrainerPart();
-  TrainerPart(const TrainerPart&) = delete;
+  TrainerSession(std::shared_ptr<LoadedModel> model, const Settings& settings);
+  ~TrainerSession();
+  TrainerSession(const TrainerSession&) = delete;
 
   // One training step over scored samples. With one compute copy it also publishes: if an
   // optimizer step was applied, the model's version grows by one. With two copies publish() does

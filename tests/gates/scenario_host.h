@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "gates/plays.h"
+#include "gates/gate_scenarios.h"
 
 namespace gates {
 
@@ -61,8 +61,8 @@ class Host {
 
 // The error text of a call; "" if it worked.
 template <typename... Parameters, typename... Arguments>
-std::string answer(const Host& host, rl_status (*fn)(Parameters...),
-                   const Arguments&... arguments) {
+std::string error_text(const Host& host, rl_status (*fn)(Parameters...),
+                       const Arguments&... arguments) {
   try {
     host.call("", fn, arguments...);
     return "";
@@ -72,10 +72,10 @@ std::string answer(const Host& host, rl_status (*fn)(Parameters...),
 }
 
 // Generates two samples of a prompt to their end.
-void draw(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
-          std::span<const int32_t> prompt);
+void generate(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
+              std::span<const int32_t> prompt);
 
-// Sets the options of a play on single objects, and of play_grpo.
+// Sets the options of a scenario on single objects, and of run_grpo.
 void small_options(const Api& rl, Host& host, const Place& place);
 void grpo_options(const Api& rl, Host& host, const Place& place);
 

@@ -1,6 +1,6 @@
 // The engine as a host drives it: aborts, going on, pause and drain, and what training may do
 // meanwhile with one compute copy and with two.
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "pipeline/config/run_options.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 
@@ -25,8 +25,8 @@ class Parts {
   explicit Parts(const std::vector<const char*>& changes = {}) : options(tiny_options(dir_)) {
     for (const char* text : changes) options.set_assignment(text);
     model = LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
-    engine = std::make_unique<EnginePart>(model, testing::for_part(options));
-    trainer = std::make_unique<TrainerPart>(model, testing::for_part(options));
+    engine = std::make_unique<EngineSession>(model, testing::for_session(options));
+    trainer = std::make_unique<TrainerSession>(model, testing::for_session(options));
   }
 
   Request request(int64_t samples = 1, int64_t tokens = 20) const {
@@ -68,11 +68,11 @@ class Parts {
  public:
   OptionSet options;
   std::shared_ptr<LoadedModel> model;
-  std::unique_ptr<EnginePart> engine;
-  std::unique_ptr<TrainerPart> trainer;
+  std::unique_ptr<EngineSession> engine;
+  std::unique_ptr<TrainerSession> trainer;
 };
 
-TEST(EnginePart, AnAbortedSampleGoesOnAsIfNothingHadHappened) {
+TEST(EngineSession, AnAbortedSampleGoesOnAsIfNothingHadHappened) {
   Parts whole, parts;
   const Sample expected = *whole.draw(whole.request()).at(0);
   const uint64_t id = parts.engine->submit(parts.request());
@@ -97,7 +97,7 @@ TEST(EnginePart, AnAbortedSampleGoesOnAsIfNothingHadHappened) {
   EXPECT_EQ(parts.engine->submit(parts.request()), id + 1) << "going on takes no number";
 }
 
-TEST(EnginePart, AbortOfARequestLeavesTheOthers) {
+TEST(EngineSession, AbortOfARequestLeavesTheOthers) {
   Parts parts;
   const uint64_t first = parts.engine->submit(parts.request(3));
   const uint64_t second = parts.engine->submit(parts.request(2));
@@ -120,7 +120,7 @@ class LogLines final : public LogSink {
   std::vector<std::pair<LogLevel, std::string>> lines;
 };
 
-TEST(EnginePart, LogitsThatAreNotFiniteAreLogged) {
+TEST(EngineSession, LogitsThatAreNotFiniteAreLogged) {
   Parts parts;
   const auto log = std::make_shared<LogLines>();
   parts.model->runtime().logger().set_sink(log);
@@ -135,7 +135,7 @@ TEST(EnginePart, LogitsThatAreNotFiniteAreLogged) {
   EXPECT_TRUE(contains(log->lines[1].second, "position 3 of ordinal 0 slot 1 are not finite"));
 }
 
-TEST(EnginePart, TheAbortLimitIsAnOption) {
+TEST(EngineSession, TheAbortLimitIsAnOption) {
   for (const bool limited : {false, true}) {
     Parts parts({limited ? "pipeline.partial_rollout_max_aborts=1"
                          : "pipeline.partial_rollout_max_aborts=0"});
@@ -151,17 +151,17 @@ TEST(EnginePart, TheAbortLimitIsAnOption) {
   }
 }
 
-TEST(EnginePart, APauseBeforeTheFirstRequestHolds) {
+TEST(EngineSession, APauseBeforeTheFirstRequestHolds) {
   Parts parts;
   parts.engine->pause();
   parts.engine->submit(parts.request());
   EXPECT_EQ(parts.engine->run(), EngineStep::kPaused);
   EXPECT_EQ(parts.engine->stats().forwards, 0);
   parts.engine->resume();
-  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
 }
 
-TEST(EnginePart, APauseComputesNothingAndHoldsTheWeights) {
+TEST(EngineSession, APauseComputesNothingAndHoldsTheWeights) {
   Parts parts;
   const auto batch = parts.scored();
   const uint64_t id = parts.engine->submit(parts.request());
@@ -178,11 +178,11 @@ TEST(EnginePart, APauseComputesNothingAndHoldsTheWeights) {
   parts.engine->abort_request(id);
   EXPECT_EQ(parts.engine->take_finished().size(), 1u);
   parts.engine->resume();
-  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
   EXPECT_EQ(parts.engine->take_finished().size(), 1u);
 }
 
-TEST(EnginePart, APauseEndsTheRunOfAnotherThread) {
+TEST(EngineSession, APauseEndsTheRunOfAnotherThread) {
   Parts parts;
   for (int i = 0; i < 50; ++i) parts.engine->submit(parts.request(4));
   EngineStep end = EngineStep::kComputed;
@@ -194,7 +194,7 @@ TEST(EnginePart, APauseEndsTheRunOfAnotherThread) {
   EXPECT_FALSE(parts.engine->idle());
 }
 
-TEST(EnginePart, ADrainFinishesWhatHasBegunAndLetsTheWeightsChange) {
+TEST(EngineSession, ADrainFinishesWhatHasBegunAndLetsTheWeightsChange) {
   Parts parts({"engine.max_num_seqs=4"});
   const auto batch = parts.scored();
   for (int i = 0; i < 3; ++i) parts.engine->submit(parts.request(2));
@@ -204,15 +204,15 @@ TEST(EnginePart, ADrainFinishesWhatHasBegunAndLetsTheWeightsChange) {
   EXPECT_EQ(parts.engine->stats().forwards, 20 + 2) << "0 only asks";
   parts.engine->submit(parts.request());
   expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
-  EXPECT_EQ(parts.engine->drain(-1), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->drain(-1), EngineStep::kIdle);
   EXPECT_EQ(parts.engine->take_finished().size(), 4u);
   EXPECT_EQ(parts.engine->stats().begun, 0);
   EXPECT_EQ(parts.engine->stats().waiting, 3);
-  EXPECT_EQ(parts.engine->step(), EngineStep::kRested);
-  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->step(), EngineStep::kIdle);
+  EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
   parts.trainer->step(batch);
   parts.engine->resume();
-  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
   const auto after = parts.engine->take_finished();
   EXPECT_EQ(after.size(), 3u);
   for (const SamplePtr& s : after) {
@@ -221,16 +221,16 @@ TEST(EnginePart, ADrainFinishesWhatHasBegunAndLetsTheWeightsChange) {
   }
 }
 
-TEST(EnginePart, RequestsBehindADrainAreWaitedForAgain) {
+TEST(EngineSession, RequestsBehindADrainAreWaitedForAgain) {
   Parts parts;
   const auto batch = parts.scored();
-  EXPECT_EQ(parts.engine->drain(-1), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->drain(-1), EngineStep::kIdle);
   parts.engine->resume();
   parts.engine->submit(parts.request());
   expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
 }
 
-TEST(TrainerPart, APromptWithoutAnAnswerHasNoLogProbs) {
+TEST(TrainerSession, APromptWithoutAResponseHasNoLogProbs) {
   Parts parts;
   const std::vector<int32_t> ids = {1, 2, 3};
   EXPECT_TRUE(parts.trainer->logprobs(ids, 3, 1).empty());
@@ -238,7 +238,7 @@ TEST(TrainerPart, APromptWithoutAnAnswerHasNoLogProbs) {
             "prompt_tokens");
 }
 
-TEST(EnginePart, ADrainKeepsToItsDeadline) {
+TEST(EngineSession, ADrainKeepsToItsDeadline) {
   Parts parts;
   for (int i = 0; i < 40; ++i) parts.engine->submit(parts.request(4, 28));
   parts.steps(1);
@@ -304,7 +304,7 @@ TEST(ComputeCopies, TwoLetTrainingAndPublicationComeWhileRequestsRun) {
   parts.steps(5);
   EXPECT_EQ(parts.trainer->publish(), 1u);
   EXPECT_EQ(parts.trainer->publish(), 1u) << "nothing new";
-  EXPECT_EQ(parts.engine->run(), EngineStep::kRested);
+  EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
   const auto mixed = parts.engine->take_finished();
   ASSERT_EQ(mixed.size(), 3u);
   Parts untouched;
@@ -330,7 +330,8 @@ TEST(ComputeCopies, ATrainerPublishesWhatAnotherOneTrained) {
   Parts parts({"model.compute_copies=2"});
   parts.trainer->step(parts.scored());
   const uint64_t trained = parts.model->weight_digest();
-  parts.trainer = std::make_unique<TrainerPart>(parts.model, testing::for_part(parts.options));
+  parts.trainer =
+      std::make_unique<TrainerSession>(parts.model, testing::for_session(parts.options));
   EXPECT_EQ(parts.trainer->publish(), 1u);
   EXPECT_EQ(parts.model->version(), 1u);
   EXPECT_EQ(parts.model->weight_digest(), trained);
@@ -458,8 +459,8 @@ TEST(ComputeCopies, AModelKeepsItsNumberAndAPipelineHasOne) {
   Parts parts;
   OptionSet other = parts.options;
   other.set_i64("model.compute_copies", 2);
-  const Error e = expect_error(Code::kConflict,
-                               [&] { EnginePart engine(parts.model, testing::for_part(other)); });
+  const Error e = expect_error(
+      Code::kConflict, [&] { EngineSession engine(parts.model, testing::for_session(other)); });
   EXPECT_EQ(e.key, "model.compute_copies");
   const Error run = expect_error(
       Code::kConflict, [&] { plan_memory(other, parts.model->config(), PlanUse::kPipeline); });

@@ -18,7 +18,7 @@
 namespace rl {
 
 // A FIFO mutex: a thread that locks it again and again does not starve others.
-class TurnMutex {
+class FifoMutex {
  public:
   void lock() {
     std::unique_lock hold(mutex_);
@@ -42,16 +42,16 @@ class TurnMutex {
 // Outcome of a call that computes.
 enum class EngineStep {
   kComputed,
-  kRested,   // there is nothing to compute
+  kIdle,     // there is nothing to compute
   kPaused,   // computing is paused
   kTimedOut  // the drain's timeout has passed
 };
 
-class EnginePart {
+class EngineSession {
  public:
-  EnginePart(std::shared_ptr<LoadedModel> model, const Settings& settings);
-  ~EnginePart();
-  EnginePart(const EnginePart&) = delete;
+  EngineSession(std::shared_ptr<LoadedModel> model, const Settings& settings);
+  ~EngineSession();
+  EngineSession(const EngineSession&) = delete;
 
   // Queues a request and returns the id of its first sample; slot i gets that id + i. Random
   // numbers are keyed by (runtime.seed, request number, slot, position). A request that resumes a
@@ -124,7 +124,7 @@ class EnginePart {
   void note_use();
   std::shared_ptr<LoadedModel> model_;
   const bool keeps_intervals_;  // engine.stats_interval_ns is set
-  mutable TurnMutex mutex_;
+  mutable FifoMutex mutex_;
   Arena arena_;
   int sleeps_ = 0;  // level; 0: awake
   std::unique_ptr<EngineSet> engine_;

@@ -1,12 +1,12 @@
-// Each play is its example program without printing; see plays.h.
-#include "gates/plays.h"
+// Each scenario is its example program without printing; see gate_scenarios.h.
+#include "gates/gate_scenarios.h"
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
-#include "gates/play_host.h"
+#include "gates/scenario_host.h"
 
 namespace gates {
 namespace {
@@ -75,8 +75,8 @@ void small_options(const Api& rl, Host& host, const Place& place) {
   host.set("optimizer.lr", "1e-3");
 }
 
-void draw(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
-          std::span<const int32_t> prompt) {
+void generate(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
+              std::span<const int32_t> prompt) {
   rl_request request;
   uint64_t first_id = 0;
   rl.rl_request_init(&request, sizeof request);
@@ -105,7 +105,7 @@ void grpo_options(const Api& rl, Host& host, const Place& place) {
   host.set("profiler.timeline.dir", place.dir + "/trace");
 }
 
-uint64_t play_hello(const Api& rl, const Place& place) {
+uint64_t run_hello(const Api& rl, const Place& place) {
   Host host(rl);
   Handle<rl_bytes> bytes(rl.rl_bytes_release);
   CALL(rl_build_info, bytes.out());
@@ -134,7 +134,7 @@ uint64_t play_hello(const Api& rl, const Place& place) {
   return digest;
 }
 
-uint64_t play_generate(const Api& rl, const Place& place) {
+uint64_t run_generate(const Api& rl, const Place& place) {
   Host host(rl);
   Model m(rl);
   Handle<rl_engine> engine(rl.rl_engine_destroy);
@@ -145,29 +145,29 @@ uint64_t play_generate(const Api& rl, const Place& place) {
   CALL(rl_engine_create, m.model, host.options, engine.out());
   CALL(rl_model_encode, m.model, "2 + 3?", RL_NUL_TERMINATED, uint64_t{0}, ids.out());
   const auto* const prompt = static_cast<const int32_t*>(rl.rl_bytes_data(ids));
-  draw(rl, host, engine, batch, {prompt, rl.rl_bytes_size(ids) / sizeof(int32_t)});
+  generate(rl, host, engine, batch, {prompt, rl.rl_bytes_size(ids) / sizeof(int32_t)});
   CALL(rl_model_decode, m.model, prompt, rl.rl_bytes_size(ids) / sizeof(int32_t),
        RL_TEXT_SKIP_SPECIAL, text.out());
   return mix(digest_of(rl, host, batch), rl.rl_bytes_data(text), rl.rl_bytes_size(text));
 }
 
-uint64_t play_train_step(const Api& rl, const Place& place) {
+uint64_t run_train_step(const Api& rl, const Place& place) {
   static const int32_t prompt[] = {1, 2, 3, 4};
   Host host(rl);
   Model m(rl);
   Handle<rl_engine> engine(rl.rl_engine_destroy);
   Handle<rl_trainer> trainer(rl.rl_trainer_destroy);
   Handle<rl_buffer> buffer(rl.rl_buffer_destroy);
-  Handle<rl_batch> drawn(rl.rl_batch_release), batch(rl.rl_batch_release);
+  Handle<rl_batch> generated(rl.rl_batch_release), batch(rl.rl_batch_release);
   Handle<rl_event> step(rl.rl_event_release);
   small_options(rl, host, place);
   m.open(rl, host, RL_USE_TRAIN);
   CALL(rl_engine_create, m.model, host.options, engine.out());
   CALL(rl_trainer_create, m.model, host.options, trainer.out());
   CALL(rl_buffer_create, host.options, uint64_t{4}, buffer.out());
-  draw(rl, host, engine, drawn, prompt);
-  for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, drawn, i, double(i));
-  CALL(rl_buffer_put_batch, buffer, drawn);
+  generate(rl, host, engine, generated, prompt);
+  for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, generated, i, double(i));
+  CALL(rl_buffer_put_batch, buffer, generated);
   const std::string file = place.dir + "/samples.rlbuf";
   CALL(rl_buffer_save, buffer, file.c_str(), file.size(), m.model, RL_SAVE_REPLACE);
   CALL(rl_buffer_take, buffer, uint64_t{1}, batch.out());
@@ -183,7 +183,7 @@ uint64_t play_train_step(const Api& rl, const Place& place) {
   return digest;
 }
 
-uint64_t play_grpo(const Api& rl, const Place& place) {
+uint64_t run_grpo(const Api& rl, const Place& place) {
   Host host(rl);
   Model m(rl);
   Handle<rl_pipeline> pipeline(rl.rl_pipeline_destroy);
@@ -201,11 +201,11 @@ uint64_t play_grpo(const Api& rl, const Place& place) {
   return digest;
 }
 
-std::span<const Play> plays() {
-  static constexpr Play all[] = {{"hello", play_hello},
-                                 {"generate", play_generate},
-                                 {"train_step", play_train_step},
-                                 {"grpo", play_grpo}};
+std::span<const Scenario> scenarios() {
+  static constexpr Scenario all[] = {{"hello", run_hello},
+                                     {"generate", run_generate},
+                                     {"train_step", run_train_step},
+                                     {"grpo", run_grpo}};
   return all;
 }
 

@@ -1,6 +1,6 @@
 // The work of the four example programs on a tiny model, as functions that throw when a call
-// fails: hello, generate, train_step and grpo. Whatever happens, a play has ended all its handles
-// when it returns.
+// fails: hello, generate, train_step and grpo. Whatever happens, a scenario has ended all its
+// handles when it returns.
 #pragma once
 #include <cstdio>
 #include <exception>
@@ -11,7 +11,7 @@
 
 namespace gates {
 
-// Where a play finds its model (a GGUF file with a tokenizer) and may write; dir exists.
+// Where a scenario finds its model (a GGUF file with a tokenizer) and may write; dir exists.
 struct Place {
   std::string model, dir;
 };
@@ -23,23 +23,23 @@ struct Failure {
 };
 
 // Returns a digest of what the library computed; throws Failure.
-using PlayFn = uint64_t (*)(const Api&, const Place&);
+using ScenarioFn = uint64_t (*)(const Api&, const Place&);
 
-uint64_t play_hello(const Api& rl, const Place& place);
-uint64_t play_generate(const Api& rl, const Place& place);
+uint64_t run_hello(const Api& rl, const Place& place);
+uint64_t run_generate(const Api& rl, const Place& place);
 // Generate, put, save and load a buffer file, take, train, publish, save the model.
-uint64_t play_train_step(const Api& rl, const Place& place);
+uint64_t run_train_step(const Api& rl, const Place& place);
 // Two steps of the loop with evaluation, metrics, trace, checkpoints and report; resumes from the
 // newest checkpoint of place.dir if there is one.
-uint64_t play_grpo(const Api& rl, const Place& place);
+uint64_t run_grpo(const Api& rl, const Place& place);
 
-struct Play {
+struct Scenario {
   const char* name;
-  PlayFn run;
+  ScenarioFn run;
 };
-std::span<const Play> plays();
+std::span<const Scenario> scenarios();
 
-// Empties the directory and writes the data files that play_grpo reads.
+// Empties the directory and writes the data files that run_grpo reads.
 void prepare(const Place& place);
 
 // The result of main: body's, or 1 after printing what it threw.

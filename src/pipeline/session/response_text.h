@@ -15,9 +15,9 @@ namespace rl {
 // naming `field` if the template renders the chat differently once the turn is there, or writes no
 // such token.
 EncodeResult encode_turn(const LoadedModel& model, const ChatRequest& chat,
-                         const std::string& answer, std::string_view field);
+                         const std::string& response, std::string_view field);
 
 // A plain text and the model's end token. Error(kFailedPrecondition) if the model has none.
-EncodeResult encode_ended(const LoadedModel& model, std::string_view answer);
+EncodeResult encode_ended(const LoadedModel& model, std::string_view response);
 
 }  // namespace rl

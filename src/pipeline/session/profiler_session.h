@@ -11,18 +11,18 @@
 
 namespace rl {
 
-class ProfilerPart {
+class ProfilerSession {
  public:
-  explicit ProfilerPart(std::shared_ptr<Runtime> runtime)
+  explicit ProfilerSession(std::shared_ptr<Runtime> runtime)
       : runtime_(std::move(runtime)), recorder_(std::make_shared<TraceRecorder>()) {
     runtime_->tracer().set_sink(recorder_);
   }
-  ~ProfilerPart() {
+  ~ProfilerSession() {
     runtime_->tracer().end_sink(recorder_.get());
     recorder_->discard();
   }
-  ProfilerPart(const ProfilerPart&) = delete;
-  ProfilerPart& operator=(const ProfilerPart&) = delete;
+  ProfilerSession(const ProfilerSession&) = delete;
+  ProfilerSession& operator=(const ProfilerSession&) = delete;
 
   const TraceRecorder& recorder() const { return *recorder_; }
   void write(const std::string& path) const { recorder_->write(runtime_->fs(), path); }

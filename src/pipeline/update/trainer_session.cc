@@ -1,6 +1,6 @@
 // A step holds the write lease of the weights; log-probs only compute. With two compute copies a
 // step leaves the published one unchanged, and publishing is one store.
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/update/trainer_session.h"
 
 #include <algorithm>
 #include <numeric>
@@ -12,7 +12,7 @@
 
 namespace rl {
 
-struct TrainerPart::Impl {
+struct TrainerSession::Impl {
   Impl(LoadedModel& model, const Settings& settings, const MemoryPlan& plan)
       : objective(settings.algo.objective),
         workspace("training workspace", plan.train_workspace_bytes, Touch::kNow,
@@ -26,10 +26,10 @@ struct TrainerPart::Impl {
   uint64_t trained_version = 0;  // after the last of them
 };
 
-TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const Settings& settings)
+TrainerSession::TrainerSession(std::shared_ptr<LoadedModel> model, const Settings& settings)
     : model_(std::move(model)) {
   Runtime& runtime = model_->runtime();
-  const MemoryPlan plan = model_->plan_part(settings, PlanUse::kTrain);
+  const MemoryPlan plan = model_->plan_session(settings, PlanUse::kTrain);
   const uint64_t others = model_->model().arena_bytes() + plan.bytes_of("matmul workspace") +
                           plan.bytes_of("engine workspace");
   require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
@@ -37,7 +37,7 @@ TrainerPart::TrainerPart(std::shared_ptr<LoadedModel> model, const Settings& set
   impl_ = std::make_unique<Impl>(*model_, settings, plan);
 }
 
-TrainerPart::~TrainerPart() = default;
+TrainerSession::~TrainerSession() = default;
 
 namespace {
 
@@ -67,19 +67,19 @@ void check_samples(std::span<const SamplePtr> samples) {
 
 }  // namespace
 
-TrainedStep TrainerPart::step(std::span<const SamplePtr> samples) {
+TrainedStep TrainerSession::step(std::span<const SamplePtr> samples) {
   check_samples(samples);
   return step(samples, own_rewards(samples));
 }
 
-TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
-                                              std::span<const double> advantages) {
+TrainedStep TrainerSession::step_with_advantages(std::span<const SamplePtr> samples,
+                                                 std::span<const double> advantages) {
   check_samples(samples);
   return step_with_advantages(samples, own_rewards(samples), advantages);
 }
 
-TrainedStep TrainerPart::step(std::span<const SamplePtr> samples,
-                              std::span<const SampleRewards> rewards) {
+TrainedStep TrainerSession::step(std::span<const SamplePtr> samples,
+                                 std::span<const SampleRewards> rewards) {
   check_samples(samples);
   RL_CHECK(rewards.size() == samples.size());
   std::vector<SamplePtr> batch;
@@ -97,9 +97,9 @@ TrainedStep TrainerPart::step(std::span<const SamplePtr> samples,
   return update([&] { impl_->update.begin({batch, scores, parts}, impl_->steps); });
 }
 
-TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples,
-                                              std::span<const SampleRewards> rewards,
-                                              std::span<const double> advantages) {
+TrainedStep TrainerSession::step_with_advantages(std::span<const SamplePtr> samples,
+                                                 std::span<const SampleRewards> rewards,
+                                                 std::span<const double> advantages) {
   check_samples(samples);
   RL_CHECK(rewards.size() == samples.size());
   if (!is_rl(impl_->objective)) {
@@ -124,17 +124,17 @@ TrainedStep TrainerPart::step_with_advantages(std::span<const SamplePtr> samples
 }
 
 // The previous function is destroyed with the parameter, after unlocking: it may call back.
-void TrainerPart::set_custom_advantage(CustomAdvantage advantage) {
+void TrainerSession::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard lock(mutex_);
   impl_->update.swap_custom_advantage(advantage);
 }
 
-void TrainerPart::set_custom_loss(CustomLoss loss) {
+void TrainerSession::set_custom_loss(CustomLoss loss) {
   const std::lock_guard lock(mutex_);
   impl_->update.swap_custom_loss(loss);
 }
 
-TrainedStep TrainerPart::update(FunctionRef<void()> begin) {
+TrainedStep TrainerSession::update(FunctionRef<void()> begin) {
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "a training step");
   const LoadedModel::WriteLease write(*model_, 0);
@@ -150,28 +150,28 @@ TrainedStep TrainerPart::update(FunctionRef<void()> begin) {
   return out;
 }
 
-void TrainerPart::require_scores(bool wanted, const char* what) const {
+void TrainerSession::require_scores(bool wanted, const char* what) const {
   if ((impl_->objective == Objective::kRewardModel) == wanted) return;
   throw Error(Code::kFailedPrecondition, str("algo.objective is ", objective_name(impl_->objective),
                                              ": the trained model has no ", what))
       .with_key("algo.objective");
 }
 
-std::vector<float> TrainerPart::scores(std::span<const SamplePtr> samples) {
+std::vector<float> TrainerSession::scores(std::span<const SamplePtr> samples) {
   require_scores(true, "scores");
   check_samples(samples);
-  std::vector<const Sample*> asked;
-  for (const SamplePtr& s : samples) asked.push_back(s.get());
-  std::vector<float> out(asked.size());
+  std::vector<const Sample*> inputs;
+  for (const SamplePtr& s : samples) inputs.push_back(s.get());
+  std::vector<float> out(inputs.size());
   const std::lock_guard lock(mutex_);
   const ComputeLease compute(model_->runtime(), "scores");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
-  impl_->update.trainer().scores(asked, out);
+  impl_->update.trainer().scores(inputs, out);
   return out;
 }
 
-std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
-                                         float temperature) {
+std::vector<float> TrainerSession::logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
+                                            float temperature) {
   require_scores(false, "log-probs");
   Sample sample;
   sample.ids.assign(ids.begin(), ids.end());
@@ -194,11 +194,11 @@ std::vector<float> TrainerPart::logprobs(std::span<const int32_t> ids, int64_t p
 }
 
 // The policy's write lease is held while either of them trains.
-void TrainerPart::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
+void TrainerSession::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
   impl_->update.save_critic(dir, dtype, replace_existing);
 }
 
-TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
+TensorPtr TrainerSession::hidden(std::span<const int32_t> ids) {
   Sample sample;
   sample.ids.assign(ids.begin(), ids.end());
   sample.prompt_tokens = 1;
@@ -208,7 +208,7 @@ TensorPtr TrainerPart::hidden(std::span<const int32_t> ids) {
   return impl_->update.trainer().hidden(sample);
 }
 
-uint64_t TrainerPart::publish() {
+uint64_t TrainerSession::publish() {
   const std::lock_guard lock(mutex_);
   const auto version = model_->publish_packed([&] { return impl_->update.trainer().publish(); });
   if (version) return *version;
@@ -217,7 +217,7 @@ uint64_t TrainerPart::publish() {
   return impl_->update.trainer().publish_masters();
 }
 
-uint64_t TrainerPart::trained_version() const {
+uint64_t TrainerSession::trained_version() const {
   const std::lock_guard lock(mutex_);
   return impl_->trained_version;
 }

@@ -4,14 +4,14 @@
 // apart, so the hardware does not prefetch them, and issuing all at once would stall. From L2 a
 // core reads many steps ahead without waiting.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/cpu/few_rows_f32_simd.cc"
+#define HWY_TARGET_INCLUDE "ops/cpu/gemm_skinny_f32_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target first
 #include <algorithm>
 
 #include "core/error.h"
 #include "ops/cpu/simd-inl.h"
-#include "ops/few_rows.h"
+#include "ops/gemm_skinny.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rl {
@@ -24,7 +24,7 @@ constexpr int64_t kUnroll = 4;
 const hn::ScalableTag<float> kVector;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(kVector));
 // Accumulators that fit next to weights and a value of x: AVX2 has 16 registers, AVX-512 32.
-constexpr int64_t kMostSums = HWY_TARGET > HWY_AVX3 ? 12 : 24;
+constexpr int64_t kMaxSums = HWY_TARGET > HWY_AVX3 ? 12 : 24;
 
 // Prefetches the lines of consecutive steps of a column block, evenly over passes.
 class Prefetcher {
@@ -102,12 +102,12 @@ HWY_NOINLINE void run_pass(const Pass& p, Prefetcher& prefetcher_of_block) {
 
 template <int V>
 HWY_INLINE void run_pass(int64_t rows, const Pass& p, Prefetcher& prefetcher) {
-  if constexpr (6 * V <= kMostSums) {
+  if constexpr (6 * V <= kMaxSums) {
     if (rows == 6) return run_pass<6, V>(p, prefetcher);
     if (rows == 5) return run_pass<5, V>(p, prefetcher);
     if (rows == 4) return run_pass<4, V>(p, prefetcher);
   }
-  if constexpr (3 * V <= kMostSums) {
+  if constexpr (3 * V <= kMaxSums) {
     if (rows == 3) return run_pass<3, V>(p, prefetcher);
     if (rows == 2) return run_pass<2, V>(p, prefetcher);
   }
@@ -116,25 +116,25 @@ HWY_INLINE void run_pass(int64_t rows, const Pass& p, Prefetcher& prefetcher) {
 
 // K steps first..last against columns col0..col0 + cols, which lie in one column block.
 struct Chunk {
-  const FewRowsProduct& product;
+  const GemmSkinnyArgs& product;
   int64_t col0, cols, first, last;
 
   int64_t steps() const { return last - first; }
   const std::byte* weights() const {
-    const FewRowsWeights& w = product.weights;
-    return w.first + first * w.form.step_bytes + col0 * kFewRowsColumnBytes;
+    const SkinnyWeights& w = product.weights;
+    return w.first + first * w.layout.step_bytes + col0 * kSkinnyColumnBytes;
   }
   // Prefetches what is read next.
-  Prefetcher prefetcher_ahead() const {
-    const FewRowsProduct& p = product;
+  Prefetcher next_prefetcher() const {
+    const GemmSkinnyArgs& p = product;
     const int64_t behind = col0 + cols;
-    if (last < p.depth) return Chunk{p, col0, cols, last, p.depth}.prefetcher();
-    const int64_t next_cols = std::min(p.cols - behind, kFewRowsColumnBlock);
-    if (next_cols > 0) return Chunk{p, behind, next_cols, 0, p.depth}.prefetcher();
-    return {p.next.first, p.next.form.step_bytes, kFewRowsColumnBlock / kLineFloats};
+    if (last < p.k) return Chunk{p, col0, cols, last, p.k}.prefetcher();
+    const int64_t next_cols = std::min(p.cols - behind, kSkinnyColumnBlock);
+    if (next_cols > 0) return Chunk{p, behind, next_cols, 0, p.k}.prefetcher();
+    return {p.next.first, p.next.layout.step_bytes, kSkinnyColumnBlock / kLineFloats};
   }
   Prefetcher prefetcher() const {
-    return {weights(), product.weights.form.step_bytes, cols / kLineFloats};
+    return {weights(), product.weights.layout.step_bytes, cols / kLineFloats};
   }
 };
 
@@ -144,11 +144,11 @@ template <int V>
 void run_chunk(const Chunk& c) {
   constexpr int kNarrow = std::min<int>(V, std::max<int64_t>(1, kLineFloats / kLanes));
   constexpr int64_t kWide = V * kLanes;
-  const FewRowsProduct& p = c.product;
+  const GemmSkinnyArgs& p = c.product;
   const int64_t groups = (p.rows + kRowsOfTile - 1) / kRowsOfTile;
-  const int64_t step = p.weights.form.step_bytes / kFewRowsColumnBytes;
+  const int64_t step = p.weights.layout.step_bytes / kSkinnyColumnBytes;
   const int64_t passes = groups * (c.cols / kWide + c.cols % kWide / (kNarrow * kLanes));
-  Prefetcher prefetcher = c.prefetcher_ahead();
+  Prefetcher prefetcher = c.next_prefetcher();
   prefetcher.set_rate(c.steps() * c.cols / kLineFloats / passes,
                       std::max<int64_t>(1, c.steps() / kUnroll));
   for (int64_t col = 0; col < c.cols;) {
@@ -156,8 +156,8 @@ void run_chunk(const Chunk& c) {
     const auto* weights = reinterpret_cast<const float*>(c.weights()) + col;
     for (int64_t g = 0, row = 0; g < groups; ++g) {
       const int64_t rows = (p.rows - row + groups - g - 1) / (groups - g);
-      const Pass pass{static_cast<const float*>(p.x) + row * p.depth + c.first,
-                      p.depth,
+      const Pass pass{static_cast<const float*>(p.x) + row * p.k + c.first,
+                      p.k,
                       weights,
                       step,
                       c.steps(),
@@ -174,20 +174,20 @@ void run_chunk(const Chunk& c) {
 // Vectors of a tile: a power of two, so that tiles divide column blocks, with as many accumulators
 // as fit.
 void run_chunk_of_rows(int64_t rows, const Chunk& c) {
-  constexpr int64_t kWidest = kFewRowsColumnBlock / kLanes;
+  constexpr int64_t kWidest = kSkinnyColumnBlock / kLanes;
   const int64_t groups = (rows + kRowsOfTile - 1) / kRowsOfTile,
                 most = (rows + groups - 1) / groups;
   if constexpr (kWidest >= 8)
-    if (8 * most <= kMostSums) return run_chunk<8>(c);
-  if (4 * most <= kMostSums) return run_chunk<4>(c);
+    if (8 * most <= kMaxSums) return run_chunk<8>(c);
+  if (4 * most <= kMaxSums) return run_chunk<4>(c);
   run_chunk<2>(c);
 }
 
-void few_rows_f32_target(const FewRowsProduct& p) {
-  for (int64_t col0 = 0; col0 < p.cols; col0 += kFewRowsColumnBlock) {
-    const int64_t cols = std::min(p.cols - col0, kFewRowsColumnBlock);
-    for (int64_t first = 0; first < p.depth;) {
-      const int64_t last = few_rows_chunk_end(first, p.depth, p.chunk);
+void gemm_skinny_f32_target(const GemmSkinnyArgs& p) {
+  for (int64_t col0 = 0; col0 < p.cols; col0 += kSkinnyColumnBlock) {
+    const int64_t cols = std::min(p.cols - col0, kSkinnyColumnBlock);
+    for (int64_t first = 0; first < p.k;) {
+      const int64_t last = skinny_chunk_end(first, p.k, p.chunk);
       run_chunk_of_rows(p.rows, {p, col0, cols, first, last});
       first = last;
     }
@@ -201,10 +201,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace rl {
-HWY_EXPORT(few_rows_f32_target);
-void few_rows_product_f32(const FewRowsProduct& p) {
-  RL_CHECK(p.rows >= 1 && p.rows <= kFewRows && p.depth > 0 && p.chunk > 0 && p.cols % 16 == 0);
-  HWY_DYNAMIC_DISPATCH(few_rows_f32_target)(p);
+HWY_EXPORT(gemm_skinny_f32_target);
+void gemm_skinny_f32(const GemmSkinnyArgs& p) {
+  RL_CHECK(p.rows >= 1 && p.rows <= kMaxSkinnyRows && p.k > 0 && p.chunk > 0 && p.cols % 16 == 0);
+  HWY_DYNAMIC_DISPATCH(gemm_skinny_f32_target)(p);
 }
 }  // namespace rl
 #endif

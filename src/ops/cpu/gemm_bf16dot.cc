@@ -1,7 +1,7 @@
 // A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved as they
 // are read, within 128-bit lanes, which takes one instruction per vector: columns are permuted
 // until the tile is stored.
-#include "ops/cpu/pair_product.h"
+#include "ops/cpu/gemm_bf16dot.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,13 +10,13 @@
 #include "ops/compute.h"
 
 namespace rl {
-bool has_pair_products() {
+bool has_bf16_dot() {
   static const bool has = cpu_has_bf16_dot();
   return has;
 }
 
-void check_pair_product(const PairProduct& p) {
-  RL_CHECK(p.rows >= 0 && p.depth >= 1 && p.lda % 2 == 0 && p.step % 2 == 0 && p.cols % 16 == 0);
+void check_gemm_bf16dot(const GemmBf16DotArgs& p) {
+  RL_CHECK(p.rows >= 0 && p.k >= 1 && p.lda % 2 == 0 && p.step % 2 == 0 && p.cols % 16 == 0);
 }
 }  // namespace rl
 
@@ -35,11 +35,11 @@ constexpr int64_t kLine = 64;
 
 // Some rows against some columns of a product, from their first elements on.
 struct Tile {
-  const PairProduct& product;
+  const GemmBf16DotArgs& product;
   const bf16 *a, *b;
   float* c;
   const float* keep;
-  const std::byte* ahead;  // null: no prefetch
+  const std::byte* prefetch;  // null: no prefetch
 };
 
 // Two K steps of 32 columns as two vectors of pairs: of every eight columns, the first vector holds
@@ -112,16 +112,16 @@ void run_tile(const Tile& t) {
     for (auto& group : row)
       for (__m512& s : group) s = _mm512_setzero_ps();
   const int64_t lda = t.product.lda, step = t.product.step, cols = t.product.cols,
-                pairs = t.product.depth / 2;
+                pairs = t.product.k / 2;
   const bf16 *a = t.a, *b = t.b;
-  const std::byte* ahead = t.ahead;
+  const std::byte* prefetch = t.prefetch;
   const int64_t lines =
-      ahead ? (t.product.ahead_lines + pairs - 1) / std::max<int64_t>(1, pairs) : 0;
+      prefetch ? (t.product.prefetch_lines + pairs - 1) / std::max<int64_t>(1, pairs) : 0;
   for (int64_t left = pairs; left > 0; --left, a += step, b += 2 * cols) {
-    for (int64_t i = 0; i < lines; ++i, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T0);
+    for (int64_t i = 0; i < lines; ++i, prefetch += kLine) _mm_prefetch(prefetch, _MM_HINT_T0);
     add_step<R, G, V>(sums, a, lda, b, b + cols);
   }
-  if (t.product.depth % 2 != 0) add_step<R, G, V>(sums, a, lda, b, nullptr);
+  if (t.product.k % 2 != 0) add_step<R, G, V>(sums, a, lda, b, nullptr);
   end_tile<R, G, V>(t, sums);
 }
 
@@ -148,20 +148,20 @@ void run_tile(int64_t rows, const Tile& t) {
 
 // All rows against the G groups of V vectors from col0 on; the first tile of a product prefetches.
 template <int G, int V>
-void run_columns(const PairProduct& p, int64_t col0) {
+void run_columns(const GemmBf16DotArgs& p, int64_t col0) {
   for (int64_t row = 0; row < p.rows;) {
     const int64_t left = p.rows - row;
     const int64_t rows =
         G * V <= 2 && left >= kTallTileRows ? kTallTileRows : std::min(kTileRows, left);
-    const std::byte* ahead = row == 0 && col0 == 0 ? p.ahead : nullptr;
+    const std::byte* prefetch = row == 0 && col0 == 0 ? p.prefetch : nullptr;
     run_tile<G, V>(rows, {p, p.a + row * p.lda, p.b + col0, p.c + row * p.cols + col0,
-                          p.keep ? p.keep + row : nullptr, ahead});
+                          p.keep ? p.keep + row : nullptr, prefetch});
     row += rows;
   }
 }
 
-void native_product(const PairProduct& p) {
-  check_pair_product(p);
+void native_product(const GemmBf16DotArgs& p) {
+  check_gemm_bf16dot(p);
   int64_t col0 = 0;
   for (; col0 + 4 * kLanes <= p.cols; col0 += 4 * kLanes) run_columns<2, 2>(p, col0);
   for (; col0 + 2 * kLanes <= p.cols; col0 += 2 * kLanes) run_columns<1, 2>(p, col0);
@@ -182,17 +182,17 @@ void native_round(const float* from, int64_t n, bf16* to) {
 #else
 namespace rl {
 namespace {
-void native_product(const PairProduct&) { RL_CHECK(false); }
+void native_product(const GemmBf16DotArgs&) { RL_CHECK(false); }
 void native_round(const float*, int64_t, bf16*) { RL_CHECK(false); }
 }  // namespace
 }  // namespace rl
 #endif
 
 namespace rl {
-void pair_product(const PairProduct& p) {
-  has_pair_products() ? native_product(p) : pair_product_portable(p);
+void gemm_bf16dot(const GemmBf16DotArgs& p) {
+  has_bf16_dot() ? native_product(p) : gemm_bf16dot_portable(p);
 }
-void round_for_pairs(const float* from, int64_t n, bf16* to) {
-  has_pair_products() ? native_round(from, n, to) : round_for_pairs_portable(from, n, to);
+void round_for_bf16dot(const float* from, int64_t n, bf16* to) {
+  has_bf16_dot() ? native_round(from, n, to) : round_for_bf16dot_portable(from, n, to);
 }
 }  // namespace rl

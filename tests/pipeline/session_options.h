@@ -11,7 +11,7 @@
 namespace rl::testing {
 
 // Less those that act in a pipeline only, which are refused there.
-inline OptionSet for_part(OptionSet options) {
+inline OptionSet for_session(OptionSet options) {
   for (size_t i = 0; i < option_count(); ++i) {
     if (option_at(i).pipeline_only) options.unset(option_at(i).key);
   }

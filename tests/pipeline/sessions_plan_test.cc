@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "part_options.h"
-#include "pipeline/session/engine_part.h"
-#include "pipeline/update/trainer_part.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/update/trainer_session.h"
 #include "plan_arenas.h"
 #include "run_rig.h"
+#include "session_options.h"
 #include "support/expect_error.h"
 #include "support/random_llama.h"
 
@@ -39,8 +39,8 @@ std::shared_ptr<Runtime> runtime_of(const OptionSet& o, int threads) {
   return std::make_shared<Runtime>(o, std::move(seams));
 }
 
-// One group is drawn with every filter, scored and trained on.
-void draw_and_train(EnginePart& engine, TrainerPart& trainer, const OptionSet& o) {
+// One group is generated with every filter, scored and trained on.
+void generate_and_train(EngineSession& engine, TrainerSession& trainer, const OptionSet& o) {
   Request r = request_from(o);
   r.prompt = {1, 2, 3};
   r.num_samples = 4;
@@ -72,10 +72,10 @@ TEST(PartsPlan, EqualsTheLedgerOfEngineAndTrainer) {
     const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kParts);
     const auto runtime = runtime_of(o, 1);
     const auto model = LoadedModel::open(runtime, o, PlanUse::kParts);
-    EnginePart engine(model, testing::for_part(o));
-    TrainerPart trainer(model, testing::for_part(o));
+    EngineSession engine(model, testing::for_session(o));
+    TrainerSession trainer(model, testing::for_session(o));
     EXPECT_EQ(live(*runtime), planned(plan));
-    draw_and_train(engine, trainer, o);
+    generate_and_train(engine, trainer, o);
     EXPECT_EQ(runtime->ledger().bytes(), plan.arena_bytes);
   }
 }
@@ -115,12 +115,12 @@ TEST(PartsPlan, ABudgetHoldsBoth) {
       const MemoryPlan& plan = model->plan();
       EXPECT_LE(plan.total_bytes, budget);
       EXPECT_LT(plan.max_tokens, free.max_tokens);
-      std::unique_ptr<EnginePart> engine;
-      if (engine_first) engine = std::make_unique<EnginePart>(model, testing::for_part(o));
-      TrainerPart trainer(model, testing::for_part(o));
-      if (!engine_first) engine = std::make_unique<EnginePart>(model, testing::for_part(o));
+      std::unique_ptr<EngineSession> engine;
+      if (engine_first) engine = std::make_unique<EngineSession>(model, testing::for_session(o));
+      TrainerSession trainer(model, testing::for_session(o));
+      if (!engine_first) engine = std::make_unique<EngineSession>(model, testing::for_session(o));
       EXPECT_EQ(live(*runtime), planned(plan));
-      draw_and_train(*engine, trainer, o);
+      generate_and_train(*engine, trainer, o);
     }
   }
 }
@@ -159,7 +159,7 @@ uint64_t bytes_of(const std::vector<PlanEntry>& entries, const std::string& name
 }
 
 // The scratch of a draw is 28 bytes an id for each thread of each engine.
-TEST(Plan, KnowsWhatDrawingFromAWideVocabularyTakes) {
+TEST(Plan, KnowsWhatSamplingFromAWideVocabularyTakes) {
   const ModelConfig config = wide_vocabulary();
   for (const PlanUse use : {PlanUse::kGenerate, PlanUse::kPipeline, PlanUse::kParts}) {
     OptionSet one = wide_options(1), many = wide_options(16);
@@ -245,10 +245,10 @@ TEST(PartsPlan, AWideVocabularyOnManyThreadsTakesWhatThePlanSays) {
   const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kParts, 16);
   const auto runtime = runtime_of(o, 16);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kParts);
-  EnginePart engine(model, testing::for_part(o));
-  TrainerPart trainer(model, testing::for_part(o));
+  EngineSession engine(model, testing::for_session(o));
+  TrainerSession trainer(model, testing::for_session(o));
   EXPECT_EQ(live(*runtime), planned(plan));
-  draw_and_train(engine, trainer, o);
+  generate_and_train(engine, trainer, o);
   EXPECT_EQ(live(*runtime), planned(plan));
 }
 
@@ -258,14 +258,14 @@ TEST(ArenaLedger, IsOfOneRuntime) {
   OptionSet o = tiny_options(dir);
   const auto first = runtime_of(o, 1);
   const auto model = LoadedModel::open(first, o, PlanUse::kGenerate);
-  const EnginePart engine(model, testing::for_part(o));
+  const EngineSession engine(model, testing::for_session(o));
   const Arenas held = live(*first);
   o.set_u64("runtime.memory_budget_bytes",
             plan_memory(o, real_fs(), PlanUse::kGenerate).total_bytes);
   o.set_f64("engine.memory_fraction", 1.0);
   const auto second = runtime_of(o, 1);
   const auto other = LoadedModel::open(second, o, PlanUse::kGenerate);
-  const EnginePart beside(other, testing::for_part(o));
+  const EngineSession beside(other, testing::for_session(o));
   EXPECT_EQ(second->ledger().bytes(), other->plan().arena_bytes);
   EXPECT_EQ(live(*first), held);
 }

@@ -1,5 +1,5 @@
 // The engine counts as a user of the model while it has something to compute, even when paused.
-#include "pipeline/session/engine_part.h"
+#include "pipeline/session/engine_session.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,10 +9,10 @@
 
 namespace rl {
 
-EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const Settings& settings)
+EngineSession::EngineSession(std::shared_ptr<LoadedModel> model, const Settings& settings)
     : model_(std::move(model)), keeps_intervals_(settings.engine.stats_interval_ns != 0) {
   Runtime& runtime = model_->runtime();
-  const MemoryPlan plan = model_->plan_part(settings, PlanUse::kGenerate);
+  const MemoryPlan plan = model_->plan_session(settings, PlanUse::kGenerate);
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
   require_room(runtime, "the engine", bytes, plan.baseline_bytes);
   arena_ = Arena("engine workspace", bytes, Touch::kNow, &runtime.ledger());
@@ -22,11 +22,11 @@ EnginePart::EnginePart(std::shared_ptr<LoadedModel> model, const Settings& setti
       model_->has_tokenizer() ? &model_->tokenizer() : nullptr, &runtime.tracer());
 }
 
-EnginePart::~EnginePart() = default;
+EngineSession::~EngineSession() = default;
 
 // The engine is a user exactly while it has something to compute.
-void EnginePart::note_use() {
-  const bool uses = !engine_->rests();
+void EngineSession::note_use() {
+  const bool uses = !engine_->nothing_runnable();
   if (uses == use_.has_value()) return;
   if (uses) {
     use_.emplace(*model_);
@@ -37,7 +37,7 @@ void EnginePart::note_use() {
 
 // A request that does not resume a sample takes the next number; ids are assigned once it is
 // accepted.
-void EnginePart::identify(Request& request) {
+void EngineSession::identify(Request& request) {
   request.bare = true;
   request.seed = model_->runtime().seed();
   if (!request.resume) {
@@ -54,12 +54,12 @@ void EnginePart::identify(Request& request) {
       .with_key("request.resume");
 }
 
-uint64_t EnginePart::submit(Request request) {
+uint64_t EngineSession::submit(Request request) {
   const std::lock_guard lock(mutex_);
   return submit_locked(std::move(request));
 }
 
-uint64_t EnginePart::submit_locked(Request request) {
+uint64_t EngineSession::submit_locked(Request request) {
   if (closed_) throw Error(Code::kFailedPrecondition, "the engine was destroyed");
   identify(request);
   if (!use_ && !draining_) use_.emplace(*model_);
@@ -76,50 +76,50 @@ uint64_t EnginePart::submit_locked(Request request) {
   return request.first_sample_id;
 }
 
-EngineStep EnginePart::step_locked() {
+EngineStep EngineSession::step_locked() {
   require_awake();
   if (paused_) return EngineStep::kPaused;
   const ComputeLease lease(model_->runtime(), "an engine step");
   model_->prepare_compute(LoadedModel::Weights::kPublished);
   const bool more = engine_->step();
   note_use();
-  return more ? EngineStep::kComputed : EngineStep::kRested;
+  return more ? EngineStep::kComputed : EngineStep::kIdle;
 }
 
-EngineStep EnginePart::step() {
+EngineStep EngineSession::step() {
   const std::lock_guard lock(mutex_);
   return step_locked();
 }
 
-EngineStep EnginePart::run() {
+EngineStep EngineSession::run() {
   for (;;) {
     const std::lock_guard lock(mutex_);
     require_awake();
-    if (engine_->rests()) return EngineStep::kRested;
+    if (engine_->nothing_runnable()) return EngineStep::kIdle;
     if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
   }
 }
 
-EngineStep EnginePart::drain(int64_t timeout_ns) {
+EngineStep EngineSession::drain(int64_t timeout_ns) {
   const int64_t start_ns = real_clock().now_ns();
   for (;;) {
     const std::lock_guard lock(mutex_);
     draining_ = true;
     engine_->set_admitting(false);
     note_use();
-    if (engine_->rests()) return EngineStep::kRested;
+    if (engine_->nothing_runnable()) return EngineStep::kIdle;
     const int64_t passed_ns = real_clock().now_ns() - start_ns;
     if (timeout_ns >= 0 && passed_ns >= timeout_ns) return EngineStep::kTimedOut;
     if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
   }
 }
 
-void EnginePart::pause() {
+void EngineSession::pause() {
   const std::lock_guard lock(mutex_);
   paused_ = true;
 }
 
-void EnginePart::resume() {
+void EngineSession::resume() {
   const std::lock_guard lock(mutex_);
   engine_->set_admitting(true);
   try {
@@ -131,7 +131,7 @@ void EnginePart::resume() {
   paused_ = draining_ = false;
 }
 
-std::vector<SamplePtr> EnginePart::take_finished() {
+std::vector<SamplePtr> EngineSession::take_finished() {
   const std::lock_guard lock(mutex_);
   collect();
   return std::exchange(finished_, {});
@@ -139,7 +139,7 @@ std::vector<SamplePtr> EnginePart::take_finished() {
 
 // Turns go to their waiters, all other samples to take_finished(). Nothing is lost if memory runs
 // out.
-void EnginePart::collect() {
+void EngineSession::collect() {
   for (const Error& e : engine_->take_errors()) {
     model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);
   }
@@ -153,17 +153,17 @@ void EnginePart::collect() {
   collected_.clear();
 }
 
-EnginePart::Identity EnginePart::new_identity() {
+EngineSession::Identity EngineSession::new_identity() {
   const std::lock_guard lock(mutex_);
   return {next_request_++, next_sample_id_++};
 }
 
-uint64_t EnginePart::new_sample_id() {
+uint64_t EngineSession::new_sample_id() {
   const std::lock_guard lock(mutex_);
   return next_sample_id_++;
 }
 
-void EnginePart::submit_turn(Request turn) {
+void EngineSession::submit_turn(Request turn) {
   const std::lock_guard lock(mutex_);
   collect();
   const uint64_t id = turn.resume->id;
@@ -176,7 +176,7 @@ void EnginePart::submit_turn(Request turn) {
   }
 }
 
-SamplePtr EnginePart::take_turn(uint64_t sample_id) {
+SamplePtr EngineSession::take_turn(uint64_t sample_id) {
   const std::lock_guard lock(mutex_);
   collect();
   const auto turn = turns_.find(sample_id);
@@ -184,7 +184,7 @@ SamplePtr EnginePart::take_turn(uint64_t sample_id) {
   return std::move(turns_.extract(turn).mapped());
 }
 
-void EnginePart::drop_turn(uint64_t sample_id) {
+void EngineSession::drop_turn(uint64_t sample_id) {
   const std::lock_guard lock(mutex_);
   if (const auto number = engine_->find(sample_id)) engine_->abort(*number);
   note_use();
@@ -192,20 +192,20 @@ void EnginePart::drop_turn(uint64_t sample_id) {
   turns_.erase(sample_id);
 }
 
-void EnginePart::abort_all() {
+void EngineSession::abort_all() {
   const std::lock_guard lock(mutex_);
   engine_->abort_all();
   note_use();
 }
 
-void EnginePart::close() {
+void EngineSession::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   engine_->abort_all();
   note_use();
 }
 
-void EnginePart::abort_request(uint64_t sample_id) {
+void EngineSession::abort_request(uint64_t sample_id) {
   const std::lock_guard lock(mutex_);
   const std::optional<uint64_t> number = engine_->find(sample_id);
   if (!number) {
@@ -216,20 +216,20 @@ void EnginePart::abort_request(uint64_t sample_id) {
   note_use();
 }
 
-int64_t EnginePart::interrupt() {
+int64_t EngineSession::interrupt() {
   const std::lock_guard lock(mutex_);
   const int64_t spared = engine_->interrupt();
   note_use();
   return spared;
 }
 
-void EnginePart::require_awake() const {
+void EngineSession::require_awake() const {
   if (sleeps_ == 0) return;
   throw Error(Code::kFailedPrecondition,
               str("the engine is asleep at level ", sleeps_, "; wake it first"));
 }
 
-void EnginePart::sleep(int level) {
+void EngineSession::sleep(int level) {
   if (level < 1 || level > 2) {
     throw Error(Code::kOutOfRange, str("level is ", level, ", expected 1 or 2"))
         .with_key("level")
@@ -246,7 +246,7 @@ void EnginePart::sleep(int level) {
   sleeps_ = level;
 }
 
-void EnginePart::wake() {
+void EngineSession::wake() {
   const std::lock_guard lock(mutex_);
   if (sleeps_ == 0) return;
   const ComputeLease lease(model_->runtime(), "waking an engine");
@@ -255,22 +255,22 @@ void EnginePart::wake() {
   sleeps_ = 0;
 }
 
-bool EnginePart::idle() const {
+bool EngineSession::idle() const {
   const std::lock_guard lock(mutex_);
   return engine_->idle();
 }
 
-EngineStats EnginePart::stats() const {
+EngineStats EngineSession::stats() const {
   const std::lock_guard lock(mutex_);
   return engine_->stats();
 }
 
-EngineStats EnginePart::stats(int64_t engine) const {
+EngineStats EngineSession::stats(int64_t engine) const {
   const std::lock_guard lock(mutex_);
   return engine_->stats(engine);
 }
 
-std::optional<EngineStats> EnginePart::last_interval(int64_t engine) const {
+std::optional<EngineStats> EngineSession::last_interval(int64_t engine) const {
   if (!keeps_intervals_) {
     throw Error(Code::kFailedPrecondition,
                 "engine.stats_interval_ns is 0: the engine records no intervals")

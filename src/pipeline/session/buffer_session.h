@@ -15,9 +15,9 @@
 
 namespace rl {
 
-class BufferPart {
+class BufferSession {
  public:
-  BufferPart(const Settings& settings, int64_t capacity)
+  BufferSession(const Settings& settings, int64_t capacity)
       : buffer_(attempts_per_prompt(settings), capacity, is_rl(settings.algo.objective)),
         options_identity_(settings.set.identity()),
         options_(settings.set.dump(true)),

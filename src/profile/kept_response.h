@@ -9,16 +9,16 @@
 namespace rl {
 
 // Why it was kept.
-enum class AnswerKind : uint8_t { kEval = 0, kBest = 1, kWorst = 2 };
+enum class ResponseKind : uint8_t { kEval = 0, kBest = 1, kWorst = 2 };
 
-struct KeptAnswer {
-  AnswerKind kind = AnswerKind::kEval;
+struct KeptResponse {
+  ResponseKind kind = ResponseKind::kEval;
   uint64_t step = 0;      // steps done when it was generated, including its own
   int64_t data_row = -1;  // row of the data file or feed
   double reward = 0;
   int64_t num_tokens = 0;  // of the response
   std::string finish;      // finish_reason_name
-  std::string tag, prompt, answer;
+  std::string tag, prompt, response;
   bool cut = false;  // a text is longer than the part that is kept
 };
 
@@ -29,8 +29,8 @@ std::string_view clip_text(std::string_view text, size_t max_bytes);
 
 // One JSON object without a line end. Texts are clipped, and bytes that are not UTF-8 become
 // U+FFFD.
-std::string render_kept_answer(const KeptAnswer& answer);
+std::string render_kept_response(const KeptResponse& response);
 // nullopt if the line is no such object; unknown keys are ignored.
-std::optional<KeptAnswer> parse_kept_answer(std::string_view line);
+std::optional<KeptResponse> parse_kept_response(std::string_view line);
 
 }  // namespace rl
