@@ -77,6 +77,7 @@ class Sample:
                  f"#if RL_ABI_MAJOR != {major} || RL_ABI_MINOR {sign} {minor}\n")
         self.put("bindings/python/rl/_raw.py", f"ABI_MAJOR, ABI_MINOR = {major}, {minor}\n"
                                                f'SONAME = "librl.so.{number}"\n')
+        self.put("examples/c/CMakeLists.txt", f"find_package(rl {shown} REQUIRED COMPONENTS)\n")
         self.put("bindings/python/pyproject.toml", f'version = "{shown}.0"\n')
         self.put("packaging/debian/changelog", f"rl ({shown}.0) bookworm\n")
         self.put("packaging/debian/control", f"Package: librl{number}\n")
