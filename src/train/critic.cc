@@ -49,7 +49,7 @@ TrainerSizes Critic::plan(const ModelConfig& config, const KvShape& kv,
 Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
                const TrainerTools& tools)
     : options_(validated(options)),
-      place_{tools.tracer, tools.lane, tools.clock},
+      place_{tools.tracer, tools.lane, tools.clock, tools.between},
       learner_(model, options_.trainable),
       workspace_(shape_of(model), options, workspace),
       pass_(workspace_, place_) {

@@ -41,7 +41,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
     : model(model),
       reference(reference),
       options(validated(options)),
-      place{tools.tracer, tools.lane, tools.clock},
+      place{tools.tracer, tools.lane, tools.clock, tools.between},
       workspace(shape_of(model), options, workspace),
       learner(model, options.trainable),
       pass(this->workspace, place) {

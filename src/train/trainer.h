@@ -13,7 +13,8 @@
 //    sampling (N2). With check_logprobs a differing bit is an error that names the token;
 //    otherwise the largest difference is a metric.
 // 4. The workspace is read and written only during calls, so an engine may use the same bytes
-//    between them.
+//    between them. Engines that compute between two micro-batches of a call (TrainerTools) have a
+//    workspace of their own, and read another compute copy.
 #pragma once
 #include <memory>
 #include <span>
@@ -24,6 +25,7 @@
 #include "core/fs.h"
 #include "core/tensor.h"
 #include "core/trace.h"
+#include "core/yield_point.h"
 #include "data/sample.h"
 #include "model/model.h"
 #include "train/checkpoint/checkpoint.h"
@@ -50,6 +52,7 @@ struct TrainerTools {
   const Tracer* tracer = nullptr;  // null: no spans
   uint32_t lane = 0;
   const Clock* clock = &real_clock();
+  YieldPoint* between = nullptr;  // called between two micro-batches; null: nobody else computes
 };
 
 class Critic;

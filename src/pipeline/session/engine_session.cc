@@ -79,7 +79,7 @@ uint64_t EngineSession::submit_locked(Request request) {
 EngineStep EngineSession::step_locked() {
   require_awake();
   if (paused_) return EngineStep::kPaused;
-  const ComputeLease lease(model_->runtime(), "an engine step");
+  const ComputeLease lease(model_->runtime(), "an engine step", model_->compute_sharing());
   model_->prepare_compute(LoadedModel::Weights::kPublished);
   const bool more = engine_->step();
   note_use();

@@ -1,6 +1,8 @@
 // The engine as the host drives it: submit, step, take, on its own arena. Calls from several
-// threads are served in order; run() lets others in after every step. While requests are in flight
-// the model's weights cannot change; requests held back by a drain are not in flight.
+// threads are served in order; run() lets others in after every step. With one compute copy the
+// model's weights cannot change while requests are in flight; requests held back by a drain are not
+// in flight. With two a step pins the published version, and takes its turn with other engine steps
+// and with the micro-batches of a training step (compute_lease.h).
 #pragma once
 #include <condition_variable>
 #include <cstdint>

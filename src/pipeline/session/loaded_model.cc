@@ -302,6 +302,7 @@ LoadedModel::WriteLease::WriteLease(LoadedModel& model, int64_t wait_ns) : model
   model.model_->require_repackable();
   const auto free = [&] { return model.readers_ == 0 && !model.writing_; };
   if (!wait_until_ready(model.use_changed_, lock, wait_ns, free)) {
+    if (model.writing_) throw Error(Code::kBusy, "the weights are being trained");
     throw Error(Code::kBusy, str("the weights cannot change: ", model.readers_,
                                  " saves or digests are still reading them"));
   }

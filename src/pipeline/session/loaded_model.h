@@ -57,8 +57,12 @@ class LoadedModel {
   const std::vector<int32_t>& chat_stop_ids() const { return chat_stop_ids_; }
 
   uint64_t version() const { return model_->version(); }
-  // Engines read their own compute copy, so training and publication never wait for them.
+  // Engines read their own compute copy: training does not change it, and publishing is a store.
   bool published_apart() const { return model_->num_compute_copies() > 1; }
+  // Of engine steps and training steps: they compute in turn if they read different copies.
+  ComputeSharing compute_sharing() const {
+    return published_apart() ? ComputeSharing::kInTurn : ComputeSharing::kAlone;
+  }
   uint64_t weight_digest() const;
   ModelIdentity identity() const;  // of the current weights; kBusy while they are being trained
   // Writes a Hugging Face directory in the given dtype, which appears by one rename. kBusy while
@@ -124,7 +128,7 @@ class LoadedModel {
 
   // Held around every change of the weights: kBusy naming the number of engines with requests on
   // the copy that changes, or its version if a reader has pinned it. Waits for a running save or
-  // digest; kBusy if that takes longer than wait_ns.
+  // digest, or another change; kBusy if that takes longer than wait_ns.
   class WriteLease {
    public:
     explicit WriteLease(LoadedModel& model, int64_t wait_ns);

@@ -69,18 +69,4 @@ void Runtime::require_same(const OptionSet& options) const {
   violations.throw_any();
 }
 
-ComputeLease::ComputeLease(Runtime& runtime, const char* what) : runtime_(runtime) {
-  const std::lock_guard lock(runtime.lease_mutex_);
-  if (runtime.lease_holder_ != nullptr) {
-    throw Error(Code::kBusy,
-                str(what, " cannot compute now: the runtime is busy with ", runtime.lease_holder_));
-  }
-  runtime.lease_holder_ = what;
-}
-
-ComputeLease::~ComputeLease() {
-  const std::lock_guard lock(runtime_.lease_mutex_);
-  runtime_.lease_holder_ = nullptr;
-}
-
 }  // namespace rl

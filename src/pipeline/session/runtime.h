@@ -1,10 +1,9 @@
 // What all objects of a run share: threads, matrix products, log, trace, files, clock, the memory
-// budget and the ledger of arenas. Invariant: the executor has one caller at a time, and whoever
-// computes holds the ComputeLease; a second one is an error, never a wait.
+// budget and the ledger of arenas. Invariant: the executor has one caller at a time, the one whose
+// ComputeLease has its turn.
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "core/arena.h"
@@ -15,6 +14,7 @@
 #include "core/trace.h"
 #include "ops/compute.h"
 #include "pipeline/config/settings.gen.h"
+#include "pipeline/session/compute_lease.h"
 
 namespace rl {
 
@@ -39,6 +39,7 @@ class Runtime {
   uint64_t usable_budget() const { return budget_; }  // 0: no limit
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
+  ComputeQueue& compute_queue() { return compute_queue_; }
   // Of all arenas of the runtime's objects.
   ArenaLedger& ledger() { return ledger_; }
   const ArenaLedger& ledger() const { return ledger_; }
@@ -51,7 +52,6 @@ class Runtime {
   void require_same(const OptionSet& options) const;
 
  private:
-  friend class ComputeLease;
   Settings settings_;
   uint64_t seed_, budget_;
   FileSystem& fs_;
@@ -61,21 +61,7 @@ class Runtime {
   std::unique_ptr<Executor> executor_;
   ArenaLedger ledger_;
   std::unique_ptr<Compute> compute_;
-  std::mutex lease_mutex_;
-  const char* lease_holder_ = nullptr;
-};
-
-// The right to compute, for its lifetime. Taking it while another lease exists is Error(kBusy)
-// naming both. what is a string literal.
-class ComputeLease {
- public:
-  ComputeLease(Runtime& runtime, const char* what);
-  ~ComputeLease();
-  ComputeLease(const ComputeLease&) = delete;
-  ComputeLease& operator=(const ComputeLease&) = delete;
-
- private:
-  Runtime& runtime_;
+  ComputeQueue compute_queue_;
 };
 
 }  // namespace rl

@@ -22,7 +22,8 @@ CriticRole::CriticRole(const LoadedModel& policy, const Settings& settings, cons
       model_(load_critic(policy, settings)),
       critic_(*model_, critic_options_from(settings, max_tokens_, max_sequence_, step_samples_),
               workspace,
-              {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock()}) {}
+              {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock(),
+               &policy.runtime().compute_queue()}) {}
 
 void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
                       Dtype dtype, bool replace_existing) {

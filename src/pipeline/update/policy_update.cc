@@ -25,9 +25,10 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
       kl_(settings),
       reference_(load_reference(model, settings)) {
   Runtime& runtime = model.runtime();
-  trainer_ = std::make_unique<Trainer>(
-      model.model(), reference_.get(), trainer_options(settings), workspace,
-      TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock()});
+  trainer_ = std::make_unique<Trainer>(model.model(), reference_.get(), trainer_options(settings),
+                                       workspace,
+                                       TrainerTools{&runtime.tracer(), TraceLane::kTrain,
+                                                    &runtime.clock(), &runtime.compute_queue()});
   critic_ = CriticRole::make(model, settings, plan, workspace);
   teacher_ = TeacherRole::make(model, settings, plan, workspace);
   if (teacher_ != nullptr) trainer_->set_row_teacher(teacher_->rows());

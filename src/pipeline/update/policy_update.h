@@ -47,8 +47,9 @@ class PolicyUpdate {
   bool has_custom_loss() const { return loss_ != nullptr; }
 
   // An update is begin, next until it returns false, finish. The caller holds the compute lease and
-  // the model's write lease throughout, and the samples live until finish. After an error in any of
-  // the three the update is over, and the next begin starts another one.
+  // the model's write lease throughout, and the samples live until finish. A compute lease that
+  // shares yields after each micro-batch, those of reference, critic and teacher included. After an
+  // error in any of the three the update is over, and the next begin starts another one.
   //
   // begin checks the batch and prepares it. steps_done decides whether the critic still warms up.
   void begin(const ScoredSamples& batch, uint64_t steps_done);

@@ -1,5 +1,6 @@
 // A step holds the write lease of the weights; log-probs only compute. With two compute copies a
-// step leaves the published one unchanged, and publishing is one store.
+// step leaves the published one unchanged, so engines may compute between its micro-batches, and
+// publishing is one store.
 #include "pipeline/update/trainer_session.h"
 
 #include <algorithm>
@@ -136,7 +137,7 @@ void TrainerSession::set_custom_loss(CustomLoss loss) {
 
 TrainedStep TrainerSession::update(FunctionRef<void()> begin) {
   const std::lock_guard lock(mutex_);
-  const ComputeLease compute(model_->runtime(), "a training step");
+  const ComputeLease compute(model_->runtime(), "a training step", model_->compute_sharing());
   const LoadedModel::WriteLease write(*model_, 0);
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   begin();

@@ -37,6 +37,7 @@ void MicroBatchPass::score(const Model& model, const MicroBatch& micro,
   for (size_t at = 0; at < wanted.size(); at += chunk_rows())
     visit(forward_chunk(model, b.forward, b.head,
                         wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at))));
+  place_.end_micro_batch();
 }
 
 void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
@@ -78,6 +79,7 @@ void MicroBatchPass::score_values(const Model& model, const MicroBatch& micro,
   RL_CHECK(micro.blocks() <= b.kv.num_blocks);
   forward(model, micro.batch(), b.kv, b.forward, nullptr);
   visit(forward_values(model, b.forward, micro.wanted()));
+  place_.end_micro_batch();
 }
 
 void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
@@ -107,6 +109,7 @@ void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
                            const Times& times) {
   run_layers(
       t, micro, [&] { run_head(t, micro, loss); }, times);
+  place_.end_micro_batch();
 }
 
 void MicroBatchPass::train_values(const Training& t, const MicroBatch& micro,
@@ -120,6 +123,7 @@ void MicroBatchPass::train_values(const Training& t, const MicroBatch& micro,
                              t.gradients, t.layout});
   };
   run_layers(t, micro, head, times);
+  place_.end_micro_batch();
 }
 
 }  // namespace rl

@@ -1,6 +1,6 @@
 // Runs micro-batches through a model with the trainer's workspace: forward of the whole batch,
 // then the head over its wanted rows in chunks, or all at once if the head is scalar. Training and
-// forward-only passes share the code.
+// forward-only passes share the code. Each call ends with PhaseTimer::Place::end_micro_batch().
 #pragma once
 #include <vector>
 

@@ -1,7 +1,9 @@
-// One phase of a training step: a trace span, and its time added to a total.
+// One phase of a training step: a trace span, and its time added to a total. If others compute
+// between two micro-batches, their time counts for a phase of several micro-batches.
 #pragma once
 #include "core/clock.h"
 #include "core/trace.h"
+#include "core/yield_point.h"
 
 namespace rl {
 
@@ -11,6 +13,12 @@ class PhaseTimer {
     const Tracer* tracer;
     uint32_t lane;
     const Clock* clock;
+    YieldPoint* between = nullptr;  // of two micro-batches; null: nobody else computes
+
+    // Called after each micro-batch, when the next one needs nothing of it but gradients and sums.
+    void end_micro_batch() const {
+      if (between != nullptr) between->yield();
+    }
   };
   PhaseTimer(const Place& place, const char* name, int64_t& total_ns)
       : span_(place.tracer, name, place.lane),

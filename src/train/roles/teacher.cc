@@ -39,6 +39,7 @@ void Teacher::logprobs(std::span<const Sample* const> samples,
   for (const auto& some : plan_micro_batches(all, rules)) {
     micro.fill(some, rules, WantedTokens::kGenerated);
     score(micro, out);
+    place_.end_micro_batch();
   }
 }
 

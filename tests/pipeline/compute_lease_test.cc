@@ -1,0 +1,147 @@
+// The compute leases of a runtime: in turn, first come, first served, or alone. Every wait has a
+// deadline; leases end before the threads that wait for them are joined.
+#include "pipeline/session/compute_lease.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "run_rig.h"
+#include "support/expect_error.h"
+#include "turns.h"
+
+namespace rl {
+namespace {
+
+using testing::tiny_options;
+using testing::wait_until_true;
+
+// A runtime, and the turns of its leases in the order in which they began.
+class Turns {
+ public:
+  Turns() : runtime_(tiny_options(dir_)) {}
+
+  Runtime& runtime() { return runtime_; }
+  ComputeQueue& queue() { return runtime_.compute_queue(); }
+  void note(int turn) {
+    const std::lock_guard lock(mutex_);
+    order_.push_back(turn);
+  }
+  std::vector<int> order() {
+    const std::lock_guard lock(mutex_);
+    return order_;
+  }
+  bool wait_for_waiting(int64_t count) {
+    return wait_until_true([&] { return queue().num_waiting() == count; });
+  }
+
+ private:
+  const TempDir dir_;
+  Runtime runtime_;
+  std::mutex mutex_;
+  std::vector<int> order_;
+};
+
+constexpr ComputeSharing kAlone = ComputeSharing::kAlone, kInTurn = ComputeSharing::kInTurn;
+
+// Threads 1 to 4 come in this order, while thread 0 computes. Each yields once.
+TEST(ComputeLease, TurnsAreFirstComeFirstServed) {
+  Turns turns;
+  std::vector<std::jthread> threads;
+  {
+    const ComputeLease own(turns.runtime(), "the first", kInTurn);
+    for (int i = 1; i <= 4; ++i) {
+      threads.emplace_back([&turns, i] {
+        const ComputeLease lease(turns.runtime(), "another", kInTurn);
+        turns.note(i);
+        turns.queue().yield();
+        turns.note(i);
+      });
+      EXPECT_TRUE(turns.wait_for_waiting(i));
+    }
+    turns.note(0);
+    turns.queue().yield();
+    EXPECT_EQ(turns.queue().num_waiting(), 4) << "each has had one turn and waits for the next";
+    turns.note(0);
+  }
+  threads.clear();
+  EXPECT_EQ(turns.order(), (std::vector<int>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(turns.queue().num_waiting(), 0);
+}
+
+// One that asks for a turn again and again gets one between two turns of another, not more.
+TEST(ComputeLease, ANewLeaseIsBehindAllThatWait) {
+  Turns turns;
+  std::jthread eager;
+  {
+    const ComputeLease own(turns.runtime(), "a training step", kInTurn);
+    eager = std::jthread([&] {
+      for (int i = 0; i < 3; ++i) {
+        const ComputeLease lease(turns.runtime(), "an engine step", kInTurn);
+        turns.note(1);
+      }
+    });
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(turns.wait_for_waiting(1));
+      turns.note(0);
+      turns.queue().yield();
+    }
+  }
+  eager.join();
+  EXPECT_EQ(turns.order(), (std::vector<int>{0, 1, 0, 1, 0, 1}));
+}
+
+TEST(ComputeLease, YieldingReturnsAtOnceWhileNobodyWaits) {
+  Turns turns;
+  turns.queue().yield();
+  for (const ComputeSharing sharing : {kAlone, kInTurn}) {
+    const ComputeLease own(turns.runtime(), "a training step", sharing);
+    turns.queue().yield();
+    EXPECT_EQ(turns.queue().num_waiting(), 0);
+  }
+}
+
+// On one thread, where a wait would never end.
+TEST(ComputeLease, ALeaseAloneIsNeverWaitedFor) {
+  Turns turns;
+  const ComputeSharing pairs[][2] = {{kAlone, kAlone}, {kAlone, kInTurn}, {kInTurn, kAlone}};
+  for (const auto& pair : pairs) {
+    const ComputeSharing held = pair[0], wanted = pair[1];
+    {
+      const ComputeLease own(turns.runtime(), "the first", held);
+      const Error e =
+          expect_error(Code::kBusy, [&] { ComputeLease(turns.runtime(), "the second", wanted); });
+      EXPECT_TRUE(contains(e.message, "the second cannot compute now")) << e.message;
+      EXPECT_TRUE(contains(e.message, "busy with the first")) << e.message;
+      turns.queue().yield();
+    }
+    const ComputeLease after(turns.runtime(), "the second", wanted);
+  }
+}
+
+// Between two turns nobody computes, but the step that yielded is not over.
+TEST(ComputeLease, AloneIsRefusedDuringTheTurnsOfOthers) {
+  Turns turns;
+  std::jthread other;
+  {
+    const ComputeLease own(turns.runtime(), "a training step", kInTurn);
+    other = std::jthread([&] {
+      const ComputeLease lease(turns.runtime(), "an engine step", kInTurn);
+      const Error e =
+          expect_error(Code::kBusy, [&] { ComputeLease(turns.runtime(), "log-probs", kAlone); });
+      EXPECT_TRUE(contains(e.message, "busy with an engine step")) << e.message;
+      turns.note(1);
+    });
+    EXPECT_TRUE(turns.wait_for_waiting(1));
+    turns.queue().yield();
+    EXPECT_EQ(turns.order(), (std::vector<int>{1}));
+    const Error e =
+        expect_error(Code::kBusy, [&] { ComputeLease(turns.runtime(), "log-probs", kAlone); });
+    EXPECT_TRUE(contains(e.message, "busy with a training step")) << e.message;
+  }
+}
+
+}  // namespace
+}  // namespace rl
