@@ -1245,9 +1245,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 2},
      false, false, nullptr, 0, "copies",
      "Number of compute copies of the weights. With 1 a training step publishes, and is refused "
-     "while requests run. With 2 engines read one copy while the trainer writes the other, so a "
-     "training step and rl_trainer_publish are allowed at any time between two engine steps; the "
-     "plan counts the second copy.",
+     "while requests run. With 2 engines read one copy while the trainer writes the other, so "
+     "engine steps come between the micro-batches of a training step, and rl_trainer_publish is "
+     "allowed at any time; the plan counts the second copy.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "librl"},
     {"model.critic_path", OptionType::kString, "",
