@@ -1,5 +1,6 @@
 // The trainer as the host drives it: a step on scored samples, log-probs, publication, on its own
-// arenas. A step while requests run on the model is Error(kBusy).
+// arenas. With one compute copy a step while requests run on the model is Error(kBusy); with two,
+// engine steps of other threads come between its micro-batches (compute_lease.h).
 #pragma once
 #include <cstdint>
 #include <memory>
