@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "rollout/engine_fixture.h"
@@ -175,6 +176,114 @@ TEST_F(EngineSetTest, ErrorsAndPeaksAreThoseOfAllEngines) {
   EXPECT_EQ(test.set->stats().blocks_peak, 3);
   test.set->restart_peak();
   EXPECT_EQ(test.set->stats().blocks_peak, 0);
+}
+
+TEST_F(EngineSetTest, ASampleIsFoundUnderTheNumberOfItsRequest) {
+  TestSet test(tiny_, {}, 3);
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < 7; ++i) {
+    Request r = make_request({1, 2}, 9, 0, i);
+    r.first_sample_id = 100 + i;
+    numbers.push_back(test.set->submit(r));
+  }
+  for (uint64_t i = 0; i < 7; ++i) EXPECT_EQ(test.set->find(100 + i), numbers[i]) << i;
+  EXPECT_FALSE(test.set->find(99));
+  EXPECT_FALSE(test.set->find(107));
+  EXPECT_TRUE(test.set->abort(*test.set->find(104)));
+  EXPECT_FALSE(test.set->find(104));
+  EXPECT_EQ(test.take().begin()->first, (SampleKey{4, 0}));
+}
+
+TEST_F(EngineSetTest, AnInterruptCountsTheSparedOfAllEngines) {
+  TestSet test(tiny_, {.max_aborts = 1}, 2);
+  for (uint64_t i = 0; i < 5; ++i) {
+    Request r = make_request({1, 2}, 9, 1.0f, i);
+    if (i != 2) {
+      auto sample = std::make_shared<Sample>();
+      sample->ids = std::move(r.prompt);
+      sample->prompt_tokens = 2;
+      sample->ordinal = i;
+      sample->num_aborts = 1;
+      r.prompt.clear();
+      r.resume = sample;
+    }
+    test.set->submit(r);
+  }
+  EXPECT_EQ(test.loads(), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(test.set->interrupt(), 4);
+  EXPECT_EQ(test.loads(), (std::vector<int64_t>{2, 2})) << "the first engine had the fresh one";
+  const SampleMap aborted = test.take();
+  ASSERT_EQ(aborted.size(), 1u);
+  EXPECT_EQ(aborted.begin()->first, (SampleKey{2, 0}));
+}
+
+TEST_F(EngineSetTest, WithoutAdmissionsNoEngineBegins) {
+  TestSet test(tiny_, {}, 2);
+  EXPECT_TRUE(test.set->nothing_runnable());
+  test.set->set_admitting(false);
+  for (uint64_t i = 0; i < 2; ++i) test.set->submit(make_request({1, 2}, 3, 0, i));
+  EXPECT_TRUE(test.set->nothing_runnable());
+  EXPECT_FALSE(test.set->idle());
+  EXPECT_FALSE(test.set->step());
+  EXPECT_EQ(test.loads(), (std::vector<int64_t>{1, 1}));
+  test.set->set_admitting(true);
+  EXPECT_FALSE(test.set->nothing_runnable());
+  EXPECT_EQ(test.run().size(), 2u);
+  EXPECT_TRUE(test.set->idle());
+}
+
+TEST_F(EngineSetTest, OneEngineWithWorkIsEnough) {
+  TestSet test(tiny_, {}, 3);
+  test.set->submit(make_request({1, 2}, 2, 0, 0));  // engine 0
+  EXPECT_FALSE(test.set->nothing_runnable());
+  EXPECT_FALSE(test.set->idle());
+  EXPECT_TRUE(test.set->step());
+  EXPECT_TRUE(test.set->step()) << "engines without work are passed over";
+  EXPECT_FALSE(test.set->step());
+  EXPECT_TRUE(test.set->nothing_runnable());
+  EXPECT_TRUE(test.set->idle());
+}
+
+TEST_F(EngineSetTest, EveryEngineForgetsItsKeysAndValues) {
+  TestSet test(tiny_, {}, 2);
+  const auto submit = [&] {
+    for (int32_t i = 0; i < 2; ++i) {
+      test.set->submit(make_request(std::vector<int32_t>(40, i), 2, 0, static_cast<uint64_t>(i)));
+    }
+  };
+  submit();
+  test.run();
+  test.set->forget_kv();
+  submit();
+  test.run();
+  EXPECT_EQ(test.set->stats().cached_tokens, 0);
+  submit();
+  test.run();
+  EXPECT_EQ(test.set->stats(0).cached_tokens, 32);
+  EXPECT_EQ(test.set->stats(1).cached_tokens, 32);
+}
+
+TEST_F(EngineSetTest, WhatIsThereBeforeTheFinishedSamplesStaysInPlace) {
+  TestSet test(tiny_, {}, 2);
+  for (const int64_t tokens : {3, 1}) {
+    test.set->submit(make_request({1, 2}, tokens, 0, static_cast<uint64_t>(tokens)));
+  }
+  while (test.set->step()) {
+  }
+  const auto late = std::make_shared<Sample>();
+  late->finished_ns = std::numeric_limits<int64_t>::max();
+  std::vector<SamplePtr> all = {late};
+  test.set->take_finished(all);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0], late);
+  EXPECT_EQ(all[1]->ordinal, 1u);
+  EXPECT_EQ(all[2]->ordinal, 3u);
+}
+
+TEST_F(EngineSetTest, LanesOfEnginesAreSixteenApart) {
+  EXPECT_EQ(engine_lane(4, 0), 4u);
+  EXPECT_EQ(engine_lane(4, 1), 20u);
+  EXPECT_EQ(engine_lane(4, 3), 52u);
 }
 
 TEST_F(EngineSetTest, ARefusedRequestLeavesTheEnginesAsTheyWere) {

@@ -92,6 +92,8 @@ TEST_F(EngineFigures, TimeInsideStepsIsThatOfPrefillOrOfDecode) {
   EXPECT_EQ(s.prefill_ns, prefilled - begin);
   EXPECT_EQ(s.decode_ns, clock_.now_ns() - prefilled);
   EXPECT_EQ(s.busy_ns, clock_.now_ns() - begin);
+  // One section of a step samples; the others are the forward's and the head's.
+  EXPECT_EQ(s.prefill_ns + s.decode_ns - s.model_ns, 3 * 1000);
 }
 
 TEST_F(EngineFigures, AResumedSampleHasTheTimesOfItsLastRequestAndAllItsPreemptions) {

@@ -1,9 +1,12 @@
 // What a trace shows of samples: each on one lane at a time, no two on one lane, every stretch
 // under its name, and nothing at all without a sink.
+#include "rollout/slot_lanes.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,6 +43,14 @@ int64_t sum_of_args(const std::vector<TraceSpan>& spans) {
   int64_t sum = 0;
   for (const TraceSpan& s : spans) sum += s.arg_value;
   return sum;
+}
+
+std::string text_of(const std::vector<TraceSpan>& spans) {
+  std::string text;
+  for (const TraceSpan& s : spans) {
+    text += str(s.name, " ", s.start_ns, "-", s.end_ns, " ", s.arg_name, "=", s.arg_value, "\n");
+  }
+  return text;
 }
 
 // Spans of a lane lie one after another, or one inside another.
@@ -84,12 +95,8 @@ TEST_F(SlotLanesTest, ASampleIsQueuedThenPrefilledThenDecoded) {
   run(test);
   ASSERT_EQ(sink_->lanes.size(), 1u);
   EXPECT_EQ(sink_->names.at(0), "engine 0 slot 0");
-  std::string text;
-  for (const TraceSpan& s : sink_->lanes.at(0)) {
-    text += str(s.name, " ", s.start_ns, "-", s.end_ns, " ", s.arg_name, "=", s.arg_value, "\n");
-  }
   // The second waits from 5 on; the lane is empty from 35 to 45.
-  EXPECT_EQ(text,
+  EXPECT_EQ(text_of(sink_->lanes.at(0)),
             "sample.queued 0-15 waited_ns=15\n"
             "sample 15-35 id=100\nsample.prefill 15-15 cached_tokens=0\n"
             "sample.decode 15-35 tokens=2\n"
@@ -105,6 +112,69 @@ TEST_F(SlotLanesTest, ASampleOfOneTokenDecodesNothing) {
   run(test);
   EXPECT_EQ(sink_->named("sample.prefill").size(), 1u);
   EXPECT_TRUE(sink_->named("sample.decode").empty());
+  EXPECT_TRUE(sink_->named("sample.queued").empty()) << "it ran at once";
+}
+
+// A running sequence of a sample with this id, which waited from `since_ns` on.
+std::unique_ptr<ActiveRequest> running(uint64_t id, int64_t since_ns) {
+  Request r = make_request({1, 2}, 9);
+  r.first_sample_id = id;
+  auto active = make_active(r, id, SchedulingPolicy::kFcfs);
+  Sequence& s = active->sequences[0];
+  s.sample = make_sample(s);
+  s.state = SequenceState::kRunning;
+  s.waits_since_ns = since_ns;
+  return active;
+}
+
+TEST_F(SlotLanesTest, LanesAreNumberedByEngineAndShowStaysAndWaits) {
+  tracer_.set_sink(sink_);
+  SlotLanes lanes(&tracer_, 2);
+  const auto first = running(100, 0), second = running(101, 4), third = running(102, 5);
+  Sequence &a = first->sequences[0], &b = second->sequences[0], &c = third->sequences[0];
+  std::vector<Sequence*> both = {&a, &b};
+  a.computed = 32;
+  lanes.scheduled(both, 10);
+  a.admitted = b.admitted = true;
+  EXPECT_EQ(a.lane, 0);
+  EXPECT_EQ(b.lane, 1);
+  EXPECT_EQ(a.waits_since_ns, -1);
+  a.sample->ids.push_back(7);
+  lanes.sampled_token(a, 20);
+  a.sample->ids.insert(a.sample->ids.end(), {8, 9});
+  lanes.sampled_token(a, 30);
+  b.state = SequenceState::kWaiting;
+  lanes.scheduled(std::span(both).first(1), 40);
+  EXPECT_EQ(b.lane, -1);
+  EXPECT_EQ(b.waits_since_ns, 40);
+  b.state = SequenceState::kRunning;
+  b.computed = 16;
+  lanes.scheduled(both, 55);
+  EXPECT_EQ(b.lane, 1);
+  lanes.ended(a, 60);
+  EXPECT_EQ(a.lane, -1);
+  lanes.ended(a, 61);  // it has no lane any more
+  lanes.sampled_token(a, 62);
+  both[0] = &c;
+  lanes.scheduled(both, 70);
+  EXPECT_EQ(c.lane, 0) << "the first empty lane";
+  lanes.ended(b, 80);
+  lanes.ended(c, 90);
+  constexpr uint32_t kFirst = 2 << 16;
+  ASSERT_EQ(sink_->lanes.size(), 2u);
+  EXPECT_EQ(sink_->names.at(kFirst), "engine 2 slot 0");
+  EXPECT_EQ(sink_->names.at(kFirst + 1), "engine 2 slot 1");
+  EXPECT_EQ(text_of(sink_->lanes.at(kFirst)),
+            "sample.queued 0-10 waited_ns=10\n"
+            "sample 10-60 id=100\nsample.prefill 10-20 cached_tokens=32\n"
+            "sample.decode 20-60 tokens=2\n"
+            "sample.queued 60-70 waited_ns=65\n"
+            "sample 70-90 id=102\nsample.prefill 70-90 cached_tokens=0\n");
+  EXPECT_EQ(text_of(sink_->lanes.at(kFirst + 1)),
+            "sample.queued 4-10 waited_ns=6\n"
+            "sample 10-40 id=101\nsample.prefill 10-40 cached_tokens=0\n"
+            "sample.preempted 40-55 waited_ns=15\n"
+            "sample 55-80 id=101\nsample.prefill 55-80 cached_tokens=16\n");
 }
 
 TEST_F(SlotLanesTest, PreemptedSamplesLeaveTheirLaneAndComeBack) {
