@@ -3,17 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint_arrays.h"
 #include "core/hash.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "support/tiny_model.h"
-#include "train/checkpoint/array_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 
@@ -24,54 +22,23 @@ using Json = nlohmann::json;
 
 constexpr const char* kConfig = "0123456789abcdef";
 
-const ModelConfig& config() {
-  static const auto* const kModel = new TinyModel(TinyModel::fixture("llama"));
-  return kModel->model->config();
-}
-
-// A model's arrays; values differ from parameter to parameter and from array to array.
-struct Arrays {
-  explicit Arrays(float base, const TrainableRule& rule = {}) : layout(config(), rule) {
-    masters.resize(static_cast<size_t>(layout.total()));
-    first.resize(static_cast<size_t>(layout.gradient_total()));
-    second = scratch = first;
-    for (const Parameter& p : layout.parameters()) {
-      base += 0.5f;
-      for (int64_t i = 0; i < p.size; ++i) {
-        const float value = base + static_cast<float>(i % 97);
-        masters[static_cast<size_t>(p.offset + i)] = value;
-        if (!p.trainable()) continue;
-        first[static_cast<size_t>(p.gradient + i)] = value + 1000;
-        second[static_cast<size_t>(p.gradient + i)] = value + 2000;
-      }
-    }
-  }
-  CheckpointArrays view() { return {&layout, masters, first, second}; }
-  void clear() {
-    for (auto* v : {&masters, &first, &second}) std::ranges::fill(*v, 0.0f);
-  }
-
-  WeightLayout layout;
-  std::vector<float> masters, first, second, scratch;
-};
-
 CheckpointState state_of(int64_t step, size_t models) {
   CheckpointState state{{step, kConfig, R"({"cursor":5})"}, {{11, 12, 13}, {21, 22, 23}}};
   state.counters.resize(models);
   return state;
 }
 
-std::string save(const TempDir& dir, std::vector<Arrays*> models, int64_t step = 7,
+std::string save(const TempDir& dir, std::vector<CheckpointedArrays*> models, int64_t step = 7,
                  const CheckpointRules& rules = {}) {
   std::vector<CheckpointArrays> views;
-  for (Arrays* a : models) views.push_back(a->view());
+  for (CheckpointedArrays* a : models) views.push_back(a->view());
   return save_checkpoint(real_fs(), dir.path(), state_of(step, models.size()), views, rules);
 }
 
-CheckpointState load(const std::string& path, std::vector<Arrays*> models,
+CheckpointState load(const std::string& path, std::vector<CheckpointedArrays*> models,
                      const std::string& digest = kConfig) {
   CheckpointTarget target;
-  for (Arrays* a : models) target.models.push_back({a->view(), a->scratch});
+  for (CheckpointedArrays* a : models) target.models.push_back({a->view(), a->scratch});
   return load_checkpoint(real_fs(), path, digest, target);
 }
 
@@ -95,7 +62,7 @@ void expect_files(const std::string& path, const Json& manifest, std::vector<std
 
 TEST(CheckpointFields, AManifestHasTheStateAndTheMarksOfItsFiles) {
   const TempDir dir;
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   const std::string path = save(dir, {&policy});
   EXPECT_EQ(path, dir.file("step_000007"));
   const Json m = manifest_of(path);
@@ -115,7 +82,7 @@ TEST(CheckpointFields, AManifestHasTheStateAndTheMarksOfItsFiles) {
 
 TEST(CheckpointFields, ACriticHasCountersAndFilesOfItsOwn) {
   const TempDir dir;
-  Arrays policy(1), critic(500, {{"model.norm.weight"}, {}});
+  CheckpointedArrays policy(1), critic(500, {{"model.norm.weight"}, {}});
   const std::string path = save(dir, {&policy, &critic});
   const Json m = manifest_of(path);
   EXPECT_EQ(m.at("weight_version"), 13);
@@ -133,7 +100,7 @@ TEST(CheckpointFields, ACriticHasCountersAndFilesOfItsOwn) {
 TEST(CheckpointFields, EveryArrayComesBackToItsPlace) {
   const TempDir dir;
   const TrainableRule rule{{"model.embed_tokens.weight"}, {}};
-  Arrays policy(1, rule), critic(500), want_policy(1, rule), want_critic(500);
+  CheckpointedArrays policy(1, rule), critic(500), want_policy(1, rule), want_critic(500);
   const std::string path = save(dir, {&policy, &critic});
   critic.clear();
   for (auto* v : {&policy.first, &policy.second}) std::ranges::fill(*v, 0.0f);
@@ -213,7 +180,7 @@ std::vector<BadField> bad_fields() {
 
 TEST(CheckpointFields, AFieldThatIsMissingOrOfAnotherTypeIsNamed) {
   const TempDir dir;
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   const std::string path = save(dir, {&policy});
   const Json whole = manifest_of(path);
   for (const BadField& bad : bad_fields()) {
@@ -238,7 +205,7 @@ TEST(CheckpointFields, AFieldThatIsMissingOrOfAnotherTypeIsNamed) {
 
 TEST(CheckpointFields, AnotherFormatIsRefusedWithBothVersions) {
   const TempDir dir;
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   const std::string path = save(dir, {&policy});
   for (const int version : {0, 2}) {
     Json m = manifest_of(path);
@@ -253,7 +220,7 @@ TEST(CheckpointFields, AnotherFormatIsRefusedWithBothVersions) {
 
 TEST(CheckpointFields, AManifestThatIsNotItsDigestIsNamedWithBoth) {
   const TempDir dir;
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   const std::string path = save(dir, {&policy});
   const std::string text = text_of(path + "/manifest.json");
   std::ofstream(path + "/manifest.xxh64", std::ios::binary) << hex64(1);
@@ -265,7 +232,7 @@ TEST(CheckpointFields, AManifestThatIsNotItsDigestIsNamedWithBoth) {
 
 TEST(CheckpointFields, ARunOfAnotherConfigurationIsRefusedWithItsDigest) {
   const TempDir dir;
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   const std::string path = save(dir, {&policy});
   for (const auto& call :
        {std::function<void()>([&] { load(path, {&policy}, "other"); }),
@@ -279,7 +246,7 @@ TEST(CheckpointFields, ARunOfAnotherConfigurationIsRefusedWithItsDigest) {
 
 TEST(CheckpointFields, ARunWithoutACriticIsRefusedWithWhatItHas) {
   const TempDir with, without;
-  Arrays policy(1), critic(500);
+  CheckpointedArrays policy(1), critic(500);
   const std::string both = save(with, {&policy, &critic}), one = save(without, {&policy});
   const Error none = expect_error(Code::kIncompatible, [&] { load(both, {&policy}); });
   EXPECT_EQ(none.expected, "no critic");
@@ -292,7 +259,7 @@ TEST(CheckpointFields, ARunWithoutACriticIsRefusedWithWhatItHas) {
 TEST(CheckpointFields, AnotherSetOfFrozenParametersIsRefusedByOneOfThem) {
   const TempDir dir;
   const TrainableRule rule{{"model.norm.weight"}, {}};
-  Arrays all(1), some(1, rule);
+  CheckpointedArrays all(1), some(1, rule);
   const std::string of_all = save(dir, {&all}, 1), of_some = save(dir, {&some}, 2);
   EXPECT_EQ(manifest_of(of_some).at("frozen").at("parameters"), Json::array({"model.norm.weight"}));
   const Error trained = expect_error(Code::kIncompatible, [&] { load(of_all, {&some}); });
@@ -314,7 +281,7 @@ TEST(CheckpointFields, AnotherSetOfFrozenParametersIsRefusedByOneOfThem) {
 
 TEST(CheckpointFields, OtherFrozenValuesAreRefusedWithTheirDigest) {
   const TempDir dir;
-  Arrays some(1, {{"model.norm.weight"}, {}});
+  CheckpointedArrays some(1, {{"model.norm.weight"}, {}});
   const std::string path = save(dir, {&some});
   some.masters[0] += 1;  // a trained value, which the file replaces
   load(path, {&some});
@@ -326,7 +293,7 @@ TEST(CheckpointFields, OtherFrozenValuesAreRefusedWithTheirDigest) {
 
 TEST(CheckpointFields, ArgumentsBelowZeroAreNamed) {
   const TempDir dir;
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   const Error step = expect_error(Code::kOutOfRange, [&] { save(dir, {&policy}, -1); });
   EXPECT_EQ(step.key, "checkpoint step");
   EXPECT_EQ(step.expected, "at least 0");
@@ -344,7 +311,7 @@ TEST(CheckpointFields, TheNewestAreKeptAndTheNewOne) {
     int64_t step, keep_last;
     Names left;
   };
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   for (const Case& c : {Case{9, 0, {"step_000002", "step_000004", "step_000006", "step_000009"}},
                         Case{9, 1, {"step_000009"}}, Case{9, 2, {"step_000006", "step_000009"}},
                         Case{9, 4, {"step_000002", "step_000004", "step_000006", "step_000009"}},
@@ -361,7 +328,7 @@ TEST(CheckpointFields, TheNewestAreKeptAndTheNewOne) {
 // A crash between two renames took the name of a whole checkpoint.
 TEST(CheckpointFields, ANameComesBackWhereverItIsAskedFor) {
   const TempDir dir;
-  Arrays policy(1);
+  CheckpointedArrays policy(1);
   const std::string path = save(dir, {&policy});
   const auto lose = [&] { std::filesystem::rename(path, path + ".replaced"); };
   const std::vector<std::function<void()>> calls = {
@@ -395,98 +362,6 @@ TEST(CheckpointFields, OnlyLaterStepsAreAbandoned) {
       real_fs().list(dir.path()),
       (std::vector<std::string>{"other", "step_000004", "step_000005", "step_000006.abandoned"}));
   EXPECT_TRUE(real_fs().exists(dir.file("step_000006.abandoned") + "/new"));
-}
-
-TEST(CheckpointFields, AFileIsVerifiedBySizeThenByDigest) {
-  const TempDir dir;
-  const std::string path = dir.file("some");
-  const FileMark mark = write_marked_text(real_fs(), path, "0123456789");
-  EXPECT_EQ(mark.bytes, 10u);
-  EXPECT_EQ(mark.digest, digest64("0123456789"));
-  EXPECT_EQ(text_of(path), "0123456789");
-  verify_file(real_fs(), path, mark);
-  const Error size = expect_error(Code::kDataLoss, [&] {
-    verify_file(real_fs(), path, {11, mark.digest});
-  });
-  EXPECT_EQ(size.location, path);
-  EXPECT_TRUE(contains(size.message, "has 10 bytes, expected 11 according to the manifest"));
-  const Error digest = expect_error(Code::kDataLoss, [&] {
-    verify_file(real_fs(), path, {10, 1});
-  });
-  EXPECT_EQ(digest.location, path);
-  EXPECT_TRUE(
-      contains(digest.message, str("has digest ", hex64(mark.digest), ", expected ", hex64(1))));
-  const FileMark empty = write_marked_text(real_fs(), dir.file("empty"), "");
-  verify_file(real_fs(), dir.file("empty"), empty);
-}
-
-// safetensors: a length, a JSON header padded to a multiple of 8, then the tensors without gaps.
-TEST(CheckpointFields, AnArrayFileHasTheTrainedTensorsInOrder) {
-  const TempDir dir;
-  Arrays some(1, {{"model.embed_tokens.weight"}, {}});
-  const std::string path = dir.file("some.safetensors");
-  const FlatArray array{some.first, &Parameter::gradient};
-  const FileMark mark = write_array_file(real_fs(), path, some.layout, array);
-  EXPECT_EQ(array_mark(some.layout, array).bytes, mark.bytes);
-  EXPECT_EQ(array_mark(some.layout, array).digest, mark.digest);
-  const std::string bytes = text_of(path);
-  EXPECT_EQ(mark.bytes, bytes.size());
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  EXPECT_EQ(length % 8, 0u);
-  const Json header = Json::parse(bytes.substr(8, length));
-  uint64_t at = 0;
-  size_t count = 0;
-  for (const Parameter& p : some.layout.parameters()) {
-    EXPECT_EQ(header.contains(p.name), p.trainable()) << p.name;
-    if (!p.trainable()) continue;
-    ++count;
-    const uint64_t size = static_cast<uint64_t>(p.size) * sizeof(float);
-    EXPECT_EQ(header.at(p.name).at("dtype"), "F32");
-    EXPECT_EQ(header.at(p.name).at("shape"), Json(p.shape));
-    EXPECT_EQ(header.at(p.name).at("data_offsets"), Json::array({at, at + size})) << p.name;
-    EXPECT_EQ(std::memcmp(bytes.data() + 8 + length + at, &some.first[p.gradient], size), 0);
-    at += size;
-  }
-  EXPECT_EQ(header.size(), count);
-  EXPECT_EQ(bytes.size(), 8 + length + at);
-}
-
-TEST(CheckpointFields, ATensorOfAnotherShapeOrNoneIsNamed) {
-  const TempDir dir;
-  Arrays policy(1);
-  const std::string path = dir.file("some.safetensors");
-  write_array_file(real_fs(), path, policy.layout, {policy.masters, &Parameter::offset});
-  check_array_file(real_fs(), path, policy.layout);
-  const auto refused = [&](const ModelConfig& other) {
-    const WeightLayout layout(other);
-    std::vector<float> room(static_cast<size_t>(layout.gradient_total()));
-    const Error checked =
-        expect_error(Code::kIncompatible, [&] { check_array_file(real_fs(), path, layout); });
-    const Error read =
-        expect_error(Code::kIncompatible, [&] { read_array_file(real_fs(), path, layout, room); });
-    EXPECT_EQ(checked.key, read.key);
-    EXPECT_EQ(checked.location, path);
-    EXPECT_EQ(read.location, path);
-    return checked;
-  };
-  ModelConfig wide = config(), deep = config(), shallow = config();
-  wide.ffn += 16;
-  const Error shape = refused(wide);
-  EXPECT_TRUE(contains(shape.key, "model.layers.0.mlp."));
-  EXPECT_TRUE(contains(shape.message, "is F32"));
-  ++deep.layers;
-  const Error missing = refused(deep);
-  EXPECT_TRUE(contains(missing.key, "model.layers.2."));
-  EXPECT_TRUE(contains(missing.message, "is missing, expected F32"));
-  --shallow.layers;
-  const Error more = expect_error(
-      Code::kIncompatible, [&] { check_array_file(real_fs(), path, WeightLayout(shallow)); });
-  const size_t all = policy.layout.parameters().size();
-  const size_t expected = WeightLayout(shallow).parameters().size();
-  EXPECT_LT(expected, all);
-  EXPECT_TRUE(contains(more.message, str("holds ", all, " tensors, expected the ", expected)));
-  EXPECT_EQ(more.location, path);
 }
 
 }  // namespace
