@@ -2,6 +2,7 @@
 // it has: exact numbers.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -277,6 +278,42 @@ TEST(MicroBatchSizes, BalancedPlansShareOutTheWork) {
     EXPECT_GE(rows, 90);
     EXPECT_LE(rows, 100);
   }
+}
+
+using Sets = std::set<std::vector<int32_t>>;
+
+Sets sets_of(const MicroBatchPlan& plan) {
+  Sets out;
+  for (const auto& part : plan) {
+    std::vector<int32_t> indices;
+    for (const PackItem& item : part) indices.push_back(item.index);
+    out.insert(indices);
+  }
+  return out;
+}
+
+// Up to 110 rows each. By rows they are 100 and 100; by work, where the model is so narrow that
+// attention is nearly all of it, 90 and 110.
+TEST(MicroBatchSizes, WorkIsThatOfTheModelsWidth) {
+  const std::vector<Sample> samples = apart({60, 50, 40, 30, 20});
+  PackRules rules = rules_of(110, 100);
+  rules.batch.balance = BalanceCost::kTokens;
+  const Sets by_rows = {{0, 2}, {1, 3, 4}}, by_work = {{0, 3}, {1, 2, 4}};
+  EXPECT_EQ(sets_of(plan_micro_batches(items_of(samples), rules)), by_rows);
+  rules.batch.balance = BalanceCost::kFlops;
+  rules.hidden_size = 100000;
+  EXPECT_EQ(sets_of(plan_micro_batches(items_of(samples), rules)), by_rows);
+  rules.hidden_size = 1;
+  EXPECT_EQ(sets_of(plan_micro_batches(items_of(samples), rules)), by_work);
+}
+
+// Two samples of 50 rows, 40 of them of one prompt, are the work of 60 rows.
+TEST(MicroBatchSizes, WorkOnAPromptIsCountedOnce) {
+  std::vector<Sample> samples(2, of_rows(50, 40, 77));
+  for (const Sample& s : apart({50, 40, 30, 20})) samples.push_back(s);
+  PackRules rules = rules_of(110, 100);
+  rules.batch.balance = BalanceCost::kTokens;
+  EXPECT_EQ(sets_of(plan_micro_batches(items_of(samples), rules)), (Sets{{0, 1, 3}, {2, 4, 5}}));
 }
 
 using Parts = std::vector<std::pair<size_t, size_t>>;

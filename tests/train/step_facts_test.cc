@@ -256,6 +256,31 @@ TEST(StepCounts, CorrectionsAreReportedOnlyWhereTheyAct) {
   }
 }
 
+// The reference is the policy itself: 0 where it is asked, 0.5 nats where another one is given.
+TEST(StepCounts, TheReferenceIsAskedForWhatIsNotGiven) {
+  TrainerOptions o = usual_options();
+  o.kl_in_loss = true;
+  o.kl_coef = 0.25;
+  o.kl_estimator.kind = KlKind::kK1;
+  TrainRig rig({.with_reference = true}, o);
+  std::vector<Sample> samples = stored_samples(rig);
+  for (const size_t i : {0, 7}) std::ranges::fill(samples[i].loss_mask, 1);
+  std::vector<TrainSample> batch = with_advantages(samples);
+  std::vector<float> first = samples[0].logprobs, last = samples[7].logprobs;
+  for (auto* given : {&first, &last}) {
+    for (float& lp : *given) lp -= 0.5f;
+  }
+  batch[0].ref_logprobs = first;
+  batch[7].ref_logprobs = last;
+  const TrainMetrics m = rig.trainer->step(batch);
+  const std::span<const Sample> all(samples);
+  const auto given = static_cast<double>(loss_tokens(all.first(1)) + loss_tokens(all.last(1)));
+  const double kl = 0.5 * given / static_cast<double>(m.loss_tokens);
+  EXPECT_NEAR(m.kl, kl, 1e-6);  // the log-probs are rounded to fp32
+  EXPECT_NEAR(m.kl_loss, 0.25 * kl, 1e-6);
+  EXPECT_NEAR(m.loss, m.pg_loss + m.kl_loss, 1e-12);
+}
+
 TEST(Publication, MastersThatSomethingElseChangedGetTheNextVersion) {
   TrainRig rig({}, usual_options());
   EXPECT_EQ(rig.trainer->publish(), 0u) << "nothing was trained";
@@ -264,6 +289,21 @@ TEST(Publication, MastersThatSomethingElseChangedGetTheNextVersion) {
   EXPECT_EQ(rig.trainer->publish(), 2u);
   EXPECT_EQ(rig.trainer->trained_version(), 2u);
   EXPECT_EQ(rig.trainer->counters().weight_version, 2u);
+}
+
+// Staged weights are packed, but still of the version before.
+TEST(Publication, StagedWeightsAwaitTheirVersion) {
+  TrainRig rig({}, usual_options());
+  const std::vector<Sample> samples = stored_samples(rig);
+  rig.trainer->train(with_advantages(samples));
+  EXPECT_TRUE(rig.model().masters_changed());
+  rig.trainer->stage();
+  EXPECT_FALSE(rig.model().masters_changed());
+  EXPECT_EQ(rig.model().version(), 0u);
+  EXPECT_EQ(rig.trainer->trained_version(), 1u);
+  EXPECT_EQ(rig.trainer->train(with_advantages(samples)).logprob_compared_tokens, 0);
+  EXPECT_EQ(rig.trainer->publish(), 1u);
+  EXPECT_EQ(rig.trainer->trained_version(), 1u);
 }
 
 // Clipped to a norm of 1, gradients whose squares the moments could not hold are an update like
