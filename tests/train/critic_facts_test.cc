@@ -108,5 +108,20 @@ TEST(CriticFacts, LossAndMeansAreThoseOfTheTokens) {
   EXPECT_EQ(n.loss, (1.5 * 1.5 / 2 + 1.0 / 2) / 2);
 }
 
+// Minibatches are of samples in the order of training, whatever order they came in.
+TEST(CriticFacts, TheOrderOfArrivalLeavesTheBits) {
+  CriticOptions o = critic_options();
+  o.batch.num_minibatches = 3;
+  CriticRig in_order({.model = "llama_value"}, o), reversed({.model = "llama_value"}, o);
+  const std::vector<Sample> samples = random_samples(9, in_order.model().config().vocab, 7);
+  const CriticData data(in_order, samples, 2);
+  std::vector<CriticSample> backwards = data.batch;
+  std::ranges::reverse(backwards);
+  const CriticMetrics m = in_order.critic->step(data.batch), n = reversed.critic->step(backwards);
+  EXPECT_EQ(m.optimizer_steps, 3);
+  EXPECT_EQ(m.loss, n.loss);
+  EXPECT_TRUE(same_bits(in_order.masters(), reversed.masters()));
+}
+
 }  // namespace
 }  // namespace rl::testing

@@ -223,6 +223,33 @@ TEST(Corrections, RejectedTokensThatCountKeepTheDenominators) {
   }
 }
 
+// Of 40 alike tokens every fourth is chosen, by draws of the optimizer step.
+TEST(ClipCov, EachOptimizerStepDrawsAnew) {
+  TrainerOptions o = options_of(Objective::kRl, PolicyLoss::kClipCov);
+  o.clip_cov = {.ratio = 0.25, .low = -1e9, .high = 1e9};
+  const Sample s = make_sample(std::vector<int32_t>(41, 1), 1, 3, 2);
+  const auto chosen = [&](int64_t optimizer_step) {
+    MinibatchTokens tokens;
+    tokens.begin(0);
+    tokens.add({&s, 1, {}, s.logprobs, true});
+    std::ranges::fill(tokens.current(0), -1.0f);
+    tokens.set_weights(LossAgg::kTokenSum, 0);
+    tokens.compute(o, optimizer_step);
+    std::vector<size_t> out;
+    for (size_t t = 0; t < 40; ++t) {
+      if (tokens.gradient(t) == 0) out.push_back(t);
+    }
+    return out;
+  };
+  EXPECT_EQ(chosen(4).size(), 10u);
+  EXPECT_EQ(chosen(4), chosen(4));
+  EXPECT_NE(chosen(4), chosen(5));
+  o.seed = 1;
+  const auto other_seed = chosen(4);
+  o.seed = 0;
+  EXPECT_NE(chosen(4), other_seed);
+}
+
 // Two pairs; log-probs 1 above the reference for chosen ones and 1 below for rejected ones.
 TEST(PairLosses, SumsAndGradientsAreOfTheTokensThatCarryLoss) {
   const std::vector<int32_t> lengths = {2, 1, 1, 3};

@@ -57,6 +57,24 @@ TEST(SteppedTrainer, StepsAreLeftUntilTheLastOptimizerStep) {
   EXPECT_EQ(s.trainer().finish().optimizer_steps, 2);
 }
 
+// A skipped optimizer step is one that has come.
+TEST(SteppedTrainer, SkippedStepsAreNotLeft) {
+  Stepped s;
+  for (TrainSample& sample : s.batch) sample.advantage = std::numeric_limits<double>::quiet_NaN();
+  s.trainer().begin(s.batch);
+  EXPECT_EQ(s.trainer().planned_steps(), 2);
+  for (int64_t skipped = 0; skipped < 2; skipped = s.trainer().counters().skipped_steps) {
+    EXPECT_TRUE(s.trainer().has_steps_left());
+    ASSERT_TRUE(s.trainer().next());
+  }
+  EXPECT_FALSE(s.trainer().has_steps_left());
+  EXPECT_FALSE(s.trainer().next());
+  const TrainMetrics m = s.trainer().finish();
+  EXPECT_EQ(m.skipped_steps, 2);
+  EXPECT_EQ(m.optimizer_steps, 0);
+  EXPECT_EQ(s.optimizer_steps(), 0);
+}
+
 // Abandoned after any number of micro-batches; with a bad advantage the first optimizer step is
 // skipped.
 TEST(SteppedTrainer, AStepAbandonedBeforeAnOptimizerStepLeavesNoTrace) {

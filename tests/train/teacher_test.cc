@@ -69,6 +69,37 @@ TEST(Teacher, ASingleTokenHasItsLogProb) {
   EXPECT_TRUE(same_bits(logprobs(rig.model(), 0, one).at(0), one[0].logprobs));
 }
 
+// The one span of a call, on the lane of its place.
+class OneSpan final : public TraceSink {
+ public:
+  void span(const TraceSpan& span) noexcept override {
+    ++spans;
+    EXPECT_STREQ(span.name, "train.teacher");
+    EXPECT_EQ(span.lane, 6u);
+  }
+  void counter(const char*, uint32_t, int64_t, double) noexcept override {}
+  void lane_name(uint32_t, std::string_view) noexcept override {}
+  int spans = 0;
+};
+
+TEST(Teacher, ACallIsOneSpanOfTheTrace) {
+  const TrainerOptions o = teacher_options(0);
+  TrainRig rig({}, o);
+  const Arena workspace("test teacher workspace",
+                        Teacher::workspace_bytes(shape_of(rig.model()), o));
+  Tracer tracer;
+  const auto sink = std::make_shared<OneSpan>();
+  tracer.set_sink(sink);
+  Teacher teacher(rig.model(), o, workspace.data(), {&tracer, 6, &real_clock()});
+  const Sample s = make_sample({1, 2, 3}, 2, 0, 0);
+  const Sample* const in[] = {&s};
+  float value = NAN;
+  const std::span<float> out[] = {{&value, 1}};
+  teacher.logprobs(in, out);
+  EXPECT_LT(value, 0);
+  EXPECT_EQ(sink->spans, 1);
+}
+
 TEST(Teacher, ASampleThatItCannotTakeIsNamed) {
   TrainRig rig({}, teacher_options(0));
   Sample foreign = make_sample({1, 2, 3}, 2, 0, 0);
