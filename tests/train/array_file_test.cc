@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint_arrays.h"
@@ -108,6 +109,25 @@ TEST(ArrayFile, ATensorOfAnotherShapeOrNoneIsNamed) {
   EXPECT_LT(expected, all);
   EXPECT_TRUE(contains(more.message, str("holds ", all, " tensors, expected the ", expected)));
   EXPECT_EQ(more.location, path);
+}
+
+TEST(ArrayFile, ATensorOfAnotherTypeIsNamed) {
+  const TempDir dir;
+  CheckpointedArrays policy(1);
+  const std::string path = dir.file("some.safetensors");
+  write_array_file(real_fs(), path, policy.layout, {policy.masters, &Parameter::offset});
+  std::string bytes = text_of(path);
+  const Parameter& last = policy.layout.parameters().back();
+  const size_t at = bytes.find("F32", bytes.find("\"" + last.name + "\""));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 'I';
+  std::ofstream(path, std::ios::binary) << bytes;
+  const Error e =
+      expect_error(Code::kIncompatible, [&] { check_array_file(real_fs(), path, policy.layout); });
+  EXPECT_EQ(e.key, last.name);
+  EXPECT_EQ(e.location, path);
+  EXPECT_TRUE(contains(e.message, "tensor " + last.name + " is I32"));
+  EXPECT_TRUE(contains(e.message, ", expected F32" + shape_text(last.shape)));
 }
 
 }  // namespace
