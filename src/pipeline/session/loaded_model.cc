@@ -360,7 +360,8 @@ void require_room(const Runtime& runtime, const std::string& what, uint64_t byte
   throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes in addition to the ",
                                             held, " in use, but ", budget_text(runtime.settings())))
       .with_key("runtime.memory_budget_bytes")
-      .with_expected(str("at least ", held + bytes));
+      .with_expected(
+          str("at least ", held + bytes + runtime.settings().runtime.memory_margin_bytes));
 }
 
 }  // namespace rl
