@@ -147,6 +147,10 @@ TEST(UpdateFigures, TheKlOfABatchIsAMeanOfSamples) {
   EXPECT_EQ(a.rewards, (std::vector<double>{1 - 2 * 0.5, 3 - 2 * 0.75, 2}));
   o.kl_bounds.value_clamp = 0.25;
   EXPECT_EQ(batch_advantages(o, batch).rewards, (std::vector<double>{0.5, 3 - 2 * 0.5, 2}));
+  // Without any loss token there is no mean.
+  const ScoredBatch none{
+      std::span(b.samples).last(1), std::span(b.scores).last(1), {}, std::span(b.ref).last(1)};
+  EXPECT_EQ(batch_advantages(o, none).kl, 0);
   // A filter takes the loss of a sample, not its KL.
   o.masks_overlong = true;
   b.samples[0]->finish = FinishReason::kLength;
