@@ -168,6 +168,7 @@ TEST(RunDetails, AStateOfAnotherStepThanItsCheckpointIsRefused) {
   o.set_text("checkpoint.resume", "auto");
   const Error e = expect_error(Code::kDataLoss, [&] { Rig rig(o); });
   EXPECT_EQ(e.location, path);
+  EXPECT_EQ(e.message, path + " is the checkpoint of step 1 but its run state is of step 2");
 }
 
 TEST(RunDetails, AResponseThatIsOneTokenTooLongIsRefused) {
