@@ -178,6 +178,19 @@ TEST(Remax, AGreedyResponseIsGeneratedAndScoredForEachGroup) {
   }
 }
 
+// Whatever the temperature of the others is; log-probs of a greedy response are those of 1.
+TEST(Remax, OnlyTheLastResponseOfAGroupIsGreedy) {
+  const TempDir dir;
+  Rig rig(options_with(
+      dir, {"algo.advantage=remax", "pipeline.total_steps=1", "sampling.temperature=0.5"}));
+  const RunLog log = rig.start_and_serve();
+  ASSERT_EQ(log.samples.size(), 20u);
+  for (const SamplePtr& s : log.samples) {
+    EXPECT_EQ(s->temperature, s->slot == 4 ? 1.0f : 0.5f) << s->slot;
+    EXPECT_EQ(s->id, 1 + 5 * s->ordinal + s->slot);
+  }
+}
+
 TEST(Remax, TheGreedyResponseIsNoMemberOfAFilteredGroup) {
   const TempDir dir;
   Rig rig(options_with(dir, {"algo.advantage=remax", "pipeline.total_steps=1",

@@ -133,20 +133,24 @@ TEST(RewardTraining, AnEvaluationScoresBothResponsesOfAPair) {
   EXPECT_EQ(right.get("eval/rewards/chosen"), wrong.get("eval/rewards/rejected"));
 }
 
+// The first id of the chosen and of the rejected response of row 3 of the held-out file, which no
+// other row has.
 TEST(RewardTraining, PairsWithoutFiniteScoresFailInAnEvaluation) {
-  const TempDir dir;
-  OptionSet o = reward_options(
-      dir, {"eval.path=" + dir.file("eval.jsonl"), "pipeline.total_steps=1", "eval.every_steps=1"});
-  Rig rig(o);
-  Model& model = rig.model().model();
-  const int64_t hidden = model.config().hidden;
-  // The first id of the rejected response of row 3 of the held-out file, which no other row has.
-  std::fill_n(model.master() + model.layout().embedding() + (100 + 3 * 15) * hidden, hidden, NAN);
-  model.publish();
-  const RunLog log = rig.start_and_serve();
-  EXPECT_EQ(log.evals.at(0)->num_scored, 6);
-  EXPECT_EQ(log.evals.at(0)->num_failed, 1);
-  EXPECT_TRUE(std::isfinite(log.evals.at(0)->metrics.get("eval/loss").value()));
+  for (const int64_t id : {3 + 15, 100 + 3 * 15}) {
+    SCOPED_TRACE(id);
+    const TempDir dir;
+    Rig rig(reward_options(dir, {"eval.path=" + dir.file("eval.jsonl"), "pipeline.total_steps=1",
+                                 "eval.every_steps=1"}));
+    Model& model = rig.model().model();
+    const int64_t hidden = model.config().hidden;
+    std::fill_n(model.master() + model.layout().embedding() + id * hidden, hidden, NAN);
+    model.publish();
+    const RunLog log = rig.start_and_serve();
+    EXPECT_EQ(log.evals.at(0)->num_scored, 6);
+    EXPECT_EQ(log.evals.at(0)->num_failed, 1);
+    EXPECT_EQ(log.evals.at(0)->metrics.get("eval/failed"), 1.0);
+    EXPECT_TRUE(std::isfinite(log.evals.at(0)->metrics.get("eval/loss").value()));
+  }
 }
 
 TEST(RewardTraining, ThePlanEqualsTheLedger) {

@@ -159,6 +159,7 @@ TEST(Survival, AFailureWithAResultCodeIsAFailure) {
     const Error e = expect_error(Code::kInternal, [&] { rig.start_and_serve(); });
     ASSERT_NE(e.cause, nullptr);
     EXPECT_EQ(e.cause->code, code);
+    EXPECT_EQ(e.message, str("the loop failed with ", code_name(code), ": ", e.cause->message));
     EXPECT_EQ(rig.pipeline().status().state, PipelineState::kFailed);
   }
 }
