@@ -185,6 +185,16 @@ TEST(SampleRules, WhatIsNoDocumentIsNamedWithItsPlaceAndSize) {
                            " bytes is not a valid RLBI FlatBuffer"));
 }
 
+TEST(SampleRules, ADocumentBeyondTheLimitIsRefusedUnread) {
+  const std::vector<std::byte> whole = encode_group(random_group(3, 1));
+  // Only its size is looked at.
+  const std::span<const std::byte> huge(whole.data(), kMaxDocumentBytes + 1);
+  const Error e = expect_error(Code::kDataLoss, [&] { decode_group(huge, "f offset 99"); });
+  EXPECT_EQ(e.location, "f offset 99");
+  EXPECT_EQ(e.message, str("f offset 99: a document of ", kMaxDocumentBytes + 1,
+                           " bytes exceeds the limit of ", kMaxDocumentBytes));
+}
+
 using Number = int64_t& (*)(BufferInfo&);
 struct Limit {
   const char* field;

@@ -68,6 +68,16 @@ TEST(ControlRules, AStopBeforeTheStartIsTheEnd) {
   EXPECT_EQ(e.message, "the pipeline was already started; its state is done");
 }
 
+// The longest timeout has no end that a clock could show.
+TEST(ControlRules, AStopWithTheLongestTimeoutSetsNoDeadline) {
+  Host run;
+  run.clock.advance(1000);
+  EXPECT_TRUE(run.control.stop(INT64_MAX));
+  EXPECT_FALSE(run.control.out_of_time());
+  run.clock.advance(1'000'000'000);
+  EXPECT_FALSE(run.control.out_of_time());
+}
+
 // An evaluation that is due stays due until it begins; a scheduled checkpoint is of its step.
 TEST(ControlRules, WhatIsDueAddsUp) {
   using Due = Control::Due;
