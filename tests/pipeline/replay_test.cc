@@ -197,7 +197,10 @@ TEST(Recording, ADirectoryOfAnotherRunIsRefused) {
                        {"a file of the host, listed before the steps"});
   const Error e = expect_error(Code::kAlreadyExists, [&] { Rig again(o); });
   EXPECT_EQ(e.key, "buffer.record_dir");
-  EXPECT_TRUE(contains(e.location, "step_000001.rlbuf"));
+  EXPECT_EQ(e.location, step_file(dir, 1));
+  EXPECT_EQ(e.message,
+            "buffer.record_dir contains step_000001.rlbuf of an earlier run; use another "
+            "directory");
 }
 
 // The run crashed after step 3 with its last checkpoint at step 2.

@@ -90,6 +90,7 @@ TEST(RunRefusals, FedRowsKeepTheirTagsAndNumbers) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.pipeline().feed_ids({1, 2, 30 + i}, str("tag ", i)));
   const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.samples.size(), 16u);
+  EXPECT_EQ(log.series("training/epoch"), std::vector<double>{0}) << "a feed has no epochs";
   for (const SamplePtr& s : log.samples) {
     EXPECT_EQ(s->data_row, static_cast<int64_t>(s->ordinal));
     EXPECT_EQ(s->tag, str("tag ", s->ordinal));

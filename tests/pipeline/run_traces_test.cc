@@ -135,11 +135,13 @@ TEST(RunTraces, SpansOfATraceTellTheirNumbers) {
     if (s->purpose == Purpose::kEval && s->data_row == 1) return p.fail(s->id, "broken");
     p.score(s->id, low_id_reward(*s));
   };
-  rig.start_and_serve();
+  const RunLog log = rig.start_and_serve();
   std::map<std::string, std::vector<int>> numbers;
+  std::vector<double> waits_us;
   const auto trace =
       nlohmann::json::parse(read_text_file(real_fs(), dir.file("trace/trace.json"), 1 << 24));
   for (const auto& e : trace.at("traceEvents")) {
+    if (e.at("name") == "reward.wait") waits_us.push_back(e.at("dur").get<double>());
     for (const auto& [name, arg] : {std::pair("pipeline.step", "step"),
                                     {"pipeline.eval", "prompts"},
                                     {"publish", "version"}}) {
@@ -149,6 +151,28 @@ TEST(RunTraces, SpansOfATraceTellTheirNumbers) {
   EXPECT_EQ(numbers["pipeline.step"], (std::vector<int>{1, 2}));
   EXPECT_EQ(numbers["pipeline.eval"], (std::vector<int>{3, 3})) << "with the one that failed";
   EXPECT_EQ(numbers["publish"], (std::vector<int>{1, 2}));
+  const std::vector<double> seconds = log.series("timing_s/reward");
+  ASSERT_EQ(waits_us.size(), seconds.size());
+  for (size_t i = 0; i < seconds.size(); ++i) EXPECT_NEAR(waits_us[i], 1e6 * seconds[i], 0.01);
+}
+
+// The first step needs two blocks a sample, the second one.
+TEST(RunTraces, ThePeakOfBlocksIsThatOfTheStep) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_text("data.shuffle", "false");
+  o.set_text("pipeline.total_steps", "2");
+  std::vector<std::string> rows;
+  for (int i = 0; i < 8; ++i) {
+    std::string ids = str(30 + i);
+    for (int k = 1; i < 4 && k < 20; ++k) ids += str(", ", 40 + k);
+    rows.push_back("{\"ids\": [" + ids + "]}");
+  }
+  write_lines(dir.file("data.jsonl"), rows);
+  const std::vector<double> peaks = Rig(o).start_and_serve().series("perf/engine/kv_use_peak");
+  ASSERT_EQ(peaks.size(), 2u);
+  EXPECT_GT(peaks[1], 0);
+  EXPECT_LT(peaks[1], peaks[0]);
 }
 
 }  // namespace
