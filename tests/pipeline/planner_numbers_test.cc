@@ -254,7 +254,8 @@ TEST(PlannerNumbers, SwapSpaceIsOfWholeBlocks) {
 
 std::vector<std::string> arenas(const Texts& texts, PlanUse use) {
   std::vector<std::string> names;
-  for (const PlanEntry& e : planner(texts, use).always()) {
+  const Planner plan = planner(texts, use);
+  for (const PlanEntry& e : plan.always()) {
     EXPECT_EQ(e.phase, "always");
     if (e.name != "matmul workspace") names.push_back(e.name);
   }
@@ -292,7 +293,8 @@ TEST(PlannerNumbers, TheEnginesShareIsWeightsAndALongestSequenceOfEach) {
   const Planner trainer = planner({}, PlanUse::kTrain);
   EXPECT_EQ(trainer.min_shared(), trainer.weight_bytes());
   uint64_t weights = 0;
-  for (const PlanEntry& e : planner({}, PlanUse::kModel).always()) {
+  const Planner model = planner({}, PlanUse::kModel);
+  for (const PlanEntry& e : model.always()) {
     if (e.name != "matmul workspace") weights += e.bytes;
   }
   EXPECT_EQ(one.weight_bytes(), weights);
