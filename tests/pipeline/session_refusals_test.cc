@@ -152,9 +152,7 @@ TEST(SessionRefusals, WeightsInTrainingAreNotRead) {
       refused([&] { m.save(dir.file("m"), Dtype::kF32, false); });
       refused([&] { m.drop_packed(false); });
       refused([&] { m.publish_packed([] { return uint64_t{1}; }); });
-      EXPECT_TRUE(
-          contains(expect_error(Code::kBusy, [&] { LoadedModel::WriteLease(m, 0); }).message,
-                   "the weights cannot change"));
+      refused([&] { LoadedModel::WriteLease(m, 0); });
       if (m.published_apart()) {
         const LoadedModel::UseLease use(m);  // engines read their own copy
       } else {

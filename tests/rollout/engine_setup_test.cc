@@ -69,6 +69,7 @@ TEST_F(EngineSetup, DefaultsAreTheLimitsOfModelAndPool) {
 
 TEST_F(EngineSetup, AModelOfFewerPositionsSetsTheLimit) {
   ModelOptions options;
+  options.block_size = tiny_.model->block_size();  // that of the pool
   options.max_positions = 48;
   const TinyModel shorter(TinyModel::fixture("llama"), make_thread_executor(1), Dtype::kF32,
                           options);
