@@ -41,7 +41,7 @@ SharedPrefixCase::SharedPrefixCase(const BenchModel& bench, const PackedWeights&
       packed_(packed),
       samples_(make_samples(shape, bench.model->config().vocab)),
       options_(options_of(shape)),
-      arena_("bench training", plan_train_workspace(shape_of(bench), options_).total_bytes()),
+      arena_("bench training", plan_train_buffers(shape_of(bench), options_).total_bytes()),
       workspace_(shape_of(bench), options_, arena_.data()) {
   for (const Sample& s : samples_) {
     items_.push_back(make_pack_item(s, static_cast<int32_t>(items_.size()), WantedTokens::kLoss));

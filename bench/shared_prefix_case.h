@@ -32,7 +32,7 @@ class SharedPrefixCase {
   std::vector<PackItem> items_;
   TrainerOptions options_;
   Arena arena_;
-  TrainWorkspace workspace_;
+  TrainBuffers workspace_;
 };
 
 }  // namespace rl::bench

@@ -20,7 +20,7 @@
 #include "formats/hf/save_hf.h"
 #include "formats/weight_source.h"
 #include "model/compute_copy.h"
-#include "model/kv_cache.h"
+#include "model/kv_pool.h"
 #include "ops/compute.h"
 #include "ops/rope_kv.h"
 

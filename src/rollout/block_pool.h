@@ -4,7 +4,7 @@
 // Invariants:
 // 1. A block is free or has at least one reference; num_free() + num_used() is num_blocks().
 // 2. Nothing is allocated after construction.
-// The pool knows ids only; the bytes are in model/kv_cache.h. One owner, no locks.
+// The pool knows ids only; model/kv_pool.h says where their bytes are. One owner, no locks.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 #include "ops/compute.h"
 #include "rollout/engine_impl.h"
 #include "rollout/request_check.h"
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 #include "text/tokenizer.h"
 
 namespace rl {

@@ -6,7 +6,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 
 namespace rl {
 namespace {

@@ -106,7 +106,7 @@ class Critic {
   CriticOptions options_;
   const PhaseTimer::Place place_;
   Learner learner_;
-  TrainWorkspace workspace_;
+  TrainBuffers workspace_;
   MicroBatchPass pass_;
 
   // State of the current step; samples in training order.

@@ -98,7 +98,7 @@ struct Trainer::Impl {
   CustomLoss custom_loss;  // empty: the host set none
   RowTeacher* teacher = nullptr;
   const PhaseTimer::Place place;
-  TrainWorkspace workspace;
+  TrainBuffers workspace;
   Learner learner;
   MicroBatchPass pass;
 

@@ -7,7 +7,7 @@
 #include "pipeline/config/run_options.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/session/engine_session.h"
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 

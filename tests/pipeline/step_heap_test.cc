@@ -9,7 +9,7 @@
 #include <new>
 
 #include "pipeline/update/trainer_session.h"
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 #include "run_rig.h"
 #include "session_options.h"
 

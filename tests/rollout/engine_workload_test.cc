@@ -10,7 +10,7 @@
 #include <string>
 
 #include "rollout/engine_fixture.h"
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 #include "support/compute_dtypes.h"
 
 namespace rl::testing {

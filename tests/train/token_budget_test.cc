@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/batch/micro_batch.h"
-#include "train/passes/train_workspace.h"
+#include "train/passes/train_buffers.h"
 #include "train_rig.h"
 
 namespace rl::testing {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/kv_cache.h"
+#include "model/kv_pool.h"
 #include "pipeline/config/settings.gen.h"
 #include "rollout/engine.h"
 #include "train/critic.h"

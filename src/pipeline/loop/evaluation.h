@@ -17,7 +17,7 @@ class Evaluation {
   struct Uses {
     Control& control;
     LoadedModel& model;
-    const ComputePhases& phases;
+    const PhaseArena& phases;
     const PromptSupply& prompts;
     Scoring& scoring;
     Generation& generation;

@@ -3,8 +3,8 @@
 #pragma once
 #include <cstdint>
 
-#include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
+#include "pipeline/loop/phase_arena.h"
 #include "pipeline/loop/run_files.h"
 #include "pipeline/loop/scoring.h"
 
@@ -12,7 +12,7 @@ namespace rl {
 
 class Generation {
  public:
-  Generation(Control& control, LoadedModel& model, const ComputePhases& phases, Scoring& scoring,
+  Generation(Control& control, LoadedModel& model, const PhaseArena& phases, Scoring& scoring,
              RunFiles& files)
       : control_(control), model_(model), phases_(phases), scoring_(scoring), files_(files) {}
 
@@ -31,7 +31,7 @@ class Generation {
 
   Control& control_;
   LoadedModel& model_;
-  const ComputePhases& phases_;
+  const PhaseArena& phases_;
   Scoring& scoring_;
   RunFiles& files_;
 };

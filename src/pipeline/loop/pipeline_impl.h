@@ -12,12 +12,12 @@
 
 #include "pipeline/config/run_options.h"
 #include "pipeline/loop/checkpoints.h"
-#include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/evaluation.h"
 #include "pipeline/loop/generation.h"
 #include "pipeline/loop/group_filter.h"
 #include "pipeline/loop/loop_step.h"
+#include "pipeline/loop/phase_arena.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_supply.h"
 #include "pipeline/loop/run_files.h"
@@ -62,7 +62,7 @@ struct Pipeline::Impl {
   PromptSupply prompts;
   Checkpoints checkpoints;
   RunFiles files;
-  ComputePhases phases;
+  PhaseArena phases;
   Scoring scoring;
   GroupFilter group_filter;
   Generation generation;

@@ -23,7 +23,7 @@ int64_t step_attempts(const Settings& settings) {
 
 }  // namespace
 
-Scoring::Scoring(Control& control, LoadedModel& model, const ComputePhases& phases)
+Scoring::Scoring(Control& control, LoadedModel& model, const PhaseArena& phases)
     : control_(control),
       model_(model),
       phases_(phases),

@@ -13,8 +13,8 @@
 
 #include "buffer/experience_buffer.h"
 #include "core/function_ref.h"
-#include "pipeline/loop/compute_phases.h"
 #include "pipeline/loop/control.h"
+#include "pipeline/loop/phase_arena.h"
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/score_board.h"
 #include "pipeline/prompts/prompt_row.h"
@@ -24,7 +24,7 @@ namespace rl {
 
 class Scoring {
  public:
-  Scoring(Control& control, LoadedModel& model, const ComputePhases& phases);
+  Scoring(Control& control, LoadedModel& model, const PhaseArena& phases);
 
   // For the host: see Pipeline.
   void score(uint64_t sample_id, double reward, std::span<const double> parts);
@@ -102,7 +102,7 @@ class Scoring {
 
   Control& control_;
   LoadedModel& model_;
-  const ComputePhases& phases_;
+  const PhaseArena& phases_;
   ScoreBoard board_, evals_;
   ExperienceBuffer buffer_;          // scored and kept groups of steps
   std::map<uint64_t, Prompt> rows_;  // of the groups being generated, by ordinal; without ids

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "model/kv_cache.h"
+#include "model/kv_pool.h"
 #include "pipeline/plan/plan.h"
 
 namespace rl {

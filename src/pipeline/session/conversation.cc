@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "rollout/request_check.h"
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 #include "rollout/sequence.h"
 
 namespace rl {

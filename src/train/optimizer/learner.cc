@@ -34,7 +34,7 @@ void prepare_gradients(const Model& model, const WeightLayout& layout) {
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
   const int64_t total = WeightLayout(shape.config, options.trainable).gradient_total();
   const PackedShapes backward = plan_backward_shapes(shape.device, shape.config, shape.compute());
-  const ArenaPlan workspace = plan_train_workspace(shape, options);
+  const ArenaPlan workspace = plan_train_buffers(shape, options);
   return {.gradients = AdamwState::gradient_bytes(total),
           .optimizer = AdamwState::moment_bytes(total),
           .packed_backward = packed_bytes(backward),

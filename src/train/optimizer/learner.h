@@ -17,7 +17,7 @@
 #include "train/options/step_options.h"
 #include "train/options/trainer_options.h"
 #include "train/passes/micro_batch_pass.h"
-#include "train/passes/train_workspace.h"
+#include "train/passes/train_buffers.h"
 
 namespace rl {
 

@@ -6,7 +6,7 @@
 
 #include "train/batch/micro_batch.h"
 #include "train/passes/phase_timer.h"
-#include "train/passes/train_workspace.h"
+#include "train/passes/train_buffers.h"
 
 namespace rl {
 
@@ -32,7 +32,7 @@ struct HeadGradient {
 
 class MicroBatchPass {
  public:
-  MicroBatchPass(TrainWorkspace& workspace, const PhaseTimer::Place& place)
+  MicroBatchPass(TrainBuffers& workspace, const PhaseTimer::Place& place)
       : workspace_(workspace), place_(place) {}
 
   // Forward without gradients: visit is called with every chunk. The micro-batch may be as large
@@ -74,7 +74,7 @@ class MicroBatchPass {
   ValueChunk forward_values(const Model& model, const ForwardBuffers& forward,
                             std::span<const WantedRow> wanted);
 
-  TrainWorkspace& workspace_;
+  TrainBuffers& workspace_;
   const PhaseTimer::Place place_;
   std::vector<int32_t> rows_, ids_;
   std::vector<float> inv_temperature_, logprobs_, entropies_, values_;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "train/passes/train_workspace.h"
+#include "train/passes/train_buffers.h"
 
 namespace rl {
 

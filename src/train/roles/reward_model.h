@@ -7,7 +7,7 @@
 #include "data/sample.h"
 #include "train/batch/micro_batch.h"
 #include "train/options/step_options.h"
-#include "train/passes/train_workspace.h"
+#include "train/passes/train_buffers.h"
 
 namespace rl {
 

@@ -9,7 +9,7 @@
 #include "train/batch/micro_batch.h"
 #include "train/options/step_options.h"
 #include "train/passes/phase_timer.h"
-#include "train/passes/train_workspace.h"
+#include "train/passes/train_buffers.h"
 
 namespace rl {
 

@@ -1,5 +1,6 @@
-// The trainer's view of its workspace: activations, forward, backward and head buffers, hidden
-// gradients and the KV blocks of one micro-batch. Any content is valid before a call.
+// Buffers of the passes over one micro-batch: activations, forward, backward and head buffers,
+// hidden gradients and KV blocks. They are views of the workspace that the caller gives, and own no
+// bytes. Any content is valid before a call.
 #pragma once
 #include <cstddef>
 
@@ -32,7 +33,7 @@ int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t bloc
 // micro-batch may run out of blocks before it runs out of tokens.
 int64_t kv_sequences(int64_t rows, int64_t samples);
 
-ArenaPlan plan_train_workspace(const TrainShape& shape, const StepOptions& options);
+ArenaPlan plan_train_buffers(const TrainShape& shape, const StepOptions& options);
 
 // Buffers of a forward-only pass. They overlay the training buffers, as the two passes never
 // overlap in time.
@@ -44,9 +45,9 @@ struct ScoringBuffers {
   KvPool kv;
 };
 
-class TrainWorkspace {
+class TrainBuffers {
  public:
-  TrainWorkspace(const TrainShape& shape, const StepOptions& options, std::byte* data);
+  TrainBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data);
 
   SavedActivations saved;
   ForwardBuffers forward;
@@ -57,8 +58,8 @@ class TrainWorkspace {
   ScoringBuffers scoring;
 
  private:
-  TrainWorkspace(const TrainShape& shape, const StepOptions& options, const ArenaPlan& plan,
-                 std::byte* data);
+  TrainBuffers(const TrainShape& shape, const StepOptions& options, const ArenaPlan& plan,
+               std::byte* data);
 };
 
 }  // namespace rl

@@ -1,4 +1,4 @@
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 
 #include <cstddef>
 

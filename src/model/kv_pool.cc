@@ -1,5 +1,5 @@
-// KV pool geometry, attention rules and block copies.
-#include "model/kv_cache.h"
+// Geometry of KV pools, attention rules and block copies.
+#include "model/kv_pool.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
-// Workspace regions are planned in the order of RegionIndex, and the constructor carves them by
-// that index. Regions of a forward-only pass overlay them.
-#include "train/passes/train_workspace.h"
+// Regions of the workspace are planned in the order of RegionIndex, and the constructor carves them
+// by that index. Regions of a forward-only pass overlay them.
+#include "train/passes/train_buffers.h"
 
 #include <algorithm>
 
@@ -95,7 +95,7 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
                        o.batch.shared_prefix);
 }
 
-ArenaPlan plan_train_workspace(const TrainShape& s, const StepOptions& o) {
+ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   const int64_t rows = o.train_rows();
   ArenaPlan plan;
   plan.add_region("saved activations", SavedActivations::bytes(s.config, s.compute(), rows));
@@ -122,11 +122,11 @@ ScoringBuffers::ScoringBuffers(const TrainShape& s, const StepOptions& o, std::b
            data + plan_scoring(s, o).regions()[1].offset),
       kv{s.kv, data + plan_scoring(s, o).regions()[2].offset, max_forward_blocks(s, o)} {}
 
-TrainWorkspace::TrainWorkspace(const TrainShape& shape, const StepOptions& options, std::byte* data)
-    : TrainWorkspace(shape, options, plan_train_workspace(shape, options), data) {}
+TrainBuffers::TrainBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data)
+    : TrainBuffers(shape, options, plan_train_buffers(shape, options), data) {}
 
-TrainWorkspace::TrainWorkspace(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
-                               std::byte* data)
+TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
+                           std::byte* data)
     : saved(s.config, s.compute(), o.train_rows(), region(plan, data, kSaved)),
       forward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, data, kForward)),
       backward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, data, kBackward)),

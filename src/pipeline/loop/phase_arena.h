@@ -1,6 +1,6 @@
-// What computes in a run: the engine, the policy update and the reward model. Only one of them
-// computes at a time, so they share an arena. Update and reward model overwrite keys and values:
-// their caller calls EngineSet::forget_kv() first.
+// The arena that the phases of a run share, and what computes in it: the engine, the policy update
+// and the reward model, one at a time. Update and reward model overwrite keys and values: their
+// caller calls EngineSet::forget_kv() first.
 #pragma once
 #include <memory>
 
@@ -12,10 +12,10 @@
 
 namespace rl {
 
-class ComputePhases {
+class PhaseArena {
  public:
   // Takes the compute lease while it reserves memory and loads the models of the roles.
-  ComputePhases(LoadedModel& model, const Settings& settings, const MemoryPlan& plan);
+  PhaseArena(LoadedModel& model, const Settings& settings, const MemoryPlan& plan);
 
   EngineSet* engine() const { return engine_.get(); }   // null: nothing is ever generated
   RewardRole* reward() const { return reward_.get(); }  // null: the host scores

@@ -1,5 +1,5 @@
-// Appends tokens to a sample and cuts them off. Invariant: the per-token arrays keep the lengths
-// that data/sample.h specifies.
+// Appends tokens to a sample and cuts them off; the sampler chooses them. Invariant: the per-token
+// arrays keep the lengths that data/sample.h specifies.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Rollout comes first: memory that only training writes is prefaulted meanwhile.
-#include "pipeline/loop/compute_phases.h"
+// Rollout comes first, so memory that only training writes is prefaulted meanwhile.
+#include "pipeline/loop/phase_arena.h"
 
 #include <algorithm>
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace rl {
 
-ComputePhases::ComputePhases(LoadedModel& model, const Settings& settings, const MemoryPlan& plan) {
+PhaseArena::PhaseArena(LoadedModel& model, const Settings& settings, const MemoryPlan& plan) {
   Runtime& runtime = model.runtime();
   const ComputeLease lease(runtime, "making a pipeline");
   arena_ = Arena("phase workspace",

@@ -1,12 +1,12 @@
 // Arrays of a sample stay of one length whatever is added and taken back.
-#include "rollout/sample_tokens.h"
+#include "rollout/sample_edit.h"
 
 #include <gtest/gtest.h>
 
 namespace rl {
 namespace {
 
-TEST(SampleTokens, WhatIsCutBackLeavesNoFlagBehind) {
+TEST(SampleEdit, WhatIsCutBackLeavesNoFlagBehind) {
   Sample s;
   s.ids = {1, 2};
   s.prompt_tokens = 2;

@@ -1,6 +1,7 @@
-// The KV pool: paged keys and values of all layers. The bytes belong to an arena of the engine
-// (rollout) or of the trainer (training keeps the K and V of its micro-batch in the same layout),
-// so that one attention serves both.
+// Views of paged keys and values of all layers; no type here owns bytes. Whoever makes the engine
+// or the trainer owns the arena: PhaseArena in a pipeline, EngineSession and TrainerSession in a
+// host's own loop. Training keeps the keys and values of its micro-batch in the same layout, so
+// that one attention serves both.
 #pragma once
 #include <cstddef>
 #include <cstdint>
