@@ -16,13 +16,13 @@
 #include "pipeline/loop/evaluation.h"
 #include "pipeline/loop/generation.h"
 #include "pipeline/loop/group_filter.h"
-#include "pipeline/loop/loop_step.h"
 #include "pipeline/loop/phase_arena.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_supply.h"
 #include "pipeline/loop/run_files.h"
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/scoring.h"
+#include "pipeline/loop/step_record.h"
 
 namespace rl {
 
@@ -37,20 +37,20 @@ struct Pipeline::Impl {
   void run_steps();
   bool run_step();
   // The parts of a step, in order; false if the loop is to end.
-  bool draw(LoopStep& step);
-  bool generate(LoopStep& step);
+  bool draw(StepRecord& step);
+  bool generate(StepRecord& step);
   bool score();
-  bool filter(LoopStep& step);
-  bool update(LoopStep& step);
-  void publish(const LoopStep& step);
+  bool filter(StepRecord& step);
+  bool update(StepRecord& step);
+  void publish(const StepRecord& step);
 
   bool between_steps();
   void write_checkpoint();
-  void open_groups(LoopStep& step, std::span<const Prompt> drawn);
-  bool replace_groups(LoopStep& step);
+  void open_groups(StepRecord& step, std::span<const Prompt> drawn);
+  bool replace_groups(StepRecord& step);
   std::optional<UpdateResult> update_policy(std::span<const SamplePtr> batch);
   void abandon_update(std::span<const SamplePtr> batch);
-  MetricList step_metrics(const LoopStep& step) const;
+  MetricList step_metrics(const StepRecord& step) const;
   bool generates() const;  // responses are generated, not read from the data
   int64_t now() const { return runtime.clock().now_ns(); }
 

@@ -12,9 +12,9 @@ RunFiles::RunFiles(Control& control, LoadedModel& model, const MemoryPlan& plan)
   const Settings& settings = control.settings();
   const std::string dir = output_path(settings, settings.buffer.record_dir);
   if (dir.empty()) return;
-  batches_ = std::make_unique<StepRecorder>(model.runtime().fs(), dir,
-                                            static_cast<int>(settings.buffer.compression_level),
-                                            settings.checkpoint.resume != "never");
+  batches_ = std::make_unique<BatchRecorder>(model.runtime().fs(), dir,
+                                             static_cast<int>(settings.buffer.compression_level),
+                                             settings.checkpoint.resume != "never");
 }
 
 void RunFiles::open(uint64_t done_steps) {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <span>
 
+#include "pipeline/loop/batch_recorder.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/run_records.h"
 #include "pipeline/loop/run_timeline.h"
-#include "pipeline/loop/step_recorder.h"
 #include "pipeline/session/loaded_model.h"
 
 namespace rl {
@@ -38,7 +38,7 @@ class RunFiles {
   Control& control_;
   LoadedModel& model_;
   const MemoryPlan& plan_;
-  std::unique_ptr<StepRecorder> batches_;  // null: buffer.record_dir is empty
+  std::unique_ptr<BatchRecorder> batches_;  // null: buffer.record_dir is empty
   std::unique_ptr<RunRecords> records_;
   RunTimeline timeline_;
 };

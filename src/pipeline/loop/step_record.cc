@@ -1,5 +1,5 @@
 // Metrics of a step that follow from its times and counts.
-#include "pipeline/loop/loop_step.h"
+#include "pipeline/loop/step_record.h"
 
 #include <string_view>
 
@@ -24,7 +24,7 @@ void set_times_per_token(MetricList& m, double generated, double all) {
 
 }  // namespace
 
-MetricList LoopStep::Filtered::metrics() const {
+MetricList StepRecord::Filtered::metrics() const {
   MetricList m;
   const auto count = [&](const char* name, int64_t v) { m.set(name, static_cast<double>(v)); };
   count("pipeline/groups_filtered/score", score);
@@ -34,7 +34,7 @@ MetricList LoopStep::Filtered::metrics() const {
   return m;
 }
 
-MetricList LoopStep::generation_metrics(const EngineStats& engine) const {
+MetricList StepRecord::generation_metrics(const EngineStats& engine) const {
   MetricList m;
   const auto count = [&](const char* name, int64_t v) { m.set(name, static_cast<double>(v)); };
   count("rollout/prefill_tokens", engine.prefill_tokens - engine_before.prefill_tokens);
@@ -45,7 +45,7 @@ MetricList LoopStep::generation_metrics(const EngineStats& engine) const {
   return m;
 }
 
-void LoopStep::set_times(MetricList& m, int64_t now_ns, bool generates) const {
+void StepRecord::set_times(MetricList& m, int64_t now_ns, bool generates) const {
   const double samples = trained.get("training/samples").value_or(0);
   const double generated = trained.get("response_length/mean").value_or(0) * samples;
   const double prompts = trained.get("prompt_length/mean").value_or(0) * samples;

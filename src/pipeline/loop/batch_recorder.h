@@ -11,10 +11,10 @@
 
 namespace rl {
 
-class StepRecorder {
+class BatchRecorder {
  public:
   // kAlreadyExists, naming buffer.record_dir, if a fresh run finds files of another one.
-  StepRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes);
+  BatchRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes);
 
   // Files of later steps belong to an abandoned timeline: they are renamed to
   // "step_000123.rlbuf.abandoned"; an older one of that name is replaced.

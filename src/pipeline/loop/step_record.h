@@ -7,7 +7,7 @@
 
 namespace rl {
 
-struct LoopStep {
+struct StepRecord {
   // Groups that filters dropped.
   struct Filtered {
     int64_t score = 0, zero_advantage = 0;

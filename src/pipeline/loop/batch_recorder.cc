@@ -1,5 +1,5 @@
 // A file of the same step, of an earlier attempt at it, is replaced.
-#include "pipeline/loop/step_recorder.h"
+#include "pipeline/loop/batch_recorder.h"
 
 #include <utility>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kSuffix = ".rlbuf";
 }
 
-StepRecorder::StepRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes)
+BatchRecorder::BatchRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes)
     : fs_(fs), dir_(std::move(dir)), compression_level_(compression_level) {
   if (resumes || !fs_.is_directory(dir_)) return;
   for (const std::string& name : fs_.list(dir_)) {
@@ -24,7 +24,7 @@ StepRecorder::StepRecorder(FileSystem& fs, std::string dir, int compression_leve
   }
 }
 
-void StepRecorder::begin(uint64_t step) {
+void BatchRecorder::begin(uint64_t step) {
   fs_.make_directories(dir_);
   for (const std::string& name : fs_.list(dir_)) {
     const auto recorded = step_of(name, kSuffix);
@@ -34,7 +34,7 @@ void StepRecorder::begin(uint64_t step) {
   }
 }
 
-void StepRecorder::write(const BufferInfo& info, std::span<const SamplePtr> batch) {
+void BatchRecorder::write(const BufferInfo& info, std::span<const SamplePtr> batch) {
   const std::string path = str(dir_, "/", step_name(static_cast<int64_t>(info.step), kSuffix));
   BufferFileWriter writer(fs_, path, info,
                           {.compression_level = compression_level_, .replace_existing = true});
