@@ -176,7 +176,6 @@ PlotKey key_of_span(const std::string& name) {
       {"train.backward", "backward", 2},
       {"train.optimizer", "optimizer, publication", 6},
       {"train.publish", "optimizer, publication", 6},
-      {"publish", "optimizer, publication", 6},
   };
   for (const auto& known : kSpans) {
     if (name.starts_with(known.span)) return {known.name, known.color};

@@ -219,10 +219,10 @@ TEST(Loop, ATimelineShowsEveryLaneOfAStep) {
     ++count[e.at("ph") == "M" ? e.at("args").at("name") : e.at("name")];
     EXPECT_GE(e.value("dur", 0.0), 0.0);
   }
-  for (const char* lane : {"pipeline", "engine", "reward", "train", "publication"}) {
+  for (const char* lane : {"pipeline", "engine", "reward", "train"}) {
     EXPECT_EQ(count[lane], 1) << lane;
   }
-  for (const char* once : {"pipeline.step", "pipeline.draw", "reward.wait", "publish"}) {
+  for (const char* once : {"pipeline.step", "pipeline.draw", "reward.wait"}) {
     EXPECT_EQ(count[once], 2) << once;
   }
   for (const char* often : {"engine.prefill", "engine.decode", "train.forward", "train.backward"}) {

@@ -64,7 +64,6 @@ struct TraceLane {
   static constexpr uint32_t kEngine = 1;
   static constexpr uint32_t kReward = 2;
   static constexpr uint32_t kTrain = 3;
-  static constexpr uint32_t kPublication = 4;
 };
 
 }  // namespace rl

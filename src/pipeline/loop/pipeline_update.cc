@@ -25,9 +25,6 @@ bool Pipeline::Impl::update(StepRecord& step) {
   step.trained.append(train_metrics(done.trained));
   if (generates()) step.trained.append(request_metrics(batch));
   step.times.trained = now();
-  runtime.tracer().span({"publish", TraceLane::kPublication,
-                         step.times.trained - done.trained.publish_ns, step.times.trained,
-                         "version", static_cast<int64_t>(model->version())});
   return true;
 }
 

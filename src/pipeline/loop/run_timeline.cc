@@ -18,7 +18,6 @@ void name_lanes(const Tracer& tracer, int64_t num_engines) {
   }
   tracer.lane_name(TraceLane::kReward, "reward");
   tracer.lane_name(TraceLane::kTrain, "train");
-  tracer.lane_name(TraceLane::kPublication, "publication");
 }
 
 std::string directory(const Settings& settings) {
