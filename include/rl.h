@@ -811,7 +811,8 @@ enum {
   RL_DROP_REWARD_ERROR = 3,   /* the host called rl_pipeline_fail */
   RL_DROP_REWARD_TIMEOUT = 4, /* a reward did not come within pipeline.reward_timeout_ns */
   RL_DROP_NON_FINITE = 5,     /* logits, or the update of the whole step, were not finite */
-  RL_DROP_FILTERED = 6,       /* by pipeline.filter or pipeline.discard_zero_advantage */
+  RL_DROP_FILTERED = 6,       /* by pipeline.filter or pipeline.discard_zero_advantage; or no token
+                                 of the whole step carried loss, as with pipeline.overlong_filter */
   RL_DROP_OVERLONG = 7,       /* reserved */
   RL_DROP_POISONED = 8,       /* reserved */
   RL_DROP_ROLLBACK = 9,       /* reserved */

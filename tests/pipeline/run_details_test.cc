@@ -84,6 +84,21 @@ TEST(RunDetails, AStepWithoutAnUpdateTrainsNoGroup) {
   EXPECT_EQ(log.steps[0].get("training/optimizer_steps"), 0.0);
   EXPECT_EQ(rig.pipeline().status().ledger.prompts_trained, 0);
   ASSERT_EQ(log.dropped.size(), 4u);
+  for (const auto& d : log.dropped) {
+    EXPECT_EQ(d->reason, DropReason::kFiltered);
+    EXPECT_EQ(d->message, "the step ended: no token carried loss");
+  }
+}
+
+TEST(RunDetails, AStepWhoseUpdateIsNotFiniteSaysSo) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"algo.adv_norm_std=false", "pipeline.total_steps=1"}));
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    p.score(s->id, s->slot % 2 == 0 ? 1e300 : -1e300);
+  };
+  const RunLog log = rig.start_and_serve();
+  EXPECT_EQ(log.steps[0].get("training/skipped_steps"), 1.0);
+  ASSERT_EQ(log.dropped.size(), 4u);
   for (const auto& d : log.dropped) EXPECT_EQ(d->reason, DropReason::kNonFinite);
 }
 

@@ -290,7 +290,7 @@ const (
 	// DropNonFinite is RL_DROP_NON_FINITE: logits, or the update of the whole step, were not finite.
 	DropNonFinite DropReason = 5
 
-	// DropFiltered is RL_DROP_FILTERED: by pipeline.filter or pipeline.discard_zero_advantage.
+	// DropFiltered is RL_DROP_FILTERED: by pipeline.filter or pipeline.discard_zero_advantage; or no token of the whole step carried loss, as with pipeline.overlong_filter.
 	DropFiltered DropReason = 6
 
 	// DropOverlong is RL_DROP_OVERLONG: reserved.

@@ -199,7 +199,8 @@ class DropReason(OpenEnum):
     REWARD_TIMEOUT = 4
     # logits, or the update of the whole step, were not finite
     NON_FINITE = 5
-    # by pipeline.filter or pipeline.discard_zero_advantage
+    # by pipeline.filter or pipeline.discard_zero_advantage; or no token of the whole step carried
+    # loss, as with pipeline.overlong_filter
     FILTERED = 6
     # reserved
     OVERLONG = 7

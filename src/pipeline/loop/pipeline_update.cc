@@ -20,6 +20,7 @@ bool Pipeline::Impl::update(StepRecord& step) {
   if (!updated) return false;
   const UpdateResult& done = *updated;
   step.applied = done.applied;
+  step.skipped = done.skipped;
   if (generates()) files.records().keep_extremes(batch);
   step.trained = done.metrics;
   step.trained.append(train_metrics(done.trained));
@@ -71,8 +72,10 @@ void Pipeline::Impl::publish(const StepRecord& step) {
     const Control::Lock lock = control.lock();
     if (step.applied) {
       scoring.commit_batch(lock);
+    } else if (step.skipped) {
+      scoring.drop_batch(DropReason::kNonFinite, {}, lock);
     } else {
-      scoring.drop_batch(lock);
+      scoring.drop_batch(DropReason::kFiltered, "no token carried loss", lock);
     }
     RunState& state = progress.boundary;
     ++state.step;

@@ -256,7 +256,8 @@ void ScoreBoard::commit() {
   ledger_.check();
 }
 
-void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborted) {
+void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborted,
+                         std::string_view detail) {
   std::map<uint64_t, int64_t> running;
   for (const SamplePtr& s : aborted) running[s->ordinal] += s->generated();
   for (const auto& [ordinal, g] : groups_) {
@@ -264,7 +265,8 @@ void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborte
     ledger_.drop(ordinal, why, running[ordinal]);
     if (g.dropped) continue;
     dropped_.push_back(
-        {ordinal, g.data_row, reason, str("the step ended: ", drop_reason_name(reason))});
+        {ordinal, g.data_row, reason,
+         str("the step ended: ", detail.empty() ? drop_reason_name(reason) : detail)});
     dropped_ordinals_.push_back(ordinal);
     if (dropped_ordinals_.size() > kDroppedRemembered) dropped_ordinals_.pop_front();
   }

@@ -71,8 +71,9 @@ class ScoreBoard {
   void unreserve();
   void commit();
   // Ends every open group with this reason. aborted: the samples that were running, with the
-  // tokens they have so far.
-  void abandon(DropReason reason, const std::vector<SamplePtr>& aborted);
+  // tokens they have so far. detail: for the message; if empty, the name of the reason.
+  void abandon(DropReason reason, const std::vector<SamplePtr>& aborted,
+               std::string_view detail = {});
 
   struct Dropped {
     uint64_t ordinal;

@@ -66,9 +66,11 @@ class Scoring {
   std::vector<SamplePtr> take_batch();
   // The step was undone: its groups return to the buffer.
   void give_back(std::vector<SamplePtr> batch);
-  // Ends the groups taken: as trained on, or as dropped with kNonFinite.
+  // Ends the groups taken: as trained on, or as dropped because no weight changed.
   void commit_batch(const Control::Lock&) { board_.commit(); }
-  void drop_batch(const Control::Lock&) { board_.abandon(DropReason::kNonFinite, {}); }
+  void drop_batch(DropReason reason, std::string_view why, const Control::Lock&) {
+    board_.abandon(reason, {}, why);
+  }
   // Takes the groups of an evaluation, which are complete, by (ordinal, slot), and ends them.
   std::vector<SamplePtr> take_evaluated();
   // Nothing is open: forgets the rows of the groups that were.

@@ -27,6 +27,7 @@ struct StepRecord {
   EngineStats engine_before;
   MetricList trained;    // what the update measured
   bool applied = false;  // the update changed weights
+  bool skipped = false;  // an optimizer step was skipped: its loss or gradient was not finite
 
   // Metrics of generation; engine is the state after it.
   MetricList generation_metrics(const EngineStats& engine) const;

@@ -1,4 +1,4 @@
-// The critic trains before the policy does, as in verl; neither reads the other.
+// The critic trains after the policy (PolicyUpdate::finish); neither reads the other.
 #include "pipeline/update/critic_role.h"
 
 #include "core/error.h"
@@ -36,11 +36,11 @@ void CriticRole::set_options(const Settings& settings) {
   critic_.set_options(critic_options_from(settings, max_tokens_, max_sequence_, step_samples_));
 }
 
-bool CriticRole::step(PreparedBatch& batch) {
-  const CriticMetrics measured = critic_.step(batch.critic);
+CriticMetrics CriticRole::step(PreparedBatch& batch) {
+  CriticMetrics measured = critic_.step(batch.critic);
   for_each_metric(measured,
                   [&](const char* name, double value) { batch.metrics.set(name, value); });
-  return measured.optimizer_steps > 0;
+  return measured;
 }
 
 }  // namespace rl

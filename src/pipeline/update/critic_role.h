@@ -26,9 +26,8 @@ class CriticRole {
                    Dtype dtype, bool replace_existing);
   void set_options(const Settings& settings);
 
-  // Trains on the critic samples of the batch and adds its metrics to the batch's. Returns whether
-  // an optimizer step was applied.
-  bool step(PreparedBatch& batch);
+  // Trains on the critic samples of the batch and adds its metrics to the batch's.
+  CriticMetrics step(PreparedBatch& batch);
   // Whether the critic is still warming up, so the next step leaves the policy unchanged.
   bool policy_waits(uint64_t steps_done) const { return steps_done < warmup_steps_; }
 

@@ -117,7 +117,12 @@ UpdateResult PolicyUpdate::finish() {
     }
   }
   out.applied = trained.optimizer_steps > 0;
-  if (critic_ != nullptr) out.applied = critic_->step(batch) || out.applied;
+  out.skipped = trained.skipped_steps > 0;
+  if (critic_ != nullptr) {
+    const CriticMetrics critic = critic_->step(batch);
+    out.applied = out.applied || critic.optimizer_steps > 0;
+    out.skipped = out.skipped || critic.skipped_steps > 0;
+  }
   batch.count(trained);
   out.num_samples = static_cast<int64_t>(batch.train.size());
   if (trained.optimizer_steps > 0 && kl_.adaptive()) {

@@ -25,6 +25,7 @@ struct UpdateResult {
   TrainMetrics trained;     // of the policy
   int64_t num_samples = 0;  // that the policy trained on, or would have after the critic's warm-up
   bool applied = false;     // an optimizer step changed the policy or the critic
+  bool skipped = false;     // one was skipped: its loss or gradient was not finite
 };
 
 class PolicyUpdate {
