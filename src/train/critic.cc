@@ -49,10 +49,10 @@ TrainerSizes Critic::plan(const ModelConfig& config, const KvShape& kv,
 Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
                const TrainerTools& tools)
     : options_(validated(options)),
-      place_{tools.tracer, tools.lane, tools.clock, tools.between},
+      context_{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       learner_(model, options_.trainable),
       workspace_(shape_of(model), options, workspace),
-      pass_(workspace_, place_) {
+      pass_(workspace_, context_) {
   RL_CHECK(model.config().scalar_head);
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
 }
@@ -113,7 +113,7 @@ CriticMetrics Critic::step(std::span<const CriticSample> samples) {
   learner_.require_whole();
   check(samples);
   CriticMetrics metrics;
-  const PhaseTimer phase(place_, "train.critic", metrics.total_ns);
+  const PhaseTimer phase(context_, "train.critic", metrics.total_ns);
   order(samples);
   step_sums_ = {};
   for_each_minibatch(options_, items_,
@@ -180,7 +180,7 @@ void Critic::find_non_finite(const ValueChunk& chunk) {
 }
 
 void Critic::optimize(CriticMetrics& metrics) {
-  const PhaseTimer phase(place_, "train.optimizer", metrics.optimizer_ns);
+  const PhaseTimer phase(context_, "train.optimizer", metrics.optimizer_ns);
   const bool finite = std::isfinite(minibatch_sums_.loss);
   if (finite) {
     step_sums_.values += minibatch_sums_.values;

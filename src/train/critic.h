@@ -104,7 +104,7 @@ class Critic {
   void finish(CriticMetrics& metrics) const;
 
   CriticOptions options_;
-  const PhaseTimer::Place place_;
+  const PassContext context_;
   Learner learner_;
   TrainBuffers workspace_;
   MicroBatchPass pass_;

@@ -29,7 +29,7 @@ bool Trainer::Impl::reward_minibatch(std::span<const PackItem> some, TrainMetric
   pairs.begin(some.front().index, some.size());
   progress.micro_batches = plan_micro_batches(some, training_rules(options, model));
   if (!keeps_pairs(progress.micro_batches)) {
-    const PhaseTimer phase(place, "train.current_values", metrics.current_ns);
+    const PhaseTimer phase(context, "train.current_values", metrics.current_ns);
     score_values(some, [&](int32_t item, float value) { pairs.set(item, value); });
   }
   return true;

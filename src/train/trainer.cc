@@ -41,10 +41,10 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
     : model(model),
       reference(reference),
       options(validated(options)),
-      place{tools.tracer, tools.lane, tools.clock, tools.between},
+      context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       workspace(shape_of(model), options, workspace),
       learner(model, options.trainable),
-      pass(this->workspace, place) {
+      pass(this->workspace, context) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   RL_CHECK(model.config().scalar_head == scores());
   if (reference != nullptr) require_same_shape(model, *reference);

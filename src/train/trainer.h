@@ -52,7 +52,7 @@ struct TrainerTools {
   const Tracer* tracer = nullptr;  // null: no spans
   uint32_t lane = 0;
   const Clock* clock = &real_clock();
-  YieldPoint* between = nullptr;  // called between two micro-batches; null: nobody else computes
+  YieldPoint* yield_point = nullptr;  // called after each micro-batch; null: nobody else computes
 };
 
 class Critic;

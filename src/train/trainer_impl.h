@@ -97,7 +97,7 @@ struct Trainer::Impl {
   TrainerOptions options;
   CustomLoss custom_loss;  // empty: the host set none
   RowTeacher* teacher = nullptr;
-  const PhaseTimer::Place place;
+  const PassContext context;
   TrainBuffers workspace;
   Learner learner;
   MicroBatchPass pass;

@@ -73,7 +73,7 @@ void Trainer::Impl::begin(std::span<const TrainSample> samples) {
   TrainMetrics& metrics = progress.metrics;
   metrics.objective = options.objective;
   metrics.samples = static_cast<int64_t>(samples.size());
-  progress.start_ns = place.clock->now_ns();
+  progress.start_ns = context.clock->now_ns();
   order(samples);
   if (options.needs_reference()) score_reference(metrics);
   score_proximal(metrics);
@@ -120,7 +120,7 @@ TrainMetrics Trainer::Impl::finish() {
   sums.finish(metrics);
   metrics.has_row_teacher = options.distill.on_rows;
   metrics.has_corrections = is_rl(options.objective) && options.correction.active();
-  metrics.total_ns = place.clock->now_ns() - progress.start_ns;
+  metrics.total_ns = context.clock->now_ns() - progress.start_ns;
   return std::move(metrics);
 }
 
@@ -137,7 +137,7 @@ bool Trainer::Impl::abandon() {
 }
 
 void Trainer::Impl::score_reference(TrainMetrics& metrics) {
-  const PhaseTimer phase(place, "train.reference", metrics.reference_ns);
+  const PhaseTimer phase(context, "train.reference", metrics.reference_ns);
   own_reference.assign(ordered.size(), {});
   reference_logprobs.assign(ordered.size(), {});
   std::vector<const Sample*> inputs;
@@ -174,7 +174,7 @@ void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> 
 }
 
 void Trainer::Impl::prepare(TrainMetrics& metrics) {
-  const PhaseTimer phase(place, "train.prepare", metrics.prepare_ns);
+  const PhaseTimer phase(context, "train.prepare", metrics.prepare_ns);
   learner.prepare();
 }
 
@@ -207,7 +207,7 @@ void Trainer::Impl::score_proximal(TrainMetrics& metrics) {
   }
   metrics.proximal_samples = static_cast<int64_t>(inputs.size());
   if (inputs.empty()) return;
-  const PhaseTimer phase(place, "train.old_log_prob", metrics.proximal_ns);
+  const PhaseTimer phase(context, "train.old_log_prob", metrics.proximal_ns);
   logprobs(model, inputs, out);
 }
 
@@ -224,7 +224,7 @@ void Trainer::Impl::score_current(std::span<const PackItem> some, TrainMetrics& 
     out.push_back(current);
   }
   if (inputs.empty()) return;
-  const PhaseTimer phase(place, "train.current_log_prob", metrics.current_ns);
+  const PhaseTimer phase(context, "train.current_log_prob", metrics.current_ns);
   logprobs(model, inputs, out);
 }
 
@@ -351,7 +351,7 @@ void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metri
 }
 
 void Trainer::Impl::optimize(TrainMetrics& metrics) {
-  const PhaseTimer phase(place, "train.optimizer", metrics.optimizer_ns);
+  const PhaseTimer phase(context, "train.optimizer", metrics.optimizer_ns);
   const bool finite_loss = std::isfinite(minibatch_sums.loss);
   if (finite_loss) {
     sums.tokens.add(minibatch_sums);
@@ -380,7 +380,7 @@ void Trainer::Impl::name_non_finite(TrainMetrics& metrics) {
 
 uint64_t Trainer::Impl::publish(int64_t& ns) {
   if (!learner.unpublished()) return model.version();
-  const PhaseTimer phase(place, "train.publish", ns);
+  const PhaseTimer phase(context, "train.publish", ns);
   return learner.publish();
 }
 

@@ -97,9 +97,9 @@ TEST(ControlState, TheEarliestDeadlineHolds) {
 TEST(ControlState, TheFirstFailureToCloseIsKept) {
   Started run;
   Logger logger;
-  run.control.close(logger, "the first", [] {});
-  run.control.close(logger, "the second", [] { throw Error(Code::kIo, "no space"); });
-  run.control.close(logger, "the third", [] { throw std::bad_alloc(); });
+  run.control.run_closing(logger, "the first", [] {});
+  run.control.run_closing(logger, "the second", [] { throw Error(Code::kIo, "no space"); });
+  run.control.run_closing(logger, "the third", [] { throw std::bad_alloc(); });
   const auto kept = run.control.close_failure(run.control.lock());
   ASSERT_NE(kept, nullptr);
   EXPECT_EQ(kept->message, "the second could not be closed: no space");

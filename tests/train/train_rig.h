@@ -70,7 +70,7 @@ class TrainRig {
     if (teacher == nullptr) return;
     row_teacher.emplace(*teacher, options,
                         RowTeacher::Memory{workspace.data(), workspace.data() + kept_offset},
-                        PhaseTimer::Place{nullptr, 0, &real_clock()});
+                        PassContext{nullptr, 0, &real_clock()});
     trainer->set_row_teacher(&*row_teacher);
   }
   Model& model() { return *tiny.model; }

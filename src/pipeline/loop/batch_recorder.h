@@ -16,7 +16,7 @@ class BatchRecorder {
   // kAlreadyExists, naming buffer.record_dir, if a fresh run finds files of another one.
   BatchRecorder(FileSystem& fs, std::string dir, int compression_level, bool resumes);
 
-  // Files of later steps belong to an abandoned timeline: they are renamed to
+  // Files of later steps belong to a continuation that the run gave up: they are renamed to
   // "step_000123.rlbuf.abandoned"; an older one of that name is replaced.
   void begin(uint64_t step);
   // Writes the batch, which is in (ordinal, slot) order and may be empty. A file of the same step

@@ -77,7 +77,7 @@ void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
   if (found.kl_coef) update.restore_kl(*found.kl_coef);
   resumed_from_ = found_;
   const std::string dir = this->dir();
-  begins_timeline_ = control_.settings().checkpoint.resume != "auto" && !dir.empty();
+  begins_branch_ = control_.settings().checkpoint.resume != "auto" && !dir.empty();
   if (!dir.empty() && found_ == checkpoint_path(dir, static_cast<int64_t>(found.step))) {
     last_ = found_;
     last_step_ = found.step;
@@ -86,14 +86,14 @@ void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
                        found.step);
 }
 
-void Checkpoints::begin_timeline(uint64_t step) {
-  if (!begins_timeline_) return;
+void Checkpoints::begin_branch(uint64_t step) {
+  if (!begins_branch_) return;
   abandon_later_checkpoints(model_.runtime().fs(), dir(), static_cast<int64_t>(step));
-  begins_timeline_ = false;
+  begins_branch_ = false;
 }
 
 std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
-  begin_timeline(boundary.step);
+  begin_branch(boundary.step);
   if (last_step_ == boundary.step) return last_;
   model_.require_whole(LoadedModel::Weights::kTrained);
   if (refused_) {

@@ -27,8 +27,8 @@ class Checkpoints {
   // Directory of the checkpoint that was loaded; empty for a fresh run.
   const std::string& resumed_from() const { return resumed_from_; }
 
-  // Abandons checkpoints after this step, if the run begins a timeline of its own.
-  void begin_timeline(uint64_t step);
+  // Abandons checkpoints after this step, if the run begins a branch of its own.
+  void begin_branch(uint64_t step);
   // Writes a checkpoint of the state after the last whole step, if that has none yet, and sends its
   // event. Returns its path. Error(kFailedPrecondition) if the model is half-trained.
   std::string write(PolicyUpdate& update, const RunState& boundary);
@@ -47,8 +47,8 @@ class Checkpoints {
   const MemoryPlan& plan_;
   const uint64_t data_digest_;
   std::string found_, resumed_from_;
-  bool begins_timeline_ = false;  // resumed by name: later checkpoints are yet to be abandoned
-  std::string last_;              // changed under control's lock
+  bool begins_branch_ = false;  // resumed by name: later checkpoints are yet to be abandoned
+  std::string last_;            // changed under control's lock
   uint64_t last_step_ = UINT64_MAX;
   bool refused_ = false;
 };

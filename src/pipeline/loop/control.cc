@@ -167,7 +167,7 @@ void Control::end_checkpoint(uint64_t requested) {
   notify();
 }
 
-void Control::close(Logger& logger, const char* what, FunctionRef<void()> work) noexcept {
+void Control::run_closing(Logger& logger, const char* what, FunctionRef<void()> work) noexcept {
   std::shared_ptr<const Error> failed;
   try {
     try {

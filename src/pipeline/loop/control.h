@@ -86,7 +86,7 @@ class Control {
   void end_checkpoint(uint64_t requested);
   // Runs work whose failure does not change the outcome of the run: it is logged, and the first one
   // is kept for the host. what: as in "the trace could not be closed".
-  void close(Logger& logger, const char* what, FunctionRef<void()> work) noexcept;
+  void run_closing(Logger& logger, const char* what, FunctionRef<void()> work) noexcept;
   // The run is over. cause: null unless it failed.
   void end(std::shared_ptr<const Error> cause);
 

@@ -36,7 +36,7 @@ void Pipeline::require_closed() const {
 
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   files.close();
-  control.close(runtime.logger(), "the failure", [&] {
+  control.run_closing(runtime.logger(), "the failure", [&] {
     if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);
     cause = as_failure(cause);
   });
@@ -44,7 +44,7 @@ void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
     const Control::Lock lock = control.lock();
     scoring.close(lock);
   }
-  control.close(runtime.logger(), "the last events", [&] { scoring.push_dropped(); });
+  control.run_closing(runtime.logger(), "the last events", [&] { scoring.push_dropped(); });
   compute.reset();
   run_lease.reset();
   control.end(std::move(cause));

@@ -46,7 +46,7 @@ void Pipeline::Impl::run() noexcept {
 }
 
 void Pipeline::Impl::run_steps() {
-  checkpoints.begin_timeline(progress.boundary.step);
+  checkpoints.begin_branch(progress.boundary.step);
   files.begin(progress.boundary.step);
   while (run_step()) {
   }

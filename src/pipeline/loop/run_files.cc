@@ -41,8 +41,8 @@ void RunFiles::record_batch(uint64_t step, std::span<const SamplePtr> batch, int
 
 void RunFiles::close() noexcept {
   Logger& logger = model_.runtime().logger();
-  control_.close(logger, "the metrics file", [&] { records_->close(); });
-  control_.close(logger, "the trace", [&] { timeline_.close(); });
+  control_.run_closing(logger, "the metrics file", [&] { records_->close(); });
+  control_.run_closing(logger, "the trace", [&] { timeline_.close(); });
 }
 
 }  // namespace rl

@@ -22,12 +22,12 @@ class RunFiles {
   // Before the run: opens the files of metrics and keeps their content of the first done_steps
   // steps.
   void open(uint64_t done_steps);
-  // When the run begins, or its last step was undone: recorded batches of later steps belong to an
-  // abandoned timeline.
+  // When the run begins, or its last step was undone: recorded batches of later steps belong to a
+  // continuation that the run gave up.
   void begin(uint64_t done_steps);
   // Before the update, because the file names the weights that the step starts from.
   void record_batch(uint64_t step, std::span<const SamplePtr> batch, int64_t group_size);
-  // Closes metrics and timeline (Control::close).
+  // Closes metrics and timeline (Control::run_closing).
   void close() noexcept;
 
   RunRecords& records() { return *records_; }

@@ -79,9 +79,6 @@ class Planner {
   int threads() const { return threads_; }
   Dtype compute() const { return compute_; }
   const EngineOptions& engine() const { return engine_; }
-  // The token budget that options set, or 0. Micro-batches split by sequence count have the budget
-  // of one sequence.
-  int64_t fixed_tokens() const { return fixed_tokens_; }
 
  private:
   void add(const char* name, uint64_t bytes);

@@ -21,13 +21,13 @@ TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model
     : clock_(policy.runtime().clock()), model_(std::move(model)) {
   const TrainerOptions trainer =
       trainer_options_from(settings, plan.max_tokens, plan.max_model_len, plan.step_samples);
-  const PhaseTimer::Place place{&policy.runtime().tracer(), TraceLane::kTrain, &clock_,
-                                &policy.runtime().compute_queue()};
+  const PassContext context{&policy.runtime().tracer(), TraceLane::kTrain, &clock_,
+                            &policy.runtime().compute_queue()};
   if (distills_rows(settings)) {
     const RowTeacher::Memory memory{workspace, workspace + plan.teacher_kept_offset};
-    rows_.emplace(*model_, trainer, memory, place);
+    rows_.emplace(*model_, trainer, memory, context);
   } else {
-    sampled_.emplace(*model_, trainer, workspace, place);
+    sampled_.emplace(*model_, trainer, workspace, context);
   }
 }
 

@@ -30,7 +30,6 @@ class Learner {
   explicit Learner(Model& model, const TrainableRule& trainable = {});
 
   Model& model() const { return model_; }
-  const PackedWeights& packed_backward() const { return packed_backward_; }
   std::span<float> gradients() { return state_.gradients(); }
   const WeightLayout& layout() const { return layout_; }
   MicroBatchPass::Training training() {

@@ -37,7 +37,7 @@ void MicroBatchPass::score(const Model& model, const MicroBatch& micro,
   for (size_t at = 0; at < wanted.size(); at += chunk_rows())
     visit(forward_chunk(model, b.forward, b.head,
                         wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at))));
-  place_.end_micro_batch();
+  context_.end_micro_batch();
 }
 
 void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
@@ -79,7 +79,7 @@ void MicroBatchPass::score_values(const Model& model, const MicroBatch& micro,
   RL_CHECK(micro.blocks() <= b.kv.num_blocks);
   forward(model, micro.batch(), b.kv, b.forward, nullptr);
   visit(forward_values(model, b.forward, micro.wanted()));
-  place_.end_micro_batch();
+  context_.end_micro_batch();
 }
 
 void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
@@ -87,18 +87,18 @@ void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
   const ForwardBatch batch = micro.batch();
   RL_CHECK(micro.blocks() <= workspace_.kv.num_blocks);
   {
-    PhaseTimer phase(place_, "train.forward", times.forward_ns);
+    PhaseTimer phase(context_, "train.forward", times.forward_ns);
     phase.set_tokens(micro.rows());
     forward(t.model, batch, workspace_.kv, workspace_.forward, &workspace_.saved);
   }
   {
-    PhaseTimer phase(place_, "train.head", times.head_ns);
+    PhaseTimer phase(context_, "train.head", times.head_ns);
     phase.set_tokens(static_cast<int64_t>(micro.wanted().size()));
     const int64_t floats = micro.rows() * t.model.config().hidden;
     zero_floats(t.model.compute(), {{workspace_.d_hidden, static_cast<size_t>(floats)}});
     head();
   }
-  PhaseTimer phase(place_, "train.backward", times.backward_ns);
+  PhaseTimer phase(context_, "train.backward", times.backward_ns);
   phase.set_tokens(micro.rows());
   backward(t.model, batch, workspace_.kv, workspace_.forward, workspace_.saved, workspace_.backward,
            {t.packed, t.gradients, workspace_.d_hidden, t.layout});
@@ -109,7 +109,7 @@ void MicroBatchPass::train(const Training& t, const MicroBatch& micro,
                            const Times& times) {
   run_layers(
       t, micro, [&] { run_head(t, micro, loss); }, times);
-  place_.end_micro_batch();
+  context_.end_micro_batch();
 }
 
 void MicroBatchPass::train_values(const Training& t, const MicroBatch& micro,
@@ -123,7 +123,7 @@ void MicroBatchPass::train_values(const Training& t, const MicroBatch& micro,
                              t.gradients, t.layout});
   };
   run_layers(t, micro, head, times);
-  place_.end_micro_batch();
+  context_.end_micro_batch();
 }
 
 }  // namespace rl

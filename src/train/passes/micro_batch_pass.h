@@ -1,6 +1,6 @@
 // Runs micro-batches through a model with the trainer's workspace: forward of the whole batch,
 // then the head over its wanted rows in chunks, or all at once if the head is scalar. Training and
-// forward-only passes share the code. Each call ends with PhaseTimer::Place::end_micro_batch().
+// forward-only passes share the code. Each call ends with PassContext::end_micro_batch().
 #pragma once
 #include <vector>
 
@@ -32,8 +32,8 @@ struct HeadGradient {
 
 class MicroBatchPass {
  public:
-  MicroBatchPass(TrainBuffers& workspace, const PhaseTimer::Place& place)
-      : workspace_(workspace), place_(place) {}
+  MicroBatchPass(TrainBuffers& workspace, const PassContext& context)
+      : workspace_(workspace), context_(context) {}
 
   // Forward without gradients: visit is called with every chunk. The micro-batch may be as large
   // as StepOptions::forward_rows.
@@ -75,7 +75,7 @@ class MicroBatchPass {
                             std::span<const WantedRow> wanted);
 
   TrainBuffers& workspace_;
-  const PhaseTimer::Place place_;
+  const PassContext context_;
   std::vector<int32_t> rows_, ids_;
   std::vector<float> inv_temperature_, logprobs_, entropies_, values_;
 };

@@ -3,26 +3,15 @@
 #pragma once
 #include "core/clock.h"
 #include "core/trace.h"
-#include "core/yield_point.h"
+#include "train/passes/pass_context.h"
 
 namespace rl {
 
 class PhaseTimer {
  public:
-  struct Place {
-    const Tracer* tracer;
-    uint32_t lane;
-    const Clock* clock;
-    YieldPoint* between = nullptr;  // of two micro-batches; null: nobody else computes
-
-    // Called after each micro-batch, when the next one needs nothing of it but gradients and sums.
-    void end_micro_batch() const {
-      if (between != nullptr) between->yield();
-    }
-  };
-  PhaseTimer(const Place& place, const char* name, int64_t& total_ns)
-      : span_(place.tracer, name, place.lane),
-        clock_(*place.clock),
+  PhaseTimer(const PassContext& context, const char* name, int64_t& total_ns)
+      : span_(context.tracer, name, context.lane),
+        clock_(*context.clock),
         total_ns_(total_ns),
         start_ns_(clock_.now_ns()) {}
   ~PhaseTimer() { total_ns_ += clock_.now_ns() - start_ns_; }

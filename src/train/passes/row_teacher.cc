@@ -44,9 +44,9 @@ uint64_t RowTeacher::kept_bytes(const TrainShape& shape, const StepOptions& opti
 }
 
 RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& memory,
-                       const PhaseTimer::Place& place)
+                       const PassContext& context)
     : model_(model),
-      place_(place),
+      context_(context),
       forward_(model.config(), model.kv_shape(), o.train_rows(), shape_of(model).num_threads,
                region(plan_forward(shape_of(model), o), memory.forward, kFirst)),
       kv_{model.kv_shape(), region(plan_forward(shape_of(model), o), memory.forward, kSecond),
@@ -59,7 +59,7 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
 }
 
 void RowTeacher::forward(const MicroBatch& micro, int64_t& ns) {
-  PhaseTimer phase(place_, "train.teacher", ns);
+  PhaseTimer phase(context_, "train.teacher", ns);
   phase.set_tokens(micro.rows());
   RL_CHECK(micro.blocks() <= kv_.num_blocks);
   rl::forward(model_, micro.batch(), kv_, forward_, nullptr);

@@ -27,7 +27,7 @@ class RowTeacher {
   // options: the policy trainer's. model, which has the vocabulary, block size and compute dtype
   // of the policy, and memory outlive the teacher.
   RowTeacher(const Model& model, const StepOptions& options, const Memory& memory,
-             const PhaseTimer::Place& place);
+             const PassContext& context);
 
   const Model& model() const { return model_; }
   // Computes the hidden states of every row of the micro-batch; valid until the next call.
@@ -40,7 +40,7 @@ class RowTeacher {
 
  private:
   const Model& model_;
-  const PhaseTimer::Place place_;
+  const PassContext context_;
   ForwardBuffers forward_;
   KvPool kv_;
   std::byte* hidden_;  // (train_rows, C) compute dtype

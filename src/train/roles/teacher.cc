@@ -12,10 +12,10 @@ uint64_t Teacher::workspace_bytes(const TrainShape& shape, const StepOptions& op
 }
 
 Teacher::Teacher(const Model& model, const StepOptions& options, std::byte* workspace,
-                 const PhaseTimer::Place& place)
+                 const PassContext& context)
     : model_(model),
       options_(options),
-      place_(place),
+      context_(context),
       buffers_(shape_of(model), options, workspace) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
 }
@@ -28,7 +28,7 @@ void Teacher::logprobs(std::span<const Sample* const> samples,
                        std::span<const std::span<float>> out) {
   RL_CHECK(out.size() == samples.size());
   int64_t ns = 0;
-  const PhaseTimer phase(place_, "train.teacher", ns);
+  const PhaseTimer phase(context_, "train.teacher", ns);
   std::vector<PackItem> all;
   for (const Sample* s : samples) {
     const auto index = static_cast<int32_t>(all.size());
@@ -39,7 +39,7 @@ void Teacher::logprobs(std::span<const Sample* const> samples,
   for (const auto& some : plan_micro_batches(all, rules)) {
     micro.fill(some, rules, WantedTokens::kGenerated);
     score(micro, out);
-    place_.end_micro_batch();
+    context_.end_micro_batch();
   }
 }
 

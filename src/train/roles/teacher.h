@@ -20,7 +20,7 @@ class Teacher {
   // options: the policy trainer's; the teacher has the same forward budget. model and workspace
   // (64-byte aligned, nothing in it outlives a call) outlive the teacher.
   Teacher(const Model& model, const StepOptions& options, std::byte* workspace,
-          const PhaseTimer::Place& place);
+          const PassContext& context);
 
   // Throws an error naming the sample if the model cannot take it.
   void check(const Sample& sample) const;
@@ -33,7 +33,7 @@ class Teacher {
 
   const Model& model_;
   const StepOptions options_;
-  const PhaseTimer::Place place_;
+  const PassContext context_;
   ScoringBuffers buffers_;
   std::vector<int32_t> rows_, ids_;
   std::vector<float> inv_temperature_, logprobs_;
