@@ -21,6 +21,11 @@ struct Moments {
 // Two passes in order over the entries with mask 1. An empty mask means that all entries count.
 Moments moments_of(std::span<const double> values, std::span<const uint8_t> mask);
 
+// sum / count, or 0 for none.
+inline double mean_of(double sum, int64_t count) {
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
 // The moments of both parts combined.
 Moments merge(const Moments& a, const Moments& b);
 

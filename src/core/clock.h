@@ -25,6 +25,8 @@ class RealClock final : public Clock {
   }
 };
 
+inline double to_seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
 // Never destroyed.
 inline Clock& real_clock() {
   static RealClock* const clock = new RealClock;

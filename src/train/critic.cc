@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "algo/choice.h"
+#include "algo/moments.h"
 #include "core/error.h"
 #include "train/passes/pass_rules.h"
 
@@ -15,8 +16,6 @@ CriticOptions validated(const CriticOptions& options) {
   validate(options);
   return options;
 }
-
-double mean(double sum, int64_t count) { return count > 0 ? sum / static_cast<double>(count) : 0; }
 
 }  // namespace
 
@@ -94,27 +93,12 @@ void Critic::check(std::span<const CriticSample> samples) const {
   }
 }
 
-void Critic::order(std::span<const CriticSample> samples) {
-  ordered_.clear();
-  for (const CriticSample& s : samples) ordered_.push_back(&s);
-  std::stable_sort(ordered_.begin(), ordered_.end(),
-                   [](const CriticSample* a, const CriticSample* b) {
-                     return trains_before(*a->sample, *b->sample);
-                   });
-  items_.clear();
-  for (const CriticSample* s : ordered_) {
-    const auto index = static_cast<int32_t>(items_.size());
-    items_.push_back(make_pack_item(*s->sample, index, WantedTokens::kLoss));
-    if (!s->carries_loss) items_.back().rows = items_.back().wanted = 0;
-  }
-}
-
 CriticMetrics Critic::step(std::span<const CriticSample> samples) {
   learner_.require_whole();
   check(samples);
   CriticMetrics metrics;
   const PhaseTimer phase(context_, "train.critic", metrics.total_ns);
-  order(samples);
+  order_items(samples, WantedTokens::kLoss, ordered_, items_);
   step_sums_ = {};
   for_each_minibatch(options_, items_,
                      [&](std::span<const PackItem> some) { minibatch(some, metrics); });
@@ -201,11 +185,11 @@ void Critic::optimize(CriticMetrics& metrics) {
 }
 
 void Critic::finish(CriticMetrics& metrics) const {
-  metrics.loss = mean(step_sums_.loss, metrics.optimizer_steps);
-  metrics.grad_norm = mean(metrics.grad_norm, metrics.optimizer_steps);
+  metrics.loss = mean_of(step_sums_.loss, metrics.optimizer_steps);
+  metrics.grad_norm = mean_of(metrics.grad_norm, metrics.optimizer_steps);
   metrics.loss_tokens = step_sums_.tokens;
-  metrics.value = mean(step_sums_.values, step_sums_.tokens);
-  metrics.clip_fraction = mean(static_cast<double>(step_sums_.clipped), step_sums_.tokens);
+  metrics.value = mean_of(step_sums_.values, step_sums_.tokens);
+  metrics.clip_fraction = mean_of(static_cast<double>(step_sums_.clipped), step_sums_.tokens);
 }
 
 }  // namespace rl

@@ -96,7 +96,6 @@ class Critic {
     int64_t tokens = 0, clipped = 0;
   };
   void check(std::span<const CriticSample> samples) const;
-  void order(std::span<const CriticSample> samples);
   void minibatch(std::span<const PackItem> items, CriticMetrics& metrics);
   std::span<const float> chunk_loss(const ValueChunk& chunk, const LossDenominators& denominators);
   void find_non_finite(const ValueChunk& chunk);

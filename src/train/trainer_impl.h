@@ -37,7 +37,7 @@ struct StepProgress {
   size_t next_minibatch = 0;
   // The minibatch in progress.
   bool open = false;
-  bool fresh = false;  // no optimizer step since the weights were published
+  bool fresh = false;  // the step's first with loss, on published weights: log-probs are compared
   MicroBatchPlan micro_batches;
   size_t next_micro_batch = 0;
 };
@@ -64,7 +64,6 @@ struct Trainer::Impl {
   ForwardOf forward_of(const Model& which) const {
     return &which == reference ? ForwardOf::kReference : ForwardOf::kOwn;
   }
-  void order(std::span<const TrainSample> samples);
   void plan_steps();
   void score_reference(TrainMetrics& metrics);
   void score_proximal(TrainMetrics& metrics);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "algo/moments.h"
 #include "core/error.h"
 #include "train/trainer_impl.h"
 
@@ -21,38 +22,22 @@ double logprob_difference(float a, float b) {
 }  // namespace
 
 void StepSums::finish(TrainMetrics& m) const {
-  const auto mean = [](double sum, int64_t n) { return n > 0 ? sum / static_cast<double>(n) : 0; };
-  m.loss = mean(tokens.loss, finite_losses);
-  m.pg_loss = mean(tokens.pg_loss, finite_losses);
-  m.kl_loss = mean(tokens.kl_loss, finite_losses);
-  m.grad_norm = mean(grad_norm, finite_norms);
-  m.entropy = mean(tokens.entropy, tokens.tokens);
-  m.clip_fraction = mean(static_cast<double>(tokens.clipped), tokens.tokens);
-  m.dual_clip_fraction = mean(static_cast<double>(tokens.dual_clipped), tokens.tokens);
-  m.ppo_kl = mean(tokens.neg_log_ratio, tokens.tokens);
-  m.ppo_kl_k3 = mean(tokens.k3, tokens.tokens);
-  m.kl = mean(tokens.kl, tokens.tokens);
-  m.distill_kl = mean(tokens.distill, tokens.tokens);
-  m.distill_loss = mean(tokens.distill_loss, finite_losses);
+  m.loss = mean_of(tokens.loss, finite_losses);
+  m.pg_loss = mean_of(tokens.pg_loss, finite_losses);
+  m.kl_loss = mean_of(tokens.kl_loss, finite_losses);
+  m.grad_norm = mean_of(grad_norm, finite_norms);
+  m.entropy = mean_of(tokens.entropy, tokens.tokens);
+  m.clip_fraction = mean_of(static_cast<double>(tokens.clipped), tokens.tokens);
+  m.dual_clip_fraction = mean_of(static_cast<double>(tokens.dual_clipped), tokens.tokens);
+  m.ppo_kl = mean_of(tokens.neg_log_ratio, tokens.tokens);
+  m.ppo_kl_k3 = mean_of(tokens.k3, tokens.tokens);
+  m.kl = mean_of(tokens.kl, tokens.tokens);
+  m.distill_kl = mean_of(tokens.distill, tokens.tokens);
+  m.distill_loss = mean_of(tokens.distill_loss, finite_losses);
   m.ratio_max = tokens.ratio_max;
   m.preference = preference;
   m.corrections = corrections;
   m.probabilities = probabilities;
-}
-
-void Trainer::Impl::order(std::span<const TrainSample> samples) {
-  ordered.clear();
-  for (const TrainSample& s : samples) ordered.push_back(&s);
-  std::stable_sort(ordered.begin(), ordered.end(), [](const TrainSample* a, const TrainSample* b) {
-    return trains_before(*a->sample, *b->sample);
-  });
-  items.clear();
-  for (const TrainSample* s : ordered) {
-    const auto index = static_cast<int32_t>(items.size());
-    items.push_back(
-        make_pack_item(*s->sample, index, scores() ? WantedTokens::kLast : WantedTokens::kLoss));
-    if (!s->carries_loss) items.back().rows = items.back().wanted = 0;
-  }
 }
 
 TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
@@ -74,7 +59,7 @@ void Trainer::Impl::begin(std::span<const TrainSample> samples) {
   metrics.objective = options.objective;
   metrics.samples = static_cast<int64_t>(samples.size());
   progress.start_ns = context.clock->now_ns();
-  order(samples);
+  order_items(samples, scores() ? WantedTokens::kLast : WantedTokens::kLoss, ordered, items);
   if (options.needs_reference()) score_reference(metrics);
   score_proximal(metrics);
   sums = {};

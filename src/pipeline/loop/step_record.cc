@@ -3,15 +3,14 @@
 
 #include <string_view>
 
+#include "core/clock.h"
 #include "core/error.h"
-#include "pipeline/update/engine_metrics.h"
+#include "pipeline/loop/engine_metrics.h"
 
 namespace rl {
 namespace {
 
-double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-double rate(double count, int64_t ns) { return ns > 0 ? count / seconds(ns) : 0; }
+double rate(double count, int64_t ns) { return ns > 0 ? count / to_seconds(ns) : 0; }
 
 // As in verl: generation per generated token, everything else per token of prompts and responses.
 void set_times_per_token(MetricList& m, double generated, double all) {
@@ -40,8 +39,8 @@ MetricList StepRecord::generation_metrics(const EngineStats& engine) const {
   count("rollout/prefill_tokens", engine.prefill_tokens - engine_before.prefill_tokens);
   count("rollout/decode_tokens", engine.decode_tokens - engine_before.decode_tokens);
   m.append(rollout_metrics(engine_before, engine));
-  m.set("timing_s/gen", seconds(times.generated - times.drawn));
-  m.set("timing_s/reward", seconds(times.scored - times.generated));
+  m.set("timing_s/gen", to_seconds(times.generated - times.drawn));
+  m.set("timing_s/reward", to_seconds(times.scored - times.generated));
   return m;
 }
 
@@ -50,11 +49,11 @@ void StepRecord::set_times(MetricList& m, int64_t now_ns, bool generates) const 
   const double generated = trained.get("response_length/mean").value_or(0) * samples;
   const double prompts = trained.get("prompt_length/mean").value_or(0) * samples;
   const int64_t total_ns = now_ns - times.begin;
-  m.set("timing_s/train", seconds(times.trained - times.scored));
-  m.set("timing_s/step", seconds(total_ns));
+  m.set("timing_s/train", to_seconds(times.trained - times.scored));
+  m.set("timing_s/step", to_seconds(total_ns));
   set_times_per_token(m, generated, prompts + generated);
   m.set("perf/total_num_tokens", prompts + generated);
-  m.set("perf/time_per_step", seconds(total_ns));
+  m.set("perf/time_per_step", to_seconds(total_ns));
   m.set("perf/throughput", rate(prompts + generated, total_ns));
   if (generates) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
   m.set("perf/train_tokens_per_s",

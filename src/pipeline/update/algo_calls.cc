@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algo/moments.h"
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
@@ -144,8 +145,6 @@ void require_policy_loss(const TrainerOptions& o) {
       .with_key("algo.policy_loss");
 }
 
-double mean(double sum, int64_t count) { return count > 0 ? sum / static_cast<double>(count) : 0; }
-
 }  // namespace
 
 std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& in) {
@@ -208,10 +207,10 @@ AlgoLoss algo_policy_loss(const Settings& settings, const AlgoArrays& in,
   const PolicyLossSums s = g.tokens.compute(o, 0);
   std::ranges::copy(g.tokens.gradients(), gradient.begin());
   out.policy_loss = s.loss;
-  out.ppo_kl = mean(s.neg_log_ratio, s.num_tokens);
-  out.ppo_kl_k3 = mean(s.k3, s.num_tokens);
-  out.clip_fraction = mean(static_cast<double>(s.num_clipped), s.num_tokens);
-  out.dual_clip_fraction = mean(static_cast<double>(s.num_dual_clipped), s.num_tokens);
+  out.ppo_kl = mean_of(s.neg_log_ratio, s.num_tokens);
+  out.ppo_kl_k3 = mean_of(s.k3, s.num_tokens);
+  out.clip_fraction = mean_of(static_cast<double>(s.num_clipped), s.num_tokens);
+  out.dual_clip_fraction = mean_of(static_cast<double>(s.num_dual_clipped), s.num_tokens);
   out.ratio_max = s.ratio_max;
   if (o.kl_in_loss) {
     const KlLossSums kl = kl_loss(
@@ -219,7 +218,7 @@ AlgoLoss algo_policy_loss(const Settings& settings, const AlgoArrays& in,
         {in.logprobs, in.ref_logprobs, g.tokens.weights(), o.kl_coef, old_of(in), o.kl_bounds},
         gradient);
     out.kl_loss = kl.loss;
-    out.kl = mean(kl.value, g.num_tokens);
+    out.kl = mean_of(kl.value, g.num_tokens);
   }
   out.loss = out.policy_loss + out.kl_loss;
   return out;

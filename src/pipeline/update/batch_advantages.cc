@@ -1,4 +1,5 @@
-// One function per arrow in the header. Sums run in batch order, so equal batches give equal bits.
+// Helpers first; batch_advantages() takes the steps of the header in their order. Sums run in batch
+// order, so equal batches give equal bits.
 #include "pipeline/update/batch_advantages.h"
 
 #include <algorithm>

@@ -1,7 +1,9 @@
 // The limits of a sample and the sizes of a micro-batch in one pass, from the options of a role
 // and the model that the pass runs through.
 #pragma once
+#include <algorithm>
 #include <span>
+#include <vector>
 
 #include "model/model.h"
 #include "train/batch/micro_batch_plan.h"
@@ -23,6 +25,23 @@ PackRules forward_rules(const StepOptions& options, const Model& model, ForwardO
 
 // The order in which samples are trained on, whatever order they came in.
 bool trains_before(const Sample& a, const Sample& b);
+
+// Sorts samples, which have members sample and carries_loss, into training order, and makes their
+// items; one that carries no loss has no rows.
+template <typename T>
+void order_items(std::span<const T> samples, WantedTokens wanted, std::vector<const T*>& ordered,
+                 std::vector<PackItem>& items) {
+  ordered.clear();
+  for (const T& s : samples) ordered.push_back(&s);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const T* a, const T* b) { return trains_before(*a->sample, *b->sample); });
+  items.clear();
+  for (const T* s : ordered) {
+    const auto index = static_cast<int32_t>(items.size());
+    items.push_back(make_pack_item(*s->sample, index, wanted));
+    if (!s->carries_loss) items.back().rows = items.back().wanted = 0;
+  }
+}
 
 // Calls visit(items) for every minibatch of every epoch, in order; items are in training order.
 // Each run of `together` neighbours counts as one and is never split; items.size() is a multiple
