@@ -8,7 +8,7 @@
 #include "train/optimizer/adamw_state.h"
 #include "train/passes/pass_rules.h"
 #include "train/passes/row_teacher.h"
-#include "train/passes/train_workspace.h"
+#include "train/passes/train_buffers.h"
 #include "train_rig.h"
 
 namespace rl::testing {
@@ -92,7 +92,7 @@ TEST(Workspace, RegionsHaveTheBytesOfTheirBuffers) {
   EXPECT_EQ(s.num_threads, 2);
   StepOptions o = options_of(100, 31, {.pad_to = 8});
   o.logprob_chunk_tokens = 12;
-  const ArenaPlan plan = plan_train_workspace(s, o);
+  const ArenaPlan plan = plan_train_buffers(s, o);
   EXPECT_EQ(names_of(plan).front(), "saved activations");
   const int64_t rows = o.train_rows();
   EXPECT_EQ(rows, 100);
@@ -113,14 +113,14 @@ TEST(Workspace, LogProbsBeyondTrainingAreAddedOnlyIfTheyNeedMore) {
   TrainRig rig({}, {});
   const TrainShape s = shape_of(rig.model());
   const StepOptions o = options_of(100, 31, {.forward_max_tokens = 10});
-  const ArenaPlan small = plan_train_workspace(s, o);
+  const ArenaPlan small = plan_train_buffers(s, o);
   EXPECT_EQ(small.regions().size(), 6u);
   EXPECT_GE(small.total_bytes(), ScoringBuffers::bytes(s, o));
   for (int64_t BatchRules::*budget :
        {&BatchRules::forward_max_tokens, &BatchRules::reference_max_tokens}) {
     StepOptions large = o;
     large.batch.*budget = 20000;
-    const ArenaPlan plan = plan_train_workspace(s, large);
+    const ArenaPlan plan = plan_train_buffers(s, large);
     ASSERT_EQ(plan.regions().size(), 7u);
     EXPECT_EQ(names_of(plan).back(), "log-probs beyond training");
     EXPECT_GE(plan.total_bytes(), ScoringBuffers::bytes(s, large));

@@ -1,5 +1,5 @@
 // Metrics of a step from its times and counts, with figures that can be checked by hand.
-#include "pipeline/loop/loop_step.h"
+#include "pipeline/loop/step_record.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@ std::vector<std::string> names_of(const MetricList& m) {
   return out;
 }
 
-TEST(LoopStep, FilteredGroupsAreCountedByTheirFilter) {
+TEST(StepRecord, FilteredGroupsAreCountedByTheirFilter) {
   const MetricList m =
-      LoopStep::Filtered{.score = 5, .zero_advantage = 4, .missing = 3, .rounds = 2}.metrics();
+      StepRecord::Filtered{.score = 5, .zero_advantage = 4, .missing = 3, .rounds = 2}.metrics();
   EXPECT_EQ(m.size(), 4u);
   EXPECT_EQ(m.get("pipeline/groups_filtered/score"), 5.0);
   EXPECT_EQ(m.get("pipeline/groups_filtered/zero_advantage"), 4.0);
@@ -25,8 +25,8 @@ TEST(LoopStep, FilteredGroupsAreCountedByTheirFilter) {
 }
 
 // The engine counts since it was made.
-TEST(LoopStep, GenerationIsWhatTheEngineDidSinceTheStepBegan) {
-  LoopStep step;
+TEST(StepRecord, GenerationIsWhatTheEngineDidSinceTheStepBegan) {
+  StepRecord step;
   step.times = {.begin = 0, .drawn = 100 * kMs, .generated = 350 * kMs, .scored = 950 * kMs};
   EngineStats& before = step.engine_before;
   before.prefill_tokens = 10;
@@ -60,8 +60,8 @@ TEST(LoopStep, GenerationIsWhatTheEngineDidSinceTheStepBegan) {
 }
 
 // Eight samples of 3 prompt tokens and 5 generated ones.
-LoopStep trained_step() {
-  LoopStep step;
+StepRecord trained_step() {
+  StepRecord step;
   step.times = {.begin = 100 * kMs,
                 .drawn = 200 * kMs,
                 .generated = 600 * kMs,
@@ -74,7 +74,7 @@ LoopStep trained_step() {
   return step;
 }
 
-TEST(LoopStep, TimesAndRatesAreOfTheirOwnPhase) {
+TEST(StepRecord, TimesAndRatesAreOfTheirOwnPhase) {
   MetricList m;
   trained_step().set_times(m, 2100 * kMs, true);
   EXPECT_DOUBLE_EQ(m.get("timing_s/train").value(), 0.5);
@@ -86,7 +86,7 @@ TEST(LoopStep, TimesAndRatesAreOfTheirOwnPhase) {
   EXPECT_DOUBLE_EQ(m.get("perf/train_tokens_per_s").value(), 120);    // 60 in 0.5 s
 }
 
-TEST(LoopStep, AStepThatGeneratesNothingHasNoRateOfIt) {
+TEST(StepRecord, AStepThatGeneratesNothingHasNoRateOfIt) {
   MetricList m;
   trained_step().set_times(m, 2100 * kMs, false);
   EXPECT_EQ(names_of(m), (std::vector<std::string>{"timing_s/train", "timing_s/step",
@@ -95,7 +95,7 @@ TEST(LoopStep, AStepThatGeneratesNothingHasNoRateOfIt) {
 }
 
 // Generation counts what it generated, all else prompts too.
-TEST(LoopStep, TimesPerTokenAreOfThePhasesThatRan) {
+TEST(StepRecord, TimesPerTokenAreOfThePhasesThatRan) {
   const std::vector<std::string> phases = {"gen", "ref",           "values",
                                            "adv", "update_critic", "update_actor"};
   for (const std::string& phase : phases) {
@@ -111,8 +111,8 @@ TEST(LoopStep, TimesPerTokenAreOfThePhasesThatRan) {
   }
 }
 
-TEST(LoopStep, AStepWithoutSamplesHasRatesOfZero) {
-  LoopStep step = trained_step();
+TEST(StepRecord, AStepWithoutSamplesHasRatesOfZero) {
+  StepRecord step = trained_step();
   step.trained = {};
   step.times.trained = step.times.scored;
   step.times.generated = step.times.drawn;
