@@ -1,5 +1,5 @@
-// Ids of places outside the KV pool that hold the blocks of waiting sequences. The engine owns the
-// bytes.
+// Ids of places outside the KV pool that hold the blocks of waiting sequences. The bytes belong to
+// the arena in which the engine works.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -169,7 +169,7 @@ TEST(ControlRules, AFailureToCloseIsLoggedAndKeepsItsKind) {
     Logger logger;
     const auto log = std::make_shared<LogLines>();
     logger.set_sink(log);
-    run.control.close(logger, "the trace", work);
+    run.control.run_closing(logger, "the trace", work);
     EXPECT_EQ(log->levels, std::vector<LogLevel>{LogLevel::kError});
     const std::shared_ptr<const Error> kept = run.control.close_failure(run.control.lock());
     EXPECT_EQ(log->lines, std::vector<std::string>{kept->message});
@@ -188,12 +188,12 @@ TEST(ControlRules, AFailureToCloseIsLoggedAndKeepsItsKind) {
   EXPECT_EQ(e.message, "the trace could not be closed: a surprise");
 }
 
-TEST(ControlRules, WhatClosesIsNotLogged) {
+TEST(ControlRules, WhatRunsAtTheEndIsNotLogged) {
   Host run;
   Logger logger;
   const auto log = std::make_shared<LogLines>();
   logger.set_sink(log);
-  run.control.close(logger, "the trace", [] {});
+  run.control.run_closing(logger, "the trace", [] {});
   EXPECT_TRUE(log->lines.empty());
   EXPECT_EQ(run.control.close_failure(run.control.lock()), nullptr);
 }

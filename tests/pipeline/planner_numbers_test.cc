@@ -140,23 +140,22 @@ TEST(PlannerNumbers, AResponseIsAsLongAsAnyOptionAllows) {
 }
 
 TEST(PlannerNumbers, TheLeastRowsHoldTheLongestSample) {
-  // With the rows that options fix, or 0.
-  const std::tuple<Texts, int64_t, int64_t> cases[] = {
-      {{}, 128, 0},
-      {{"engine.max_model_len=129"}, 192, 0},
-      {{"trainer.pad_to_multiple_of=100"}, 256, 0},
-      {{"trainer.max_tokens_per_device=150"}, 150, 150},
-      {{"trainer.seq_len=300"}, 300, 300},
-      {{"trainer.seq_len=300", "trainer.max_tokens_per_device=400"}, 300, 300},
-      {{"trainer.seq_len=300", "trainer.sequence_packing=false"}, 320, 0},
-      {{"trainer.dynamic_batching=false"}, 127, 127},
-      {{"trainer.dynamic_batching=false", "algo.objective=reward_model"}, 128, 128},
-      {{"trainer.dynamic_batching=false", "trainer.seq_len=300"}, 127, 127}};
+  // With whether options fix the rows.
+  const std::tuple<Texts, int64_t, bool> cases[] = {
+      {{}, 128, false},
+      {{"engine.max_model_len=129"}, 192, false},
+      {{"trainer.pad_to_multiple_of=100"}, 256, false},
+      {{"trainer.max_tokens_per_device=150"}, 150, true},
+      {{"trainer.seq_len=300"}, 300, true},
+      {{"trainer.seq_len=300", "trainer.max_tokens_per_device=400"}, 300, true},
+      {{"trainer.seq_len=300", "trainer.sequence_packing=false"}, 320, false},
+      {{"trainer.dynamic_batching=false"}, 127, true},
+      {{"trainer.dynamic_batching=false", "algo.objective=reward_model"}, 128, true},
+      {{"trainer.dynamic_batching=false", "trainer.seq_len=300"}, 127, true}};
   for (const auto& [texts, rows, fixed] : cases) {
     SCOPED_TRACE(texts.empty() ? "defaults" : texts.back());
     EXPECT_EQ(planner(texts).min_tokens(), rows);
-    EXPECT_EQ(planner(texts).fixed_tokens(), fixed);
-    EXPECT_EQ(planner(texts).max_tokens() == rows, fixed != 0);
+    EXPECT_EQ(planner(texts).max_tokens() == rows, fixed);
   }
 }
 

@@ -23,7 +23,7 @@ struct RuntimeSeams {
   FileSystem* fs = nullptr;
   const Clock* clock = nullptr;
   std::unique_ptr<Executor> executor;
-  const Device* device = nullptr;  // null: the one that runtime.device names
+  const Device* device = nullptr;  // null: the CPU
 };
 
 class Runtime {
