@@ -298,6 +298,32 @@ TEST(SampleCheck, HiddenStatesAndScoresHaveARowForTheLastToken) {
   }
 }
 
+// Scoring alone would allow more rows than a micro-batch of training has.
+TEST(SampleCheck, AMicroBatchOfScoresHasARowForTheLastToken) {
+  TrainerOptions by_budget;
+  by_budget.objective = Objective::kRewardModel;
+  by_budget.max_tokens = 20;
+  by_budget.max_sequence = 40;
+  TrainerOptions by_length = by_budget;
+  by_length.max_tokens = 64;
+  by_length.batch.seq_len = 20;
+  for (const auto& [key, options] : {std::pair("trainer.max_tokens_per_device", by_budget),
+                                     std::pair("trainer.seq_len", by_length)}) {
+    SCOPED_TRACE(key);
+    TrainRig rig({}, options);
+    const auto check = [&](size_t tokens) {
+      const Sample chosen = of_tokens(tokens);
+      Sample rejected = of_tokens(6);
+      rejected.slot = 1;
+      rig.trainer->check(std::vector<TrainSample>{{&chosen, 0, {}, {}}, {&rejected, 0, {}, {}}});
+    };
+    EXPECT_NO_THROW(check(20));
+    const Error e = expect_error(Code::kOutOfRange, [&] { check(21); });
+    EXPECT_EQ(e.key, key);
+    EXPECT_EQ(e.expected, "at most 20 tokens");
+  }
+}
+
 TEST(SampleCheck, ACriticHasLimitsOfItsOwn) {
   CriticOptions o;
   o.max_tokens = 64;
