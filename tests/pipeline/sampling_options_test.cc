@@ -128,6 +128,23 @@ TEST_F(SamplingOptions, WhatTheModelCannotDoIsRefusedBeforeTheRun) {
   EXPECT_EQ(e.key, "sampling.min_new_tokens");
 }
 
+// While stops are held back, another id must be left to sample.
+TEST_F(SamplingOptions, AMinimumNeedsAnIdThatDoesNotStop) {
+  const auto held = [](const char* allowed, const char* eos) {
+    return Assignments{"sampling.min_new_tokens=2", "sampling.stop_token_ids=4,5",
+                       str("sampling.allowed_token_ids=", allowed),
+                       str("sampling.ignore_eos=", eos)};
+  };
+  EXPECT_TRUE(run_violations(with(held("4,5,6", "false")), *model_).empty());
+  EXPECT_TRUE(run_violations(with(held("2,4,5", "true")), *model_).empty());
+  for (const Assignments& none_left : {held("4,5", "true"), held("2,4,5", "false")}) {
+    const Error e = refusal(none_left);
+    EXPECT_EQ(e.code, Code::kConflict);
+    EXPECT_EQ(e.key, "sampling.min_new_tokens");
+    EXPECT_EQ(e.expected, "an id that may be sampled and is not a stop id, or 0");
+  }
+}
+
 TEST_F(SamplingOptions, ValuesOutsideTheirRangeAreRefused) {
   for (const char* bad :
        {"sampling.repetition_penalty=0", "sampling.presence_penalty=2.5",
