@@ -168,6 +168,41 @@ TEST_F(SamplingOptions, AnEvaluationIsRefusedByItsOwnOption) {
   EXPECT_TRUE(e.message.starts_with("eval.temperature is ")) << e.message;
 }
 
+using Responses = std::vector<std::vector<int32_t>>;  // whole samples, by slot
+
+// Group 0 of a run.
+Responses first_group(const OptionSet& options) {
+  Rig rig(options);
+  Responses out(4);
+  for (const SamplePtr& s : rig.start_and_serve().samples) {
+    if (s->ordinal == 0) out.at(s->slot) = s->ids;
+  }
+  return out;
+}
+
+// The two have the seed, the number, the slots and the prompt in common, so greedy responses are
+// the same.
+TEST_F(SamplingOptions, AHostsFirstRequestDrawsOtherNumbersThanTheFirstGroupOfARun) {
+  for (const bool greedy : {true, false}) {
+    SCOPED_TRACE(greedy);
+    const OptionSet o = with({greedy ? "sampling.temperature=0" : "sampling.temperature=1",
+                              "data.shuffle=false", "pipeline.total_steps=1"});
+    const Responses of_run = first_group(o);
+    EngineSession engine(model_, testing::for_session(options_));
+    Request request = request_from(o);
+    request.prompt = {1, 10, 20};  // row 0
+    request.num_samples = 4;
+    engine.submit(request);
+    engine.run();
+    const std::vector<SamplePtr> samples = engine.take_finished();
+    ASSERT_EQ(samples.size(), 4u);
+    for (const SamplePtr& s : samples) {
+      EXPECT_EQ(s->ordinal, 0u);
+      EXPECT_EQ(s->ids == of_run.at(s->slot), greedy) << "slot " << s->slot;
+    }
+  }
+}
+
 // Evaluations are greedy and free of rules, so that a held stop cannot outlast their budget.
 TEST_F(SamplingOptions, EvaluationsAreWithoutRules) {
   write_lines(dir_.file("eval.jsonl"), id_rows(2));
