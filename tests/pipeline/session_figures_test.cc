@@ -11,6 +11,7 @@
 #include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
+#include "support/tiny_model.h"
 
 namespace rl {
 namespace {
@@ -85,6 +86,21 @@ TEST(SessionFigures, HiddenStatesHaveARowForEachId) {
              *b = static_cast<const float*>(two->data());
   EXPECT_TRUE(std::equal(b, b + 2 * 64, a)) << "a row does not depend on those behind it";
   EXPECT_FALSE(std::equal(a, a + 64, a + 64));
+}
+
+TEST(SessionFigures, HiddenStatesAreThoseOfAForwardOfAllIds) {
+  const TempDir dir;
+  const OptionSet o = session_options(dir);
+  TrainerSession trainer(open(o, PlanUse::kTrain), o);
+  const std::vector<int32_t> ids = {1, 2, 3, 4, 5};
+  const testing::TinyModel tiny(testing::fixture_model("llama"));
+  const testing::TrainingBatch batch(tiny, {ids});
+  forward(*tiny.model, batch.batch(), batch.pool, *batch.buffers, nullptr);
+  const auto floats = [](const void* first) {
+    const auto* begin = static_cast<const float*>(first);
+    return std::vector<float>(begin, begin + 5 * 64);
+  };
+  EXPECT_EQ(floats(trainer.hidden(ids)->data()), floats(batch.buffers->hidden));
 }
 
 TEST(SessionFigures, LogProbsAreAtTheGivenTemperature) {
