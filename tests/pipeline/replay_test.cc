@@ -222,6 +222,23 @@ TEST(Recording, AResumedRunRecordsOnAndSetsTheLostFutureAside) {
   expect_replay(o, dir, 5, resumed);
 }
 
+// A run of three steps that goes on from its second one.
+TEST(Recording, AResumeByNameRecordsOnInTheSameDirectory) {
+  const TempDir dir;
+  OptionSet o = recording_options(dir);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  o.set_i64("checkpoint.every_steps", 1);
+  { Rig(o).start_and_serve(); }
+  o.set_string("checkpoint.resume", dir.file("checkpoints/step_000002"));
+  o.set_i64("pipeline.total_steps", 4);
+  Rig resumed(o);
+  EXPECT_EQ(resumed.pipeline().status().step, 2u);
+  EXPECT_EQ(resumed.start_and_serve().steps.size(), 2u);
+  EXPECT_FALSE(real_fs().exists(step_file(dir, 2) + ".abandoned"));
+  EXPECT_TRUE(real_fs().exists(step_file(dir, 3) + ".abandoned"));
+  expect_replay(o, dir, 4, resumed);
+}
+
 // A disk that fails while step 2 is recorded: the weights are those after step 1.
 TEST(Recording, AFailedRecordEndsTheRunBeforeItsUpdate) {
   const TempDir dir;
