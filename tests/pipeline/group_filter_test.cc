@@ -178,6 +178,22 @@ TEST(Remax, AGreedyResponseIsGeneratedAndScoredForEachGroup) {
   }
 }
 
+TEST(Remax, OneSampleOfAPromptHasAGreedyResponseToo) {
+  const TempDir dir;
+  Rig rig(options_with(
+      dir, {"algo.advantage=remax", "pipeline.samples_per_prompt=1", "pipeline.total_steps=1"}));
+  std::set<uint64_t> greedy;
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+    if (s->slot == 1) greedy.insert(s->ordinal);
+    p.score(s->id, s->slot == 1 ? 0.25 : 1);
+  };
+  const RunLog log = rig.start_and_serve();
+  EXPECT_EQ(greedy, (std::set<uint64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(log.series("training/samples"), std::vector<double>{4});
+  EXPECT_EQ(log.series("critic/score/mean"), std::vector<double>{1});
+  EXPECT_EQ(log.series("critic/advantages/mean"), std::vector<double>{0.75});
+}
+
 // Whatever the temperature of the others is; log-probs of a greedy response are those of 1.
 TEST(Remax, OnlyTheLastResponseOfAGroupIsGreedy) {
   const TempDir dir;
