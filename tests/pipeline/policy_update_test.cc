@@ -9,6 +9,7 @@
 
 #include "run_rig.h"
 #include "support/expect_error.h"
+#include "support/fake_clock.h"
 
 namespace rl {
 namespace {
@@ -20,11 +21,9 @@ using Texts = std::vector<std::string>;
 // A model and an update on it, under the leases of a step.
 class Bench {
  public:
-  explicit Bench(const Texts& texts = {}, const Clock* clock = nullptr)
+  explicit Bench(const Texts& texts = {}, RuntimeSeams seams = {})
       : options(for_session(tiny_options(dir_))) {
     for (const std::string& text : texts) options.set_assignment(text);
-    RuntimeSeams seams;
-    seams.clock = clock;
     const auto runtime = std::make_shared<Runtime>(options, std::move(seams));
     model = LoadedModel::open(runtime, options, PlanUse::kTrain);
     plan = model->plan_session(options, PlanUse::kTrain);
@@ -237,7 +236,9 @@ class TickingClock final : public Clock {
 TEST(PolicyUpdate, TimesAreSecondsOfTheRuntimesClock) {
   const TickingClock clock;
   const auto began = [&](const Texts& texts) {
-    Bench b(texts, &clock);
+    RuntimeSeams seams;
+    seams.clock = &clock;
+    Bench b(texts, std::move(seams));
     const ComputeLease compute(b.model->runtime(), "a test");
     const LoadedModel::WriteLease write(*b.model, 0);
     const std::vector<SamplePtr> batch = foreign_batch();
@@ -266,6 +267,44 @@ TEST(PolicyUpdate, TimesAreSecondsOfTheRuntimesClock) {
       began({"algo.objective=distill", "model.teacher_path=" + testing::fixture_model("mistral")});
   is_seconds(taught.metrics.get("timing_s/teacher"));
   EXPECT_NE(taught.metrics.get("actor/distill_kl").value(), 0);
+}
+
+// Each parallel section takes a second, and nothing else takes time.
+class TimedExecutor final : public Executor {
+ public:
+  explicit TimedExecutor(FakeClock& clock) : clock_(clock), base_(make_thread_executor(1)) {}
+  int num_threads() const override { return base_->num_threads(); }
+  void parallel_for(int64_t count, FunctionRef<void(int64_t, int)> task) override {
+    base_->parallel_for(count, task);
+    clock_.advance(testing::kSecond);
+  }
+
+ private:
+  FakeClock& clock_;
+  std::unique_ptr<Executor> base_;
+};
+
+// The reference has the policy's shape: its forward takes as long as the one for log-probs that
+// samples lack.
+TEST(PolicyUpdate, ATimeIsThatOfItsOwnForward) {
+  FakeClock clock;
+  RuntimeSeams seams;
+  seams.clock = &clock;
+  seams.executor = std::make_unique<TimedExecutor>(clock);
+  Bench b({"algo.advantage=gae", "algo.kl.where=reward"}, std::move(seams));
+  const ComputeLease compute(b.model->runtime(), "a test");
+  const LoadedModel::WriteLease write(*b.model, 0);
+  const std::vector<SamplePtr> batch = foreign_batch();
+  const ScoredLists lists(batch);
+  b.update->begin(lists.view(), 0);
+  while (b.update->next()) {
+  }
+  const UpdateResult result = b.update->finish();
+  EXPECT_EQ(result.trained.foreign_samples, 8);
+  EXPECT_GT(result.trained.reference_ns, 0);
+  EXPECT_EQ(result.trained.reference_ns, result.trained.proximal_ns);
+  EXPECT_GT(result.metrics.get("timing_s/values").value(), 0);
+  EXPECT_EQ(result.metrics.get("timing_s/adv"), 0.0) << "advantages are serial";
 }
 
 TEST(PolicyUpdate, AStepWithoutSamplesHasTheMetricsOfAStep) {
