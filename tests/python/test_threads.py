@@ -1,5 +1,7 @@
 """Calls release the interpreter's lock, waits end on Ctrl-C, and objects may be closed under a
 call of another thread."""
+import array
+import ctypes
 import os
 import pathlib
 import signal
@@ -12,6 +14,8 @@ import pytest
 
 import rl
 from conftest import MODEL, PATIENCE_S
+from rl._arrays import Pinned
+from rl._handle import Token
 
 pytestmark = pytest.mark.filterwarnings("error")  # such as a thread that raised
 HERE = pathlib.Path(__file__).resolve().parent
@@ -112,7 +116,33 @@ def test_ctrl_c_ends_a_wait(wait, tmp_path):
         out, errors = program.communicate(timeout=PATIENCE_S)
     finally:
         program.kill()
+        program.communicate()
     assert out == "interrupted\n" and program.returncode == 0, errors
+
+
+def test_ctrl_c_during_a_call_is_not_lost_when_its_array_is_let_go():
+    raise_signal = ctypes.CDLL(None)["raise"]  # a call of C code, like those of librl
+
+    class Argument(Pinned):
+        _as_parameter_ = 0
+
+    with pytest.raises(KeyboardInterrupt):
+        raise_signal(int(signal.SIGINT), Argument(array.array("f", [1])))
+
+
+def test_ctrl_c_while_a_dropped_object_ends_is_raised_by_the_next_call(host):
+    token = Token("rl_options", 1)  # ends as below, not as options
+    ended = []
+
+    def end_interrupted(value):
+        ended.append(value)
+        signal.raise_signal(signal.SIGINT)
+
+    token._end = end_interrupted
+    del token
+    assert ended == [1]
+    with pytest.raises(KeyboardInterrupt):
+        _ = host.model.version
 
 
 def test_a_host_that_ends_without_closing_ends_cleanly(tmp_path):

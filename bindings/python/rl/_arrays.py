@@ -48,11 +48,13 @@ class Pinned:
     """The memory of an object with the buffer protocol, held in place while this lives."""
 
     def __init__(self, source: Any, contiguous: bool = True) -> None:
-        self._buffer = _Buffer()
+        # A memoryview lets go of the memory in C. A __del__ would run Python code after a call, and
+        # a Ctrl-C that comes during the call would be raised in there and be lost.
+        self._holder = memoryview(source)
+        held = _Buffer()
         flags = _FORMAT | _STRIDES | (_CONTIGUOUS if contiguous else 0)
-        if _get_buffer(source, ctypes.byref(self._buffer), flags) != 0:  # it has raised by itself
+        if _get_buffer(self._holder, ctypes.byref(held), flags) != 0:  # it has raised by itself
             raise BufferError(f"{type(source).__name__} has no buffer")
-        held = self._buffer
         self.address: int | None = held.buf
         self.read_only = bool(held.readonly)
         self.shape = tuple(held.shape[:held.ndim])
@@ -60,10 +62,7 @@ class Pinned:
         self.count = math.prod(self.shape)
         name = (held.format or b"B").decode().lstrip("@=<")
         self.format = _SAME.get(name, name)
-
-    def __del__(self) -> None:
-        if self._buffer.obj:
-            _release_buffer(ctypes.byref(self._buffer))
+        _release_buffer(ctypes.byref(held))
 
 
 def pinned(values: Array, kind: Any) -> Pinned:

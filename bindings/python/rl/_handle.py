@@ -70,7 +70,11 @@ class Token:
         return other
 
     def __del__(self) -> None:
-        self.end()
+        try:
+            self.end()
+        except KeyboardInterrupt as raised:  # Python ignores what leaves a __del__
+            _interrupts.append(raised)
+            self.end()
 
 
 def _end_postponed() -> None:
