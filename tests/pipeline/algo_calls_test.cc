@@ -91,6 +91,15 @@ TEST(AlgoCalls, SamplesOfAPromptNeedNotStandTogether) {
   }
 }
 
+TEST(AlgoCalls, RemaxTakesTheBaselineOfEachSequenceOffItsReward) {
+  const Arrays arrays;
+  const std::vector<double> seen =
+      algo_advantages(with({"algo.advantage=remax", "algo.whiten=none"}), arrays.view());
+  ASSERT_EQ(seen.size(), 12u);
+  for (size_t i = 0; i < seen.size(); ++i)
+    EXPECT_DOUBLE_EQ(seen[i], arrays.rewards[i / 2] - arrays.baselines[i / 2]) << i;
+}
+
 TEST(AlgoCalls, ARewardThatIsNotFiniteIsNamed) {
   for (const char* kind : {"grpo", "reinforce_pp", "remax", "dr_grpo"}) {
     for (const double bad : {kNan, kInfinity, -kInfinity}) {

@@ -155,6 +155,23 @@ TEST(Loop, AResumedRunEqualsTheUninterruptedOne) {
   }
 }
 
+TEST(Loop, ARunResumedFromAnEarlierStepReplacesTheLaterCheckpoint) {
+  const TempDir dir;
+  OptionSet o = tiny_options(dir);
+  o.set_i64("pipeline.total_steps", 2);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  o.set_i64("checkpoint.every_steps", 1);
+  Rig first(o);
+  const RunLog log = first.start_and_serve();
+  ASSERT_EQ(log.checkpoints.size(), 2u);
+  o.set_string("checkpoint.resume", log.checkpoints[0]->path);
+  Rig again(o);
+  const RunLog rest = again.start_and_serve();
+  ASSERT_EQ(rest.checkpoints.size(), 1u);
+  EXPECT_EQ(rest.checkpoints[0]->path, log.checkpoints[1]->path);
+  EXPECT_EQ(again.model().weight_digest(), first.model().weight_digest());
+}
+
 TEST(Loop, ACheckpointOfAnotherConfigurationIsRefused) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);

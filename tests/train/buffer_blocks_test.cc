@@ -80,6 +80,12 @@ TEST(WorkspaceBlocks, NoMoreBlocksThanRowsArePlanned) {
   EXPECT_EQ(forward_kv_blocks(o, 100, 16), (100 + 2 * 15) / 16);
 }
 
+TEST(WorkspaceBlocks, AForwardMayHoldTheSamplesOfAllMinibatches) {
+  const StepOptions o = options_of(1600, 201, {.num_minibatches = 8, .step_samples = 40});
+  EXPECT_EQ(training_kv_blocks(o, 16), (1600 + (40 / 8 + 2) * 31) / 16);
+  EXPECT_EQ(forward_kv_blocks(o, 1600, 16), (1600 + 40 * 31) / 16);
+}
+
 std::vector<std::string> names_of(const ArenaPlan& plan) {
   std::vector<std::string> out;
   for (const auto& r : plan.regions()) out.emplace_back(r.name);
