@@ -3,10 +3,12 @@ import array
 import ctypes
 import gc
 import sys
+import weakref
 
 import pytest
 
 import rl
+from rl._arrays import Pinned
 
 numpy = pytest.importorskip("numpy", reason="numpy is not installed")
 
@@ -166,3 +168,16 @@ def test_algorithms_work_on_numpy_arrays():
     tokens.ref_logprobs = logprobs - 1
     values, derivative = rl.algo.kl(tokens)
     assert all(value > 0 for value in values) and len(derivative) == 3
+
+
+def test_memory_that_cannot_be_described_is_let_go():
+    class Nothing(ctypes.Structure):  # items of no bytes
+        pass
+
+    memory = (Nothing * 2)()
+    alive = weakref.ref(memory)
+    with pytest.raises(ZeroDivisionError):
+        Pinned(memory)
+    del memory
+    gc.collect()
+    assert alive() is None

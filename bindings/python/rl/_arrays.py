@@ -55,6 +55,12 @@ class Pinned:
         flags = _FORMAT | _STRIDES | (_CONTIGUOUS if contiguous else 0)
         if _get_buffer(self._holder, ctypes.byref(held), flags) != 0:  # it has raised by itself
             raise BufferError(f"{type(source).__name__} has no buffer")
+        try:
+            self._describe(held)
+        finally:
+            _release_buffer(ctypes.byref(held))
+
+    def _describe(self, held: _Buffer) -> None:
         self.address: int | None = held.buf
         self.read_only = bool(held.readonly)
         self.shape = tuple(held.shape[:held.ndim])
@@ -62,7 +68,6 @@ class Pinned:
         self.count = math.prod(self.shape)
         name = (held.format or b"B").decode().lstrip("@=<")
         self.format = _SAME.get(name, name)
-        _release_buffer(ctypes.byref(held))
 
 
 def pinned(values: Array, kind: Any) -> Pinned:
