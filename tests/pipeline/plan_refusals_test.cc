@@ -7,44 +7,20 @@
 
 #include "core/fs.h"
 #include "pipeline/plan/planner.h"
+#include "smollm2_plan.h"
 #include "support/expect_error.h"
 
 namespace rl {
 namespace {
 
+using testing::kBlock;
+using testing::smollm2;
+using testing::smollm2_options;
+
 using Texts = std::vector<std::string>;
 
-// The shape of SmolLM2-135M.
-ModelConfig smollm2() {
-  ModelConfig c;
-  c.vocab = 49152;
-  c.hidden = 576;
-  c.layers = 30;
-  c.heads = 9;
-  c.kv_heads = 3;
-  c.head_dim = 64;
-  c.ffn = 1536;
-  c.max_position = 8192;
-  c.rms_eps = 1e-5f;
-  c.rope.theta = 100000;
-  c.tied_head = true;
-  return c;
-}
-
-constexpr uint64_t kBlock = uint64_t{30} * 3 * 2 * 64 * 32 * sizeof(float);
-
-OptionSet options_with(const Texts& texts) {
-  OptionSet o;
-  for (const char* text : {"runtime.threads=2", "model.dtype=fp32", "engine.max_model_len=128",
-                           "sampling.max_new_tokens=32", "engine.max_num_batched_tokens=512"}) {
-    o.set_assignment(text);
-  }
-  for (const std::string& text : texts) o.set_assignment(text);
-  return o;
-}
-
 std::vector<Error> violations(const Texts& texts, PlanUse use, const ModelConfig& config) {
-  return plan_violations(options_with(texts), config, use);
+  return plan_violations(smollm2_options(texts), config, use);
 }
 
 struct Refusal {
@@ -132,7 +108,7 @@ TEST(PlanRefusals, WithoutChunksAWholeSequenceFitsAForward) {
 
 TEST(PlanRefusals, SwapSpaceHoldsABlockAndNoMoreThanIdsCount) {
   const auto of = [](uint64_t bytes) {
-    OptionSet o = options_with({"engine.preemption=swap"});
+    OptionSet o = smollm2_options({"engine.preemption=swap"});
     o.set_u64("engine.swap_space_bytes", bytes);
     return plan_violations(o, smollm2(), PlanUse::kGenerate);
   };
@@ -222,7 +198,7 @@ TEST(PlanRefusals, MinibatchesDivideTheSamplesOfAStep) {
 }
 
 TEST(PlanRefusals, AModelIsNeeded) {
-  OptionSet o = options_with({});
+  OptionSet o = smollm2_options({});
   const Error e =
       expect_error(Code::kFailedPrecondition, [&] { plan_memory(o, real_fs(), PlanUse::kModel); });
   EXPECT_EQ(e.key, "model.path");
@@ -234,7 +210,7 @@ Error too_small(OptionSet o, uint64_t budget, PlanUse use) {
 }
 
 TEST(PlanRefusals, AnErrorNamesThePhaseThatNeedsMost) {
-  const OptionSet o = options_with({});
+  const OptionSet o = smollm2_options({});
   const auto phase_of = [&](PlanUse use) {
     const Planner p(o, smollm2(), use);
     const Error e = too_small(o, 1, use);
@@ -253,7 +229,7 @@ TEST(PlanRefusals, AnErrorNamesThePhaseThatNeedsMost) {
 
 // A share of the budget is for the engine, so the whole must be larger.
 TEST(PlanRefusals, TheBudgetThatIsAskedForHoldsShareAndMargin) {
-  OptionSet o = options_with({"engine.memory_fraction=0.25"});
+  OptionSet o = smollm2_options({"engine.memory_fraction=0.25"});
   const Planner p(o, smollm2(), PlanUse::kGenerate);
   ASSERT_GT(4 * p.min_shared(), p.min_total());
   EXPECT_EQ(too_small(o, 1, PlanUse::kGenerate).expected, str("at least ", 4 * p.min_shared()));
@@ -265,7 +241,7 @@ TEST(PlanRefusals, TheBudgetThatIsAskedForHoldsShareAndMargin) {
 }
 
 TEST(PlanRefusals, TheFractionThatIsAskedForIsEnough) {
-  OptionSet o = options_with({"engine.memory_fraction=0.25"});
+  OptionSet o = smollm2_options({"engine.memory_fraction=0.25"});
   const uint64_t budget = Planner(o, smollm2(), PlanUse::kGenerate).min_total();
   const Error e = too_small(o, budget, PlanUse::kGenerate);
   EXPECT_EQ(e.key, "engine.memory_fraction");
@@ -280,7 +256,7 @@ TEST(PlanRefusals, TheFractionThatIsAskedForIsEnough) {
 }
 
 TEST(PlanSizes, TheMicroBatchIsTheLargestThatFits) {
-  OptionSet o = options_with({});
+  OptionSet o = smollm2_options({});
   for (const uint64_t gib : {4, 5}) {
     const uint64_t budget = (gib << 30) + 12345;
     o.set_u64("runtime.memory_budget_bytes", budget);
@@ -294,7 +270,7 @@ TEST(PlanSizes, TheMicroBatchIsTheLargestThatFits) {
 }
 
 TEST(PlanSizes, ThePoolTakesWhatTheBudgetLeaves) {
-  OptionSet o = options_with({"engine.memory_fraction=1"});
+  OptionSet o = smollm2_options({"engine.memory_fraction=1"});
   const Planner p(o, smollm2(), PlanUse::kGenerate);
   const uint64_t least = p.min_total();
   const auto blocks = [&](uint64_t budget) {
@@ -310,7 +286,7 @@ TEST(PlanSizes, ThePoolTakesWhatTheBudgetLeaves) {
 
 TEST(PlanSizes, WithoutABudgetThePoolIsAGibibyteAtMost) {
   const auto blocks = [](const char* sequences) {
-    const OptionSet o = options_with(
+    const OptionSet o = smollm2_options(
         {"engine.max_num_batched_tokens=4096", str("engine.max_num_seqs=", sequences)});
     return plan_memory(o, smollm2(), PlanUse::kGenerate).engine.num_blocks;
   };
@@ -319,8 +295,8 @@ TEST(PlanSizes, WithoutABudgetThePoolIsAGibibyteAtMost) {
 }
 
 TEST(PlanSizes, SuggestionsNameTheValueToSet) {
-  OptionSet o = options_with({"model.compute_copies=2", "engine.num_engines=2",
-                              "engine.preemption=swap", "pipeline.samples_per_prompt=4"});
+  OptionSet o = smollm2_options({"model.compute_copies=2", "engine.num_engines=2",
+                                 "engine.preemption=swap", "pipeline.samples_per_prompt=4"});
   o.set_u64("engine.swap_space_bytes", uint64_t{100} << 20);
   std::map<std::string, std::string> values;
   for (const PlanSuggestion& s : plan_memory(o, smollm2(), PlanUse::kGenerate).suggestions) {

@@ -12,6 +12,7 @@
 #include "plan_arenas.h"
 #include "run_rig.h"
 #include "scored_model.h"
+#include "smollm2_plan.h"
 #include "support/expect_error.h"
 
 namespace rl {
@@ -21,6 +22,8 @@ using testing::computable_dtypes;
 using testing::fixture_model;
 using testing::live;
 using testing::planned;
+using testing::smollm2;
+using testing::smollm2_options;
 using testing::tiny_options;
 
 TEST(Plan, EqualsTheLedgerOfAPipeline) {
@@ -116,32 +119,6 @@ TEST(Plan, ARefusedBudgetReservesNothing) {
   expect_error(Code::kResourceExhausted,
                [&] { LoadedModel::open(runtime, o, PlanUse::kPipeline); });
   EXPECT_EQ(runtime->ledger().bytes(), before);
-}
-
-// SmolLM2-135M.
-ModelConfig smollm2() {
-  ModelConfig c;
-  c.vocab = 49152;
-  c.hidden = 576;
-  c.layers = 30;
-  c.heads = 9;
-  c.kv_heads = 3;
-  c.head_dim = 64;
-  c.ffn = 1536;
-  c.max_position = 8192;
-  c.rms_eps = 1e-5f;
-  c.rope.theta = 100000;
-  c.tied_head = true;
-  return c;
-}
-
-OptionSet smollm2_options() {
-  OptionSet o;
-  for (const char* text : {"runtime.threads=2", "model.dtype=fp32", "engine.max_model_len=128",
-                           "sampling.max_new_tokens=32", "engine.max_num_batched_tokens=512"}) {
-    o.set_assignment(text);
-  }
-  return o;
 }
 
 TEST(Plan, TheMicroBatchGrowsWithTheBudgetAndNotWithThreads) {

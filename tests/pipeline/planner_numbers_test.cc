@@ -7,44 +7,19 @@
 #include <tuple>
 
 #include "pipeline/plan/planner.h"
+#include "smollm2_plan.h"
 namespace rl {
 namespace {
+
+using testing::kBlock;
+using testing::smollm2;
+using testing::smollm2_options;
 
 using Texts = std::vector<std::string>;
 using Bytes = std::map<std::string, uint64_t>;
 
-ModelConfig smollm2() {
-  ModelConfig c;
-  c.vocab = 49152;
-  c.hidden = 576;
-  c.layers = 30;
-  c.heads = 9;
-  c.kv_heads = 3;
-  c.head_dim = 64;
-  c.ffn = 1536;
-  c.max_position = 8192;
-  c.rms_eps = 1e-5f;
-  c.rope.theta = 100000;
-  c.tied_head = true;
-  return c;
-}
-
-// Keys and values of 30 layers with 3 heads of 64 numbers, in blocks of 32 tokens.
-constexpr uint64_t kBlock = uint64_t{30} * 3 * 2 * 64 * 32 * sizeof(float);
-
-// Steps of 8 prompts with 8 samples each, of at most 128 tokens.
-OptionSet options_with(const Texts& texts) {
-  OptionSet o;
-  for (const char* text : {"runtime.threads=2", "model.dtype=fp32", "engine.max_model_len=128",
-                           "sampling.max_new_tokens=32", "engine.max_num_batched_tokens=512"}) {
-    o.set_assignment(text);
-  }
-  for (const std::string& text : texts) o.set_assignment(text);
-  return o;
-}
-
 Planner planner(const Texts& texts, PlanUse use = PlanUse::kPipeline) {
-  const Settings settings = options_with(texts);
+  const Settings settings = smollm2_options(texts);
   const bool scores = settings.algo.objective == Objective::kRewardModel;
   return Planner(settings, scores ? with_scalar_head(smollm2()) : smollm2(), use);
 }
@@ -99,7 +74,7 @@ TEST(PlannerNumbers, ATeacherAndARewardModelHaveThePositionsOfTheirOwnShape) {
   PlanModels models(smollm2());
   models.teacher = wide;
   const auto rope = [&](PlanUse use) {
-    for (const PlanEntry& e : Planner(options_with({}), models, use).outside()) {
+    for (const PlanEntry& e : Planner(smollm2_options({}), models, use).outside()) {
       if (e.name == "rope tables") return e.bytes;
     }
     return uint64_t{0};
@@ -241,7 +216,7 @@ TEST(PlannerNumbers, OnlyWhatGeneratesHasAnEngine) {
 
 TEST(PlannerNumbers, SwapSpaceIsOfWholeBlocks) {
   const auto swap = [](uint64_t bytes) {
-    OptionSet o = options_with({"engine.preemption=swap"});
+    OptionSet o = smollm2_options({"engine.preemption=swap"});
     o.set_u64("engine.swap_space_bytes", bytes);
     return Planner(o, smollm2(), PlanUse::kGenerate);
   };
