@@ -143,3 +143,19 @@ RL_AT(rl_tensor_info, num_elements, 40);
 RL_AT(rl_tensor_info, dtype, 48);
 RL_AT(rl_tensor_info, read_only, 56);
 RL_AT_LEAST(rl_tensor_info, 64);
+
+RL_AT(rl_files, struct_size, 0);
+RL_AT(rl_files, user_data, 8);
+RL_AT(rl_files, destroy, 16);
+RL_AT(rl_files, prefix, 24);
+RL_AT(rl_files, open, 40);
+RL_AT(rl_files, read, 56);
+RL_AT(rl_files, close, 80);
+RL_AT(rl_files, list, 96);
+RL_AT(rl_files, rename, 112);
+RL_AT(rl_files, describe, 136);
+RL_AT_LEAST(rl_files, 144);
+
+RL_AT(rl_host, struct_size, 0);
+RL_AT(rl_host, files, 8);
+RL_AT_LEAST(rl_host, 16);

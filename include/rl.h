@@ -6,8 +6,8 @@
  *
  * Reading order: conventions (below), status codes, errors and bytes, options, runtime, plan,
  * model, samples, events, pipeline, then the parts (batch, engine, buffer, trainer), algorithms,
- * tensors and profiler. A host that lets librl drive the loop needs none of the parts; one with a
- * loop of its own needs no pipeline:
+ * tensors, profiler and host services. A host that lets librl drive the loop needs none of the
+ * parts; one with a loop of its own needs no pipeline:
  *
  *   options -> runtime -> model -> pipeline                      librl's loop, the host scores
  *   options -> runtime -> model -> engine -> buffer -> trainer   the host's own loop
@@ -53,11 +53,11 @@
  * handle; calls that change the same object are serialised. Destroying or releasing a handle during
  * another thread's call is safe: that call either completes as if it had come first, or is
  * RL_STALE_HANDLE; pointers into the object become invalid with the handle. "callback-safe": also
- * from inside the log callback and functions of type rl_advantage_fn and rl_loss_fn. There every
- * other function is RL_WRONG_THREAD, and destroying has no effect. librl blocks every signal in its
- * own threads and installs no handler. Calls compute in the default floating-point mode (round to
- * nearest, subnormal numbers kept), whatever mode the calling thread has set, and restore that
- * mode.
+ * from inside the log callback, functions of type rl_advantage_fn and rl_loss_fn, and host services.
+ * There every other function is RL_WRONG_THREAD, and destroying has no effect. librl blocks every
+ * signal in its own threads and installs no handler. Calls compute in the default floating-point
+ * mode (round to nearest, subnormal numbers kept), whatever mode the calling thread has set, and
+ * restore that mode.
  *
  * Callbacks. (fn, user_data, destroy): destroy, which may be NULL, is called exactly once with
  * user_data, also when the call that took it failed. It may call every function. A callback must
@@ -1871,6 +1871,139 @@ RL_API rl_status rl_profiler_write_report(const rl_pipeline* pipeline, const rl_
 
 /* Time by span name, as lines "name count total_ns longest_ns" in name order. Thread: any. */
 RL_API rl_status rl_profiler_summary(const rl_profiler* profiler, rl_bytes** out, rl_error** err);
+
+/* ---- host services ---- */
+
+/* A runtime takes files and memory from the operating system. A host may provide them instead: then
+ * models, data and checkpoints can live in an object store, and arenas in memory of the host's own.
+ *
+ * A service is a struct of functions, which is copied. Its user_data is consumed, also on failure:
+ * destroy, which may be NULL, is called once when the runtime has ended. Only a struct that is
+ * refused for its struct_size is not read, and its destroy not called. A function that is missing
+ * is RL_INVALID_ARGUMENT, whose RL_ERROR_KEY names service and function, such as "files.rename".
+ *
+ * The functions are callbacks: they may call functions that are callback-safe, and no others. They
+ * are called on every thread, several at once, and those that can fail return 0, or a code other
+ * than 0. */
+
+/* What a path names. */
+enum {
+  RL_FILE_ABSENT = 0,   /* nothing */
+  RL_FILE_REGULAR = 1,  /* a file */
+  RL_FILE_DIRECTORY = 2 /* a directory */
+};
+
+/* Opens an existing file to read. *file is the host's token for it, and *size its length in bytes,
+ * which does not change while it is open. */
+typedef int32_t (*rl_file_open_fn)(void* user_data, const char* path, size_t path_len, void** file,
+                                   uint64_t* size);
+
+/* Opens a file to write at its end: append 0 creates it, or empties it if it exists; append 1
+ * creates it, or keeps what it has. */
+typedef int32_t (*rl_file_create_fn)(void* user_data, const char* path, size_t path_len,
+                                     uint32_t append, void** file);
+
+/* Reads size bytes at an offset, all of them or it has failed. librl reads no byte beyond the
+ * file's length. Called on several threads at once, also for one file. */
+typedef int32_t (*rl_file_read_fn)(void* user_data, void* file, uint64_t offset, void* data,
+                                   uint64_t size);
+
+/* Writes size bytes at the end of a file, all of them or it has failed. */
+typedef int32_t (*rl_file_write_fn)(void* user_data, void* file, const void* data, uint64_t size);
+
+/* Makes durable what was written to a file. */
+typedef int32_t (*rl_file_sync_fn)(void* user_data, void* file);
+
+/* Ends the token of a file, whatever it returns. discard is 1 when writing the file has failed or
+ * was given up: its contents are not needed, and librl will remove it or write it again. */
+typedef int32_t (*rl_file_close_fn)(void* user_data, void* file, uint32_t discard);
+
+/* What a path names: *kind is RL_FILE_ABSENT ... */
+typedef int32_t (*rl_file_kind_fn)(void* user_data, const char* path, size_t path_len,
+                                   int32_t* kind);
+
+/* Takes a name from an rl_file_list_fn, with the context that was given to it. The name is copied.
+ * A result other than 0 means that listing ends, with this code. */
+typedef int32_t (*rl_file_found_fn)(void* context, const char* name, size_t name_len);
+
+/* Calls found for each entry of a directory, in any order, with its name in the directory. */
+typedef int32_t (*rl_file_list_fn)(void* user_data, const char* path, size_t path_len,
+                                   rl_file_found_fn found, void* context);
+
+/* Does something with a path. */
+typedef int32_t (*rl_file_path_fn)(void* user_data, const char* path, size_t path_len);
+
+/* Gives the file or directory `from` the name `to`, in one go: whoever looks sees the old state or
+ * the new one. A file of that name is replaced. */
+typedef int32_t (*rl_file_rename_fn)(void* user_data, const char* from, size_t from_len,
+                                     const char* to, size_t to_len);
+
+/* Writes what a code of these functions means to text, at most text_size bytes with a final NUL. */
+typedef void (*rl_file_describe_fn)(void* user_data, int32_t code, char* text, size_t text_size);
+
+/* A file system of the host. Paths are those of options and arguments, or made from one by adding
+ * "/" and names. Codes are the host's own; ENOENT means that there is no such file and becomes
+ * RL_NOT_FOUND, every other RL_IO. The code is rl_error_system_code, and the error names operation
+ * and path. librl writes important files under another name and renames them when they are complete
+ * and synced. */
+typedef struct rl_files {
+  size_t struct_size;
+  void* user_data;
+  rl_destroy_fn destroy;
+  const char* prefix; /* paths that begin with it belong to these functions, all others to the
+                         operating system; copied; NULL: all paths */
+  size_t prefix_len;
+  rl_file_open_fn open;
+  rl_file_create_fn create;
+  rl_file_read_fn read;
+  rl_file_write_fn write;
+  rl_file_sync_fn sync; /* may be NULL: then a file is durable once it is closed */
+  rl_file_close_fn close;
+  rl_file_kind_fn kind;
+  rl_file_list_fn list;
+  rl_file_path_fn make_directories; /* with those above it; no failure if it exists */
+  rl_file_rename_fn rename;
+  rl_file_path_fn remove;         /* with all that is in it; no failure if nothing is there */
+  rl_file_path_fn sync_directory; /* makes durable which entries a directory has; may be NULL */
+  rl_file_describe_fn describe;   /* may be NULL: codes are errno values */
+} rl_files;
+
+/* Initialises an rl_files: zeroes the `size` bytes of *files and sets struct_size. NULL or a size
+ * too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_files_init(rl_files* files, size_t size);
+
+/* What a host provides to a runtime. A service that is NULL comes from the operating system. */
+typedef struct rl_host {
+  size_t struct_size;
+  const rl_files* files;
+} rl_host;
+
+/* Initialises an rl_host: zeroes the `size` bytes of *host and sets struct_size. NULL or a size too
+ * small has no effect. Thread: any; callback-safe. */
+RL_API void rl_host_init(rl_host* host, size_t size);
+
+/* Creates a runtime, as rl_runtime_create does, with services of the host. All objects made from it
+ * read and write their files through host->files: model, prompts, evaluations, checkpoints,
+ * metrics, traces, reports, saved models. options and host may be NULL. Thread: any. */
+RL_API rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options* options,
+                                          const rl_host* host, rl_runtime** out, rl_error** err);
+
+/* Plans the memory for a use of model.path, as rl_plan_create does, and reads the model's header
+ * through the files of a runtime. options may be NULL: then those of the runtime hold. Thread:
+ * any. */
+RL_API rl_status rl_plan_create_hosted(const rl_runtime* runtime, const rl_options* options,
+                                       int32_t use, rl_plan** out, rl_error** err);
+
+/* From now on rl_buffer_save and rl_buffer_load of this buffer use the files of a runtime. runtime
+ * may be NULL: then those of the operating system, as in a new buffer. Thread: any. */
+RL_API rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runtime,
+                                       rl_error** err);
+
+/* What a buffer file says of itself, as rl_buffer_get_file_info, read through the files of a
+ * runtime. Thread: any. */
+RL_API rl_status rl_buffer_get_hosted_file_info(const rl_runtime* runtime, const char* path,
+                                                size_t path_len, rl_buffer_file_info* info,
+                                                rl_error** err);
 
 #ifdef __cplusplus
 }

@@ -28,7 +28,7 @@ PLAIN = {"int8_t": "c_int8", "uint8_t": "c_uint8", "int32_t": "c_int32", "uint32
 # Enums that the Go package keeps to itself.
 ENUMS = go.ENUMS + [("RL_ERROR_", "ErrorField")]
 # Structs whose classes are written by hand, and what the records of results are called.
-BY_HAND = {"rl_request", "rl_algo_tokens", "rl_tensor_info"}
+BY_HAND = {"rl_request", "rl_algo_tokens", "rl_tensor_info", "rl_files", "rl_host"}
 RECORDS = {"rl_sample_view": "SampleFields"}
 # Truth values among the fields of type uint32_t.
 TRUTHS = {"has_tokenizer", "tied_head", "generating", "scored", "has_model", "read_only"}
@@ -58,8 +58,8 @@ def base_of(kind):
 
 
 def in_struct(kind):
-    """The ctypes type of a field: every pointer is an address."""
-    return "c_void_p" if "*" in kind else PLAIN[base_of(kind)]
+    """The ctypes type of a field: every pointer is an address, also one to a function."""
+    return "c_void_p" if "*" in kind or kind.endswith("_fn") else PLAIN[base_of(kind)]
 
 
 def as_parameter(kind, text="c_char_p"):

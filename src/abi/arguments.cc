@@ -95,8 +95,12 @@ OptionSet options_or(const rl_options* options, const OptionSet& fallback) {
   return options != nullptr ? use(options, "options")->copy() : fallback;
 }
 
+bool is_struct_size(size_t struct_size, size_t first) noexcept {
+  return struct_size >= first && struct_size <= kMaxStructSize;
+}
+
 void check_struct_size(size_t struct_size, size_t first, const char* parameter) {
-  if (struct_size >= first && struct_size <= kMaxStructSize) return;
+  if (is_struct_size(struct_size, first)) return;
   refuse(parameter,
          str("has struct_size ", struct_size, ", expected ", first, "..", kMaxStructSize));
 }

@@ -83,6 +83,7 @@ inline constexpr size_t kFirstSize<rl_algo_tokens> = offsetof(rl_algo_tokens, sa
 template <>
 inline constexpr size_t kFirstSize<rl_engine_stats> = offsetof(rl_engine_stats, begun);
 
+bool is_struct_size(size_t struct_size, size_t first) noexcept;
 void check_struct_size(size_t struct_size, size_t first, const char* parameter);
 void check_unknown_tail(const void* data, size_t struct_size, size_t known, const char* parameter);
 

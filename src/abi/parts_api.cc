@@ -97,6 +97,12 @@ void fill(rl_buffer_file_info& out, const BufferInfo& info) {
   out.has_model = 1;
 }
 
+void describe_file(Runtime* runtime, const char* path, size_t path_len, rl_buffer_file_info* info) {
+  const std::string file = path_arg(path, path_len, "path");
+  rl_buffer_file_info& out = result_struct(info, "info");
+  fill(out, BufferSession::file_info(file, runtime));
+}
+
 int64_t count_arg(uint64_t value, const char* parameter) {
   if (value >= 1 && value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return static_cast<int64_t>(value);
@@ -375,11 +381,15 @@ void rl_buffer_file_info_init(rl_buffer_file_info* info, size_t size) {
 rl_status rl_buffer_get_file_info(const char* path, size_t path_len, rl_buffer_file_info* info,
                                   rl_error** err) {
   clear_result(info);
-  return guarded(err, nullptr, [&] {
-    const std::string file = path_arg(path, path_len, "path");
-    rl_buffer_file_info& out = result_struct(info, "info");
-    fill(out, BufferSession::file_info(file));
-  });
+  return guarded(err, nullptr, [&] { describe_file(nullptr, path, path_len, info); });
+}
+
+rl_status rl_buffer_get_hosted_file_info(const rl_runtime* runtime, const char* path,
+                                         size_t path_len, rl_buffer_file_info* info,
+                                         rl_error** err) {
+  clear_result(info);
+  return guarded(err, runtime,
+                 [&] { describe_file(use(runtime, "runtime").get(), path, path_len, info); });
 }
 
 }  // extern "C"

@@ -30,6 +30,19 @@ rl_status rl_plan_create(const rl_options* options, int32_t use_kind, rl_plan** 
   });
 }
 
+rl_status rl_plan_create_hosted(const rl_runtime* runtime, const rl_options* options,
+                                int32_t use_kind, rl_plan** out, rl_error** err) {
+  clear(out);
+  return guarded(err, runtime, [&] {
+    const auto owner = use(runtime, "runtime");
+    const OptionSet set = options_or(options, owner->options());
+    const PlanUse wanted = plan_use_arg(use_kind);
+    require(out, "out");
+    *out =
+        issue<rl_plan>(std::make_shared<const MemoryPlan>(plan_memory(set, owner->fs(), wanted)));
+  });
+}
+
 void rl_plan_release(rl_plan* plan) { drop(plan); }
 
 rl_status rl_plan_get_info(const rl_plan* plan, rl_plan_info* info, rl_error** err) {

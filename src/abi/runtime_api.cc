@@ -1,6 +1,8 @@
-// Runtimes and their log.
+// Runtimes, the services that a host gives them, and their log.
 #include "abi/arguments.h"
 #include "abi/guard.h"
+#include "abi/host_files.h"
+#include "abi/host_service.h"
 #include "abi/user_data.h"
 
 using namespace rl;
@@ -40,19 +42,61 @@ void check_header(uint32_t header_abi) {
       .with_key("header_abi");
 }
 
-}  // namespace
+// The services that a host gives to a runtime. Its user_data is taken before anything can fail.
+class Services {
+ public:
+  explicit Services(const rl_host* host) noexcept
+      : host_(host), files_(user_data_of(member(&rl_host::files))) {}
 
-extern "C" {
+  RuntimeSeams seams() {
+    RuntimeSeams out;
+    if (host_ == nullptr) return out;
+    const rl_host host = input_struct(host_, "host");
+    out.host_files = host_files(host.files, std::move(files_));
+    return out;
+  }
 
-rl_status rl_runtime_create(uint32_t header_abi, const rl_options* options, rl_runtime** out,
-                            rl_error** err) {
+ private:
+  // A member of the host's struct, null if it has none.
+  template <typename T>
+  const T* member(const T* rl_host::*field) const noexcept {
+    if (host_ == nullptr || !is_struct_size(host_->struct_size, kFirstSize<rl_host>))
+      return nullptr;
+    return host_->*field;
+  }
+
+  const rl_host* host_;
+  UserData files_;
+};
+
+rl_status create_runtime(uint32_t header_abi, const rl_options* options, const rl_host* host,
+                         rl_runtime** out, rl_error** err) {
+  Services services(host);
   clear(out);
   return guarded(err, nullptr, [&] {
     check_header(header_abi);
     const OptionSet set = options_or(options, OptionSet());
+    RuntimeSeams seams = services.seams();
     require(out, "out");
-    *out = issue<rl_runtime>(std::make_shared<Runtime>(set));
+    *out = issue<rl_runtime>(std::make_shared<Runtime>(set, std::move(seams)));
   });
+}
+
+}  // namespace
+
+extern "C" {
+
+void rl_files_init(rl_files* files, size_t size) { init_struct(files, size, sizeof(*files)); }
+void rl_host_init(rl_host* host, size_t size) { init_struct(host, size, sizeof(*host)); }
+
+rl_status rl_runtime_create(uint32_t header_abi, const rl_options* options, rl_runtime** out,
+                            rl_error** err) {
+  return create_runtime(header_abi, options, nullptr, out, err);
+}
+
+rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options* options,
+                                   const rl_host* host, rl_runtime** out, rl_error** err) {
+  return create_runtime(header_abi, options, host, out, err);
 }
 
 void rl_runtime_destroy(rl_runtime* runtime) { destroy(runtime); }
@@ -83,6 +127,13 @@ rl_status rl_runtime_reserved_bytes(const rl_runtime* runtime, uint64_t* out, rl
     const auto source = use(runtime, "runtime");
     require(out, "out");
     *out = source->ledger().bytes();
+  });
+}
+
+rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runtime, rl_error** err) {
+  return guarded(err, buffer, [&] {
+    const auto target = use(buffer, "buffer");
+    target->set_runtime(runtime != nullptr ? use(runtime, "runtime") : nullptr);
   });
 }
 

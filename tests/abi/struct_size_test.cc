@@ -164,6 +164,7 @@ rl_status give(const Row& row, const Host& host, size_t i, size_t size, size_t d
   arguments.set_pointer(i, memory.data());
   const rl_status status = arguments.status();
   EXPECT_TRUE(memory.surroundings_are_whole());
+  arguments.release_results();
   return status;
 }
 

@@ -48,6 +48,7 @@ const Texts& texts() {
       {"rl_buffer_save path", RL_TEST_OUTPUT "/samples.rlbuf"},
       {"rl_buffer_load path", RL_TEST_OUTPUT "/none.rlbuf"},
       {"rl_buffer_get_file_info path", RL_FIXTURES "/buffer/version_1.rlbuf"},
+      {"rl_buffer_get_hosted_file_info path", RL_FIXTURES "/buffer/version_1.rlbuf"},
       {"rl_feature name", "cpu"},
       {"rl_constant name", "RL_OK"},
       {"rl_event_metric_named name", "actor/loss"},

@@ -378,6 +378,20 @@ const (
 	SampleTopLogprobs SampleArray = 5
 )
 
+// FileKind: What a path names.
+type FileKind int32
+
+const (
+	// FileAbsent is RL_FILE_ABSENT: nothing.
+	FileAbsent FileKind = 0
+
+	// FileRegular is RL_FILE_REGULAR: a file.
+	FileRegular FileKind = 1
+
+	// FileDirectory is RL_FILE_DIRECTORY: a directory.
+	FileDirectory FileKind = 2
+)
+
 // OptionFlags: Flags of an OptionInfo.
 type OptionFlags uint64
 

@@ -306,6 +306,36 @@ class rl_tensor_info(Struct):
     ]
 
 
+class rl_files(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user_data", c_void_p),
+        ("destroy", c_void_p),
+        ("prefix", c_void_p),
+        ("prefix_len", c_size_t),
+        ("open", c_void_p),
+        ("create", c_void_p),
+        ("read", c_void_p),
+        ("write", c_void_p),
+        ("sync", c_void_p),
+        ("close", c_void_p),
+        ("kind", c_void_p),
+        ("list", c_void_p),
+        ("make_directories", c_void_p),
+        ("rename", c_void_p),
+        ("remove", c_void_p),
+        ("sync_directory", c_void_p),
+        ("describe", c_void_p),
+    ]
+
+
+class rl_host(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("files", c_void_p),
+    ]
+
+
 # Arrays that structs point to: element type, and length as the comment has it.
 ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
     "rl_sample_view": {
@@ -351,6 +381,19 @@ rl_event_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
 rl_advantage_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void_p)
 rl_loss_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void_p, c_void_p,
     c_void_p)
+rl_file_open_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p)
+rl_file_create_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_uint32, c_void_p)
+rl_file_read_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_uint64, c_void_p, c_uint64)
+rl_file_write_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_uint64)
+rl_file_sync_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
+rl_file_close_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_uint32)
+rl_file_kind_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p)
+rl_file_found_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+rl_file_list_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, rl_file_found_fn,
+    c_void_p)
+rl_file_path_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+rl_file_rename_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)
+rl_file_describe_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 
 # Result and parameters of every function.
 FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -675,6 +718,15 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_profiler_write_report": (c_int32, {"pipeline": c_void_p, "profiler": c_void_p, "path":
         c_char_p, "path_len": c_size_t, "err": c_void_p}),
     "rl_profiler_summary": (c_int32, {"profiler": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_files_init": (None, {"files": POINTER(rl_files), "size": c_size_t}),
+    "rl_host_init": (None, {"host": POINTER(rl_host), "size": c_size_t}),
+    "rl_runtime_create_hosted": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "host":
+        POINTER(rl_host), "out": c_void_p, "err": c_void_p}),
+    "rl_plan_create_hosted": (c_int32, {"runtime": c_void_p, "options": c_void_p, "use": c_int32,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_buffer_set_runtime": (c_int32, {"buffer": c_void_p, "runtime": c_void_p, "err": c_void_p}),
+    "rl_buffer_get_hosted_file_info": (c_int32, {"runtime": c_void_p, "path": c_char_p, "path_len":
+        c_size_t, "info": POINTER(rl_buffer_file_info), "err": c_void_p}),
 }
 
 # The function that ends a handle.

@@ -249,6 +249,16 @@ class SampleArray(OpenEnum):
     TOP_LOGPROBS = 5
 
 
+class FileKind(OpenEnum):
+    """What a path names."""
+    # nothing
+    ABSENT = 0
+    # a file
+    REGULAR = 1
+    # a directory
+    DIRECTORY = 2
+
+
 class OptionFlags(enum.IntFlag):
     """Flags of an OptionInfo."""
     # min_* of the option's type applies

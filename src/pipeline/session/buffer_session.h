@@ -3,6 +3,8 @@
 // and are saved to files and loaded. Thread-safe.
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/session/loaded_model.h"
+#include "pipeline/session/runtime.h"
 
 namespace rl {
 
@@ -30,32 +33,52 @@ class BufferSession {
   }
   std::vector<SamplePtr> take(int64_t max_groups) { return buffer_.take(max_groups); }
 
+  // Whose files save and load use; null: those of the operating system.
+  void set_runtime(std::shared_ptr<Runtime> runtime) {
+    const std::lock_guard lock(mutex_);
+    runtime_.swap(runtime);
+  }
+
   // model, which may be null, is what training on the samples starts from (buffer_file.h).
   void save(const std::string& path, const LoadedModel* model, bool replace_existing) const {
     BufferInfo info{.options_identity = options_identity_, .options = options_, .model = {}};
     if (model != nullptr) info.model = model->identity();
-    save_buffer(real_fs(), path, buffer_, std::move(info),
+    const std::shared_ptr<Runtime> runtime = this->runtime();
+    save_buffer(files_of(runtime.get()), path, buffer_, std::move(info),
                 {.compression_level = compression_level_, .replace_existing = replace_existing});
   }
   // model: the file must be for its weights; null skips the check. Returns the number of samples
   // added.
   int64_t load(const std::string& path, const LoadedModel* model) {
-    if (model == nullptr) return load_buffer(real_fs(), path, buffer_, nullptr);
+    const std::shared_ptr<Runtime> runtime = this->runtime();
+    FileSystem& fs = files_of(runtime.get());
+    if (model == nullptr) return load_buffer(fs, path, buffer_, nullptr);
     const ModelIdentity identity = model->identity();
-    return load_buffer(real_fs(), path, buffer_, &identity);
+    return load_buffer(fs, path, buffer_, &identity);
   }
-  static BufferInfo file_info(const std::string& path) {
-    return BufferFileReader(real_fs(), path).info();
+  // runtime, whose files are read, may be null.
+  static BufferInfo file_info(const std::string& path, Runtime* runtime) {
+    return BufferFileReader(files_of(runtime), path).info();
   }
 
   int64_t num_samples() const { return buffer_.num_samples(); }
   int64_t num_whole_groups() const { return buffer_.num_whole_groups(); }
 
  private:
+  static FileSystem& files_of(Runtime* runtime) {
+    return runtime != nullptr ? runtime->fs() : real_fs();
+  }
+  std::shared_ptr<Runtime> runtime() const {
+    const std::lock_guard lock(mutex_);
+    return runtime_;
+  }
+
   ExperienceBuffer buffer_;
   const uint64_t options_identity_;
   const std::string options_;
   const int compression_level_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Runtime> runtime_;
 };
 
 }  // namespace rl

@@ -1,4 +1,5 @@
-// Construction order: options, executor, matrix products with their self-check.
+// Construction order: the host's services, options, executor, matrix products with their
+// self-check.
 #include "pipeline/session/runtime.h"
 
 #include "core/error.h"
@@ -36,10 +37,13 @@ const Settings& validated(const Settings& settings, bool own_executor) {
 }  // namespace
 
 Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
-    : settings_(validated(settings, seams.executor == nullptr)),
+    : host_files_(std::move(seams.host_files)),
+      settings_(validated(settings, seams.executor == nullptr)),
       seed_(settings.runtime.seed),
       budget_(rl::usable_budget(settings)),
-      fs_(seams.fs != nullptr ? *seams.fs : real_fs()),
+      fs_(host_files_ != nullptr ? *host_files_
+          : seams.fs != nullptr  ? *seams.fs
+                                 : real_fs()),
       clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
       tracer_(clock_),
       executor_(make_executor(settings, std::move(seams.executor))) {

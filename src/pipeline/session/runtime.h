@@ -18,9 +18,11 @@
 
 namespace rl {
 
-// Replacements of the seams, for tests. Null uses the real one. All outlive the runtime.
+// Replacements of the seams, by a host and for tests. Null uses the real one. What is a plain
+// pointer outlives the runtime.
 struct RuntimeSeams {
-  FileSystem* fs = nullptr;
+  std::shared_ptr<FileSystem> host_files;
+  FileSystem* fs = nullptr;  // with host_files null
   const Clock* clock = nullptr;
   std::unique_ptr<Executor> executor;
   const Device* device = nullptr;  // null: the CPU
@@ -52,6 +54,7 @@ class Runtime {
   void require_same(const OptionSet& options) const;
 
  private:
+  const std::shared_ptr<FileSystem> host_files_;  // ends after all that uses it
   Settings settings_;
   uint64_t seed_, budget_;
   FileSystem& fs_;

@@ -113,6 +113,9 @@ pub const RL_SAMPLE_LOGPROBS: i32 = 2;
 pub const RL_SAMPLE_LOGPROBS_SAMPLED: i32 = 3;
 pub const RL_SAMPLE_TOP_IDS: i32 = 4;
 pub const RL_SAMPLE_TOP_LOGPROBS: i32 = 5;
+pub const RL_FILE_ABSENT: i32 = 0;
+pub const RL_FILE_REGULAR: i32 = 1;
+pub const RL_FILE_DIRECTORY: i32 = 2;
 pub const RL_ABI_MAJOR: u32 = 0;
 pub const RL_ABI_MINOR: u32 = 2;
 pub const RL_ABI_VERSION: u32 = (RL_ABI_MAJOR << 16) | RL_ABI_MINOR;
@@ -292,6 +295,114 @@ pub type rl_loss_fn = Option<
         loss: *mut f64,
         gradient: *mut f64,
     ) -> i32,
+>;
+
+pub type rl_file_open_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        path: *const c_char,
+        path_len: usize,
+        file: *mut *mut c_void,
+        size: *mut u64,
+    ) -> i32,
+>;
+
+pub type rl_file_create_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        path: *const c_char,
+        path_len: usize,
+        append: u32,
+        file: *mut *mut c_void,
+    ) -> i32,
+>;
+
+pub type rl_file_read_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        file: *mut c_void,
+        offset: u64,
+        data: *mut c_void,
+        size: u64,
+    ) -> i32,
+>;
+
+pub type rl_file_write_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        file: *mut c_void,
+        data: *const c_void,
+        size: u64,
+    ) -> i32,
+>;
+
+pub type rl_file_sync_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        file: *mut c_void,
+    ) -> i32,
+>;
+
+pub type rl_file_close_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        file: *mut c_void,
+        discard: u32,
+    ) -> i32,
+>;
+
+pub type rl_file_kind_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        path: *const c_char,
+        path_len: usize,
+        kind: *mut i32,
+    ) -> i32,
+>;
+
+pub type rl_file_found_fn = Option<
+    unsafe extern "C" fn(
+        context: *mut c_void,
+        name: *const c_char,
+        name_len: usize,
+    ) -> i32,
+>;
+
+pub type rl_file_list_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        path: *const c_char,
+        path_len: usize,
+        found: rl_file_found_fn,
+        context: *mut c_void,
+    ) -> i32,
+>;
+
+pub type rl_file_path_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        path: *const c_char,
+        path_len: usize,
+    ) -> i32,
+>;
+
+pub type rl_file_rename_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        from: *const c_char,
+        from_len: usize,
+        to: *const c_char,
+        to_len: usize,
+    ) -> i32,
+>;
+
+pub type rl_file_describe_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        code: i32,
+        text: *mut c_char,
+        text_size: usize,
+    ),
 >;
 
 #[repr(C)]
@@ -579,6 +690,36 @@ pub struct rl_tensor_info {
     pub device: i32,
     pub read_only: u32,
     pub reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_files {
+    pub struct_size: usize,
+    pub user_data: *mut c_void,
+    pub destroy: rl_destroy_fn,
+    pub prefix: *const c_char,
+    pub prefix_len: usize,
+    pub open: rl_file_open_fn,
+    pub create: rl_file_create_fn,
+    pub read: rl_file_read_fn,
+    pub write: rl_file_write_fn,
+    pub sync: rl_file_sync_fn,
+    pub close: rl_file_close_fn,
+    pub kind: rl_file_kind_fn,
+    pub list: rl_file_list_fn,
+    pub make_directories: rl_file_path_fn,
+    pub rename: rl_file_rename_fn,
+    pub remove: rl_file_path_fn,
+    pub sync_directory: rl_file_path_fn,
+    pub describe: rl_file_describe_fn,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_host {
+    pub struct_size: usize,
+    pub files: *const rl_files,
 }
 
 extern "C" {
@@ -1529,6 +1670,34 @@ extern "C" {
     pub fn rl_profiler_summary(
         profiler: *const rl_profiler,
         out: *mut *mut rl_bytes,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_files_init(files: *mut rl_files, size: usize);
+    pub fn rl_host_init(host: *mut rl_host, size: usize);
+    pub fn rl_runtime_create_hosted(
+        header_abi: u32,
+        options: *const rl_options,
+        host: *const rl_host,
+        out: *mut *mut rl_runtime,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_plan_create_hosted(
+        runtime: *const rl_runtime,
+        options: *const rl_options,
+        use_: i32,
+        out: *mut *mut rl_plan,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_buffer_set_runtime(
+        buffer: *mut rl_buffer,
+        runtime: *const rl_runtime,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_buffer_get_hosted_file_info(
+        runtime: *const rl_runtime,
+        path: *const c_char,
+        path_len: usize,
+        info: *mut rl_buffer_file_info,
         err: *mut *mut rl_error,
     ) -> rl_status;
 }

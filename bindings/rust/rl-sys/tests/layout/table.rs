@@ -275,6 +275,34 @@ pub fn structs(out: &mut String) {
         read_only,
         reserved
     );
+    layout!(
+        out,
+        rl_files,
+        struct_size,
+        user_data,
+        destroy,
+        prefix,
+        prefix_len,
+        open,
+        create,
+        read,
+        write,
+        sync,
+        close,
+        kind,
+        list,
+        make_directories,
+        rename,
+        remove,
+        sync_directory,
+        describe
+    );
+    layout!(
+        out,
+        rl_host,
+        struct_size,
+        files
+    );
 }
 
 pub const CONSTANTS: &[(&str, u64)] = &[
@@ -386,6 +414,9 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_SAMPLE_LOGPROBS_SAMPLED", RL_SAMPLE_LOGPROBS_SAMPLED as u64),
     ("RL_SAMPLE_TOP_IDS", RL_SAMPLE_TOP_IDS as u64),
     ("RL_SAMPLE_TOP_LOGPROBS", RL_SAMPLE_TOP_LOGPROBS as u64),
+    ("RL_FILE_ABSENT", RL_FILE_ABSENT as u64),
+    ("RL_FILE_REGULAR", RL_FILE_REGULAR as u64),
+    ("RL_FILE_DIRECTORY", RL_FILE_DIRECTORY as u64),
     ("RL_ABI_MAJOR", RL_ABI_MAJOR as u64),
     ("RL_ABI_MINOR", RL_ABI_MINOR as u64),
     ("RL_ABI_VERSION", RL_ABI_VERSION as u64),
