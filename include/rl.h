@@ -53,11 +53,11 @@
  * handle; calls that change the same object are serialised. Destroying or releasing a handle during
  * another thread's call is safe: that call either completes as if it had come first, or is
  * RL_STALE_HANDLE; pointers into the object become invalid with the handle. "callback-safe": also
- * from inside the log callback, functions of type rl_advantage_fn and rl_loss_fn, and host services.
- * There every other function is RL_WRONG_THREAD, and destroying has no effect. librl blocks every
- * signal in its own threads and installs no handler. Calls compute in the default floating-point
- * mode (round to nearest, subnormal numbers kept), whatever mode the calling thread has set, and
- * restore that mode.
+ * from inside the log callback, functions of type rl_advantage_fn and rl_loss_fn, and host
+ * services. There every other function is RL_WRONG_THREAD, and destroying has no effect. librl
+ * blocks every signal in its own threads and installs no handler. Calls compute in the default
+ * floating-point mode (round to nearest, subnormal numbers kept), whatever mode the calling thread
+ * has set, and restore that mode.
  *
  * Callbacks. (fn, user_data, destroy): destroy, which may be NULL, is called exactly once with
  * user_data, also when the call that took it failed. It may call every function. A callback must
