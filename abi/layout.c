@@ -158,4 +158,13 @@ RL_AT_LEAST(rl_files, 144);
 
 RL_AT(rl_host, struct_size, 0);
 RL_AT(rl_host, files, 8);
-RL_AT_LEAST(rl_host, 16);
+RL_AT(rl_host, allocator, 16);
+RL_AT_LEAST(rl_host, 24);
+
+RL_AT(rl_allocator, struct_size, 0);
+RL_AT(rl_allocator, user_data, 8);
+RL_AT(rl_allocator, destroy, 16);
+RL_AT(rl_allocator, allocate, 24);
+RL_AT(rl_allocator, release, 32);
+RL_AT(rl_allocator, decommit, 40);
+RL_AT_LEAST(rl_allocator, 48);

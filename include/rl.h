@@ -1972,10 +1972,40 @@ typedef struct rl_files {
  * too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_files_init(rl_files* files, size_t size);
 
+/* Allocates size bytes, a multiple of 4096, whose address is a multiple of alignment, a power of
+ * two from 4096 to 2 MiB; another address is RL_INVALID_ARGUMENT. The result is 0 or an errno
+ * value, such as ENOMEM; the call that needed the memory is then RL_OUT_OF_MEMORY, names the arena
+ * in RL_ERROR_KEY, and has released what it had allocated before. The contents may be anything:
+ * librl writes zeros first. */
+typedef int32_t (*rl_allocate_fn)(void* user_data, uint64_t size, uint64_t alignment,
+                                  void** memory);
+
+/* Does something with memory that an rl_allocate_fn gave, with the size that it was asked for. */
+typedef void (*rl_memory_fn)(void* user_data, void* memory, uint64_t size);
+
+/* Memory of the host for arenas (weights, gradients, optimizer states, KV pools, working memory, as
+ * a plan lists them) and for tensors that own their memory. What librl keeps outside arenas, as
+ * RL_PLAN_OUTSIDE, comes from the C and C++ run time. Memory may outlive the runtime in tensors:
+ * destroy is called after the last release. */
+typedef struct rl_allocator {
+  size_t struct_size;
+  void* user_data;
+  rl_destroy_fn destroy;
+  rl_allocate_fn allocate;
+  rl_memory_fn release;
+  rl_memory_fn decommit; /* gives the pages back but keeps the addresses, which read as zeros from
+                            then on, for rl_engine_sleep; may be NULL: then it is kept */
+} rl_allocator;
+
+/* Initialises an rl_allocator: zeroes the `size` bytes of *allocator and sets struct_size. NULL or
+ * a size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_allocator_init(rl_allocator* allocator, size_t size);
+
 /* What a host provides to a runtime. A service that is NULL comes from the operating system. */
 typedef struct rl_host {
   size_t struct_size;
   const rl_files* files;
+  const rl_allocator* allocator;
 } rl_host;
 
 /* Initialises an rl_host: zeroes the `size` bytes of *host and sets struct_size. NULL or a size too
@@ -1983,8 +2013,9 @@ typedef struct rl_host {
 RL_API void rl_host_init(rl_host* host, size_t size);
 
 /* Creates a runtime, as rl_runtime_create does, with services of the host. All objects made from it
- * read and write their files through host->files: model, prompts, evaluations, checkpoints,
- * metrics, traces, reports, saved models. options and host may be NULL. Thread: any. */
+ * read and write their files through host->files (model, prompts, evaluations, checkpoints,
+ * metrics, traces, reports, saved models), and their arenas are memory of host->allocator. options
+ * and host may be NULL. Thread: any. */
 RL_API rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options* options,
                                           const rl_host* host, rl_runtime** out, rl_error** err);
 

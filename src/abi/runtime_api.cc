@@ -2,6 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/host_files.h"
+#include "abi/host_memory.h"
 #include "abi/host_service.h"
 #include "abi/user_data.h"
 
@@ -46,13 +47,16 @@ void check_header(uint32_t header_abi) {
 class Services {
  public:
   explicit Services(const rl_host* host) noexcept
-      : host_(host), files_(user_data_of(member(&rl_host::files))) {}
+      : host_(host),
+        files_(user_data_of(member(&rl_host::files))),
+        memory_(user_data_of(member(&rl_host::allocator))) {}
 
   RuntimeSeams seams() {
     RuntimeSeams out;
     if (host_ == nullptr) return out;
     const rl_host host = input_struct(host_, "host");
     out.host_files = host_files(host.files, std::move(files_));
+    out.host_memory = host_memory(host.allocator, std::move(memory_));
     return out;
   }
 
@@ -66,7 +70,7 @@ class Services {
   }
 
   const rl_host* host_;
-  UserData files_;
+  UserData files_, memory_;
 };
 
 rl_status create_runtime(uint32_t header_abi, const rl_options* options, const rl_host* host,
@@ -87,6 +91,9 @@ rl_status create_runtime(uint32_t header_abi, const rl_options* options, const r
 extern "C" {
 
 void rl_files_init(rl_files* files, size_t size) { init_struct(files, size, sizeof(*files)); }
+void rl_allocator_init(rl_allocator* allocator, size_t size) {
+  init_struct(allocator, size, sizeof(*allocator));
+}
 void rl_host_init(rl_host* host, size_t size) { init_struct(host, size, sizeof(*host)); }
 
 rl_status rl_runtime_create(uint32_t header_abi, const rl_options* options, rl_runtime** out,

@@ -118,8 +118,9 @@ rl_status rl_tensor_import_dlpack(rl_runtime* runtime, struct DLManagedTensorVer
     stream_arg(producer_stream, "producer_stream");
     flags_arg(flags, RL_TENSOR_COPY, "flags");
     require(out, "out");
+    const std::shared_ptr<MemorySource> memory = owner->ledger().memory();
     TensorPtr tensor = import_tensor(std::move(foreign), std::move(owner));
-    if ((flags & RL_TENSOR_COPY) != 0) tensor = copy_of(*tensor);
+    if ((flags & RL_TENSOR_COPY) != 0) tensor = copy_of(*tensor, memory);
     *out = issue<rl_tensor>(std::move(tensor));
   });
 }

@@ -18,7 +18,7 @@
 namespace rl {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = MemorySource::kPage;
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr uint64_t kTouchPart = uint64_t{32} << 20;
 constexpr unsigned kMaxTouchThreads = 16;
@@ -70,7 +70,8 @@ std::atomic<MemorySource*>& source_override() {
   return source;
 }
 
-MemorySource& current_source() {
+MemorySource& source_of(const ArenaLedger* ledger) {
+  if (ledger != nullptr && ledger->memory() != nullptr) return *ledger->memory();
   MemorySource* const source = source_override().load(std::memory_order_acquire);
   return source != nullptr ? *source : system_memory();
 }
@@ -81,9 +82,12 @@ void touch_range(std::byte* data, uint64_t bytes) {
   }
 }
 
-// A first touch may fault in the kernel and again in a hypervisor, which takes seconds per GiB;
-// both scale with cores.
-void touch_pages(std::byte* data, uint64_t bytes) {
+void clear_range(std::byte* data, uint64_t bytes) { std::memset(data, 0, bytes); }
+
+// Calls work(data, bytes) for parts of the memory, on several threads if it is large. A first touch
+// may fault in the kernel and again in a hypervisor, which takes seconds per GiB; both scale with
+// cores.
+void for_parts(std::byte* data, uint64_t bytes, void (*work)(std::byte*, uint64_t)) {
   const uint64_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxTouchThreads);
   const uint64_t parts = std::min(cores, bytes / kTouchPart + 1);
   const uint64_t step = CheckedU64(bytes / parts + 1).align_up(kPage).get();
@@ -94,13 +98,13 @@ void touch_pages(std::byte* data, uint64_t bytes) {
     const uint64_t start = part * step;
     if (start >= bytes) continue;
     try {
-      helpers.emplace_back(touch_range, data + start, done_from - start);
+      helpers.emplace_back(work, data + start, done_from - start);
     } catch (const std::exception&) {
-      break;  // could not start another thread; touch the rest here
+      break;  // could not start another thread; do the rest here
     }
     done_from = start;
   }
-  touch_range(data, done_from);
+  work(data, done_from);
   for (std::thread& helper : helpers) helper.join();
 }
 
@@ -151,7 +155,7 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
     : name_(std::move(name)), bytes_(bytes), ledger_(ledger) {
   if (bytes == 0) return;
   mapped_bytes_ = CheckedU64(bytes).align_up(kPage).get();
-  source_ = &current_source();
+  source_ = &source_of(ledger);
   errno = 0;
   data_ = static_cast<std::byte*>(source_->reserve(mapped_bytes_));
   if (data_ == nullptr) {
@@ -164,7 +168,11 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
         .with_system_code(code);
   }
   try {
-    if (touch == Touch::kNow) touch_pages(data_, mapped_bytes_);
+    if (!source_->reserves_zeros()) {
+      for_parts(data_, mapped_bytes_, clear_range);
+    } else if (touch == Touch::kNow) {
+      for_parts(data_, mapped_bytes_, touch_range);
+    }
     if (ledger != nullptr) ledger->add(data_, {name_, bytes_});
   } catch (...) {
     source_->release(data_, mapped_bytes_);  // the destructor does not run for an unfinished object
@@ -199,7 +207,7 @@ void Arena::decommit() {
 }
 
 void Arena::commit() {
-  if (data_ != nullptr) touch_pages(data_, mapped_bytes_);
+  if (data_ != nullptr) for_parts(data_, mapped_bytes_, touch_range);
 }
 
 void Arena::release() {

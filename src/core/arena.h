@@ -1,10 +1,11 @@
 // Arenas: sizes first, then one reservation, then pointers. An ArenaPlan lists named regions and
 // yields their total; an Arena reserves that many bytes once (page-aligned, huge pages advised,
 // touched once) and returns pointers to the regions. An ArenaLedger tracks the live arenas of a
-// runtime.
+// runtime and says where they get their memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -34,12 +35,14 @@ class ArenaPlan {
   uint64_t total_ = 0;
 };
 
-// Where arenas get their bytes: the allocator seam. reserve returns page-aligned zeroed memory, or
-// null with errno set.
+// Where arenas get their bytes: the allocator seam. reserve returns page-aligned memory, or null
+// with errno set. Calls come from any thread, several at once. bytes are multiples of kPage.
 class MemorySource {
  public:
+  static constexpr uint64_t kPage = 4096;
   virtual ~MemorySource() = default;
   virtual void* reserve(uint64_t bytes) = 0;
+  virtual bool reserves_zeros() const { return true; }
   virtual void release(void* data, uint64_t bytes) noexcept = 0;
   // Returns the pages to the system but keeps the range, which reads as zeros from now on.
   virtual void decommit(void* data, uint64_t bytes) noexcept = 0;
@@ -48,7 +51,8 @@ class MemorySource {
 // Anonymous mappings, huge pages advised. Never destroyed.
 MemorySource& system_memory();
 
-// For tests: while it lives, new arenas take their bytes from source, which must outlive them.
+// For tests: while it lives, new arenas whose ledger names no source take their bytes from source,
+// which must outlive them.
 class ScopedMemorySource {
  public:
   explicit ScopedMemorySource(MemorySource& source);
@@ -68,6 +72,12 @@ class ArenaLedger {
     std::string name;
     uint64_t bytes;
   };
+  // memory: where the arenas get their bytes; null: from the system.
+  explicit ArenaLedger(std::shared_ptr<MemorySource> memory = nullptr)
+      : memory_(std::move(memory)) {}
+  ArenaLedger(const ArenaLedger&) = delete;
+
+  const std::shared_ptr<MemorySource>& memory() const { return memory_; }
   uint64_t bytes() const;  // sum
   std::vector<Entry> entries() const;
 
@@ -76,6 +86,7 @@ class ArenaLedger {
   void add(const void* data, Entry entry);
   void remove(const void* data) noexcept;
 
+  const std::shared_ptr<MemorySource> memory_;
   mutable std::mutex mutex_;
   std::vector<std::pair<const void*, Entry>> entries_;
 };
@@ -87,9 +98,9 @@ enum class Touch : uint8_t { kNow, kLater };
 class Arena {
  public:
   Arena() = default;
-  // Reserves bytes from the system; Error(kOutOfMemory) names the arena, the bytes requested and
-  // the cause. Zero bytes reserve nothing and stay out of the ledger. A null ledger counts nothing.
-  // The content is initially zero.
+  // Reserves bytes from the ledger's source; Error(kOutOfMemory) names the arena, the bytes
+  // requested and the cause. Zero bytes reserve nothing and stay out of the ledger. A null ledger
+  // counts nothing and stands for the system's memory. The content is initially zero.
   Arena(std::string name, uint64_t bytes, Touch touch = Touch::kNow, ArenaLedger* ledger = nullptr);
   ~Arena();
   Arena(Arena&& other) noexcept;

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
+#include "core/arena.h"
 #include "core/error.h"
 
 namespace rl {
@@ -95,14 +98,36 @@ void Tensor::set_range() {
   }
 }
 
-OwnedTensor make_tensor(ElementType type, std::vector<int64_t> shape) {
-  const size_t bytes = static_cast<size_t>(count_elements(type, shape)) * element_bytes(type);
+namespace {
+
+std::shared_ptr<void> from_heap(size_t bytes) {
   const auto release = [](void* data) { ::operator delete(data, kAlignment); };
+  return {::operator new(bytes, kAlignment), release};
+}
+
+std::shared_ptr<void> from_source(size_t bytes, std::shared_ptr<MemorySource> memory) {
+  const uint64_t size = CheckedU64(bytes).align_up(MemorySource::kPage).get();
+  void* const data = memory->reserve(size);
+  if (data == nullptr) {
+    throw Error(Code::kOutOfMemory, str("cannot reserve ", bytes, " bytes for a tensor"))
+        .with_key("tensor")
+        .with_system_code(errno);
+  }
+  return {data, [size, memory = std::move(memory)](void* p) { memory->release(p, size); }};
+}
+
+}  // namespace
+
+OwnedTensor make_tensor(ElementType type, std::vector<int64_t> shape,
+                        std::shared_ptr<MemorySource> memory) {
+  const size_t bytes = static_cast<size_t>(count_elements(type, shape)) * element_bytes(type);
   // An empty tensor has memory too: some consumers reject a null pointer.
-  std::shared_ptr<void> memory(::operator new(std::max<size_t>(bytes, 1), kAlignment), release);
-  auto* const data = static_cast<std::byte*>(memory.get());
+  std::shared_ptr<void> owner = memory != nullptr
+                                    ? from_source(std::max<size_t>(bytes, 1), std::move(memory))
+                                    : from_heap(std::max<size_t>(bytes, 1));
+  auto* const data = static_cast<std::byte*>(owner.get());
   return {std::make_shared<const Tensor>(Tensor::Description{
-              .data = data, .type = type, .shape = std::move(shape), .owner = std::move(memory)}),
+              .data = data, .type = type, .shape = std::move(shape), .owner = std::move(owner)}),
           data};
 }
 
@@ -126,9 +151,9 @@ void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)>
   }
 }
 
-TensorPtr copy_of(const Tensor& tensor) {
+TensorPtr copy_of(const Tensor& tensor, std::shared_ptr<MemorySource> memory) {
   const size_t size = element_bytes(tensor.type());
-  OwnedTensor copy = make_tensor(tensor.type(), tensor.shape());
+  OwnedTensor copy = make_tensor(tensor.type(), tensor.shape(), std::move(memory));
   std::byte* to = copy.data;
   for_each_run(tensor, [&](const ElementRun& run) {
     const auto bytes = static_cast<size_t>(run.count) * size;

@@ -12,6 +12,8 @@
 
 namespace rl {
 
+class MemorySource;
+
 // Numbers are part of the ABI.
 enum class ElementType : int32_t { kF32 = 0, kBf16 = 1, kI32 = 2 };
 constexpr size_t element_bytes(ElementType type) { return type == ElementType::kBf16 ? 2 : 4; }
@@ -59,7 +61,9 @@ struct OwnedTensor {
   TensorPtr tensor;
   std::byte* data;
 };
-OwnedTensor make_tensor(ElementType type, std::vector<int64_t> shape);
+// memory: where it comes from, which lives as long as the tensor; null: operator new.
+OwnedTensor make_tensor(ElementType type, std::vector<int64_t> shape,
+                        std::shared_ptr<MemorySource> memory = nullptr);
 
 // Visits the elements in row-major order, in runs whose elements are `stride` bytes apart.
 struct ElementRun {
@@ -69,7 +73,7 @@ struct ElementRun {
 };
 void for_each_run(const Tensor& tensor, FunctionRef<void(const ElementRun& run)> visit);
 
-// A copy that owns its memory.
-TensorPtr copy_of(const Tensor& tensor);
+// A copy that owns its memory, from where make_tensor takes it.
+TensorPtr copy_of(const Tensor& tensor, std::shared_ptr<MemorySource> memory = nullptr);
 
 }  // namespace rl

@@ -154,8 +154,10 @@ TensorPtr Trainer::hidden(const Sample& sample) {
   check_sequence(sample, limits);
   const bool wide = model.compute_dtype() == Dtype::kF32;
   const auto rows = static_cast<int64_t>(sample.ids.size());
+  const ArenaLedger* const ledger = model.compute().ledger();
   const OwnedTensor out =
-      make_tensor(wide ? ElementType::kF32 : ElementType::kBf16, {rows, model.config().hidden});
+      make_tensor(wide ? ElementType::kF32 : ElementType::kBf16, {rows, model.config().hidden},
+                  ledger != nullptr ? ledger->memory() : nullptr);
   impl_->learner.stage();
   const PackItem item = make_pack_item(sample, 0, WantedTokens::kLast);
   MicroBatch batch;

@@ -329,10 +329,22 @@ class rl_files(Struct):
     ]
 
 
+class rl_allocator(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user_data", c_void_p),
+        ("destroy", c_void_p),
+        ("allocate", c_void_p),
+        ("release", c_void_p),
+        ("decommit", c_void_p),
+    ]
+
+
 class rl_host(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
         ("files", c_void_p),
+        ("allocator", c_void_p),
     ]
 
 
@@ -394,6 +406,8 @@ rl_file_list_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, rl_fil
 rl_file_path_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
 rl_file_rename_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)
 rl_file_describe_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
+rl_allocate_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_uint64, c_uint64, c_void_p)
+rl_memory_fn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint64)
 
 # Result and parameters of every function.
 FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -719,6 +733,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_char_p, "path_len": c_size_t, "err": c_void_p}),
     "rl_profiler_summary": (c_int32, {"profiler": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_files_init": (None, {"files": POINTER(rl_files), "size": c_size_t}),
+    "rl_allocator_init": (None, {"allocator": POINTER(rl_allocator), "size": c_size_t}),
     "rl_host_init": (None, {"host": POINTER(rl_host), "size": c_size_t}),
     "rl_runtime_create_hosted": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "host":
         POINTER(rl_host), "out": c_void_p, "err": c_void_p}),

@@ -40,7 +40,8 @@ bool Matmul::Impl::check_exactness(int64_t k) {
   for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
   const Kernel& reference = kernel({max_tile(), k, n, k, false});
   implementation = reference.implementation;
-  Arena packed("matmul self-check", dnnl_memory_desc_get_size(&reference.weights));
+  Arena packed("matmul self-check", dnnl_memory_desc_get_size(&reference.weights), Touch::kNow,
+               ledger);
   PackedMatrix w;
   const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
   const CpuForm& form = bind_cpu(shape, packed.data(), w);
@@ -124,7 +125,8 @@ int64_t Matmul::Impl::measure_skinny_chunk(int64_t k, int64_t n) {
   for (int64_t i = 0; i < n * k; ++i) weights[i] = probe_value(i);
   std::vector<float> x(padded_rows(kRows) * k);  // large enough for either dtype
   for (int64_t i = 0; i < kRows * k; ++i) set_element(x.data(), i, probe_value(n * k + i));
-  Arena packed("matmul order check", dnnl_memory_desc_get_size(&reference.weights));
+  Arena packed("matmul order check", dnnl_memory_desc_get_size(&reference.weights), Touch::kNow,
+               ledger);
   PackedMatrix w;
   const PackedShape shape{k, {n, n}, {0}, packed.bytes()};
   const CpuForm& form = bind_cpu(shape, packed.data(), w);

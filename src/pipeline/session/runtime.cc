@@ -46,7 +46,8 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
                                  : real_fs()),
       clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
       tracer_(clock_),
-      executor_(make_executor(settings, std::move(seams.executor))) {
+      executor_(make_executor(settings, std::move(seams.executor))),
+      ledger_(std::move(seams.host_memory)) {
   logger_.set_level(settings.runtime.log_level);
   const Device& device = seams.device != nullptr ? *seams.device : cpu_device();
   compute_ = device.make_compute(*executor_, compute_dtype_of(settings, device), &ledger_);

@@ -22,7 +22,8 @@ namespace rl {
 // pointer outlives the runtime.
 struct RuntimeSeams {
   std::shared_ptr<FileSystem> host_files;
-  FileSystem* fs = nullptr;  // with host_files null
+  std::shared_ptr<MemorySource> host_memory;  // of arenas and of tensors that own their memory
+  FileSystem* fs = nullptr;                   // with host_files null
   const Clock* clock = nullptr;
   std::unique_ptr<Executor> executor;
   const Device* device = nullptr;  // null: the CPU

@@ -105,7 +105,8 @@ TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view
 
 TensorPtr copy_weight(const LoadedModel& model, std::string_view name) {
   const Parameter& p = find_weight(model, name, "name");
-  const OwnedTensor copy = make_tensor(ElementType::kF32, p.shape);
+  const OwnedTensor copy =
+      make_tensor(ElementType::kF32, p.shape, model.runtime().ledger().memory());
   model.with_steady_weights(
       [&] { std::memcpy(copy.data, model.model().master() + p.offset, copy.tensor->num_bytes()); });
   return copy.tensor;

@@ -405,6 +405,23 @@ pub type rl_file_describe_fn = Option<
     ),
 >;
 
+pub type rl_allocate_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        size: u64,
+        alignment: u64,
+        memory: *mut *mut c_void,
+    ) -> i32,
+>;
+
+pub type rl_memory_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        memory: *mut c_void,
+        size: u64,
+    ),
+>;
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rl_option_info {
@@ -717,9 +734,21 @@ pub struct rl_files {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct rl_allocator {
+    pub struct_size: usize,
+    pub user_data: *mut c_void,
+    pub destroy: rl_destroy_fn,
+    pub allocate: rl_allocate_fn,
+    pub release: rl_memory_fn,
+    pub decommit: rl_memory_fn,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct rl_host {
     pub struct_size: usize,
     pub files: *const rl_files,
+    pub allocator: *const rl_allocator,
 }
 
 extern "C" {
@@ -1673,6 +1702,7 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_files_init(files: *mut rl_files, size: usize);
+    pub fn rl_allocator_init(allocator: *mut rl_allocator, size: usize);
     pub fn rl_host_init(host: *mut rl_host, size: usize);
     pub fn rl_runtime_create_hosted(
         header_abi: u32,

@@ -299,9 +299,20 @@ pub fn structs(out: &mut String) {
     );
     layout!(
         out,
+        rl_allocator,
+        struct_size,
+        user_data,
+        destroy,
+        allocate,
+        release,
+        decommit
+    );
+    layout!(
+        out,
         rl_host,
         struct_size,
-        files
+        files,
+        allocator
     );
 }
 
