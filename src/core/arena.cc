@@ -84,30 +84,6 @@ void touch_range(std::byte* data, uint64_t bytes) {
 
 void clear_range(std::byte* data, uint64_t bytes) { std::memset(data, 0, bytes); }
 
-// Calls work(data, bytes) for parts of the memory, on several threads if it is large. A first touch
-// may fault in the kernel and again in a hypervisor, which takes seconds per GiB; both scale with
-// cores.
-void for_parts(std::byte* data, uint64_t bytes, void (*work)(std::byte*, uint64_t)) {
-  const uint64_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxTouchThreads);
-  const uint64_t parts = std::min(cores, bytes / kTouchPart + 1);
-  const uint64_t step = CheckedU64(bytes / parts + 1).align_up(kPage).get();
-  const ScopedSignalMask mask;
-  std::vector<std::thread> helpers;
-  uint64_t done_from = bytes;
-  for (uint64_t part = parts - 1; part > 0; --part) {
-    const uint64_t start = part * step;
-    if (start >= bytes) continue;
-    try {
-      helpers.emplace_back(work, data + start, done_from - start);
-    } catch (const std::exception&) {
-      break;  // could not start another thread; do the rest here
-    }
-    done_from = start;
-  }
-  work(data, done_from);
-  for (std::thread& helper : helpers) helper.join();
-}
-
 }  // namespace
 
 MemorySource& system_memory() {
@@ -169,9 +145,9 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
   }
   try {
     if (!source_->reserves_zeros()) {
-      for_parts(data_, mapped_bytes_, clear_range);
+      for_parts(clear_range);
     } else if (touch == Touch::kNow) {
-      for_parts(data_, mapped_bytes_, touch_range);
+      for_parts(touch_range);
     }
     if (ledger != nullptr) ledger->add(data_, {name_, bytes_});
   } catch (...) {
@@ -207,7 +183,37 @@ void Arena::decommit() {
 }
 
 void Arena::commit() {
-  if (data_ != nullptr) for_parts(data_, mapped_bytes_, touch_range);
+  if (data_ != nullptr) for_parts(touch_range);
+}
+
+// Calls work(data, bytes) for parts of the memory, on several threads if it is large. A first touch
+// may fault in the kernel and again in a hypervisor, which takes seconds per GiB; both scale with
+// cores.
+void Arena::for_parts(void (*work)(std::byte*, uint64_t)) const {
+  const CpuList cpus = ledger_ != nullptr ? ledger_->cpus() : CpuList();
+  const auto usable = static_cast<unsigned>(cpus.count());
+  const uint64_t cores =
+      std::clamp(cpus.empty() ? std::thread::hardware_concurrency() : usable, 1u, kMaxTouchThreads);
+  const uint64_t parts = std::min(cores, mapped_bytes_ / kTouchPart + 1);
+  const uint64_t step = CheckedU64(mapped_bytes_ / parts + 1).align_up(kPage).get();
+  const ScopedSignalMask mask;
+  std::vector<std::thread> helpers;
+  uint64_t done_from = mapped_bytes_;
+  for (uint64_t part = parts - 1; part > 0; --part) {
+    const uint64_t start = part * step;
+    if (start >= mapped_bytes_) continue;
+    try {
+      helpers.emplace_back([&cpus, work, data = data_ + start, bytes = done_from - start] {
+        cpus.bind_this_thread();
+        work(data, bytes);
+      });
+    } catch (const std::exception&) {
+      break;  // could not start another thread; do the rest here
+    }
+    done_from = start;
+  }
+  work(data_, done_from);
+  for (std::thread& helper : helpers) helper.join();
 }
 
 void Arena::release() {

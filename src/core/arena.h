@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/checked.h"
+#include "core/cpu_list.h"
 
 namespace rl {
 
@@ -72,12 +73,14 @@ class ArenaLedger {
     std::string name;
     uint64_t bytes;
   };
-  // memory: where the arenas get their bytes; null: from the system.
-  explicit ArenaLedger(std::shared_ptr<MemorySource> memory = nullptr)
-      : memory_(std::move(memory)) {}
+  // memory: where the arenas get their bytes; null: from the system. Threads that touch new memory
+  // run on these CPUs.
+  explicit ArenaLedger(std::shared_ptr<MemorySource> memory = nullptr, const CpuList& cpus = {})
+      : memory_(std::move(memory)), cpus_(cpus) {}
   ArenaLedger(const ArenaLedger&) = delete;
 
   const std::shared_ptr<MemorySource>& memory() const { return memory_; }
+  const CpuList& cpus() const { return cpus_; }
   uint64_t bytes() const;  // sum
   std::vector<Entry> entries() const;
 
@@ -87,6 +90,7 @@ class ArenaLedger {
   void remove(const void* data) noexcept;
 
   const std::shared_ptr<MemorySource> memory_;
+  const CpuList cpus_;
   mutable std::mutex mutex_;
   std::vector<std::pair<const void*, Entry>> entries_;
 };
@@ -122,6 +126,7 @@ class Arena {
 
  private:
   void release();
+  void for_parts(void (*work)(std::byte*, uint64_t)) const;
   std::string name_;
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;

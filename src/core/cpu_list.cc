@@ -3,8 +3,6 @@
 
 #include <pthread.h>
 
-#include <cerrno>
-
 #include "core/error.h"
 
 namespace rl {
@@ -13,12 +11,14 @@ CpuMask::CpuMask() {
   for (cpu_set_t& word : words_) CPU_ZERO(&word);
 }
 
+bool CpuMask::read_this_thread() noexcept {
+  return pthread_getaffinity_np(pthread_self(), sizeof(words_), words_.data()) == 0;
+}
+
 CpuMask CpuMask::of_this_thread() {
   CpuMask mask;
-  const int code = pthread_getaffinity_np(pthread_self(), sizeof(mask.words_), mask.words_.data());
-  if (code == 0) return mask;
-  throw Error(Code::kInternal, "the affinity mask of the process cannot be read")
-      .with_system_code(code);
+  if (mask.read_this_thread()) return mask;
+  throw Error(Code::kInternal, "the affinity mask of the process cannot be read");
 }
 
 bool CpuMask::has(int64_t cpu) const {

@@ -16,6 +16,8 @@ class CpuMask {
   CpuMask();
   // The CPUs that the calling thread may run on; Error(kInternal) if the kernel does not say.
   static CpuMask of_this_thread();
+  // The same; false if the kernel does not say.
+  bool read_this_thread() noexcept;
 
   bool has(int64_t cpu) const;
   void add(int64_t cpu);
@@ -45,6 +47,22 @@ class CpuList {
  private:
   CpuMask mask_;
   int count_ = 0;
+};
+
+// Binds the calling thread to a list for a scope. No effect if the list is empty.
+class ScopedCpus {
+ public:
+  explicit ScopedCpus(const CpuList& cpus) noexcept
+      : bound_(!cpus.empty() && before_.read_this_thread() && cpus.mask().bind_this_thread()) {}
+  ~ScopedCpus() {
+    if (bound_) before_.bind_this_thread();
+  }
+  ScopedCpus(const ScopedCpus&) = delete;
+  ScopedCpus& operator=(const ScopedCpus&) = delete;
+
+ private:
+  CpuMask before_;
+  const bool bound_;
 };
 
 }  // namespace rl

@@ -29,7 +29,8 @@ std::span<std::byte> whole_pages(std::span<std::byte> memory) {
 
 }  // namespace
 
-Prefault::Prefault(std::vector<std::span<std::byte>> memory, int num_threads) {
+Prefault::Prefault(std::vector<std::span<std::byte>> memory, int num_threads, const CpuList& cpus)
+    : cpus_(cpus) {
   for (const std::span<std::byte> piece : memory) {
     for (std::span<std::byte> rest = whole_pages(piece); !rest.empty();) {
       const size_t bytes = std::min(kChunk, rest.size());
@@ -56,6 +57,7 @@ void Prefault::wait() {
 }
 
 void Prefault::run() {
+  cpus_.bind_this_thread();
   for (;;) {
     const size_t mine = next_.fetch_add(1);
     if (mine >= chunks_.size()) return;

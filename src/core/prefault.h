@@ -9,12 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "core/cpu_list.h"
+
 namespace rl {
 
 class Prefault {
  public:
-  // The memory must stay mapped while this object lives.
-  Prefault(std::vector<std::span<std::byte>> memory, int num_threads);
+  // The memory must stay mapped while this object lives. Its threads run on these CPUs.
+  Prefault(std::vector<std::span<std::byte>> memory, int num_threads, const CpuList& cpus = {});
   // Stops within one chunk per thread.
   ~Prefault();
   Prefault(const Prefault&) = delete;
@@ -24,6 +26,7 @@ class Prefault {
 
  private:
   void run();
+  const CpuList cpus_;
   std::vector<std::span<std::byte>> chunks_;
   std::atomic<size_t> next_{0};  // chunk; past the end once stopped
   std::vector<std::thread> threads_;

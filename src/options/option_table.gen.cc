@@ -1514,6 +1514,16 @@ constexpr OptionInfo kOptions[] = {
      "micro-batch of the policy.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl reward_model.forward_max_token_len_per_gpu"},
+    {"runtime.cpus", OptionType::kI64List, "",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 8191},
+     false, false, nullptr, 0, "",
+     "CPUs on which the threads that librl starts run, each of them on any of these; the host "
+     "places the threads that call librl, which compute too. With runtime.threads = 0 there are "
+     "as many compute threads as CPUs listed, and more are an error. Empty leaves the threads "
+     "where the process may run.",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
+     "librl"},
     {"runtime.device", OptionType::kEnum, "cpu",
      {},
      {},

@@ -25,7 +25,7 @@ constexpr bool kThreadSanitizer = false;
 
 struct Maker {
   const char* name;
-  std::unique_ptr<Executor> (*make)(int);
+  std::unique_ptr<Executor> (*make)(int, const CpuList&);
   int threads;
 };
 
@@ -39,7 +39,7 @@ class Executors : public ::testing::TestWithParam<Maker> {
     if (tbb && GetParam().threads > usable_cores()) {
       GTEST_SKIP() << "TBB executors take at most the " << usable_cores() << " usable cores";
     }
-    executor_ = GetParam().make(GetParam().threads);
+    executor_ = GetParam().make(GetParam().threads, CpuList());
   }
   std::unique_ptr<Executor> executor_;
 };
@@ -111,7 +111,7 @@ TEST_P(Executors, LoseNoTaskWhenHelpersGoAndComeBack) {
 TEST_P(Executors, EndWhileHelpersWaitForMore) {
   for (int round = 0; round < 60; ++round) {
     std::atomic<int64_t> done{0};
-    executor_ = GetParam().make(GetParam().threads);
+    executor_ = GetParam().make(GetParam().threads, CpuList());
     executor_->parallel_for(20, [&](int64_t, int) { ++done; });
     if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(round));
     executor_.reset();
@@ -241,6 +241,54 @@ TEST(MakeExecutor, MoreThreadsThanCoresIsAnErrorNamingBoth) {
   expect_error(Code::kOutOfRange, [&] { make_default_executor(cores + 1); });
   expect_error(Code::kOutOfRange, [] { make_tbb_executor(-1); });
   expect_error(Code::kOutOfRange, [] { make_thread_executor(1025); });
+}
+
+// CPUs on which the workers of an executor run tasks, the caller apart.
+std::vector<int64_t> cpus_of_worker(Executor& executor) {
+  std::vector<int64_t> cpus;
+  std::atomic<bool> found{false};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  executor.parallel_for(2, [&](int64_t, int worker) {
+    if (worker == 0) {  // leaves the other task to the worker
+      while (!found.load() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      return;
+    }
+    const CpuMask mask = CpuMask::of_this_thread();
+    for (int64_t cpu = 0; cpu < CpuMask::kMaxCpus; ++cpu) {
+      if (mask.has(cpu)) cpus.push_back(cpu);
+    }
+    found.store(true);
+  });
+  return cpus;
+}
+
+TEST(MakeExecutor, WorkersRunOnTheCpusOfTheList) {
+  const CpuMask all = CpuMask::of_this_thread();
+  if (all.count() < 2) GTEST_SKIP() << "this process may use only one CPU";
+  std::vector<int64_t> usable;
+  for (int64_t cpu = 0; cpu < CpuMask::kMaxCpus; ++cpu) {
+    if (all.has(cpu)) usable.push_back(cpu);
+  }
+  for (const auto make : {make_thread_executor, make_tbb_executor}) {
+    for (const int64_t cpu : {usable.front(), usable.back()}) {
+      const auto executor = make(2, CpuList({cpu}));
+      EXPECT_EQ(cpus_of_worker(*executor), std::vector<int64_t>{cpu});
+    }
+    EXPECT_EQ(CpuMask::of_this_thread().count(), all.count()) << "the caller is the host's";
+    const auto anywhere = make(2, CpuList());
+    EXPECT_EQ(cpus_of_worker(*anywhere), usable) << "a worker of TBB was given back as it was";
+  }
+}
+
+TEST(MakeExecutor, AListHasAsManyThreadsAsCpus) {
+  int64_t cpu = 0;
+  while (!CpuMask::of_this_thread().has(cpu)) ++cpu;
+  const CpuList one({cpu});
+  EXPECT_EQ(checked_threads(0, one), 1);
+  EXPECT_EQ(make_default_executor(0, one)->num_threads(), 1);
+  const Error error = expect_error(Code::kOutOfRange, [&] { make_default_executor(2, one); });
+  EXPECT_EQ(error.key, "runtime.threads");
+  EXPECT_TRUE(contains(error.message, "runtime.cpus has only 1 CPUs"));
 }
 
 TEST(MakeExecutor, TwoExecutorsRunSideBySide) {

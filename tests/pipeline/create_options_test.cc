@@ -205,6 +205,7 @@ const std::map<std::string, Change>& changes() {
       {"profiler.timeline.enable", {{"true", "profiler.timeline.dir=@trace"}}},
       {"reference.forward_max_tokens_per_device", {{"5000"}, kl_loss, plan_text}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
+      {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has
       {"runtime.device", {{"cuda"}}},
       {"runtime.experiment", {{"e"}, {"runtime.output_dir=@runs", "metrics.jsonl=steps.jsonl"}}},
       {"runtime.memory_budget_bytes", {{"1KiB"}, {}, plan_text}},

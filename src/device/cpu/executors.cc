@@ -2,13 +2,11 @@
 // to dispatch one; so a helper lingers at the gate for the next run before it returns to TBB.
 #include "device/cpu/executors.h"
 
-#include <sched.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 #include <tbb/task_scheduler_observer.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <vector>
 
 #include "core/error.h"
@@ -18,19 +16,7 @@
 
 namespace rl {
 
-int usable_cores() {
-  for (size_t cpus = 1024;; cpus *= 2) {
-    std::vector<cpu_set_t> mask((cpus + CPU_SETSIZE - 1) / CPU_SETSIZE);
-    const size_t bytes = mask.size() * sizeof(cpu_set_t);
-    if (sched_getaffinity(0, bytes, mask.data()) == 0) {
-      return std::max(1, CPU_COUNT_S(bytes, mask.data()));
-    }
-    if (errno != EINVAL || cpus >= size_t{1} << 20) {
-      throw Error(Code::kInternal, "the affinity mask of the process cannot be read")
-          .with_system_code(errno);
-    }
-  }
-}
+int usable_cores() { return std::max(1, CpuMask::of_this_thread().count()); }
 
 namespace {
 
@@ -47,8 +33,8 @@ class MaskSignals final : public tbb::task_scheduler_observer {
 
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(int threads)
-      : threads_(threads), ranges_(threads), arena_(threads, 1), observer_(arena_) {
+  TbbExecutor(int threads, const CpuList& cpus)
+      : threads_(threads), cpus_(cpus), ranges_(threads), arena_(threads, 1), observer_(arena_) {
     // Workers start while every signal is blocked here, so they inherit the mask from their first
     // instruction.
     const ScopedSignalMask mask;
@@ -90,9 +76,11 @@ class TbbExecutor final : public Executor {
     }
   }
 
-  // TBB's threads may predate this library's use of them.
+  // TBB's threads may predate this library's use of them, and belong to the process: they are bound
+  // only while they help.
   void linger() {
     const ScopedFloatMode mode;
+    const ScopedCpus bound(cpus_);
     const int worker = tbb::this_task_arena::current_thread_index();
     for (uint64_t seen = 0; help_until_idle(seen, worker);) called_.fetch_add(1);
   }
@@ -113,6 +101,7 @@ class TbbExecutor final : public Executor {
   }
 
   const int threads_;
+  const CpuList cpus_;
   std::vector<TaskRange> ranges_;  // of the current run, one per worker
   tbb::task_arena arena_;
   MaskSignals observer_;
@@ -125,24 +114,28 @@ class TbbExecutor final : public Executor {
 
 }  // namespace
 
-int checked_threads(int threads) {
-  const int cores = usable_cores();
+int checked_threads(int threads, const CpuList& cpus) {
+  const int cores = cpus.empty() ? usable_cores() : cpus.count();
   if (threads >= 0 && threads <= cores) return threads == 0 ? cores : threads;
-  throw Error(Code::kOutOfRange, str("runtime.threads is ", threads,
-                                     " but this process may use only ", cores, " cores"))
+  throw Error(
+      Code::kOutOfRange,
+      cpus.empty()
+          ? str("runtime.threads is ", threads, " but this process may use only ", cores, " cores")
+          : str("runtime.threads is ", threads, " but runtime.cpus has only ", cores, " CPUs"))
       .with_key("runtime.threads")
       .with_expected(str("0..", cores));
 }
 
-std::unique_ptr<Executor> make_tbb_executor(int threads) {
-  return std::make_unique<TbbExecutor>(checked_threads(threads));
+std::unique_ptr<Executor> make_tbb_executor(int threads, const CpuList& cpus) {
+  return std::make_unique<TbbExecutor>(checked_threads(threads), cpus);
 }
 
-std::unique_ptr<Executor> make_default_executor(int threads) {
+std::unique_ptr<Executor> make_default_executor(int threads, const CpuList& cpus) {
+  const int checked = checked_threads(threads, cpus);
 #if defined(__SANITIZE_THREAD__)
-  return make_thread_executor(checked_threads(threads));
+  return make_thread_executor(checked, cpus);
 #else
-  return make_tbb_executor(threads);
+  return make_tbb_executor(checked, cpus);
 #endif
 }
 

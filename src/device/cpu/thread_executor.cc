@@ -15,11 +15,14 @@ constexpr int kMaxThreads = 1024;
 
 class ThreadExecutor final : public Executor {
  public:
-  explicit ThreadExecutor(int threads) : ranges_(std::max(threads, 1)) {
+  ThreadExecutor(int threads, const CpuList& cpus) : ranges_(std::max(threads, 1)) {
     const ScopedSignalMask mask;
     try {
       for (int worker = 1; worker < threads; ++worker) {
-        threads_.emplace_back([this, worker] { serve(worker); });
+        threads_.emplace_back([this, worker, cpus] {
+          cpus.bind_this_thread();
+          serve(worker);
+        });
       }
     } catch (...) {
       stop();
@@ -91,13 +94,13 @@ class ThreadExecutor final : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_thread_executor(int threads) {
+std::unique_ptr<Executor> make_thread_executor(int threads, const CpuList& cpus) {
   if (threads < 0 || threads > kMaxThreads) {
     throw Error(Code::kOutOfRange, str("an executor of ", threads,
                                        " threads was requested; the limit is ", kMaxThreads))
         .with_expected(str("0..", kMaxThreads));
   }
-  return std::make_unique<ThreadExecutor>(threads == 0 ? usable_cores() : threads);
+  return std::make_unique<ThreadExecutor>(threads == 0 ? checked_threads(0, cpus) : threads, cpus);
 }
 
 }  // namespace rl

@@ -19,7 +19,9 @@ Dtype compute_dtype_of(const Settings& settings, const Device& device) {
 
 int thread_count_of(const Settings& settings) {
   const int64_t requested = settings.runtime.threads;
-  return requested == 0 ? usable_cores() : static_cast<int>(requested);
+  if (requested != 0) return static_cast<int>(requested);
+  const size_t listed = settings.runtime.cpus.size();
+  return listed != 0 ? static_cast<int>(listed) : usable_cores();
 }
 
 uint64_t usable_budget(const Settings& settings) {

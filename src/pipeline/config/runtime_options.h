@@ -12,7 +12,7 @@ namespace rl {
 
 // The compute dtype that model.dtype means on this device.
 Dtype compute_dtype_of(const Settings& settings, const Device& device = cpu_device());
-// The thread count that runtime.threads means on this machine.
+// The thread count that runtime.threads and runtime.cpus mean on this machine.
 int thread_count_of(const Settings& settings);
 // What a plan may use: runtime.memory_budget_bytes minus the margin; 0: no limit.
 uint64_t usable_budget(const Settings& settings);

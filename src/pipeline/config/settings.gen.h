@@ -329,6 +329,7 @@ struct RewardSettings {
 struct RuntimeSettings {
   explicit RuntimeSettings(const OptionSet& options);
 
+  std::vector<int64_t> cpus;
   RuntimeDevice device;
   std::string experiment;
   LogLevel log_level;

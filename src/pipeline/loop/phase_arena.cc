@@ -23,7 +23,7 @@ PhaseArena::PhaseArena(LoadedModel& model, const Settings& settings, const Memor
   }
   std::vector<std::span<std::byte>> memory = update_->memory();
   memory.push_back(arena_.span());
-  prefault_ = std::make_unique<Prefault>(std::move(memory), runtime.num_threads());
+  prefault_ = std::make_unique<Prefault>(std::move(memory), runtime.num_threads(), runtime.cpus());
 }
 
 }  // namespace rl

@@ -60,7 +60,10 @@ void Pipeline::start() {
   };
   try {
     const ScopedSignalMask mask;
-    p.thread = std::thread([impl = impl_.get()] { impl->run(); });
+    p.thread = std::thread([impl = impl_.get()] {
+      impl->runtime.cpus().bind_this_thread();
+      impl->run();
+    });
   } catch (const std::bad_alloc&) {
     give_back();
     throw;

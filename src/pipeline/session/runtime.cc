@@ -11,16 +11,18 @@ namespace rl {
 namespace {
 
 // Options that the runtime acts on; its objects may not have other values.
-constexpr const char* kRuntimeKeys[] = {"runtime.device",
+constexpr const char* kRuntimeKeys[] = {"runtime.cpus",
+                                        "runtime.device",
                                         "runtime.memory_budget_bytes",
                                         "runtime.memory_margin_bytes",
                                         "runtime.seed",
                                         "runtime.threads",
                                         "model.dtype"};
 
-std::unique_ptr<Executor> make_executor(const Settings& settings, std::unique_ptr<Executor> given) {
+std::unique_ptr<Executor> make_executor(const Settings& settings, const CpuList& cpus,
+                                        std::unique_ptr<Executor> given) {
   if (given != nullptr) return given;
-  return make_default_executor(static_cast<int>(settings.runtime.threads));
+  return make_default_executor(static_cast<int>(settings.runtime.threads), cpus);
 }
 
 const Settings& validated(const Settings& settings, bool own_executor) {
@@ -28,7 +30,7 @@ const Settings& validated(const Settings& settings, bool own_executor) {
   violations.add(settings.set.validate_all());
   if (own_executor) {
     const auto threads = static_cast<int>(settings.runtime.threads);
-    violations.collect([&] { checked_threads(threads); });
+    violations.collect([&] { checked_threads(threads, CpuList(settings.runtime.cpus)); });
   }
   violations.throw_any();
   return settings;
@@ -39,6 +41,7 @@ const Settings& validated(const Settings& settings, bool own_executor) {
 Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
     : host_files_(std::move(seams.host_files)),
       settings_(validated(settings, seams.executor == nullptr)),
+      cpus_(settings.runtime.cpus),
       seed_(settings.runtime.seed),
       budget_(rl::usable_budget(settings)),
       fs_(host_files_ != nullptr ? *host_files_
@@ -46,8 +49,8 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
                                  : real_fs()),
       clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
       tracer_(clock_),
-      executor_(make_executor(settings, std::move(seams.executor))),
-      ledger_(std::move(seams.host_memory)) {
+      executor_(make_executor(settings, cpus_, std::move(seams.executor))),
+      ledger_(std::move(seams.host_memory), cpus_) {
   logger_.set_level(settings.runtime.log_level);
   const Device& device = seams.device != nullptr ? *seams.device : cpu_device();
   compute_ = device.make_compute(*executor_, compute_dtype_of(settings, device), &ledger_);

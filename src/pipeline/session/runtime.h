@@ -39,6 +39,8 @@ class Runtime {
   const OptionSet& options() const { return settings_.set; }
   uint64_t seed() const { return seed_; }
   int num_threads() const { return executor_->num_threads(); }
+  // Where threads that librl starts run; empty: anywhere.
+  const CpuList& cpus() const { return cpus_; }
   uint64_t usable_budget() const { return budget_; }  // 0: no limit
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
@@ -57,6 +59,7 @@ class Runtime {
  private:
   const std::shared_ptr<FileSystem> host_files_;  // ends after all that uses it
   Settings settings_;
+  const CpuList cpus_;
   uint64_t seed_, budget_;
   FileSystem& fs_;
   const Clock& clock_;
