@@ -144,6 +144,30 @@ RL_AT(rl_tensor_info, dtype, 48);
 RL_AT(rl_tensor_info, read_only, 56);
 RL_AT_LEAST(rl_tensor_info, 64);
 
+RL_AT(rl_log_record, struct_size, 0);
+RL_AT(rl_log_record, level, 8);
+RL_AT(rl_log_record, time_ns, 16);
+RL_AT(rl_log_record, component, 32);
+RL_AT(rl_log_record, message, 48);
+RL_AT(rl_log_record, num_fields, 64);
+RL_AT(rl_log_record, field_names, 72);
+RL_AT(rl_log_record, field_kinds, 88);
+RL_AT_LEAST(rl_log_record, 96);
+
+RL_AT(rl_clock, struct_size, 0);
+RL_AT(rl_clock, steady_ns, 8);
+RL_AT(rl_clock, unix_ns, 16);
+RL_AT_LEAST(rl_clock, 24);
+
+RL_AT(rl_span, struct_size, 0);
+RL_AT(rl_span, lane, 8);
+RL_AT(rl_span, name, 24);
+RL_AT(rl_span, start_ns, 40);
+RL_AT(rl_span, end_ns, 48);
+RL_AT(rl_span, arg_name, 56);
+RL_AT(rl_span, arg_value, 72);
+RL_AT_LEAST(rl_span, 80);
+
 RL_AT(rl_files, struct_size, 0);
 RL_AT(rl_files, user_data, 8);
 RL_AT(rl_files, destroy, 16);

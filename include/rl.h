@@ -478,11 +478,38 @@ RL_API rl_status rl_options_identity(const rl_options* options, uint64_t* out, r
 /* Levels of the log, least important last. */
 enum { RL_LOG_OFF = 0, RL_LOG_ERROR = 1, RL_LOG_WARN = 2, RL_LOG_INFO = 3, RL_LOG_DEBUG = 4 };
 
-/* Receives a line of the log: its level (RL_LOG_ERROR ...), the component that logs ("engine") and
- * the message. The texts are valid during the call only. Called on any thread, including librl's
- * own, but never on two at once. */
-typedef void (*rl_log_fn)(void* user_data, int32_t level, const char* component,
-                          size_t component_len, const char* message, size_t message_len);
+/* What the value of a field of the log is. */
+enum {
+  RL_FIELD_TEXT = 1,  /* a text */
+  RL_FIELD_NUMBER = 2 /* an integer, in decimal */
+};
+
+/* A line of the log. Its message is for people; its fields have the same facts for programs, such
+ * as "step" and "path". A line about an error has its "code", and "key", "location" and
+ * "system_code" if the error has them. The texts are valid during the call only. */
+typedef struct rl_log_record {
+  size_t struct_size;
+  int32_t level; /* RL_LOG_ERROR ... */
+  uint32_t reserved;
+  int64_t time_ns;       /* when, by the clock of all times of librl (rl_runtime_get_clock) */
+  int64_t unix_ns;       /* the same moment since 1970-01-01 00:00 UTC */
+  const char* component; /* the part of librl that logs, such as "engine" */
+  size_t component_len;
+  const char* message;
+  size_t message_len;
+  size_t num_fields;
+  const char* const* field_names;  /* [num_fields] */
+  const char* const* field_values; /* [num_fields], as texts */
+  const int32_t* field_kinds;      /* [num_fields], RL_FIELD_TEXT or RL_FIELD_NUMBER */
+} rl_log_record;
+
+/* Initialises an rl_log_record: zeroes the `size` bytes of *record and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_log_record_init(rl_log_record* record, size_t size);
+
+/* Receives a line of the log. Called on any thread, including librl's own, but never on two at
+ * once. */
+typedef void (*rl_log_fn)(void* user_data, const rl_log_record* record);
 
 /* Frees what user_data refers to. Called exactly once, on the thread that drops the callback. */
 typedef void (*rl_destroy_fn)(void* user_data);
@@ -766,7 +793,7 @@ typedef struct rl_sample_view {
   size_t prompt_text_len;
   const char* text; /* the response without special tokens, present like prompt_text */
   size_t text_len;
-  int64_t submitted_ns; /* times of a steady clock; 0 if unknown */
+  int64_t submitted_ns; /* times by rl_clock.steady_ns; 0 if unknown */
   int64_t first_token_ns;
   int64_t finished_ns;
   size_t num_top; /* number of most probable ids kept per token (sampling.logprobs); in an input 0
@@ -1850,7 +1877,8 @@ RL_API rl_status rl_profiler_create(rl_runtime* runtime, rl_profiler** out, rl_e
 RL_API void rl_profiler_destroy(rl_profiler* profiler);
 
 /* Writes the record so far as a Chrome trace, which Perfetto opens; the file appears by one rename.
- * Thread: any. */
+ * Its times are microseconds from the first record, whose own time is in otherData: origin_ns by
+ * rl_clock.steady_ns, origin_unix_ns since 1970. Thread: any. */
 RL_API rl_status rl_profiler_write_trace(const rl_profiler* profiler, const char* path,
                                          size_t path_len, rl_error** err);
 
@@ -2035,6 +2063,47 @@ RL_API rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runt
 RL_API rl_status rl_buffer_get_hosted_file_info(const rl_runtime* runtime, const char* path,
                                                 size_t path_len, rl_buffer_file_info* info,
                                                 rl_error** err);
+
+/* Two clocks at one moment. All times of librl (samples, events, the log, spans) are nanoseconds of
+ * the first, CLOCK_MONOTONIC of Linux, which never goes back and is the same in all processes of a
+ * machine. Time t of it is unix_ns + (t - steady_ns) since 1970. */
+typedef struct rl_clock {
+  size_t struct_size;
+  int64_t steady_ns;
+  int64_t unix_ns; /* since 1970-01-01 00:00 UTC */
+} rl_clock;
+
+/* Initialises an rl_clock: zeroes the `size` bytes of *clock and sets struct_size. NULL or a size
+ * too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_clock_init(rl_clock* clock, size_t size);
+
+/* Reads both clocks of a runtime. Thread: any; callback-safe. */
+RL_API rl_status rl_runtime_get_clock(const rl_runtime* runtime, rl_clock* clock, rl_error** err);
+
+/* Work of the host, such as computing a reward, for the trace. */
+typedef struct rl_span {
+  size_t struct_size;
+  const char* lane; /* row of the trace, such as "judges"; not empty */
+  size_t lane_len;
+  const char* name; /* what was done; not empty */
+  size_t name_len;
+  int64_t start_ns;     /* by the clock of rl_clock.steady_ns */
+  int64_t end_ns;       /* at least start_ns */
+  const char* arg_name; /* what arg_value is, such as "samples"; may be empty */
+  size_t arg_name_len;
+  int64_t arg_value;
+} rl_span;
+
+/* Initialises an rl_span: zeroes the `size` bytes of *span and sets struct_size. NULL or a size too
+ * small has no effect. Thread: any; callback-safe. */
+RL_API void rl_span_init(rl_span* span, size_t size);
+
+/* Adds a span to what a profiler of the runtime, or profiler.timeline.enable, records now; without
+ * effect while nothing is recorded. It is shown in traces, summaries and reports like those of
+ * librl, on a lane of the host's. Its names are kept until the runtime ends:
+ * RL_RESOURCE_EXHAUSTED with more than 4,096 different ones. RL_INVALID_ARGUMENT names an empty
+ * name, and an end before the start. Thread: any; callback-safe. */
+RL_API rl_status rl_runtime_trace_span(rl_runtime* runtime, const rl_span* span, rl_error** err);
 
 #ifdef __cplusplus
 }

@@ -14,11 +14,32 @@ namespace {
 class HostLog final : public LogSink {
  public:
   HostLog(rl_log_fn fn, UserData user) : fn_(fn), user_(std::move(user)) {}
-  void write(LogLevel level, std::string_view component, std::string_view message) override {
-    const std::string component_text(component), message_text(message);
+  void write(const LogRecord& given) override {
+    const std::string component(given.component), message(given.message);
+    std::vector<std::string> texts;
+    std::vector<const char*> names, values;
+    std::vector<int32_t> kinds;
+    for (const LogField& field : given.fields) {
+      names.push_back(field.name());
+      texts.push_back(field.text());
+      kinds.push_back(field.is_number() ? RL_FIELD_NUMBER : RL_FIELD_TEXT);
+    }
+    for (const std::string& text : texts) values.push_back(text.c_str());
+    rl_log_record record{};
+    record.struct_size = sizeof(record);
+    record.level = static_cast<int32_t>(given.level);
+    record.time_ns = given.time_ns;
+    record.unix_ns = given.unix_ns;
+    record.component = component.c_str();
+    record.component_len = component.size();
+    record.message = message.c_str();
+    record.message_len = message.size();
+    record.num_fields = names.size();
+    record.field_names = names.data();
+    record.field_values = values.data();
+    record.field_kinds = kinds.data();
     const CallbackScope scope;
-    fn_(user_.data(), static_cast<int32_t>(level), component_text.c_str(), component_text.size(),
-        message_text.c_str(), message_text.size());
+    fn_(user_.data(), &record);
   }
 
  private:
@@ -90,6 +111,11 @@ rl_status create_runtime(uint32_t header_abi, const rl_options* options, const r
 
 extern "C" {
 
+void rl_log_record_init(rl_log_record* record, size_t size) {
+  init_struct(record, size, sizeof(*record));
+}
+void rl_clock_init(rl_clock* clock, size_t size) { init_struct(clock, size, sizeof(*clock)); }
+void rl_span_init(rl_span* span, size_t size) { init_struct(span, size, sizeof(*span)); }
 void rl_files_init(rl_files* files, size_t size) { init_struct(files, size, sizeof(*files)); }
 void rl_allocator_init(rl_allocator* allocator, size_t size) {
   init_struct(allocator, size, sizeof(*allocator));
@@ -141,6 +167,36 @@ rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runtime, rl
   return guarded(err, buffer, [&] {
     const auto target = use(buffer, "buffer");
     target->set_runtime(runtime != nullptr ? use(runtime, "runtime") : nullptr);
+  });
+}
+
+rl_status rl_runtime_get_clock(const rl_runtime* runtime, rl_clock* clock, rl_error** err) {
+  clear_result(clock);
+  return guarded_callback_safe(err, runtime, [&] {
+    const auto source = use(runtime, "runtime");
+    rl_clock& out = result_struct(clock, "clock");
+    const ClockReading now = read_both(source->clock());
+    out.steady_ns = now.steady_ns;
+    out.unix_ns = now.unix_ns;
+  });
+}
+
+rl_status rl_runtime_trace_span(rl_runtime* runtime, const rl_span* span, rl_error** err) {
+  return guarded_callback_safe(err, runtime, [&] {
+    const auto target = use(runtime, "runtime");
+    const rl_span given = input_struct(span, "span");
+    const Tracer::HostSpan made = {name_arg(given.lane, given.lane_len, "span.lane"),
+                                   name_arg(given.name, given.name_len, "span.name"),
+                                   given.start_ns,
+                                   given.end_ns,
+                                   name_arg(given.arg_name, given.arg_name_len, "span.arg_name"),
+                                   given.arg_value};
+    if (made.lane.empty()) refuse("span.lane", "is empty");
+    if (made.name.empty()) refuse("span.name", "is empty");
+    if (made.start_ns < 0 || made.end_ns < made.start_ns) {
+      refuse("span.end_ns", str("is ", made.end_ns, " after a start_ns of ", made.start_ns));
+    }
+    target->tracer().host_span(made);
   });
 }
 

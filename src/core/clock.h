@@ -27,6 +27,15 @@ class RealClock final : public Clock {
 
 inline double to_seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
+// Both clocks at one moment.
+struct ClockReading {
+  int64_t steady_ns, unix_ns;
+};
+inline ClockReading read_both(const Clock& clock) {
+  const int64_t before = clock.now_ns(), unix_ns = clock.unix_ns(), after = clock.now_ns();
+  return {before + (after - before) / 2, unix_ns};
+}
+
 // Never destroyed.
 inline Clock& real_clock() {
   static RealClock* const clock = new RealClock;

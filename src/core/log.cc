@@ -1,6 +1,8 @@
 // Delivers log messages to a runtime's sink.
 #include "core/log.h"
 
+#include <vector>
+
 namespace rl {
 namespace {
 constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug"};
@@ -32,11 +34,21 @@ void Logger::set_sink(std::shared_ptr<LogSink> sink) {
 
 void Logger::set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
 
-void Logger::write(LogLevel level, std::string_view component, std::string_view message) {
+void Logger::log_error(LogLevel level, std::string_view component, const Error& error) {
+  if (!enabled(level)) return;
+  std::vector<LogField> fields = {{"code", code_name(error.code)}};
+  if (!error.key.empty()) fields.emplace_back("key", error.key);
+  if (!error.location.empty()) fields.emplace_back("location", error.location);
+  if (error.system_code != 0) fields.emplace_back("system_code", error.system_code);
+  write(level, component, fields, error.message);
+}
+
+void Logger::write(LogLevel level, std::string_view component, std::span<const LogField> fields,
+                   std::string_view message) {
   const std::lock_guard lock(mutex_);
   if (sink_ == nullptr) return;
   try {
-    sink_->write(level, component, message);
+    sink_->write({level, component, message, fields, clock_.now_ns(), clock_.unix_ns()});
   } catch (...) {
     // A sink that fails loses its message, never the operation that logged it.
   }

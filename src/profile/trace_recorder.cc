@@ -35,7 +35,8 @@ std::string span_json(const TraceSpan& s, int64_t origin) {
 
 }  // namespace
 
-TraceRecorder::TraceRecorder(size_t max_records) : max_records_(max_records) {}
+TraceRecorder::TraceRecorder(size_t max_records, const Clock& clock)
+    : max_records_(max_records), began_(read_both(clock)) {}
 
 void TraceRecorder::span(const TraceSpan& span) noexcept {
   const std::lock_guard lock(mutex_);
@@ -100,9 +101,10 @@ std::string TraceRecorder::to_json() const {
     if (a.lane != b.lane) return a.lane < b.lane;
     return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
   });
-  std::string out =
-      "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_records\":" + std::to_string(dropped_) +
-      "},\"traceEvents\":[\n";
+  // As texts: readers of JSON may round numbers of this size.
+  std::string out = str("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_records\":", dropped_,
+                        ",\"origin_ns\":\"", start, "\",\"origin_unix_ns\":\"",
+                        began_.unix_ns + (start - began_.steady_ns), "\"},\"traceEvents\":[\n");
   out += "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"librl\"}}";
   for (const auto& [lane, name] : lanes_) {
     out += str(",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":", lane,

@@ -15,7 +15,9 @@ namespace rl {
 
 class TraceRecorder final : public TraceSink {
  public:
-  explicit TraceRecorder(size_t max_records = 2'000'000);
+  static constexpr size_t kMaxRecords = 2'000'000;
+  // The clock is that of the records' times; it is read once, for the time of day.
+  explicit TraceRecorder(size_t max_records = kMaxRecords, const Clock& clock = real_clock());
 
   void span(const TraceSpan& span) noexcept override;
   void counter(const char* name, uint32_t lane, int64_t time_ns, double value) noexcept override;
@@ -23,7 +25,8 @@ class TraceRecorder final : public TraceSink {
 
   size_t num_records() const;
   uint64_t num_dropped() const;
-  // Times are microseconds from the first record. Spans of one lane are sorted by start.
+  // Times are microseconds from the first record, whose own time is in otherData: by the clock, and
+  // since 1970. Spans of one lane are sorted by start.
   std::string to_json() const;
   // Writes path atomically, by rename.
   void write(FileSystem& fs, const std::string& path) const;
@@ -53,6 +56,7 @@ class TraceRecorder final : public TraceSink {
   int64_t origin() const;
 
   const size_t max_records_;
+  const ClockReading began_;
   mutable std::mutex mutex_;
   std::vector<TraceSpan> spans_;
   std::vector<Counter> counters_;

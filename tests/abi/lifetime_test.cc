@@ -13,11 +13,10 @@ namespace {
 struct Log {
   int lines = 0, destroyed = 0;
 };
-void on_log(void* user_data, int32_t level, const char* component, size_t component_len,
-            const char* message, size_t message_len) {
-  EXPECT_GE(level, RL_LOG_ERROR);
-  EXPECT_EQ(component[component_len], '\0');
-  EXPECT_EQ(message[message_len], '\0');
+void on_log(void* user_data, const rl_log_record* record) {
+  EXPECT_GE(record->level, RL_LOG_ERROR);
+  EXPECT_EQ(record->component[record->component_len], '\0');
+  EXPECT_EQ(record->message[record->message_len], '\0');
   ++static_cast<Log*>(user_data)->lines;
 }
 void on_destroy(void* user_data) { ++static_cast<Log*>(user_data)->destroyed; }

@@ -25,7 +25,7 @@ class InLogCallback {
   }
 
  private:
-  static void on_line(void* self, int32_t, const char*, size_t, const char*, size_t) {
+  static void on_line(void* self, const rl_log_record*) {
     auto& here = *static_cast<InLogCallback*>(self);
     if (here.calls_++ == 0) here.work_();
   }

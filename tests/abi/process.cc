@@ -82,7 +82,7 @@ rl_options* make_options(const Settings& s, const std::string& run) {
   return options;
 }
 
-void ignore_line(void*, int32_t, const char*, size_t, const char*, size_t) {}
+void ignore_line(void*, const rl_log_record*) {}
 void on_signal(int) {}
 
 // A child that ends as programs do, running what the library registered to run at exit.

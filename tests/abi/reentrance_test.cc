@@ -156,7 +156,7 @@ void on_end(void* self) {
 }
 
 int32_t no_advantages(void*, const rl_algo_tokens*, double*) { return 0; }
-void no_line(void*, int32_t, const char*, size_t, const char*, size_t) {}
+void no_line(void*, const rl_log_record*) {}
 
 // Gives a user_data and takes it back, so that its end comes inside a call of the library.
 using GiveAndTake = void (*)(const Host&, Ending*);

@@ -130,6 +130,7 @@ TEST_F(StructSize, ResultsFillWhatTheCallerHas) {
     EXPECT_TRUE(memory.is(0, std::min(p.bytes, size), size));
     whole.set_pointer(i, again.data());
     EXPECT_EQ(whole.status(), valid_status(row));
+    if (row.name == std::string("rl_runtime_get_clock")) return;  // time goes on
     const size_t both = std::min(p.bytes, size) - sizeof size;
     EXPECT_EQ(std::memcmp(memory.data() + sizeof size, again.data() + sizeof size, both), 0);
   });

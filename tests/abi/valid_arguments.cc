@@ -132,7 +132,7 @@ DLManagedTensorVersioned* scalar() {
 }
 
 int32_t ignore_event(void*, const rl_event*) { return 0; }
-void ignore_line(void*, int32_t, const char*, size_t, const char*, size_t) {}
+void ignore_line(void*, const rl_log_record*) {}
 void ignore_end(void*) {}
 int32_t keep_advantages(void*, const rl_algo_tokens*, double*) { return 0; }
 int32_t no_loss(void*, const rl_algo_tokens*, const double*, double*, double*) { return 0; }
@@ -248,6 +248,12 @@ void Arguments::set_struct(size_t i) {
     tokens->num_sequences = tokens->num_tokens = 2;
     tokens->logprobs = tokens->ref_logprobs = tokens->advantages = logprobs;
     tokens->rewards = rewards;
+  } else if (p.type == std::string("rl_span")) {
+    auto* const span = reinterpret_cast<rl_span*>(results_[i]);
+    rl_span_init(span, sizeof *span);
+    span->lane = "host";
+    span->name = "work";
+    span->lane_len = span->name_len = RL_NUL_TERMINATED;
   } else if (p.type == std::string("rl_sample_view")) {
     auto* const sample = reinterpret_cast<rl_sample_view*>(results_[i]);
     rl_sample_view_init(sample, sizeof *sample);

@@ -155,9 +155,9 @@ TEST(ControlRules, AWaitForADeadlineThatHasPassedIsShort) {
 
 class LogLines final : public LogSink {
  public:
-  void write(LogLevel level, std::string_view, std::string_view message) override {
-    levels.push_back(level);
-    lines.emplace_back(message);
+  void write(const LogRecord& record) override {
+    levels.push_back(record.level);
+    lines.emplace_back(record.message);
   }
   std::vector<LogLevel> levels;
   std::vector<std::string> lines;

@@ -114,9 +114,7 @@ TEST(EngineSession, AbortOfARequestLeavesTheOthers) {
 
 class LogLines final : public LogSink {
  public:
-  void write(LogLevel level, std::string_view, std::string_view message) override {
-    lines.emplace_back(level, message);
-  }
+  void write(const LogRecord& record) override { lines.emplace_back(record.level, record.message); }
   std::vector<std::pair<LogLevel, std::string>> lines;
 };
 

@@ -358,6 +358,8 @@ TEST(OptionRecords, TheMarginIsTakenFromTheBudget) {
             "free");
   EXPECT_EQ(thread_count_of(with({"runtime.threads=3"})), 3);
   EXPECT_EQ(thread_count_of(with({})), usable_cores());
+  EXPECT_EQ(thread_count_of(with({"runtime.cpus=4,5,6"})), 3);
+  EXPECT_EQ(thread_count_of(with({"runtime.cpus=4,5,6", "runtime.threads=2"})), 2);
 }
 
 }  // namespace

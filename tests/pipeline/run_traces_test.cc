@@ -74,9 +74,7 @@ TEST(RunTraces, AResumeChecksEveryFileOfRecords) {
 
 class LogLines final : public LogSink {
  public:
-  void write(LogLevel, std::string_view, std::string_view message) override {
-    lines.emplace_back(message);
-  }
+  void write(const LogRecord& record) override { lines.emplace_back(record.message); }
   std::vector<std::string> lines;
 };
 

@@ -72,6 +72,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"runtime.memory_budget_bytes", "5", "4294967296"},
       {"runtime.memory_margin_bytes", "6", "0"},
+      {"runtime.cpus", "0", ""},
       {"runtime.seed", "8", "7"},
       {"runtime.threads", "2", "1"},
       {"model.dtype", "auto", "fp32"}};
@@ -86,7 +87,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
     EXPECT_EQ(e.message, str(key, " is ", text, " but the runtime was made with ", made));
     all.set_text(key, text);
   }
-  EXPECT_EQ(expect_error(Code::kConflict, [&] { s.runtime->require_same(all); }).parts.size(), 5u);
+  EXPECT_EQ(expect_error(Code::kConflict, [&] { s.runtime->require_same(all); }).parts.size(), 6u);
   s.runtime->require_same(s.with({"runtime.log_level=error", "runtime.experiment=e"}));
 }
 

@@ -108,6 +108,22 @@ TEST(TraceRecorder, WritesAChromeTrace) {
   EXPECT_EQ(events[4].at("args").at("value"), 0.5);
 }
 
+// A clock that is ahead of 1970 by a day when it starts.
+class DayClock final : public Clock {
+ public:
+  int64_t now_ns() const override { return 500; }
+  int64_t unix_ns() const override { return int64_t{86400} * 1'000'000'000; }
+};
+
+TEST(TraceRecorder, SaysWhenItsFirstRecordWas) {
+  const DayClock clock;
+  TraceRecorder r(10, clock);
+  r.span({"first", 1, 2000, 3000, nullptr, 0});
+  const auto json = nlohmann::json::parse(r.to_json());
+  EXPECT_EQ(json.at("otherData").at("origin_ns"), "2000");
+  EXPECT_EQ(json.at("otherData").at("origin_unix_ns"), "86400000001500");
+}
+
 TEST(TraceRecorder, IsBoundedAndCountsWhatItDrops) {
   TraceRecorder r(10);
   {

@@ -166,6 +166,17 @@ const (
 	LogDebug LogLevel = 4
 )
 
+// FieldKind: What the value of a field of the log is.
+type FieldKind int32
+
+const (
+	// FieldText is RL_FIELD_TEXT: a text.
+	FieldText FieldKind = 1
+
+	// FieldNumber is RL_FIELD_NUMBER: an integer, in decimal.
+	FieldNumber FieldKind = 2
+)
+
 // Use: What the planned memory is used for.
 type Use int32
 

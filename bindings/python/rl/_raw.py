@@ -42,6 +42,24 @@ class rl_option_info(Struct):
     ]
 
 
+class rl_log_record(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("level", c_int32),
+        ("reserved", c_uint32),
+        ("time_ns", c_int64),
+        ("unix_ns", c_int64),
+        ("component", c_void_p),
+        ("component_len", c_size_t),
+        ("message", c_void_p),
+        ("message_len", c_size_t),
+        ("num_fields", c_size_t),
+        ("field_names", c_void_p),
+        ("field_values", c_void_p),
+        ("field_kinds", c_void_p),
+    ]
+
+
 class rl_plan_info(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -348,8 +366,34 @@ class rl_host(Struct):
     ]
 
 
+class rl_clock(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("steady_ns", c_int64),
+        ("unix_ns", c_int64),
+    ]
+
+
+class rl_span(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("lane", c_void_p),
+        ("lane_len", c_size_t),
+        ("name", c_void_p),
+        ("name_len", c_size_t),
+        ("start_ns", c_int64),
+        ("end_ns", c_int64),
+        ("arg_name", c_void_p),
+        ("arg_name_len", c_size_t),
+        ("arg_value", c_int64),
+    ]
+
+
 # Arrays that structs point to: element type, and length as the comment has it.
 ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
+    "rl_log_record": {
+        "field_kinds": (c_int32, "num_fields"),
+    },
     "rl_sample_view": {
         "ids": (c_int32, None),
         "logprobs": (c_float, None),
@@ -387,7 +431,7 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
 
 
 # Types of functions that librl calls.
-rl_log_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t, c_void_p, c_size_t)
+rl_log_fn = ctypes.CFUNCTYPE(None, c_void_p, POINTER(rl_log_record))
 rl_destroy_fn = ctypes.CFUNCTYPE(None, c_void_p)
 rl_event_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
 rl_advantage_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void_p)
@@ -505,6 +549,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_size_t, "err": c_void_p}),
     "rl_options_hash": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_options_identity": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_log_record_init": (None, {"record": POINTER(rl_log_record), "size": c_size_t}),
     "rl_runtime_create": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "out": c_void_p,
         "err": c_void_p}),
     "rl_runtime_destroy": (None, {"runtime": c_void_p}),
@@ -742,6 +787,12 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_buffer_set_runtime": (c_int32, {"buffer": c_void_p, "runtime": c_void_p, "err": c_void_p}),
     "rl_buffer_get_hosted_file_info": (c_int32, {"runtime": c_void_p, "path": c_char_p, "path_len":
         c_size_t, "info": POINTER(rl_buffer_file_info), "err": c_void_p}),
+    "rl_clock_init": (None, {"clock": POINTER(rl_clock), "size": c_size_t}),
+    "rl_runtime_get_clock": (c_int32, {"runtime": c_void_p, "clock": POINTER(rl_clock), "err":
+        c_void_p}),
+    "rl_span_init": (None, {"span": POINTER(rl_span), "size": c_size_t}),
+    "rl_runtime_trace_span": (c_int32, {"runtime": c_void_p, "span": POINTER(rl_span), "err":
+        c_void_p}),
 }
 
 # The function that ends a handle.

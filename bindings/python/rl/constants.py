@@ -122,6 +122,14 @@ class LogLevel(OpenEnum):
     DEBUG = 4
 
 
+class FieldKind(OpenEnum):
+    """What the value of a field of the log is."""
+    # a text
+    TEXT = 1
+    # an integer, in decimal
+    NUMBER = 2
+
+
 class Use(OpenEnum):
     """What the planned memory is used for."""
     # a model, for its text functions

@@ -143,7 +143,7 @@ class SampleFields(Record):
     prompt_text: str
     # the response without special tokens, present like prompt_text
     text: str
-    # times of a steady clock; 0 if unknown
+    # times by rl_clock.steady_ns; 0 if unknown
     submitted_ns: int
     first_token_ns: int
     finished_ns: int
@@ -351,3 +351,12 @@ class AlgoLoss(Record):
     num_tokens: int
     # tokens that algo.correction.* rejected
     num_rejected: int
+
+
+@dataclass(frozen=True)
+class Clock(Record):
+    """The fields of rl_clock that are numbers and texts."""
+
+    steady_ns: int
+    # since 1970-01-01 00:00 UTC
+    unix_ns: int

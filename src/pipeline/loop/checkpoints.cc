@@ -82,8 +82,8 @@ void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
     last_ = found_;
     last_step_ = found.step;
   }
-  runtime.logger().log(LogLevel::kInfo, "pipeline", "resumed from ", found_, " at step ",
-                       found.step);
+  runtime.logger().log(LogLevel::kInfo, "pipeline", {{"path", found_}, {"step", found.step}},
+                       "resumed from ", found_, " at step ", found.step);
 }
 
 void Checkpoints::begin_branch(uint64_t step) {

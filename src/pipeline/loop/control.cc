@@ -183,7 +183,7 @@ void Control::run_closing(Logger& logger, const char* what, FunctionRef<void()> 
       failed =
           std::make_shared<Error>(Code::kInternal, str(what, " could not be closed: ", e.what()));
     }
-    logger.log(LogLevel::kError, "pipeline", failed->message);
+    logger.log_error(LogLevel::kError, "pipeline", *failed);
     const Lock held = lock();
     if (close_failure_ == nullptr) close_failure_ = failed;
   } catch (const std::exception&) {

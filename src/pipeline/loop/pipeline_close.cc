@@ -37,7 +37,7 @@ void Pipeline::require_closed() const {
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   files.close();
   control.run_closing(runtime.logger(), "the failure", [&] {
-    if (cause != nullptr) runtime.logger().log(LogLevel::kError, "pipeline", cause->message);
+    if (cause != nullptr) runtime.logger().log_error(LogLevel::kError, "pipeline", *cause);
     cause = as_failure(cause);
   });
   if (cause != nullptr) {

@@ -58,8 +58,9 @@ void Pipeline::Impl::abandon_update(std::span<const SamplePtr> batch) {
     return;
   }
   checkpoints.refuse();
-  runtime.logger().log(LogLevel::kWarn, "pipeline", "stopped within the update of step ",
-                       progress.boundary.step + 1,
+  const uint64_t step = progress.boundary.step + 1;
+  runtime.logger().log(LogLevel::kWarn, "pipeline", {{"step", step}},
+                       "stopped within the update of step ", step,
                        ", after an optimizer step and before the last one: the model is "
                        "half-trained, and the run resumes from its last checkpoint");
 }

@@ -55,7 +55,8 @@ PromptSupply::Drawn PromptSupply::draw(uint64_t ordinal, int64_t count, int64_t 
     out.ended = feed_.ended();
     if (!out.ended) control_.wait(lock, std::nullopt);
     if (out.ended && feed_.size() > 0) {
-      model_.runtime().logger().log(LogLevel::kWarn, "pipeline", feed_.size(),
+      model_.runtime().logger().log(LogLevel::kWarn, "pipeline", {{"rows", feed_.size()}},
+                                    feed_.size(),
                                     " rows of the feed do not fill a step and are not used");
     }
     return out;

@@ -86,8 +86,9 @@ void RunRecords::write_response(const KeptResponse& response) {
   const std::string line = render_kept_response(response);
   full_ = responses_->size() + line.size() + 1 > kMaxSamplesBytes;
   if (!full_) return responses_->write_line(line);
-  model_.runtime().logger().log(LogLevel::kWarn, "pipeline", responses_->path(),
-                                " is full at step ", response.step, ": no more responses are kept");
+  model_.runtime().logger().log(
+      LogLevel::kWarn, "pipeline", {{"path", responses_->path()}, {"step", response.step}},
+      responses_->path(), " is full at step ", response.step, ": no more responses are kept");
 }
 
 void RunRecords::write_step(const MetricList& metrics, int64_t interval_steps) {

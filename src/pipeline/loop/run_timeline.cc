@@ -30,7 +30,7 @@ std::shared_ptr<TraceRecorder> RunTimeline::make() const {
   const Settings& settings = control_.settings();
   if (!settings.profiler.timeline.enable) return nullptr;
   runtime_.fs().make_directories(directory(settings));
-  return std::make_shared<TraceRecorder>();
+  return std::make_shared<TraceRecorder>(TraceRecorder::kMaxRecords, runtime_.clock());
 }
 
 void RunTimeline::begin(std::shared_ptr<TraceRecorder> recorder, int64_t num_engines,

@@ -102,7 +102,7 @@ void Scoring::deliver(Purpose purpose) {
   EngineSet& engine = *phases_.engine();
   ScoreBoard& to = board(purpose);
   for (const Error& e : engine.take_errors()) {
-    model_.runtime().logger().log(LogLevel::kError, "engine", e.message);
+    model_.runtime().logger().log_error(LogLevel::kError, "engine", e);
   }
   for (const SamplePtr& sample : engine.take_finished()) {
     const Prompt& row = rows_.at(sample->ordinal);

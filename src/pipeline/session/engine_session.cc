@@ -141,7 +141,7 @@ std::vector<SamplePtr> EngineSession::take_finished() {
 // out.
 void EngineSession::collect() {
   for (const Error& e : engine_->take_errors()) {
-    model_->runtime().logger().log(LogLevel::kWarn, "engine", e.message);
+    model_->runtime().logger().log_error(LogLevel::kWarn, "engine", e);
   }
   engine_->take_finished(collected_);
   const size_t needed = finished_.size() + collected_.size();

@@ -71,9 +71,11 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   loaded->load_tokenizer(*source);
   loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
                                            model_options(settings, loaded->plan_));
-  loaded->runtime_->logger().log(LogLevel::kInfo, "model", "loaded ", path, ", ",
-                                 loaded->model_->layout().num_parameters(), " parameters, ",
-                                 dtype_name(loaded->model_->compute_dtype()), " compute");
+  const int64_t parameters = loaded->model_->layout().num_parameters();
+  const char* const dtype = dtype_name(loaded->model_->compute_dtype());
+  loaded->runtime_->logger().log(
+      LogLevel::kInfo, "model", {{"path", path}, {"parameters", parameters}, {"dtype", dtype}},
+      "loaded ", path, ", ", parameters, " parameters, ", dtype, " compute");
   return loaded;
 }
 

@@ -14,7 +14,8 @@ namespace rl {
 class ProfilerSession {
  public:
   explicit ProfilerSession(std::shared_ptr<Runtime> runtime)
-      : runtime_(std::move(runtime)), recorder_(std::make_shared<TraceRecorder>()) {
+      : runtime_(std::move(runtime)),
+        recorder_(std::make_shared<TraceRecorder>(TraceRecorder::kMaxRecords, runtime_->clock())) {
     runtime_->tracer().set_sink(recorder_);
   }
   ~ProfilerSession() {

@@ -48,6 +48,7 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
           : seams.fs != nullptr  ? *seams.fs
                                  : real_fs()),
       clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
+      logger_(clock_),
       tracer_(clock_),
       executor_(make_executor(settings, cpus_, std::move(seams.executor))),
       ledger_(std::move(seams.host_memory), cpus_) {

@@ -59,6 +59,8 @@ pub const RL_LOG_ERROR: i32 = 1;
 pub const RL_LOG_WARN: i32 = 2;
 pub const RL_LOG_INFO: i32 = 3;
 pub const RL_LOG_DEBUG: i32 = 4;
+pub const RL_FIELD_TEXT: i32 = 1;
+pub const RL_FIELD_NUMBER: i32 = 2;
 pub const RL_USE_MODEL: i32 = 1;
 pub const RL_USE_GENERATE: i32 = 2;
 pub const RL_USE_TRAIN: i32 = 3;
@@ -258,11 +260,7 @@ unsafe impl AnyThread for rl_trainer {}
 pub type rl_log_fn = Option<
     unsafe extern "C" fn(
         user_data: *mut c_void,
-        level: i32,
-        component: *const c_char,
-        component_len: usize,
-        message: *const c_char,
-        message_len: usize,
+        record: *const rl_log_record,
     ),
 >;
 
@@ -443,6 +441,24 @@ pub struct rl_option_info {
     pub min_f64: f64,
     pub max_f64: f64,
     pub num_choices: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_log_record {
+    pub struct_size: usize,
+    pub level: i32,
+    pub reserved: u32,
+    pub time_ns: i64,
+    pub unix_ns: i64,
+    pub component: *const c_char,
+    pub component_len: usize,
+    pub message: *const c_char,
+    pub message_len: usize,
+    pub num_fields: usize,
+    pub field_names: *const *const c_char,
+    pub field_values: *const *const c_char,
+    pub field_kinds: *const i32,
 }
 
 #[repr(C)]
@@ -751,6 +767,29 @@ pub struct rl_host {
     pub allocator: *const rl_allocator,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_clock {
+    pub struct_size: usize,
+    pub steady_ns: i64,
+    pub unix_ns: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_span {
+    pub struct_size: usize,
+    pub lane: *const c_char,
+    pub lane_len: usize,
+    pub name: *const c_char,
+    pub name_len: usize,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    pub arg_name: *const c_char,
+    pub arg_name_len: usize,
+    pub arg_value: i64,
+}
+
 extern "C" {
     pub fn rl_abi_version() -> u32;
     pub fn rl_version_string() -> *const c_char;
@@ -1028,6 +1067,7 @@ extern "C" {
         out: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_log_record_init(record: *mut rl_log_record, size: usize);
     pub fn rl_runtime_create(
         header_abi: u32,
         options: *const rl_options,
@@ -1728,6 +1768,18 @@ extern "C" {
         path: *const c_char,
         path_len: usize,
         info: *mut rl_buffer_file_info,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_clock_init(clock: *mut rl_clock, size: usize);
+    pub fn rl_runtime_get_clock(
+        runtime: *const rl_runtime,
+        clock: *mut rl_clock,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_span_init(span: *mut rl_span, size: usize);
+    pub fn rl_runtime_trace_span(
+        runtime: *mut rl_runtime,
+        span: *const rl_span,
         err: *mut *mut rl_error,
     ) -> rl_status;
 }

@@ -26,6 +26,23 @@ pub fn structs(out: &mut String) {
     );
     layout!(
         out,
+        rl_log_record,
+        struct_size,
+        level,
+        reserved,
+        time_ns,
+        unix_ns,
+        component,
+        component_len,
+        message,
+        message_len,
+        num_fields,
+        field_names,
+        field_values,
+        field_kinds
+    );
+    layout!(
+        out,
         rl_plan_info,
         struct_size,
         total_bytes,
@@ -314,6 +331,27 @@ pub fn structs(out: &mut String) {
         files,
         allocator
     );
+    layout!(
+        out,
+        rl_clock,
+        struct_size,
+        steady_ns,
+        unix_ns
+    );
+    layout!(
+        out,
+        rl_span,
+        struct_size,
+        lane,
+        lane_len,
+        name,
+        name_len,
+        start_ns,
+        end_ns,
+        arg_name,
+        arg_name_len,
+        arg_value
+    );
 }
 
 pub const CONSTANTS: &[(&str, u64)] = &[
@@ -371,6 +409,8 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_LOG_WARN", RL_LOG_WARN as u64),
     ("RL_LOG_INFO", RL_LOG_INFO as u64),
     ("RL_LOG_DEBUG", RL_LOG_DEBUG as u64),
+    ("RL_FIELD_TEXT", RL_FIELD_TEXT as u64),
+    ("RL_FIELD_NUMBER", RL_FIELD_NUMBER as u64),
     ("RL_USE_MODEL", RL_USE_MODEL as u64),
     ("RL_USE_GENERATE", RL_USE_GENERATE as u64),
     ("RL_USE_TRAIN", RL_USE_TRAIN as u64),
