@@ -25,7 +25,7 @@ def main(model, directory):
         "pipeline.samples_per_prompt": 2, "pipeline.prompts_per_step": 1,
         "algo.advantage": "custom", "runtime.log_level": "debug"})
     runtime = rl.Runtime(options)
-    runtime.set_log(lambda level, component, message: None)
+    runtime.set_log(lambda line: None)
     pipeline = rl.Pipeline(rl.Model(runtime, options))
     pipeline.set_advantage(advantage)
     pipeline.start()

@@ -1,6 +1,7 @@
 """The host's own loop: engine, conversation, buffer and trainer."""
 import json
 import logging
+import time
 
 import pytest
 
@@ -204,10 +205,15 @@ def test_log_lines_reach_the_host(open_host, caplog):
     def open_again():
         rl.Model(host.runtime, use=rl.Use.MODEL).close()
 
-    host.runtime.set_log(lambda *line: lines.append(line))
+    host.runtime.set_log(lines.append)
+    before = host.runtime.clock()
     open_again()
-    assert lines and all(level > rl.LogLevel.OFF and component and message
-                         for level, component, message in lines)
+    after = host.runtime.clock()
+    assert lines and all(line.level > rl.LogLevel.OFF and line.component for line in lines)
+    loaded = next(line for line in lines if line.component == "model")
+    assert loaded.fields["path"] in loaded.message and loaded.fields["parameters"] > 1000
+    assert before.steady_ns <= loaded.steady_ns <= after.steady_ns
+    assert abs(loaded.time - time.time()) < 3600
     count = len(lines)
     host.runtime.set_log(None)
     open_again()
@@ -215,9 +221,10 @@ def test_log_lines_reach_the_host(open_host, caplog):
     with caplog.at_level(logging.DEBUG):
         host.runtime.set_log(logging.getLogger("mine"))
         open_again()
-        host.runtime.set_log(lambda *line: 1 / 0)
+        host.runtime.set_log(lambda line: 1 / 0)
         open_again()
-    assert any(record.name == f"mine.{lines[0][1]}" and record.message == lines[0][2]
+    assert any(record.name == f"mine.{lines[0].component}"
+               and record.message == lines[0].message and record.fields == lines[0].fields
                for record in caplog.records)
     assert any(record.name == "rl" and record.exc_info[0] is ZeroDivisionError
                for record in caplog.records)

@@ -6,10 +6,8 @@
 
 static void drop(void* user_data) { rlGoDrop((uintptr_t)user_data); }
 
-static void log_line(void* user_data, int32_t level, const char* component, size_t component_len,
-                     const char* message, size_t message_len) {
-  rlGoLog((uintptr_t)user_data, level, (char*)component, component_len, (char*)message,
-          message_len);
+static void log_line(void* user_data, const rl_log_record* record) {
+  rlGoLog((uintptr_t)user_data, (rl_log_record*)record);
 }
 
 static int32_t advantage(void* user_data, const rl_algo_tokens* tokens, double* advantages) {

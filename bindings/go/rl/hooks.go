@@ -11,6 +11,8 @@ import (
 	"runtime/cgo"
 	"runtime/debug"
 	"sync"
+	"time"
+	"unsafe"
 )
 
 // An AdvantageFunc gives the advantages of a batch, as rl_advantage_fn: it fills advantages, one
@@ -133,13 +135,31 @@ func guarded(call func() error) (err error) {
 func rlGoDrop(handle C.uintptr_t) { cgo.Handle(handle).Delete() }
 
 //export rlGoLog
-func rlGoLog(handle C.uintptr_t, level C.int32_t, component *C.char, componentSize C.size_t,
-	message *C.char, messageSize C.size_t) {
+func rlGoLog(handle C.uintptr_t, record *C.rl_log_record) {
 	h := hookOf(handle)
 	h.failures.note(&h.failures.log, guarded(func() error {
-		h.log(LogLevel(level), textOf(component, componentSize), textOf(message, messageSize))
+		h.log(lineOf(record))
 		return nil
 	}))
+}
+
+// lineOf is a copy of a line of the log.
+func lineOf(record *C.rl_log_record) LogLine {
+	line := LogLine{
+		Level:     LogLevel(record.level),
+		Component: textOf(record.component, record.component_len),
+		Message:   textOf(record.message, record.message_len),
+		Time:      time.Unix(0, int64(record.unix_ns)),
+		SteadyNS:  int64(record.time_ns),
+	}
+	names := unsafe.Slice(record.field_names, int(record.num_fields))
+	values := unsafe.Slice(record.field_values, int(record.num_fields))
+	kinds := unsafe.Slice(record.field_kinds, int(record.num_fields))
+	for i := range names {
+		field := LogField{C.GoString(names[i]), C.GoString(values[i]), FieldKind(kinds[i])}
+		line.Fields = append(line.Fields, field)
+	}
+	return line
 }
 
 //export rlGoAdvantage

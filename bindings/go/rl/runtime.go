@@ -6,7 +6,10 @@ package rl
 */
 import "C"
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
 // Runtime owns the compute threads, the memory budget and the log of all objects made from it.
 type Runtime struct {
@@ -33,9 +36,24 @@ func (r *Runtime) Close() {
 	}
 }
 
+// A LogLine is a line of the log: a message for people, and its facts as fields for programs.
+type LogLine struct {
+	Level              LogLevel
+	Component, Message string // the part of librl that logs, such as "engine"
+	Time               time.Time
+	SteadyNS           int64 // the same moment by Clock.SteadyNS
+	Fields             []LogField
+}
+
+// A LogField is a named fact of a line.
+type LogField struct {
+	Name, Value string
+	Kind        FieldKind
+}
+
 // A LogFunc gets the lines of a log. It is called on any thread, never on two at once, and may
 // call nothing of this package. A panic in it ends at LogError.
-type LogFunc func(level LogLevel, component, message string)
+type LogFunc func(line LogLine)
 
 // SetLog sets the one sink of the log; nil silences it, as it is at first. The option
 // runtime.log_level says how much comes.
@@ -50,6 +68,43 @@ func (r *Runtime) SetLog(log LogFunc) error {
 
 // LogError is the last panic of a log function, a *PanicError; nil when there was none.
 func (r *Runtime) LogError() error { return r.failures.ofLog() }
+
+// A Clock has two clocks at one moment. All times of librl are nanoseconds of the first.
+type Clock struct {
+	SteadyNS, UnixNS int64 // UnixNS is since 1970
+}
+
+// Clock reads both clocks.
+func (r *Runtime) Clock() (Clock, error) {
+	var clock C.rl_clock
+	var record *C.rl_error
+	C.rl_clock_init(&clock, C.sizeof_rl_clock)
+	status := C.rl_runtime_get_clock(r.ptr, &clock, &record)
+	return Clock{int64(clock.steady_ns), int64(clock.unix_ns)}, outcome(status, &record, r)
+}
+
+// A Span is work of the host for the trace, by Clock.SteadyNS.
+type Span struct {
+	Lane, Name     string // Lane is the row of the trace
+	StartNS, EndNS int64
+	ArgName        string // what ArgValue is; may be empty
+	ArgValue       int64
+}
+
+// TraceSpan adds a span to what is recorded now.
+func (r *Runtime) TraceSpan(span Span) error {
+	var memory arena
+	defer memory.free()
+	var raw C.rl_span
+	C.rl_span_init(&raw, C.sizeof_rl_span)
+	raw.lane, raw.lane_len = memory.text(span.Lane)
+	raw.name, raw.name_len = memory.text(span.Name)
+	raw.arg_name, raw.arg_name_len = memory.text(span.ArgName)
+	raw.start_ns, raw.end_ns = C.int64_t(span.StartNS), C.int64_t(span.EndNS)
+	raw.arg_value = C.int64_t(span.ArgValue)
+	var record *C.rl_error
+	return outcome(C.rl_runtime_trace_span(r.ptr, &raw, &record), &record, r)
+}
 
 // Threads is the number of compute threads, the caller's own counted.
 func (r *Runtime) Threads() (int64, error) {

@@ -8,21 +8,24 @@ lock, and waits end on Ctrl-C. Arrays come as memoryviews of librl's own memory,
 numpy.asarray makes arrays of without a copy; Tensor has DLPack too.
 """
 from . import algo
+from ._hooks import LogLine
 from ._library import LibraryError
 from .algo import Tokens
 from .batch import Batch
 from .buffer import Buffer, BufferCount, buffer_file_info
-from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, Finish, LogLevel,
-                        OptionFlags, OptionType, PlanKind, Purpose, SampleArray, State, Use, When)
+from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, FieldKind, FileKind,
+                        Finish, LogLevel, OptionFlags, OptionType, PlanKind, Purpose, SampleArray,
+                        State, Use, When)
 from .engine import Conversation, Engine
 from .errors import CallbackError, ClosedError, Done, Error, Interrupted, Outcome, Timeout
 from .event import Event
+from .files import FileSystem
 from .library import (Feature, abi_version, build_info, constant, feature, features, version)
 from .model import Model
 from .options import Options, find_option, option_choices, option_infos, presets
 from .pipeline import EventQueue, Pipeline
-from .records import (AlgoLoss, BufferFileInfo, ConversationInfo, EngineStats, EventView, ModelInfo,
-                      OptionInfo, PipelineStats, PlanInfo, PlanItem)
+from .records import (AlgoLoss, BufferFileInfo, Clock, ConversationInfo, EngineStats, EventView,
+                      ModelInfo, OptionInfo, PipelineStats, PlanInfo, PlanItem)
 from .runtime import Plan, Profiler, ProfilerCount, Runtime
 from .sample import Sample, SampleView
 from .tensor import Tensor
@@ -30,12 +33,13 @@ from .trainer import Trainer
 
 __all__ = [
     "RESULTS", "AlgoLoss", "Batch", "Buffer", "BufferCount", "BufferFileInfo", "CallbackError",
-    "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "Done",
+    "Clock", "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "Done",
     "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue", "EventView",
-    "Feature", "Finish", "Interrupted", "LibraryError", "LogLevel", "Model", "ModelInfo",
-    "OptionFlags", "OptionInfo", "OptionType", "Options", "Outcome", "Pipeline", "PipelineStats",
-    "Plan", "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount", "Purpose", "Runtime",
-    "Sample", "SampleArray", "SampleView", "State", "Tensor", "Timeout", "Tokens", "Trainer", "Use",
-    "When", "abi_version", "algo", "buffer_file_info", "build_info", "constant", "feature",
-    "features", "find_option", "option_choices", "option_infos", "presets", "version",
+    "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Interrupted", "LibraryError",
+    "LogLevel", "LogLine", "Model", "ModelInfo", "OptionFlags", "OptionInfo", "OptionType",
+    "Options", "Outcome", "Pipeline", "PipelineStats", "Plan", "PlanInfo", "PlanItem", "PlanKind",
+    "Profiler", "ProfilerCount", "Purpose", "Runtime", "Sample", "SampleArray", "SampleView",
+    "State", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When", "abi_version", "algo",
+    "buffer_file_info", "build_info", "constant", "feature", "features", "find_option",
+    "option_choices", "option_infos", "presets", "version",
 ]

@@ -5,19 +5,31 @@ from __future__ import annotations
 import ctypes
 import itertools
 import logging
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
 from . import _raw
 from ._arrays import Floats, copied, zeros
 from ._handle import callback, interrupt_later
 from ._record import text_at
 from .algo import Tokens
-from .constants import Code, LogLevel
+from .constants import Code, FieldKind, LogLevel
 from .errors import CallbackError, Error
 
-LogFunction = Callable[[LogLevel, str, str], None]
+LogFunction = Callable[["LogLine"], None]
 AdvantageFunction = Callable[[Tokens, Floats], None]
 LossFunction = Callable[[Tokens, Floats, Floats], float]
+
+
+class LogLine(NamedTuple):
+    """A line of the log: a message for people, and its facts as fields for programs."""
+
+    level: LogLevel
+    component: str  # the part of librl that logs, such as "engine"
+    message: str
+    time: float  # seconds since 1970
+    steady_ns: int  # the same moment by Clock.steady_ns
+    fields: Dict[str, Union[str, int]]
+
 
 # By the number that librl hands back as user_data: what it calls, until it says that it is done.
 _held: dict[int, object] = {}
@@ -36,9 +48,16 @@ def hook(kind: Any, function: Optional[Callable[..., Any]]) -> tuple[Any, Any, A
     calls; None removes the present one."""
     if function is None:
         return kind(), None, _raw.rl_destroy_fn()
-    called, number = kind(function), next(_numbers)
-    _held[number] = called
-    return called, number, _drop
+    called = kind(function)
+    return (called, *hold(called))
+
+
+def hold(thing: object) -> tuple[int, Any]:
+    """A number to pass as user_data, which keeps a thing alive until librl calls the function
+    beside it."""
+    number = next(_numbers)
+    _held[number] = thing
+    return number, _drop
 
 
 class Failures:
@@ -71,17 +90,30 @@ class Failures:
                 f"was skipped ({raised!r})") from raised
 
 
+def _line(record: Any) -> LogLine:
+    def addresses(field: int) -> Any:
+        return (ctypes.c_void_p * record.num_fields).from_address(field) if field else ()
+
+    kinds = copied(record.field_kinds, ctypes.c_int32, record.num_fields)
+    fields: Dict[str, Union[str, int]] = {}
+    for name, value, kind in zip(addresses(record.field_names), addresses(record.field_values),
+                                 kinds):
+        text = text_at(value)
+        fields[text_at(name)] = int(text) if kind == FieldKind.NUMBER else text
+    return LogLine(LogLevel(record.level), text_at(record.component, record.component_len),
+                   text_at(record.message, record.message_len), record.unix_ns / 1e9,
+                   record.time_ns, fields)
+
+
 def log_hook(function: LogFunction | None) -> tuple[Any, Any, Any]:
     """A log sink. What it raises goes to Python's logger "rl"."""
     if function is None:
         return hook(_raw.rl_log_fn, None)
 
-    def line(_: int, level: int, component: int, component_len: int, message: int,
-             message_len: int) -> None:
+    def line(_: int, record: Any) -> None:
         with callback():
             try:
-                function(LogLevel(level), text_at(component, component_len),
-                         text_at(message, message_len))
+                function(_line(record.contents))
             except Exception:
                 logging.getLogger("rl").exception("the log function of a runtime has raised")
             except BaseException as raised:

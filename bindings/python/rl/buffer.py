@@ -11,6 +11,7 @@ from .batch import Batch
 from .model import Model, save_flags
 from .options import Options
 from .records import BufferFileInfo
+from .runtime import Runtime
 from .sample import Sample, SampleView
 
 Path = Union[str, "os.PathLike[str]"]
@@ -24,10 +25,15 @@ class BufferCount(NamedTuple):
     whole_groups: int
 
 
-def buffer_file_info(path: Path) -> BufferFileInfo:
-    """The description at the beginning of a buffer file."""
-    return BufferFileInfo.of(filled(_raw.rl_buffer_file_info(), "rl_buffer_get_file_info",
-                                    os.fspath(path)))
+def buffer_file_info(path: Path, runtime: Runtime | None = None) -> BufferFileInfo:
+    """The description at the beginning of a buffer file, read through the files of a runtime if
+    there is one."""
+    view = _raw.rl_buffer_file_info()
+    if runtime is None:
+        filled(view, "rl_buffer_get_file_info", os.fspath(path))
+    else:
+        filled(view, "rl_buffer_get_hosted_file_info", runtime, os.fspath(path))
+    return BufferFileInfo.of(view)
 
 
 class Buffer(Handle):
@@ -63,6 +69,10 @@ class Buffer(Handle):
     def save(self, path: Path, model: Model | None = None, replace: bool = False) -> None:
         """Writes every sample to a buffer file, which names the digest of a model."""
         call("rl_buffer_save", self, os.fspath(path), model, save_flags(replace))
+
+    def set_runtime(self, runtime: Runtime | None) -> None:
+        """From now on files are those of a runtime; None: those of the system."""
+        call("rl_buffer_set_runtime", self, runtime)
 
     def load(self, path: Path, model: Model | None = None) -> int:
         """Adds every sample of a buffer file, and returns their number. With a model the file must

@@ -2,16 +2,19 @@
 profiler."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
+import time
 from typing import Any, Iterator, NamedTuple
 
 from . import _raw
 from ._handle import Handle, ask, watch, call, filled, get, taken_text
-from ._hooks import LogFunction, log_hook
+from ._hooks import LogFunction, LogLine, log_hook
 from .constants import LogLevel, Use
+from .files import FileSystem, host_of
 from .options import Options
-from .records import PlanInfo, PlanItem
+from .records import Clock, PlanInfo, PlanItem
 
 _LEVELS = {LogLevel.ERROR: logging.ERROR, LogLevel.WARN: logging.WARNING,
            LogLevel.INFO: logging.INFO, LogLevel.DEBUG: logging.DEBUG}
@@ -23,14 +26,20 @@ class Runtime(Handle):
 
     _kind = "rl_runtime"
 
-    def __init__(self, options: Options | None = None) -> None:
-        self._create("rl_runtime_create", _raw.ABI_VERSION, options)
+    def __init__(self, options: Options | None = None, files: FileSystem | None = None) -> None:
+        """With files of the host, all objects made from it read and write theirs through them."""
+        if files is None:
+            self._create("rl_runtime_create", _raw.ABI_VERSION, options)
+        else:
+            host, held = host_of(files)
+            self._create("rl_runtime_create_hosted", _raw.ABI_VERSION, options, host)
+            del held
 
     def set_log(self, sink: LogFunction | logging.Logger | None) -> None:
-        """Sets the one sink of the log: a function of level, component and message, or a logger of
-        Python's, whose children the components are; None silences it. The option runtime.log_level
-        says how much comes. It is called on any thread, never on two at once, and may call nothing
-        of librl."""
+        """Sets the one sink of the log: a function of a LogLine, or a logger of Python's, whose
+        children the components are, with the fields as attribute `fields` of its records; None
+        silences it. The option runtime.log_level says how much comes. It is called on any thread,
+        never on two at once, and may call nothing of librl."""
         if sink is not None:
             watch(self)
         if isinstance(sink, logging.Logger):
@@ -41,6 +50,30 @@ class Runtime(Handle):
     def _at_exit(self) -> None:
         if not self.closed:
             self.set_log(None)
+
+    def clock(self) -> Clock:
+        """Both clocks at one moment: all times of librl are nanoseconds of steady_ns."""
+        return Clock.of(filled(_raw.rl_clock(), "rl_runtime_get_clock", self))
+
+    def trace_span(self, lane: str, name: str, start_ns: int, end_ns: int, arg_name: str = "",
+                   arg_value: int = 0) -> None:
+        """Adds work of the host to what is recorded now, by Clock.steady_ns."""
+        texts = [text.encode("utf-8") for text in (lane, name, arg_name)]
+        held = [ctypes.create_string_buffer(text, len(text) + 1) for text in texts]
+        span = _raw.rl_span()
+        span.lane, span.name, span.arg_name = (ctypes.addressof(text) for text in held)
+        span.lane_len, span.name_len, span.arg_name_len = (len(text) for text in texts)
+        span.start_ns, span.end_ns, span.arg_value = start_ns, end_ns, arg_value
+        call("rl_runtime_trace_span", self, span)
+
+    @contextlib.contextmanager
+    def span(self, name: str, lane: str = "host") -> Iterator[None]:
+        """Adds the work of a `with` block to what is recorded when it ends."""
+        start_ns = time.monotonic_ns()  # the clock of librl
+        try:
+            yield
+        finally:
+            self.trace_span(lane, name, start_ns, time.monotonic_ns())
 
     @property
     def threads(self) -> int:
@@ -54,9 +87,10 @@ class Runtime(Handle):
 
 
 def _to_logger(logger: logging.Logger) -> LogFunction:
-    def line(level: LogLevel, component: str, message: str) -> None:
-        logger.getChild(component).log(_LEVELS.get(level, logging.INFO), "%s", message)
-    return line
+    def log(line: LogLine) -> None:
+        child, level = logger.getChild(line.component), _LEVELS.get(line.level, logging.INFO)
+        child.log(level, "%s", line.message, extra={"fields": line.fields})
+    return log
 
 
 class Plan(Handle):
@@ -65,8 +99,12 @@ class Plan(Handle):
 
     _kind = "rl_plan"
 
-    def __init__(self, options: Options, use: Use) -> None:
-        self._create("rl_plan_create", options, use)
+    def __init__(self, options: Options | None, use: Use, runtime: Runtime | None = None) -> None:
+        """With a runtime the model is read through its files, and options may be None."""
+        if runtime is None:
+            self._create("rl_plan_create", options, use)
+        else:
+            self._create("rl_plan_create_hosted", runtime, options, use)
 
     @property
     def info(self) -> PlanInfo:

@@ -2,7 +2,7 @@
 use crate::model::save_flags;
 use crate::options::handle_or_null;
 use crate::text::path_text;
-use crate::{sys, Batch, Model, Options, Outcome, Result, Sample};
+use crate::{sys, Batch, Model, Options, Outcome, Result, Runtime, Sample};
 use std::path::Path;
 use std::ptr;
 
@@ -67,6 +67,27 @@ impl Buffer {
         let (text, len) = (path.as_ptr().cast(), path.len());
         // SAFETY: the path lives during the call.
         unsafe { value_of!(0, rl_buffer_load(self.as_ptr(), text, len, model_or_null(model))) }
+    }
+
+    /// From now on files are those of a runtime; None: those of the system.
+    pub fn set_runtime(&self, runtime: Option<&Runtime>) -> Result<()> {
+        let files = runtime.map_or(ptr::null(), |r| r.as_ptr() as *const _);
+        // SAFETY: the library keeps the runtime alive.
+        unsafe { call!(rl_buffer_set_runtime(self.as_ptr(), files)) }
+    }
+
+    /// Reads the beginning of a buffer file through the files of a runtime.
+    pub fn hosted_file_info(runtime: &Runtime, path: impl AsRef<Path>) -> Result<BufferFileInfo> {
+        let path = path_text(path.as_ref())?;
+        let (text, len) = (path.as_ptr().cast(), path.len());
+        // SAFETY: the path lives during the call.
+        unsafe {
+            struct_of!(
+                rl_buffer_file_info,
+                rl_buffer_file_info_init,
+                rl_buffer_get_hosted_file_info(runtime.as_ptr(), text, len)
+            )
+        }
     }
 
     /// Reads the beginning of a buffer file.

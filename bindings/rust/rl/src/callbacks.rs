@@ -1,19 +1,35 @@
 //! Functions of the host that the library calls. Each lives in a box that the library hands back
 //! and ends through `drop_box`, exactly once. A panic stops at the border: the call fails, and the
 //! function is not called again.
-use crate::text::slice;
-use crate::{sys, AlgoTokens, LogLevel};
-use std::os::raw::{c_char, c_void};
+use crate::text::{slice, terminated};
+use crate::{sys, AlgoTokens, FieldKind, LogLevel};
+use std::os::raw::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Mutex;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine<'a> {
     pub level: LogLevel,
     /// The part of the library that speaks, such as "engine".
     pub component: &'a str,
     pub message: &'a str,
+    /// When, by [`crate::ClockReading::steady_ns`].
+    pub time_ns: i64,
+    /// When, since 1970.
+    pub unix_ns: i64,
+    /// The facts of the message, for programs.
+    pub fields: &'a [LogField<'a>],
+}
+
+/// A named fact of a line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogField<'a> {
+    pub name: &'a str,
+    pub value: &'a str,
+    pub kind: FieldKind,
 }
 
 /// The host's function as user_data. The lock is never waited for: the library calls a function on
@@ -49,17 +65,32 @@ unsafe fn with<F, T>(user_data: *mut c_void, work: impl FnOnce(&mut F) -> Option
 
 pub unsafe extern "C" fn on_log<F: FnMut(LogLine<'_>) + Send>(
     user_data: *mut c_void,
-    level: i32,
-    component: *const c_char,
-    component_len: usize,
-    message: *const c_char,
-    message_len: usize,
+    record: *const sys::rl_log_record,
 ) {
     with(user_data, |f: &mut F| {
-        let component = String::from_utf8_lossy(slice(component.cast(), component_len));
-        let message = String::from_utf8_lossy(slice(message.cast(), message_len));
-        let level = LogLevel::from_raw(level);
-        f(LogLine { level, component: &component, message: &message });
+        let line = &*record;
+        let component = String::from_utf8_lossy(slice(line.component.cast(), line.component_len));
+        let message = String::from_utf8_lossy(slice(line.message.cast(), line.message_len));
+        let names = slice(line.field_names, line.num_fields).iter();
+        let values = slice(line.field_values, line.num_fields).iter();
+        let kinds = slice(line.field_kinds, line.num_fields).iter();
+        let fields: Vec<_> = names
+            .zip(values)
+            .zip(kinds)
+            .map(|((&name, &value), &kind)| LogField {
+                name: terminated(name),
+                value: terminated(value),
+                kind: FieldKind::from_raw(kind),
+            })
+            .collect();
+        f(LogLine {
+            level: LogLevel::from_raw(line.level),
+            component: &component,
+            message: &message,
+            time_ns: line.time_ns,
+            unix_ns: line.unix_ns,
+            fields: &fields,
+        });
         Some(())
     });
 }

@@ -100,6 +100,23 @@ codes!(
 );
 
 codes!(
+    /// What the value of a field of the log is.
+    FieldKind {
+        Text = RL_FIELD_TEXT,
+        Number = RL_FIELD_NUMBER,
+    }
+);
+
+codes!(
+    /// What a path names, for `sys::rl_files`.
+    FileKind {
+        Absent = RL_FILE_ABSENT,
+        Regular = RL_FILE_REGULAR,
+        Directory = RL_FILE_DIRECTORY,
+    }
+);
+
+codes!(
     /// The level of a line of the log.
     LogLevel {
         Off = RL_LOG_OFF,

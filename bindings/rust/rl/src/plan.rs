@@ -1,6 +1,7 @@
 //! The memory of a run before anything of it is allocated.
+use crate::options::handle_or_null;
 use crate::text::{terminated, Bytes};
-use crate::{sys, Options, PlanKind, Result, Use};
+use crate::{sys, Options, PlanKind, Result, Runtime, Use};
 
 handle!(
     /// What a run will need, from options and the header of `model.path` alone.
@@ -25,6 +26,19 @@ impl Plan {
     pub fn new(options: &Options, usage: Use) -> Result<Self> {
         // SAFETY: options are only read.
         unsafe { object_of!(Self, rl_plan_create(options.as_ptr(), usage.raw())) }
+    }
+
+    /// The model is read through the files of a runtime; without options those of the runtime hold.
+    pub fn hosted<'a>(
+        runtime: &Runtime,
+        options: impl Into<Option<&'a Options>>,
+        usage: Use,
+    ) -> Result<Self> {
+        let options = handle_or_null(options.into());
+        // SAFETY: options are copied.
+        unsafe {
+            object_of!(Self, rl_plan_create_hosted(runtime.as_ptr(), options, usage.raw()))
+        }
     }
 
     pub fn info(&self) -> Result<PlanInfo> {

@@ -11,12 +11,74 @@ handle!(
     rl_runtime_destroy
 );
 
+/// Two clocks at one moment. All times of the library are nanoseconds of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockReading {
+    pub steady_ns: i64,
+    /// Since 1970.
+    pub unix_ns: i64,
+}
+
+/// Work of the host for the trace, by [`ClockReading::steady_ns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span<'a> {
+    /// The row of the trace.
+    pub lane: &'a str,
+    pub name: &'a str,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// A number to show with it, and what it is.
+    pub arg: Option<(&'a str, i64)>,
+}
+
 impl Runtime {
     /// Fails with [`crate::Status::Incompatible`] when the library cannot serve this package.
     pub fn new<'a>(options: impl Into<Option<&'a Options>>) -> Result<Self> {
         let options = handle_or_null(options.into());
         // SAFETY: options are copied.
         unsafe { object_of!(Self, rl_runtime_create(sys::RL_ABI_VERSION, options)) }
+    }
+
+    /// A runtime with services of the host. The plan of a model in its files is
+    /// [`crate::Plan::hosted`].
+    ///
+    /// # Safety
+    /// The functions of the services keep to what `rl.h` says of them, and what their `user_data`
+    /// points to lives until its destroy function was called.
+    pub unsafe fn hosted<'a>(
+        options: impl Into<Option<&'a Options>>,
+        host: &sys::rl_host,
+    ) -> Result<Self> {
+        let options = handle_or_null(options.into());
+        object_of!(Self, rl_runtime_create_hosted(sys::RL_ABI_VERSION, options, host))
+    }
+
+    /// Both clocks of the runtime, at one moment.
+    pub fn clock(&self) -> Result<ClockReading> {
+        // SAFETY: the handle is this object's.
+        let now =
+            unsafe { struct_of!(rl_clock, rl_clock_init, rl_runtime_get_clock(self.as_ptr())) }?;
+        Ok(ClockReading { steady_ns: now.steady_ns, unix_ns: now.unix_ns })
+    }
+
+    /// Adds work of the host to what is recorded now.
+    pub fn trace_span(&self, span: &Span<'_>) -> Result<()> {
+        let (arg_name, arg_value) = span.arg.unwrap_or(("", 0));
+        let raw = sys::rl_span {
+            struct_size: std::mem::size_of::<sys::rl_span>(),
+            lane: span.lane.as_ptr().cast(),
+            lane_len: span.lane.len(),
+            name: span.name.as_ptr().cast(),
+            name_len: span.name.len(),
+            start_ns: span.start_ns,
+            end_ns: span.end_ns,
+            arg_name: arg_name.as_ptr().cast(),
+            arg_name_len: arg_name.len(),
+            arg_value,
+        };
+        // SAFETY: the texts live during the call and are copied.
+        unsafe { call!(rl_runtime_trace_span(self.as_ptr(), &raw)) }
     }
 
     /// Sets the one sink of the log, which may be called on any thread. In it only functions that

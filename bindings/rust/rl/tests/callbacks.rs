@@ -43,14 +43,18 @@ fn panic_in_the_log_silences_it() {
 }
 
 #[test]
-fn log_lines_have_level_component_and_message() {
+fn log_lines_have_level_component_message_time_and_fields() {
     let mut options = options();
     options.set("runtime.log_level", "debug").unwrap();
     let runtime = rl::Runtime::new(&options).unwrap();
     let (send, lines) = std::sync::mpsc::channel();
     let sink = move |line: rl::LogLine<'_>| {
         let known = !matches!(line.level, rl::LogLevel::Other(_));
-        send.send(known && !line.component.is_empty() && !line.message.is_empty()).unwrap();
+        let told = !line.component.is_empty() && !line.message.is_empty();
+        let path = line.fields.iter().any(|f| f.name == "path" && line.message.contains(f.value));
+        let number = line.fields.iter().find(|f| f.kind == rl::FieldKind::Number);
+        let counted = number.map_or(false, |f| f.value.parse::<i64>().is_ok());
+        send.send(known && told && path && counted && line.unix_ns > line.time_ns).unwrap();
     };
     runtime.set_log(sink).unwrap();
     rl::Model::open(&runtime, None, rl::Use::Model).unwrap();
