@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <span>
 
 #include "support/expect_error.h"
 #include "support/resident_memory.h"
@@ -150,6 +153,41 @@ TEST(Arena, DecommittedPagesLeaveTheProcessAndComeBackAsZeros) {
   EXPECT_GE(testing::resident_bytes(arena.span()), kBytes);
   EXPECT_EQ(data[0], std::byte{0});
   EXPECT_EQ(data[kBytes - 1], std::byte{0});
+}
+
+// Gives memory with something in it.
+class DirtyMemory final : public MemorySource {
+ public:
+  void* reserve(uint64_t bytes) override {
+    void* const data = system_memory().reserve(bytes);
+    if (data != nullptr) std::memset(data, 0xa5, bytes);
+    reserved += bytes;
+    return data;
+  }
+  bool reserves_zeros() const override { return false; }
+  void release(void* data, uint64_t bytes) noexcept override {
+    reserved -= bytes;
+    system_memory().release(data, bytes);
+  }
+  void decommit(void* data, uint64_t bytes) noexcept override {
+    system_memory().decommit(data, bytes);
+  }
+  uint64_t reserved = 0;
+};
+
+TEST(Arena, TakesItsMemoryFromTheSourceOfItsLedgerAndClearsIt) {
+  const auto source = std::make_shared<DirtyMemory>();
+  ArenaLedger ledger(source);
+  for (const Touch touch : {Touch::kNow, Touch::kLater}) {
+    const uint64_t bytes = (uint64_t{40} << 20) + 5;  // large enough for several threads
+    const Arena arena("test", bytes, touch, &ledger);
+    EXPECT_EQ(source->reserved, (uint64_t{40} << 20) + 4096);
+    const std::span<std::byte> memory = arena.span();
+    EXPECT_TRUE(std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{0}; }));
+  }
+  EXPECT_EQ(source->reserved, 0u);
+  const Arena elsewhere("test", 4096);
+  EXPECT_EQ(source->reserved, 0u) << "an arena without a ledger is the system's";
 }
 
 }  // namespace

@@ -20,373 +20,154 @@ class Struct(ctypes.Structure):
 
 
 class rl_option_info(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("key", c_void_p),
-        ("default_text", c_void_p),
-        ("unit", c_void_p),
-        ("doc", c_void_p),
-        ("since", c_void_p),
-        ("source", c_void_p),
-        ("unsupported_reason", c_void_p),
-        ("type", c_int32),
-        ("when", c_int32),
-        ("flags", c_uint64),
-        ("min_i64", c_int64),
-        ("max_i64", c_int64),
-        ("min_u64", c_uint64),
-        ("max_u64", c_uint64),
-        ("min_f64", c_double),
-        ("max_f64", c_double),
-        ("num_choices", c_size_t),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("key", c_void_p), ("default_text", c_void_p),
+        ("unit", c_void_p), ("doc", c_void_p), ("since", c_void_p), ("source", c_void_p),
+        ("unsupported_reason", c_void_p), ("type", c_int32), ("when", c_int32), ("flags", c_uint64),
+        ("min_i64", c_int64), ("max_i64", c_int64), ("min_u64", c_uint64), ("max_u64", c_uint64),
+        ("min_f64", c_double), ("max_f64", c_double), ("num_choices", c_size_t)]
 
 
 class rl_log_record(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("level", c_int32),
-        ("reserved", c_uint32),
-        ("time_ns", c_int64),
-        ("unix_ns", c_int64),
-        ("component", c_void_p),
-        ("component_len", c_size_t),
-        ("message", c_void_p),
-        ("message_len", c_size_t),
-        ("num_fields", c_size_t),
-        ("field_names", c_void_p),
-        ("field_values", c_void_p),
-        ("field_kinds", c_void_p),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("level", c_int32), ("reserved", c_uint32),
+        ("time_ns", c_int64), ("unix_ns", c_int64), ("component", c_void_p),
+        ("component_len", c_size_t), ("message", c_void_p), ("message_len", c_size_t),
+        ("num_fields", c_size_t), ("field_names", c_void_p), ("field_values", c_void_p),
+        ("field_kinds", c_void_p)]
 
 
 class rl_plan_info(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("total_bytes", c_uint64),
-        ("arena_bytes", c_uint64),
-        ("baseline_bytes", c_uint64),
-        ("budget_bytes", c_uint64),
-        ("max_model_len", c_int64),
-        ("max_tokens", c_int64),
-        ("kv_blocks", c_int64),
-        ("threads", c_int64),
-        ("dtype", c_int32),
-        ("reserved", c_int32),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("total_bytes", c_uint64), ("arena_bytes", c_uint64),
+        ("baseline_bytes", c_uint64), ("budget_bytes", c_uint64), ("max_model_len", c_int64),
+        ("max_tokens", c_int64), ("kv_blocks", c_int64), ("threads", c_int64), ("dtype", c_int32),
+        ("reserved", c_int32)]
 
 
 class rl_plan_item(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("name", c_void_p),
-        ("phase", c_void_p),
-        ("bytes", c_uint64),
-        ("kind", c_int32),
-        ("reserved", c_int32),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("name", c_void_p), ("phase", c_void_p),
+        ("bytes", c_uint64), ("kind", c_int32), ("reserved", c_int32)]
 
 
 class rl_model_info(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("family", c_void_p),
-        ("vocab", c_int64),
-        ("hidden", c_int64),
-        ("layers", c_int64),
-        ("heads", c_int64),
-        ("kv_heads", c_int64),
-        ("head_dim", c_int64),
-        ("ffn", c_int64),
-        ("max_position", c_int64),
-        ("bos_id", c_int64),
-        ("pad_id", c_int64),
-        ("num_eos_ids", c_uint64),
-        ("dtype", c_int32),
-        ("has_tokenizer", c_uint32),
-        ("tied_head", c_uint32),
-        ("reserved", c_uint32),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("family", c_void_p), ("vocab", c_int64),
+        ("hidden", c_int64), ("layers", c_int64), ("heads", c_int64), ("kv_heads", c_int64),
+        ("head_dim", c_int64), ("ffn", c_int64), ("max_position", c_int64), ("bos_id", c_int64),
+        ("pad_id", c_int64), ("num_eos_ids", c_uint64), ("dtype", c_int32),
+        ("has_tokenizer", c_uint32), ("tied_head", c_uint32), ("reserved", c_uint32)]
 
 
 class rl_sample_view(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("sample_id", c_uint64),
-        ("ordinal", c_uint64),
-        ("slot", c_uint32),
-        ("attempt", c_uint32),
-        ("data_row", c_int64),
-        ("purpose", c_int32),
-        ("finish", c_int32),
-        ("ids", c_void_p),
-        ("num_ids", c_size_t),
-        ("num_prompt", c_size_t),
-        ("logprobs", c_void_p),
-        ("logprobs_sampled", c_void_p),
-        ("versions", c_void_p),
-        ("loss_mask", c_void_p),
-        ("reward", c_double),
-        ("temperature", c_float),
-        ("scored", c_uint32),
-        ("tag", c_void_p),
-        ("tag_len", c_size_t),
-        ("prompt_text", c_void_p),
-        ("prompt_text_len", c_size_t),
-        ("text", c_void_p),
-        ("text_len", c_size_t),
-        ("submitted_ns", c_int64),
-        ("first_token_ns", c_int64),
-        ("finished_ns", c_int64),
-        ("num_top", c_size_t),
-        ("top_ids", c_void_p),
-        ("top_logprobs", c_void_p),
-        ("num_aborts", c_uint32),
-        ("preemptions", c_uint32),
-        ("admitted_ns", c_int64),
-        ("mixed_kv", c_void_p),
-        ("num_reward_parts", c_size_t),
-        ("reward_parts", c_void_p),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("sample_id", c_uint64), ("ordinal", c_uint64),
+        ("slot", c_uint32), ("attempt", c_uint32), ("data_row", c_int64), ("purpose", c_int32),
+        ("finish", c_int32), ("ids", c_void_p), ("num_ids", c_size_t), ("num_prompt", c_size_t),
+        ("logprobs", c_void_p), ("logprobs_sampled", c_void_p), ("versions", c_void_p),
+        ("loss_mask", c_void_p), ("reward", c_double), ("temperature", c_float),
+        ("scored", c_uint32), ("tag", c_void_p), ("tag_len", c_size_t), ("prompt_text", c_void_p),
+        ("prompt_text_len", c_size_t), ("text", c_void_p), ("text_len", c_size_t),
+        ("submitted_ns", c_int64), ("first_token_ns", c_int64), ("finished_ns", c_int64),
+        ("num_top", c_size_t), ("top_ids", c_void_p), ("top_logprobs", c_void_p),
+        ("num_aborts", c_uint32), ("preemptions", c_uint32), ("admitted_ns", c_int64),
+        ("mixed_kv", c_void_p), ("num_reward_parts", c_size_t), ("reward_parts", c_void_p)]
 
 
 class rl_event_view(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("kind", c_int32),
-        ("reason", c_int32),
-        ("step", c_uint64),
-        ("version", c_uint64),
-        ("ordinal", c_uint64),
-        ("data_row", c_int64),
-        ("value", c_double),
-        ("count", c_uint64),
-        ("num_metrics", c_size_t),
-        ("text", c_void_p),
-        ("text_len", c_size_t),
-        ("purpose", c_int32),
-        ("reserved", c_int32),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("kind", c_int32), ("reason", c_int32),
+        ("step", c_uint64), ("version", c_uint64), ("ordinal", c_uint64), ("data_row", c_int64),
+        ("value", c_double), ("count", c_uint64), ("num_metrics", c_size_t), ("text", c_void_p),
+        ("text_len", c_size_t), ("purpose", c_int32), ("reserved", c_int32)]
 
 
 class rl_pipeline_stats(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("state", c_int32),
-        ("reserved", c_int32),
-        ("step", c_uint64),
-        ("version", c_uint64),
-        ("unscored", c_uint64),
-        ("attempts_started", c_uint64),
-        ("attempts_trained", c_uint64),
-        ("attempts_discarded", c_uint64),
-        ("attempts_in_flight", c_uint64),
-        ("tokens_generated", c_uint64),
-        ("tokens_trained", c_uint64),
-        ("tokens_discarded", c_uint64),
-        ("tokens_in_flight", c_uint64),
-        ("prompts_drawn", c_uint64),
-        ("prompts_trained", c_uint64),
-        ("prompts_dropped", c_uint64),
-        ("prompts_open", c_uint64),
-        ("late_scores", c_uint64),
-        ("duplicate_scores", c_uint64),
-        ("unknown_scores", c_uint64),
-        ("nonfinite_scores", c_uint64),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("state", c_int32), ("reserved", c_int32),
+        ("step", c_uint64), ("version", c_uint64), ("unscored", c_uint64),
+        ("attempts_started", c_uint64), ("attempts_trained", c_uint64),
+        ("attempts_discarded", c_uint64), ("attempts_in_flight", c_uint64),
+        ("tokens_generated", c_uint64), ("tokens_trained", c_uint64),
+        ("tokens_discarded", c_uint64), ("tokens_in_flight", c_uint64), ("prompts_drawn", c_uint64),
+        ("prompts_trained", c_uint64), ("prompts_dropped", c_uint64), ("prompts_open", c_uint64),
+        ("late_scores", c_uint64), ("duplicate_scores", c_uint64), ("unknown_scores", c_uint64),
+        ("nonfinite_scores", c_uint64)]
 
 
 class rl_request(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("prompt", c_void_p),
-        ("num_prompt", c_size_t),
-        ("num_samples", c_uint64),
-        ("sampling", c_void_p),
-        ("priority", c_int64),
-        ("resume", c_void_p),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("prompt", c_void_p), ("num_prompt", c_size_t),
+        ("num_samples", c_uint64), ("sampling", c_void_p), ("priority", c_int64),
+        ("resume", c_void_p)]
 
 
 class rl_engine_stats(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("running", c_uint64),
-        ("waiting", c_uint64),
-        ("blocks_in_use", c_uint64),
-        ("blocks_total", c_uint64),
-        ("prefill_tokens", c_uint64),
-        ("decode_tokens", c_uint64),
-        ("forwards", c_uint64),
-        ("nonfinite", c_uint64),
-        ("prefill_ns", c_int64),
-        ("decode_ns", c_int64),
-        ("begun", c_uint64),
-        ("blocks_peak", c_uint64),
-        ("busy_ns", c_int64),
-        ("drawn_tokens", c_uint64),
-        ("admitted", c_uint64),
-        ("finished", c_uint64),
-        ("aborted", c_uint64),
-        ("queue_ns", c_int64),
-        ("longest_queue_ns", c_int64),
-        ("first_tokens", c_uint64),
-        ("first_token_ns", c_int64),
-        ("longest_first_token_ns", c_int64),
-        ("preemptions", c_uint64),
-        ("swapped_blocks", c_uint64),
-        ("looked_up_tokens", c_uint64),
-        ("cached_tokens", c_uint64),
-        ("mixed_kv_tokens", c_uint64),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("running", c_uint64), ("waiting", c_uint64),
+        ("blocks_in_use", c_uint64), ("blocks_total", c_uint64), ("prefill_tokens", c_uint64),
+        ("decode_tokens", c_uint64), ("forwards", c_uint64), ("nonfinite", c_uint64),
+        ("prefill_ns", c_int64), ("decode_ns", c_int64), ("begun", c_uint64),
+        ("blocks_peak", c_uint64), ("busy_ns", c_int64), ("drawn_tokens", c_uint64),
+        ("admitted", c_uint64), ("finished", c_uint64), ("aborted", c_uint64),
+        ("queue_ns", c_int64), ("longest_queue_ns", c_int64), ("first_tokens", c_uint64),
+        ("first_token_ns", c_int64), ("longest_first_token_ns", c_int64), ("preemptions", c_uint64),
+        ("swapped_blocks", c_uint64), ("looked_up_tokens", c_uint64), ("cached_tokens", c_uint64),
+        ("mixed_kv_tokens", c_uint64)]
 
 
 class rl_conversation_info(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("sample_id", c_uint64),
-        ("ordinal", c_uint64),
-        ("slot", c_uint32),
-        ("generating", c_uint32),
-        ("num_ids", c_uint64),
-        ("num_turns", c_uint64),
-        ("finish", c_int32),
-        ("reserved", c_int32),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("sample_id", c_uint64), ("ordinal", c_uint64),
+        ("slot", c_uint32), ("generating", c_uint32), ("num_ids", c_uint64),
+        ("num_turns", c_uint64), ("finish", c_int32), ("reserved", c_int32)]
 
 
 class rl_buffer_file_info(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("step", c_uint64),
-        ("group_size", c_uint64),
-        ("max_tokens_per_device", c_uint64),
-        ("options_identity", c_uint64),
-        ("weight_version", c_uint64),
-        ("weight_digest", c_uint64),
-        ("vocab", c_uint64),
-        ("has_model", c_uint32),
-        ("reserved", c_uint32),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("step", c_uint64), ("group_size", c_uint64),
+        ("max_tokens_per_device", c_uint64), ("options_identity", c_uint64),
+        ("weight_version", c_uint64), ("weight_digest", c_uint64), ("vocab", c_uint64),
+        ("has_model", c_uint32), ("reserved", c_uint32)]
 
 
 class rl_algo_tokens(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("lengths", c_void_p),
-        ("num_sequences", c_size_t),
-        ("num_tokens", c_size_t),
-        ("groups", c_void_p),
-        ("mask", c_void_p),
-        ("truncated", c_void_p),
-        ("logprobs", c_void_p),
-        ("old_logprobs", c_void_p),
-        ("rollout_logprobs", c_void_p),
-        ("ref_logprobs", c_void_p),
-        ("advantages", c_void_p),
-        ("rewards", c_void_p),
-        ("baselines", c_void_p),
-        ("sample_ids", c_void_p),
-        ("num_reward_parts", c_size_t),
-        ("reward_parts", c_void_p),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("lengths", c_void_p), ("num_sequences", c_size_t),
+        ("num_tokens", c_size_t), ("groups", c_void_p), ("mask", c_void_p), ("truncated", c_void_p),
+        ("logprobs", c_void_p), ("old_logprobs", c_void_p), ("rollout_logprobs", c_void_p),
+        ("ref_logprobs", c_void_p), ("advantages", c_void_p), ("rewards", c_void_p),
+        ("baselines", c_void_p), ("sample_ids", c_void_p), ("num_reward_parts", c_size_t),
+        ("reward_parts", c_void_p)]
 
 
 class rl_algo_loss(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("loss", c_double),
-        ("policy_loss", c_double),
-        ("kl_loss", c_double),
-        ("kl", c_double),
-        ("ppo_kl", c_double),
-        ("ppo_kl_k3", c_double),
-        ("clip_fraction", c_double),
-        ("dual_clip_fraction", c_double),
-        ("ratio_max", c_double),
-        ("num_tokens", c_uint64),
-        ("num_rejected", c_uint64),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("loss", c_double), ("policy_loss", c_double),
+        ("kl_loss", c_double), ("kl", c_double), ("ppo_kl", c_double), ("ppo_kl_k3", c_double),
+        ("clip_fraction", c_double), ("dual_clip_fraction", c_double), ("ratio_max", c_double),
+        ("num_tokens", c_uint64), ("num_rejected", c_uint64)]
 
 
 class rl_tensor_info(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("data", c_void_p),
-        ("shape", c_void_p),
-        ("strides", c_void_p),
-        ("num_dims", c_uint64),
-        ("num_elements", c_uint64),
-        ("dtype", c_int32),
-        ("device", c_int32),
-        ("read_only", c_uint32),
-        ("reserved", c_uint32),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("data", c_void_p), ("shape", c_void_p),
+        ("strides", c_void_p), ("num_dims", c_uint64), ("num_elements", c_uint64),
+        ("dtype", c_int32), ("device", c_int32), ("read_only", c_uint32), ("reserved", c_uint32)]
 
 
 class rl_files(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("user_data", c_void_p),
-        ("destroy", c_void_p),
-        ("prefix", c_void_p),
-        ("prefix_len", c_size_t),
-        ("open", c_void_p),
-        ("create", c_void_p),
-        ("read", c_void_p),
-        ("write", c_void_p),
-        ("sync", c_void_p),
-        ("close", c_void_p),
-        ("kind", c_void_p),
-        ("list", c_void_p),
-        ("make_directories", c_void_p),
-        ("rename", c_void_p),
-        ("remove", c_void_p),
-        ("sync_directory", c_void_p),
-        ("describe", c_void_p),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("user_data", c_void_p), ("destroy", c_void_p),
+        ("prefix", c_void_p), ("prefix_len", c_size_t), ("open", c_void_p), ("create", c_void_p),
+        ("read", c_void_p), ("write", c_void_p), ("sync", c_void_p), ("close", c_void_p),
+        ("kind", c_void_p), ("list", c_void_p), ("make_directories", c_void_p),
+        ("rename", c_void_p), ("remove", c_void_p), ("sync_directory", c_void_p),
+        ("describe", c_void_p)]
 
 
 class rl_allocator(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("user_data", c_void_p),
-        ("destroy", c_void_p),
-        ("allocate", c_void_p),
-        ("release", c_void_p),
-        ("decommit", c_void_p),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("user_data", c_void_p), ("destroy", c_void_p),
+        ("allocate", c_void_p), ("release", c_void_p), ("decommit", c_void_p)]
 
 
 class rl_host(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("files", c_void_p),
-        ("allocator", c_void_p),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("files", c_void_p), ("allocator", c_void_p)]
 
 
 class rl_clock(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("steady_ns", c_int64),
-        ("unix_ns", c_int64),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("steady_ns", c_int64), ("unix_ns", c_int64)]
 
 
 class rl_span(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("lane", c_void_p),
-        ("lane_len", c_size_t),
-        ("name", c_void_p),
-        ("name_len", c_size_t),
-        ("start_ns", c_int64),
-        ("end_ns", c_int64),
-        ("arg_name", c_void_p),
-        ("arg_name_len", c_size_t),
-        ("arg_value", c_int64),
-    ]
+    _fields_ = [("struct_size", c_size_t), ("lane", c_void_p), ("lane_len", c_size_t),
+        ("name", c_void_p), ("name_len", c_size_t), ("start_ns", c_int64), ("end_ns", c_int64),
+        ("arg_name", c_void_p), ("arg_name_len", c_size_t), ("arg_value", c_int64)]
 
 
 # Arrays that structs point to: element type, and length as the comment has it.
