@@ -175,12 +175,16 @@ bool is_entry_name(const std::string& name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
+std::string without_final_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 class HostFiles final : public FileSystem {
  public:
   HostFiles(const rl_files* files, UserData&& user)
-      : calls_(std::make_shared<const Calls>(files, std::move(user))), root_(calls_->prefix()) {
-    while (root_.size() > 1 && root_.back() == '/') root_.pop_back();
-  }
+      : calls_(std::make_shared<const Calls>(files, std::move(user))),
+        root_(without_final_slashes(calls_->prefix())) {}
 
   std::unique_ptr<InputFile> open(const std::string& path) override {
     if (!is_ours(path)) return real_fs().open(path);
@@ -249,7 +253,7 @@ class HostFiles final : public FileSystem {
  private:
   const rl_files& host() const { return calls_->table(); }
   bool is_ours(const std::string& path) const {
-    return path.starts_with(calls_->prefix()) || path == root_;
+    return path.starts_with(calls_->prefix()) || without_final_slashes(path) == root_;
   }
   int32_t kind_of(const std::string& path) const {
     int32_t kind = RL_FILE_ABSENT;

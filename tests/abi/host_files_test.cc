@@ -201,6 +201,20 @@ TEST(HostFiles, PathsOutsideThePrefixAreThoseOfTheSystem) {
   EXPECT_FALSE(std::filesystem::exists("/memory"));
 }
 
+// The directory above the first name is the prefix without its slashes.
+TEST(HostFiles, APrefixMayBeAScheme) {
+  MemoryFiles files;
+  rl_files table = files.table();
+  table.prefix = "memory://";
+  table.prefix_len = RL_NUL_TERMINATED;
+  put_model(files, "memory://model");
+  HostedRun run(table, "memory://run");
+  set(run.options, "model.path", "memory://model");
+  EXPECT_RL_OK(rl_model_open(run.runtime, run.options, RL_USE_MODEL, &run.model, &err));
+  EXPECT_TRUE(run.save("memory://saved")) << run.text();
+  EXPECT_TRUE(files.has("memory://saved/model.safetensors"));
+}
+
 TEST(HostFiles, PlansAndBuffersUseTheFilesOfARuntime) {
   MemoryFiles files;
   put_model(files, "run/model");

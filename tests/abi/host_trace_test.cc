@@ -106,7 +106,9 @@ TEST(HostSpans, WhatIsNoSpanIsRefusedByName) {
     const rl_span span = span_of("l", std::to_string(i).c_str(), 1, 2);
     const rl_status status = rl_runtime_trace_span(host.runtime, &span, nullptr);
     added += status == RL_OK;
-    if (status != RL_OK) EXPECT_EQ(status, RL_RESOURCE_EXHAUSTED);
+    if (status != RL_OK) {
+      EXPECT_EQ(status, RL_RESOURCE_EXHAUSTED);
+    }
   }
   EXPECT_EQ(added, 4095) << "4,096 names, one of them the lane";
   EXPECT_EQ(key_of(span_of("l", "7", 1, 2), RL_OK), "") << "known names still work";

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
 #include "core/encoding/unicode.h"
@@ -166,7 +165,6 @@ void write_directory(FileSystem& fs, const std::string& dir, const ModelConfig& 
 
 // Between the two renames of a replacement, the old directory is at "<dir>.old".
 void publish(FileSystem& fs, const std::string& partial, const std::string& dir) {
-  const std::string parent = std::filesystem::path(dir).parent_path().string();
   const std::string old = dir + ".old";
   const bool replaces = fs.exists(dir);
   if (replaces) {
@@ -179,7 +177,7 @@ void publish(FileSystem& fs, const std::string& partial, const std::string& dir)
     if (replaces) fs.rename(old, dir);
     throw;
   }
-  fs.sync_directory(parent.empty() ? "." : parent);
+  fs.sync_directory(parent_directory(dir));
   if (replaces) fs.remove_all(old);
 }
 
