@@ -26,9 +26,7 @@ LANGUAGES = {
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Rust": (["bindings/rust/rl/src/*.rs"], {
-        **dict.fromkeys(["rl_files_init", "rl_allocator_init", "rl_host_init"],
-                        "the host writes the structs of rl-sys for Runtime::hosted"),
-        "rl_span_init": "Runtime::trace_span writes the struct",
+        "rl_allocator_init": "a host writes the struct of rl-sys for Runtime::hosted",
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Python": (["bindings/python/rl/*.py"], {

@@ -1,7 +1,7 @@
 //! Functions of the host that the library calls. Each lives in a box that the library hands back
 //! and ends through `drop_box`, exactly once. A panic stops at the border: the call fails, and the
 //! function is not called again.
-use crate::text::{slice, terminated};
+use crate::text::{slice, slice_mut, terminated};
 use crate::{sys, AlgoTokens, FieldKind, LogLevel};
 use std::os::raw::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -132,12 +132,4 @@ where
         }
         None => 1,
     }
-}
-
-/// As [`slice`], for an array that the host fills.
-unsafe fn slice_mut<'a, T>(data: *mut T, len: usize) -> &'a mut [T] {
-    if data.is_null() || len == 0 {
-        return &mut [];
-    }
-    std::slice::from_raw_parts_mut(data, len)
 }

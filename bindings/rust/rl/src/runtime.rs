@@ -1,5 +1,6 @@
 //! The runtime: compute threads, memory budget and log of all objects made from it.
 use crate::callbacks::{boxed, drop_box, on_log, LogLine};
+use crate::files::{table, FileSystem};
 use crate::options::handle_or_null;
 use crate::{sys, Options, Result};
 use std::ptr;
@@ -40,6 +41,20 @@ impl Runtime {
         unsafe { object_of!(Self, rl_runtime_create(sys::RL_ABI_VERSION, options)) }
     }
 
+    /// A runtime whose objects read and write all their files through those of the host.
+    pub fn with_files<'a>(
+        options: impl Into<Option<&'a Options>>,
+        files: impl FileSystem + 'static,
+    ) -> Result<Self> {
+        let files = table(Box::new(files));
+        // SAFETY: the functions are those of this crate, and user_data ends with destroy.
+        unsafe {
+            let mut host = initial!(rl_host, rl_host_init);
+            host.files = &files;
+            Self::hosted(options, &host)
+        }
+    }
+
     /// A runtime with services of the host. The plan of a model in its files is
     /// [`crate::Plan::hosted`].
     ///
@@ -65,20 +80,16 @@ impl Runtime {
     /// Adds work of the host to what is recorded now.
     pub fn trace_span(&self, span: &Span<'_>) -> Result<()> {
         let (arg_name, arg_value) = span.arg.unwrap_or(("", 0));
-        let raw = sys::rl_span {
-            struct_size: std::mem::size_of::<sys::rl_span>(),
-            lane: span.lane.as_ptr().cast(),
-            lane_len: span.lane.len(),
-            name: span.name.as_ptr().cast(),
-            name_len: span.name.len(),
-            start_ns: span.start_ns,
-            end_ns: span.end_ns,
-            arg_name: arg_name.as_ptr().cast(),
-            arg_name_len: arg_name.len(),
-            arg_value,
-        };
         // SAFETY: the texts live during the call and are copied.
-        unsafe { call!(rl_runtime_trace_span(self.as_ptr(), &raw)) }
+        unsafe {
+            let mut raw = initial!(rl_span, rl_span_init);
+            (raw.lane, raw.lane_len) = (span.lane.as_ptr().cast(), span.lane.len());
+            (raw.name, raw.name_len) = (span.name.as_ptr().cast(), span.name.len());
+            (raw.arg_name, raw.arg_name_len) = (arg_name.as_ptr().cast(), arg_name.len());
+            (raw.start_ns, raw.end_ns) = (span.start_ns, span.end_ns);
+            raw.arg_value = arg_value;
+            call!(rl_runtime_trace_span(self.as_ptr(), &raw))
+        }
     }
 
     /// Sets the one sink of the log, which may be called on any thread. In it only functions that

@@ -41,6 +41,17 @@ pub unsafe fn slice<'a, T>(data: *const T, len: usize) -> &'a [T] {
     std::slice::from_raw_parts(data, len)
 }
 
+/// As [`slice`], for an array that the host fills.
+///
+/// # Safety
+/// As of [`slice`], and nothing else refers to the elements.
+pub unsafe fn slice_mut<'a, T>(data: *mut T, len: usize) -> &'a mut [T] {
+    if data.is_null() || len == 0 {
+        return &mut [];
+    }
+    std::slice::from_raw_parts_mut(data, len)
+}
+
 /// Text that librl returned with its length.
 ///
 /// # Safety
