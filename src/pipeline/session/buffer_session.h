@@ -57,7 +57,7 @@ class BufferSession {
     return load_buffer(fs, path, buffer_, &identity);
   }
   // runtime, whose files are read, may be null.
-  static BufferInfo file_info(const std::string& path, Runtime* runtime) {
+  static BufferInfo file_info(const std::string& path, Runtime* runtime = nullptr) {
     return BufferFileReader(files_of(runtime), path).info();
   }
 
