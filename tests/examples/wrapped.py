@@ -19,10 +19,7 @@ ENDS = re.compile(r"^ENDS = \{$.*?^\}$", re.M | re.S)
 LANGUAGES = {
     "Go": (["bindings/go/rl/*.go", "bindings/go/rl/*.c"], {
         "rl_pipeline_dispatch": "Pipeline.Next and Pipeline.Events are the same and take a context",
-        **dict.fromkeys(["rl_files_init", "rl_allocator_init", "rl_host_init",
-                         "rl_runtime_create_hosted", "rl_plan_create_hosted",
-                         "rl_buffer_set_runtime", "rl_buffer_get_hosted_file_info"],
-                        "services of a host are called on every thread, in C"),
+        "rl_allocator_init": "memory of a host is C's",
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Rust": (["bindings/rust/rl/src/*.rs"], {

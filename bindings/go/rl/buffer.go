@@ -99,6 +99,10 @@ func ReadBufferFileInfo(path string) (BufferFileInfo, error) {
 	C.rl_buffer_file_info_init(&info, C.sizeof_rl_buffer_file_info)
 	start, size := chars(path)
 	status := C.rl_buffer_get_file_info(start, size, &info, &record)
+	return fileInfoOf(&info), outcome(status, &record)
+}
+
+func fileInfoOf(info *C.rl_buffer_file_info) BufferFileInfo {
 	return BufferFileInfo{
 		Step:               uint64(info.step),
 		GroupSize:          uint64(info.group_size),
@@ -108,5 +112,5 @@ func ReadBufferFileInfo(path string) (BufferFileInfo, error) {
 		WeightVersion:      uint64(info.weight_version),
 		WeightDigest:       uint64(info.weight_digest),
 		Vocab:              uint64(info.vocab),
-	}, outcome(status, &record)
+	}
 }
