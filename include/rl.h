@@ -1906,9 +1906,10 @@ RL_API rl_status rl_profiler_summary(const rl_profiler* profiler, rl_bytes** out
  * models, data and checkpoints can live in an object store, and arenas in memory of the host's own.
  *
  * A service is a struct of functions, which is copied. Its user_data is consumed, also on failure:
- * destroy, which may be NULL, is called once when the runtime has ended. Only a struct that is
- * refused for its struct_size is not read, and its destroy not called. A function that is missing
- * is RL_INVALID_ARGUMENT, whose RL_ERROR_KEY names service and function, such as "files.rename".
+ * destroy, which may be NULL, is called once when the runtime has ended. Only a struct whose
+ * struct_size is refused is not read: its destroy is not called, nor are those of the services that
+ * an rl_host of such a size names. A function that is missing is RL_INVALID_ARGUMENT, whose
+ * RL_ERROR_KEY names service and function, such as "files.rename".
  *
  * The functions are callbacks: they may call functions that are callback-safe, and no others. They
  * are called on every thread, several at once, and those that can fail return 0, or a code other
@@ -1943,7 +1944,8 @@ typedef int32_t (*rl_file_write_fn)(void* user_data, void* file, const void* dat
 typedef int32_t (*rl_file_sync_fn)(void* user_data, void* file);
 
 /* Ends the token of a file, whatever it returns. discard is 1 when writing the file has failed or
- * was given up: its contents are not needed, and librl will remove it or write it again. */
+ * was given up: its contents are not needed, and librl will remove it or write it again. It is 0
+ * for files that were read or opened with append 1. */
 typedef int32_t (*rl_file_close_fn)(void* user_data, void* file, uint32_t discard);
 
 /* What a path names: *kind is RL_FILE_ABSENT ... */
@@ -2001,10 +2003,10 @@ typedef struct rl_files {
 RL_API void rl_files_init(rl_files* files, size_t size);
 
 /* Allocates size bytes, a multiple of 4096, whose address is a multiple of alignment, a power of
- * two from 4096 to 2 MiB; another address is RL_INVALID_ARGUMENT. The result is 0 or an errno
- * value, such as ENOMEM; the call that needed the memory is then RL_OUT_OF_MEMORY, names the arena
- * in RL_ERROR_KEY, and has released what it had allocated before. The contents may be anything:
- * librl writes zeros first. */
+ * two from 4096 to 2 MiB; memory at another address is released, and RL_INVALID_ARGUMENT. The
+ * result is 0 or an errno value, such as ENOMEM; the call that needed the memory is then
+ * RL_OUT_OF_MEMORY, names the arena in RL_ERROR_KEY ("tensor" for a tensor), and has released what
+ * it had allocated before. The contents may be anything: librl writes zeros first. */
 typedef int32_t (*rl_allocate_fn)(void* user_data, uint64_t size, uint64_t alignment,
                                   void** memory);
 
@@ -2053,8 +2055,9 @@ RL_API rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options*
 RL_API rl_status rl_plan_create_hosted(const rl_runtime* runtime, const rl_options* options,
                                        int32_t use, rl_plan** out, rl_error** err);
 
-/* From now on rl_buffer_save and rl_buffer_load of this buffer use the files of a runtime. runtime
- * may be NULL: then those of the operating system, as in a new buffer. Thread: any. */
+/* From now on rl_buffer_save and rl_buffer_load of this buffer use the files of a runtime, which
+ * lives as long as the buffer uses it. runtime may be NULL: then those of the operating system, as
+ * in a new buffer. Thread: any. */
 RL_API rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runtime,
                                        rl_error** err);
 
@@ -2087,8 +2090,8 @@ typedef struct rl_span {
   size_t lane_len;
   const char* name; /* what was done; not empty */
   size_t name_len;
-  int64_t start_ns;     /* by the clock of rl_clock.steady_ns */
-  int64_t end_ns;       /* at least start_ns */
+  int64_t start_ns;     /* by the clock of rl_clock.steady_ns, at least 0 */
+  int64_t end_ns;       /* from start_ns to 2^62 */
   const char* arg_name; /* what arg_value is, such as "samples"; may be empty */
   size_t arg_name_len;
   int64_t arg_value;
@@ -2101,8 +2104,9 @@ RL_API void rl_span_init(rl_span* span, size_t size);
 /* Adds a span to what a profiler of the runtime, or profiler.timeline.enable, records now; without
  * effect while nothing is recorded. It is shown in traces, summaries and reports like those of
  * librl, on a lane of the host's. Its names are kept until the runtime ends:
- * RL_RESOURCE_EXHAUSTED with more than 4,096 different ones. RL_INVALID_ARGUMENT names an empty
- * name, and an end before the start. Thread: any; callback-safe. */
+ * RL_RESOURCE_EXHAUSTED with more than 4,096 different ones. Trace viewers expect that of two spans
+ * of a lane one lies within the other or after it. RL_INVALID_ARGUMENT names an empty lane or name
+ * and a time out of its range. Thread: any; callback-safe. */
 RL_API rl_status rl_runtime_trace_span(rl_runtime* runtime, const rl_span* span, rl_error** err);
 
 #ifdef __cplusplus

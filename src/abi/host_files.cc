@@ -114,13 +114,14 @@ class HostInput final : public InputFile {
 class HostOutput final : public OutputFile {
  public:
   HostOutput(CallsPtr calls, std::string path, bool append)
-      : calls_(std::move(calls)), path_(std::move(path)) {
+      : calls_(std::move(calls)), path_(std::move(path)), append_(append) {
     const char* const operation = append ? "append to" : "create";
     calls_->call(operation, path_, calls_->table().create, path_.c_str(), path_.size(),
                  uint32_t{append}, &file_);
   }
+  // What a file had before is never given up.
   ~HostOutput() override {
-    if (open_) calls_->result_of(calls_->table().close, file_, uint32_t{1});
+    if (open_) calls_->result_of(calls_->table().close, file_, uint32_t{!append_});
   }
 
   void append(std::span<const std::byte> data) override {
@@ -149,6 +150,7 @@ class HostOutput final : public OutputFile {
 
   CallsPtr calls_;
   std::string path_;
+  const bool append_;
   void* file_ = nullptr;
   bool open_ = true;
 };

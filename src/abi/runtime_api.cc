@@ -47,6 +47,9 @@ class HostLog final : public LogSink {
   UserData user_;
 };
 
+// Times of spans are added to the time of day.
+constexpr int64_t kLatestNs = int64_t{1} << 62;
+
 // Before 1.0 each minor version is an interface of its own; from 1.0 on a library serves the minor
 // versions before it too.
 bool serves(uint32_t major, uint32_t minor) {
@@ -193,8 +196,9 @@ rl_status rl_runtime_trace_span(rl_runtime* runtime, const rl_span* span, rl_err
                                    given.arg_value};
     if (made.lane.empty()) refuse("span.lane", "is empty");
     if (made.name.empty()) refuse("span.name", "is empty");
-    if (made.start_ns < 0 || made.end_ns < made.start_ns) {
-      refuse("span.end_ns", str("is ", made.end_ns, " after a start_ns of ", made.start_ns));
+    if (made.start_ns < 0) refuse("span.start_ns", str("is ", made.start_ns));
+    if (made.end_ns < made.start_ns || made.end_ns > kLatestNs) {
+      refuse("span.end_ns", str("is ", made.end_ns, ", expected ", made.start_ns, "..", kLatestNs));
     }
     target->tracer().host_span(made);
   });

@@ -109,9 +109,10 @@ std::shared_ptr<void> from_source(size_t bytes, std::shared_ptr<MemorySource> me
   const uint64_t size = CheckedU64(bytes).align_up(MemorySource::kPage).get();
   void* const data = memory->reserve(size);
   if (data == nullptr) {
+    const int code = errno;
     throw Error(Code::kOutOfMemory, str("cannot reserve ", bytes, " bytes for a tensor"))
         .with_key("tensor")
-        .with_system_code(errno);
+        .with_system_code(code);
   }
   return {data, [size, memory = std::move(memory)](void* p) { memory->release(p, size); }};
 }

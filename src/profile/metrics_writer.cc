@@ -66,7 +66,12 @@ void MetricsWriter::write_line(std::string_view json) {
 }
 
 void MetricsWriter::close() {
-  file_->sync();
+  try {
+    file_->sync();
+  } catch (const Error&) {
+    file_->close();  // what was written is still of use
+    throw;
+  }
   file_->close();
 }
 

@@ -14,7 +14,8 @@ constexpr int64_t kFineness = 400;  // gaps below this fraction of a step are me
 const TraceSpan* median_step(std::span<const TraceSpan> spans) {
   std::vector<const TraceSpan*> steps;
   for (const TraceSpan& s : spans) {
-    if (s.name == std::string_view(kStepSpan) && s.end_ns > s.start_ns) steps.push_back(&s);
+    if (s.lane >= kFirstHostLane || s.end_ns <= s.start_ns) continue;
+    if (s.name == std::string_view(kStepSpan)) steps.push_back(&s);
   }
   if (steps.empty()) return nullptr;
   const auto middle = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);

@@ -126,7 +126,12 @@ void TensorBoardWriter::append_record(std::string_view event) {
 }
 
 void TensorBoardWriter::close() {
-  file_->sync();
+  try {
+    file_->sync();
+  } catch (const Error&) {
+    file_->close();  // what was written is still of use
+    throw;
+  }
   file_->close();
 }
 

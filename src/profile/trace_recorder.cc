@@ -136,7 +136,8 @@ std::vector<TraceRecorder::SpanSummary> TraceRecorder::summary() const {
     SpanSummary& sum = by_name[s.name];
     const int64_t length = s.end_ns - s.start_ns;
     ++sum.count;
-    sum.total_ns += length;
+    // Times of a host may be anything.
+    if (__builtin_add_overflow(sum.total_ns, length, &sum.total_ns)) sum.total_ns = INT64_MAX;
     sum.longest_ns = std::max(sum.longest_ns, length);
   }
   std::vector<SpanSummary> out;

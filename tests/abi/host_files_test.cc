@@ -178,6 +178,27 @@ TEST(HostFiles, ARunIsResumedFromACheckpointInMemory) {
   rl_bytes_release(path);
 }
 
+TEST(HostFiles, AResumeThatFailsKeepsTheMetricsOfEarlierSteps) {
+  MemoryFiles files;
+  put_model(files, "run/model");
+  put_data(files, "run/data.jsonl");
+  {
+    HostedRun run(files.table());
+    ASSERT_TRUE(run.open() && run.run()) << run.text();
+  }
+  const std::string earlier = files.text("run/metrics.jsonl");
+  EXPECT_NE(earlier, "");
+  files.fail_create("run/samples.jsonl");  // opened after run/metrics.jsonl
+  {
+    HostedRun resumed(files.table());
+    ASSERT_TRUE(resumed.open()) << resumed.text();
+    EXPECT_FALSE(resumed.run());
+    EXPECT_EQ(resumed.status, RL_IO) << resumed.text();
+  }
+  EXPECT_EQ(files.text("run/metrics.jsonl"), earlier);
+  EXPECT_EQ(files.num_open(), 0);
+}
+
 // The model comes from disk, and only what begins with the prefix is the host's.
 TEST(HostFiles, PathsOutsideThePrefixAreThoseOfTheSystem) {
   MemoryFiles files;

@@ -99,6 +99,10 @@ TEST(HostSpans, WhatIsNoSpanIsRefusedByName) {
   EXPECT_EQ(key_of(span_of("", "n", 1, 2), RL_INVALID_ARGUMENT), "span.lane");
   EXPECT_EQ(key_of(span_of("l", "", 1, 2), RL_INVALID_ARGUMENT), "span.name");
   EXPECT_EQ(key_of(span_of("l", "n", 2, 1), RL_INVALID_ARGUMENT), "span.end_ns");
+  EXPECT_EQ(key_of(span_of("l", "n", -1, 1), RL_INVALID_ARGUMENT), "span.start_ns");
+  const int64_t latest = int64_t{1} << 62;
+  EXPECT_EQ(key_of(span_of("l", "n", 1, latest + 1), RL_INVALID_ARGUMENT), "span.end_ns");
+  EXPECT_EQ(key_of(span_of("l", "0", 1, latest), RL_OK), "");
   rl_span broken = span_of("l", "\xff", 1, 2);
   EXPECT_EQ(key_of(broken, RL_INVALID_ARGUMENT), "span.name");
   int added = 0;

@@ -1,5 +1,6 @@
 // A host's file system in memory, given to the library as rl_files: nothing of it is on disk. Every
-// call is counted, one of them can fail, and what the library opens has to be closed.
+// call is counted, one of them can fail, what the library opens has to be closed, and a file that
+// it discards is gone.
 #pragma once
 #include <atomic>
 #include <cerrno>
@@ -75,6 +76,11 @@ class MemoryFiles {
     fail_at_ = at;
     fail_code_ = code;
   }
+  // Creating this file, or adding to it, fails from now on; "": none.
+  void fail_create(std::string path) {
+    const std::lock_guard lock(mutex_);
+    fail_create_ = std::move(path);
+  }
   int64_t calls() const { return calls_; }
   int64_t num_open() const { return num_open_; }
   int64_t num_discarded() const { return num_discarded_; }
@@ -110,7 +116,9 @@ class MemoryFiles {
     MemoryFiles& me = self(user_data);
     if (const int32_t code = me.begin()) return code;
     const std::lock_guard lock(me.mutex_);
-    Data& data = me.files_[std::string(path, path_len)];
+    const std::string name(path, path_len);
+    if (name == me.fail_create_) return kQuota;
+    Data& data = me.files_[name];
     data = std::make_shared<std::string>(append == 1 && data != nullptr ? *data : "");
     *file = me.token(data);
     return 0;
@@ -138,9 +146,13 @@ class MemoryFiles {
 
   static int32_t close(void* user_data, void* file, uint32_t discard) {
     MemoryFiles& me = self(user_data);
-    delete static_cast<Open*>(file);
+    const std::unique_ptr<Open> open(static_cast<Open*>(file));
     --me.num_open_;
     me.num_discarded_ += discard;
+    const std::lock_guard lock(me.mutex_);
+    if (discard == 1) {
+      std::erase_if(me.files_, [&](const auto& entry) { return entry.second == open->data; });
+    }
     return me.begin();
   }
 
@@ -241,6 +253,7 @@ class MemoryFiles {
   mutable std::mutex mutex_;
   std::map<std::string, Data> files_;
   std::set<std::string> directories_;
+  std::string fail_create_;
   std::atomic<int64_t> calls_{0}, fail_at_{0}, num_open_{0}, num_discarded_{0};
   std::atomic<int32_t> fail_code_{0};
 };
