@@ -488,8 +488,8 @@ enum {
  * as "step" and "path". A line about an error has its "code", and "key", "location" and
  * "system_code" if the error has them. The texts are valid during the call only. */
 typedef struct rl_log_record {
-  size_t struct_size;
-  int32_t level; /* RL_LOG_ERROR ... */
+  size_t struct_size; /* of the library: a newer header's fields beyond it are not there */
+  int32_t level;      /* RL_LOG_ERROR ... */
   uint32_t reserved;
   int64_t time_ns;       /* when, by the clock of all times of librl (rl_runtime_get_clock) */
   int64_t unix_ns;       /* the same moment since 1970-01-01 00:00 UTC */

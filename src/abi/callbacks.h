@@ -1,6 +1,6 @@
-// Which functions may be called where. A call from inside a host's callback (log, algorithm or service)
-// could wait for the very thread it runs on, and in a child process the objects' threads do not
-// exist: both are refused before anything is touched.
+// Which functions may be called where. A call from inside a host's callback (log, algorithm or
+// service) could wait for the very thread it runs on, and in a child process the objects' threads
+// do not exist: both are refused before anything is touched.
 #pragma once
 
 namespace rl::abi {

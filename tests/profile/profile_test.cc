@@ -87,6 +87,16 @@ TEST(MetricsWriter, AFullDiskIsAnError) {
   EXPECT_EQ(expect_error(Code::kIo, [&] { w.write(line(1)); }).system_code, ENOSPC);
 }
 
+TEST(MetricsWriter, AFileThatCannotBeSyncedIsClosed) {
+  const TempDir dir;
+  FaultFs fs;
+  MetricsWriter w(fs, dir.file("m.jsonl"), 0);
+  fs.arm({.at = 1});
+  const Error e = expect_error(Code::kIo, [&] { w.close(); });
+  EXPECT_NE(e.message.find("cannot sync"), std::string::npos) << e.message;
+  EXPECT_EQ(fs.operations(), 2) << "sync and close";
+}
+
 TEST(TraceRecorder, WritesAChromeTrace) {
   TraceRecorder r;
   r.lane_name(1, "engine \"one\"");

@@ -64,7 +64,8 @@ static int32_t sync_directory(void* user_data, const char* path, size_t path_len
 }
 
 static void describe(void* user_data, int32_t code, char* text, size_t text_size) {
-  rlGoFileDescribe((uintptr_t)user_data, code, text, text_size);
+  (void)code;
+  rlGoFileDescribe((uintptr_t)user_data, text, text_size);
 }
 
 int32_t rl_go_file_found(rl_file_found_fn found, void* context, const char* name, size_t name_len) {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime/cgo"
+	"strings"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -63,7 +64,7 @@ func NewHostedRuntime(options *Options, files FileSystem) (*Runtime, error) {
 	var out *C.rl_runtime
 	var record *C.rl_error
 	start, size := chars(files.Prefix())
-	hooked := newHandle(&fileHook{files: files, texts: map[C.int32_t]string{}})
+	hooked := newHandle(&fileHook{files: files, texts: map[int]string{}})
 	status := C.rl_go_runtime_create_hosted(options.handle(), hooked, start, size, &out, &record)
 	if err := outcome(status, &record, options); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (b *Buffer) SetRuntime(r *Runtime) error {
 type fileHook struct {
 	files FileSystem
 	mutex sync.Mutex
-	texts map[C.int32_t]string // of the last error with each code
+	texts map[int]string // of a thread's last error; librl asks for it there, at once
 }
 
 func newHandle(thing any) C.uintptr_t { return C.uintptr_t(cgo.NewHandle(thing)) }
@@ -125,7 +126,7 @@ func (h *fileHook) run(call func() error) C.int32_t {
 	}
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	h.texts[C.int32_t(code)] = err.Error()
+	h.texts[syscall.Gettid()] = err.Error()
 	return C.int32_t(code)
 }
 
@@ -270,10 +271,15 @@ func rlGoFileSyncDirectory(handle C.uintptr_t, path *C.char, pathSize C.size_t) 
 }
 
 //export rlGoFileDescribe
-func rlGoFileDescribe(handle C.uintptr_t, code C.int32_t, text *C.char, textSize C.size_t) {
+func rlGoFileDescribe(handle C.uintptr_t, text *C.char, textSize C.size_t) {
 	h := filesOf(handle)
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	out := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(textSize))
-	out[copy(out[:len(out)-1], h.texts[code])] = 0
+	told := strings.ReplaceAll(h.texts[syscall.Gettid()], "\x00", " ")
+	delete(h.texts, syscall.Gettid())
+	if most := len(out) - 1; len(told) > most {
+		told = told[:most]
+	}
+	out[copy(out, strings.ToValidUTF8(told, ""))] = 0
 }
