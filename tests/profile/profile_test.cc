@@ -97,6 +97,15 @@ TEST(MetricsWriter, AFileThatCannotBeSyncedIsClosed) {
   EXPECT_EQ(fs.operations(), 2) << "sync and close";
 }
 
+TEST(TraceRecorder, ASumBeyondAllTimesIsTheLargest) {
+  TraceRecorder r;
+  const int64_t latest = int64_t{1} << 62;  // which a host may say
+  for (int i = 0; i < 4; ++i) r.span({"long", kFirstHostLane, 0, latest, nullptr, 0});
+  ASSERT_EQ(r.summary().size(), 1u);
+  EXPECT_EQ(r.summary()[0].count, 4);
+  EXPECT_EQ(r.summary()[0].total_ns, INT64_MAX);
+}
+
 TEST(TraceRecorder, WritesAChromeTrace) {
   TraceRecorder r;
   r.lane_name(1, "engine \"one\"");
